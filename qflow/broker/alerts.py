@@ -1,0 +1,109 @@
+"""ThresholdAlerts: tells management that a queue fills up or empties (QT-11 … QT-14)."""
+
+from __future__ import annotations
+
+from qflow.broker.context import BrokerContext
+from qflow.broker.observers import QueueObserver
+from qflow.broker.options import UINT32, BrokerOptions
+from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.settings import QueueSettings
+
+
+class Alarm:
+    """One unit's alarm: raised at ``up`` or above, re-armed at ``down`` or below (QT-12, QT-13)."""
+
+    __slots__ = ("up", "down", "is_armed")
+
+    def __init__(self, up: int, down: int) -> None:
+        self.up = up
+        self.down = down if 0 < down < up else up >> 1
+        self.is_armed = True
+
+    def rises(self, level: int) -> bool:
+        """Return whether this level raises the alarm, and disarm it then."""
+        if self.up and self.is_armed and level >= self.up:
+            self.is_armed = False
+            return True
+        return False
+
+    def falls(self, level: int) -> bool:
+        """Return whether this level ends the alarm, and re-arm it then."""
+        if self.up and not self.is_armed and level <= self.down:
+            self.is_armed = True
+            return True
+        return False
+
+
+class ThresholdAlerts(QueueObserver):
+    """Raises queueThresholdCrossedUpward and …Downward, and the deprecated …Exceeded.
+
+    Note the difference to flow control: here *at* the threshold counts (QT-14).
+    """
+
+    __slots__ = (
+        "context",
+        "queue",
+        "_size_alarm",
+        "_count_alarm",
+        "_is_backward_compatible",
+        "count",
+        "size",
+    )
+
+    def __init__(
+        self, context: BrokerContext, queue: str, size_alarm: Alarm, count_alarm: Alarm, compatible: bool
+    ):
+        self.context = context
+        self.queue = queue
+        self._size_alarm = size_alarm
+        self._count_alarm = count_alarm
+        self._is_backward_compatible = compatible
+        self.count = 0
+        self.size = 0
+
+    def enqueued(self, message: QueuedMessage) -> None:
+        """Count the message; raise what it reaches, bytes before count."""
+        self.count += 1
+        self.size += message.transfer.size
+        for alarm, level in ((self._size_alarm, self.size), (self._count_alarm, self.count)):
+            if alarm.rises(level):
+                self._emit("queueThresholdCrossedUpward")
+                if self._is_backward_compatible:
+                    self._emit("queueThresholdExceeded")
+
+    def dequeued(self, message: QueuedMessage) -> None:
+        """Un-count the message; end what it falls to, bytes before count."""
+        self.count -= 1
+        self.size -= message.transfer.size
+        for alarm, level in ((self._size_alarm, self.size), (self._count_alarm, self.count)):
+            if alarm.falls(level):
+                self._emit("queueThresholdCrossedDownward")
+
+    def _emit(self, kind: str) -> None:
+        if self.context.observer is not None:
+            self.context.emit(kind, queue=self.queue, detail={"msgDepth": self.count, "byteDepth": self.size})
+
+
+def make_alerts(context: BrokerContext, queue: str, settings: QueueSettings) -> ThresholdAlerts | None:
+    """Return the alerts a queue needs, or None; only *declared* limits give defaults (QT-11)."""
+    options = context.options
+    count_up = _up(settings.alert_count_up, settings.max_count, options)
+    size_up = _up(settings.alert_size_up, settings.max_size or 0, options)
+    if not count_up and not size_up:
+        return None
+    compatible = not settings.alert_count_down and not settings.alert_size_down
+    return ThresholdAlerts(
+        context,
+        queue,
+        Alarm(size_up, settings.alert_size_down),
+        Alarm(count_up, settings.alert_count_down),
+        compatible,
+    )
+
+
+def _up(given: int | None, maximum: int, options: BrokerOptions) -> int:
+    if given:
+        return given
+    if given == 0:
+        return 0
+    return maximum * options.default_event_threshold_ratio // 100 % UINT32

@@ -1,0 +1,109 @@
+"""Broker: the whole of it, as a caller holds it."""
+
+from __future__ import annotations
+
+from qflow.broker.core import BrokerCore
+from qflow.broker.errors import NotAllowedException
+from qflow.broker.events import Observer
+from qflow.broker.management import Management
+from qflow.broker.options import BrokerOptions
+from qflow.broker.queue import Queue
+from qflow.broker.session import Session
+from qflow.broker.statistics import BrokerStatistics, QueueCounters
+
+
+class Broker(BrokerCore):
+    """A message broker you can hold in your hand.
+
+    It has no clock, no chance, no threads and no input or output: commands go in, events come out,
+    and time is told to it.
+
+    Parameters
+    ----------
+    options : BrokerOptions or None
+        What it is started with; None for the defaults.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> session = broker.session("s")
+    >>> session.queue_declare("orders", {"qpid.max_count": 10})
+    >>> broker.queue("orders").statistics().flowStopped
+    False
+    """
+
+    __slots__ = ("sessions", "management")
+
+    def __init__(self, options: BrokerOptions | None = None) -> None:
+        super().__init__(options or BrokerOptions())
+        self.sessions: dict[str, Session] = {}
+        self.management = Management(self)
+
+    def session(self, name: str, connection: str = "") -> Session:
+        """Attach a session.
+
+        Parameters
+        ----------
+        name : str
+            Unique among the attached sessions.
+        connection : str
+            The connection it uses, shared by all sessions that name it; its own if not given.
+
+        Raises
+        ------
+        NotAllowedException
+            530: a session of that name is attached.
+        """
+        existing = self.sessions.get(name)
+        if existing is not None and existing.is_attached:
+            raise NotAllowedException(
+                f"session {name!r} is attached already; close it first, or use another name"
+            )
+        session = Session(self, name, self.connection(connection or name))
+        self.sessions[name] = session
+        if self.observer is not None:
+            self.emit("session.attach", session=name, detail={"connection": session.connection.name})
+        return session
+
+    def queue(self, name: str) -> Queue:
+        """Return a queue to look at.
+
+        Raises
+        ------
+        NotFoundException
+            404: no such queue.
+        """
+        return self.queues.get(name)
+
+    def observe(self, observer: Observer | None) -> None:
+        """Let ``observer`` be told every event from now on; None ends it."""
+        self.observer = observer
+
+    def advance(self, now: int) -> None:
+        """Tell the time, in microseconds since the start, and do what was due until then.
+
+        Raises
+        ------
+        ValueError
+            If time would go back.
+        """
+        if now < self.now:
+            raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
+        self.scheduler.begin(None)
+        self.run_timers(now)
+        self.now = now
+        self.quiesce()
+
+    def statistics(self) -> BrokerStatistics:
+        """Return the broker's totals (CF-10)."""
+        totals = QueueCounters()
+        totals.add(self.retired)
+        for queue in self.queues.queues.values():
+            totals.add(queue.counters)
+        return BrokerStatistics(
+            queueCount=len(self.queues.queues),
+            discardsNoRoute=self.discardsNoRoute,
+            abandoned=self.abandoned,
+            abandonedViaAlt=self.abandonedViaAlt,
+            totals=totals.values(),
+        )

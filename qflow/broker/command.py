@@ -1,0 +1,109 @@
+"""How every command of a session runs: number it, show it, do it, or let the session die of it.
+
+One place for what all commands have in common, so that each method of a session says only what
+is its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from qflow.broker.errors import SessionDetached, SessionException
+from qflow.broker.events import Detail
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class CommandRunner:
+    """What :func:`command` needs of a session."""
+
+    __slots__ = ()
+
+    name: str
+    is_attached: bool
+
+    def begin(self) -> int:
+        """Number a command; from now on its connection is the one being read."""
+        raise NotImplementedError
+
+    def control(self) -> None:
+        """Begin a control, which has no number."""
+        raise NotImplementedError
+
+    def finish(self, number: int) -> None:
+        """Complete a command."""
+        raise NotImplementedError
+
+    def quiesce(self) -> None:
+        """Let everything happen that the command made possible."""
+        raise NotImplementedError
+
+    def fail(self, error: SessionException) -> None:
+        """End the session with an error."""
+        raise NotImplementedError
+
+    def is_watched(self) -> bool:
+        """Return whether an observer wants to see commands."""
+        raise NotImplementedError
+
+    def show(self, kind: str, arguments: Detail) -> None:
+        """Tell the observer of a command."""
+        raise NotImplementedError
+
+
+def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> Callable[[Method], Method]:
+    """Make a method a command of the session.
+
+    Parameters
+    ----------
+    kind : str
+        Its name in :data:`qflow.broker.events.COMMANDS`.
+    is_numbered : bool
+        False for controls, which are not commands and are never completed.
+    completes : bool
+        False for commands that complete by themselves, or later.
+    """
+
+    def decorate(method: Method) -> Method:
+        signature = inspect.signature(method)
+
+        @functools.wraps(method)
+        def run(self: CommandRunner, *args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(self, *args, **kwargs) if self.is_watched() else None
+            require_attached(self, kind)
+            number = -1
+            if is_numbered:
+                number = self.begin()
+            else:
+                self.control()
+            if bound is not None:
+                self.show(kind, dict(list(bound.arguments.items())[1:]))
+            try:
+                result = method(self, *args, **kwargs)
+            except SessionException as error:
+                self.fail(error)
+                self.quiesce()
+                raise
+            if is_numbered and completes:
+                self.finish(number)
+            self.quiesce()
+            return result
+
+        return cast(Method, run)
+
+    return decorate
+
+
+def require_attached(session: CommandRunner, kind: str) -> None:
+    """Refuse a command to a session that is gone; nothing in the broker changes.
+
+    Raises
+    ------
+    SessionDetached
+        Naming the session and the command.
+    """
+    if not session.is_attached:
+        raise SessionDetached(f"{kind} on session {session.name!r}, which is not attached any more")

@@ -1,0 +1,137 @@
+"""Completions: which commands of a session are processed, and what its client has been told (CM).
+
+Lay it beside ``SessionState`` (broker and common part).  *Completed* is what the broker knows;
+*reported* is what ``session.completed`` has carried to the client: the two differ until somebody
+asks (CM-05).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from qflow.broker.context import BrokerContext
+from qflow.broker.range_set import RangeSet
+from qflow.broker.transfer import CommandOwner, Transfer
+
+KNOWN_COMPLETED_INTERVAL = 65_536
+
+
+class Completions(CommandOwner):
+    """Numbers a session's commands, and keeps which of them are complete.
+
+    Attributes
+    ----------
+    completed : RangeSet
+        A hole in it is a held transfer, or a sync that waits behind one (CM-04).
+    reported : RangeSet
+        What the client knows.
+    incomplete : OrderedDict
+        Number to held transfer, or to None for a parked sync point, in order of number.
+    wants_report : bool
+        The client is to be told at the end of the current step (CM-05, CM-08).
+    on_report : callable or None
+        The client's ear; called with what it is told.
+    """
+
+    VOLATILE = ("on_report",)
+
+    __slots__ = (
+        "context",
+        "session",
+        "next_number",
+        "completed",
+        "reported",
+        "incomplete",
+        "wants_report",
+        "_awaited",
+        "on_report",
+    )
+
+    def __init__(self, context: BrokerContext, session: str) -> None:
+        self.context = context
+        self.session = session
+        self.next_number = 0
+        self.completed = RangeSet()
+        self.reported = RangeSet()
+        self.incomplete: OrderedDict[int, Transfer | None] = OrderedDict()
+        self.wants_report = False
+        self._awaited: set[int] = set()
+        self.on_report: Callable[[RangeSet], None] | None = None
+
+    def begin(self) -> int:
+        """Return the number of the next command."""
+        number = self.next_number
+        self.next_number += 1
+        if self.next_number % KNOWN_COMPLETED_INTERVAL == 0:
+            self.want_report()
+        return number
+
+    def want_report(self) -> None:
+        """Ask for a report at the end of the current step."""
+        if not self.wants_report:
+            self.wants_report = True
+            self.context.reporters.append(self)
+
+    def report_when_complete(self, number: int) -> None:
+        """Remember that a command carries the sync flag (CM-05 a)."""
+        self._awaited.add(number)
+
+    def hold(self, transfer: Transfer) -> None:
+        """Keep a transfer whose completion a queue withholds."""
+        self.incomplete[transfer.number] = transfer
+
+    def sync_point(self, number: int) -> bool:
+        """Complete a sync now, or park it behind the incomplete commands before it (CM-06, CM-07).
+
+        Returns
+        -------
+        bool
+            Whether it is complete.
+        """
+        self.report_when_complete(number)
+        if self.incomplete:
+            self.incomplete[number] = None
+            return False
+        self.complete(number)
+        return True
+
+    def complete(self, number: int, label: str = "") -> None:
+        """Note that a command is processed."""
+        self.completed.add(number)
+        if number in self._awaited:
+            self._awaited.discard(number)
+            self.want_report()
+        if self.context.observer is not None:
+            self.context.emit("completed", session=self.session, message=label, detail={"command": number})
+
+    def transfer_complete(self, transfer: Transfer) -> None:
+        """Complete a transfer, and every sync point that waited for just this (CM-06)."""
+        self.incomplete.pop(transfer.number, None)
+        self.complete(transfer.number, transfer.label)
+        while self.incomplete:
+            number, first = next(iter(self.incomplete.items()))
+            if first is not None:
+                return
+            del self.incomplete[number]
+            self.complete(number)
+
+    def held(self) -> list[Transfer]:
+        """Return the transfers whose completion is withheld, in the order sent."""
+        return [transfer for transfer in self.incomplete.values() if transfer is not None]
+
+    def report(self) -> None:
+        """Tell the client what is complete (CM-08)."""
+        self.wants_report = False
+        self.reported = RangeSet.of(self.completed.ranges())
+        if self.on_report is not None:
+            self.on_report(self.reported)
+        if self.context.observer is not None:
+            self.context.emit("reported", session=self.session, detail={"completed": str(self.reported)})
+
+    def abandon(self) -> None:
+        """Forget all that is incomplete: the session is gone (CM-09)."""
+        for transfer in self.held():
+            transfer.owner = None
+        self.incomplete.clear()
+        self._awaited.clear()

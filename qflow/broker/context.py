@@ -1,0 +1,59 @@
+"""What every part of one broker shares: options, told time, the observer, broker-wide counts."""
+
+from __future__ import annotations
+
+from qflow.broker.events import Detail, Event, Observer
+from qflow.broker.options import BrokerOptions
+from qflow.broker.statistics import QueueCounters
+from qflow.broker.transfer import CommandOwner
+
+
+class BrokerContext:
+    """The ground the parts stand on, so that a queue need not know the broker that owns it."""
+
+    VOLATILE = ("observer",)
+    """Attributes that are no part of the broker's state: a snapshot leaves them out."""
+
+    __slots__ = (
+        "options",
+        "now",
+        "observer",
+        "discardsNoRoute",
+        "abandoned",
+        "abandonedViaAlt",
+        "retired",
+        "reporters",
+    )
+
+    def __init__(self, options: BrokerOptions) -> None:
+        self.options = options
+        self.now = 0
+        self.observer: Observer | None = None
+        self.discardsNoRoute = 0
+        self.abandoned = 0
+        self.abandonedViaAlt = 0
+        self.retired = QueueCounters()
+        self.reporters: list[CommandOwner] = []
+
+    def emit(
+        self,
+        kind: str,
+        queue: str = "",
+        session: str = "",
+        link: str = "",
+        message: str = "",
+        size: int = 0,
+        group: str = "",
+        detail: Detail = None,
+    ) -> None:
+        """Tell the observer of one event.  Callers test ``observer`` first: no trace, no cost."""
+        if self.observer is not None:
+            self.observer(Event(self.now, kind, queue, session, link, message, size, group, detail))
+
+    def schedule(self, due: int, queue: str) -> None:
+        """Look at a queue's lifetime again at a later time."""
+        raise NotImplementedError
+
+    def destroy_queue(self, name: str, reason: str) -> None:
+        """Unbind, unregister and empty a queue; the broker does it."""
+        raise NotImplementedError

@@ -1,0 +1,104 @@
+"""The four types of exchange: direct, fanout, topic, headers (EX-04 … EX-07)."""
+
+from __future__ import annotations
+
+from qflow.broker.context import BrokerContext
+from qflow.broker.exchanges import Arguments, Binding, Exchange, Identity
+from qflow.broker.matching import check_header_arguments, headers_match, normalize_pattern, topic_matches
+from qflow.broker.queue import Queue
+from qflow.broker.transfer import Transfer
+
+
+class DirectExchange(Exchange):
+    """Routing key equals binding key (EX-04); the default exchange is one, too (EX-02)."""
+
+    type = "direct"
+
+    __slots__ = ("_by_key",)
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        name: str,
+        alternate: Exchange | None = None,
+        durable: bool = False,
+        auto_delete: bool = False,
+    ) -> None:
+        super().__init__(context, name, alternate, durable, auto_delete)
+        self._by_key: dict[str, list[Binding]] = {}
+
+    def insert(self, identity: Identity, binding: Binding) -> None:
+        """Keep the binding under its key, too."""
+        super().insert(identity, binding)
+        self._by_key.setdefault(binding.key, []).append(binding)
+
+    def removed(self, binding: Binding) -> None:
+        """Forget it under its key."""
+        bindings = self._by_key[binding.key]
+        bindings.remove(binding)
+        if not bindings:
+            del self._by_key[binding.key]
+
+    def matching(self, transfer: Transfer) -> list[Binding]:
+        """Return the bindings this type selects."""
+        return list(self._by_key.get(transfer.message.routing_key or "", ()))
+
+
+class FanoutExchange(Exchange):
+    """Every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
+
+    type = "fanout"
+
+    __slots__ = ()
+
+    def identity(self, queue: Queue, key: str) -> Identity:
+        """Return the same for every key: a queue is bound at most once."""
+        return queue.name, ""
+
+    def matching(self, transfer: Transfer) -> list[Binding]:
+        """Return the bindings this type selects."""
+        return list(self.bindings.values())
+
+
+class TopicExchange(Exchange):
+    """Patterns over dotted words; one copy however many patterns match (EX-06)."""
+
+    type = "topic"
+
+    __slots__ = ()
+
+    def normal_key(self, key: str) -> str:
+        """Return the pattern as the broker keeps it."""
+        return normalize_pattern(key)
+
+    def matching(self, transfer: Transfer) -> list[Binding]:
+        """Return the bindings this type selects."""
+        key = transfer.message.routing_key or ""
+        return _one_for_each_queue([b for b in self.bindings.values() if topic_matches(b.key, key)])
+
+
+class HeadersExchange(Exchange):
+    """Application headers against binding arguments (EX-07)."""
+
+    type = "headers"
+
+    __slots__ = ()
+
+    def check(self, arguments: Arguments) -> None:
+        """Insist on a proper x-match."""
+        check_header_arguments(arguments)
+
+    def matching(self, transfer: Transfer) -> list[Binding]:
+        """Return the bindings this type selects."""
+        headers = transfer.message.headers or {}
+        return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
+
+
+def _one_for_each_queue(bindings: list[Binding]) -> list[Binding]:
+    chosen = {id(binding.queue): binding for binding in reversed(bindings)}
+    return [binding for binding in bindings if chosen[id(binding.queue)] is binding]
+
+
+EXCHANGE_TYPES: dict[str, type[Exchange]] = {
+    kind.type: kind for kind in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
+}

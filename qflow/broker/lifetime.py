@@ -1,0 +1,79 @@
+"""Lifetime: who owns a queue exclusively, and when a queue deletes itself (QT-08, RF-19, CN-23)."""
+
+from __future__ import annotations
+
+from qflow.broker.context import BrokerContext
+from qflow.broker.queue_view import QueueView
+from qflow.broker.settings import LIFETIMES, QueueSettings
+
+
+class Lifetime:
+    """Decides whether a queue deletes itself now.
+
+    Parameters
+    ----------
+    context : BrokerContext
+        Deletes the queue, at once or after the declared time-out.
+    policy : str
+        One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, or "" for
+        a queue that stays until somebody deletes it.
+    timeout : int
+        Seconds between the decision and the deletion; 0 means at once.
+    """
+
+    __slots__ = ("context", "policy", "timeout", "owner", "due")
+
+    def __init__(self, context: BrokerContext, policy: str, timeout: int) -> None:
+        self.context = context
+        self.policy = policy
+        self.timeout = timeout
+        self.owner = ""
+        self.due: int | None = None
+
+    @property
+    def deletes_itself(self) -> bool:
+        """Whether the queue is auto-delete."""
+        return bool(self.policy)
+
+    def may_delete(self, queue: QueueView) -> bool:
+        """Return whether the lifetime policy lets the queue go now (RF-19)."""
+        if not self.policy or queue.is_deleted:
+            return False
+        if self.policy == "delete-on-close":
+            return True
+        if self.owner or not queue.is_unused:
+            return False
+        return self.policy == "delete-if-unused" or queue.is_empty
+
+    def consider(self, queue: QueueView) -> None:
+        """Delete the queue if its policy says so, or start its time-out."""
+        if not self.may_delete(queue):
+            return
+        if self.timeout:
+            self.due = self.context.now + self.timeout * 1_000_000
+            self.context.schedule(self.due, queue.name)
+        else:
+            self.context.destroy_queue(queue.name, "auto-delete")
+
+    def expire(self, queue: QueueView, due: int) -> None:
+        """Delete the queue if the time-out that is over now is still the one that counts."""
+        if self.due == due and self.may_delete(queue):
+            self.context.destroy_queue(queue.name, "auto-delete")
+
+    def subscribed(self) -> None:
+        """Forget a running time-out: the queue is used again (QT-08)."""
+        self.due = None
+
+
+def make_lifetime(context: BrokerContext, settings: QueueSettings, auto_delete: bool) -> Lifetime:
+    """Return the lifetime that a declare asks for.
+
+    A ``qpid.lifetime-policy`` other than ``manual`` implies auto-delete, as does a time-out; an
+    unknown policy is ignored (RF-19, QT-08).
+    """
+    policy = settings.lifetime_policy if settings.lifetime_policy in LIFETIMES else ""
+    if policy == "manual":
+        return Lifetime(context, "", 0)
+    if not policy and (auto_delete or settings.auto_delete_timeout):
+        policy = "delete-if-unused"
+    return Lifetime(context, policy, settings.auto_delete_timeout)

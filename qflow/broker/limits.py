@@ -1,0 +1,94 @@
+"""What a full queue does: reject, ring, self-destruct (LP).
+
+Lay it beside ``Queue::checkDepth``, ``LossyQueue`` and ``SelfDestructQueue``.  A policy is asked
+before a message is put on the queue, and either reserves room for it, or drops it, or raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qflow.broker.errors import ResourceLimitExceededException
+from qflow.broker.queue_view import QueueView
+from qflow.broker.transfer import Transfer
+
+Policy = Callable[[QueueView, Transfer], bool]
+"""Return True with the room reserved, or False if the message is dropped without a word."""
+
+
+def reject(queue: QueueView, transfer: Transfer) -> bool:
+    """Refuse a message that does not fit (LP-05).
+
+    Raises
+    ------
+    ResourceLimitExceededException
+        506, with current depth, limits and increment.
+    """
+    depth = queue.depth
+    if depth.is_exceeded_by(transfer.size):
+        queue.count_overflow()
+        raise ResourceLimitExceededException(depth.refusal(queue.name, transfer.size))
+    depth.reserve(transfer.size)
+    return True
+
+
+def ring(queue: QueueView, transfer: Transfer) -> bool:
+    """Drop the oldest messages until the new one fits (LP-10)."""
+    return _ring(queue, transfer, by_priority=False)
+
+
+def priority_ring(queue: QueueView, transfer: Transfer) -> bool:
+    """Drop messages of no higher priority until the new one fits, else drop the new one (LP-12)."""
+    return _ring(queue, transfer, by_priority=True)
+
+
+def self_destruct(queue: QueueView, transfer: Transfer) -> bool:
+    """Delete the queue when a message does not fit; that message is lost (LP-15)."""
+    if queue.depth.is_exceeded_by(transfer.size):
+        queue.self_destruct()
+        return False
+    queue.depth.reserve(transfer.size)
+    return True
+
+
+def make_policy(policy: str, has_priorities: bool) -> str:
+    """Return the name, in :data:`POLICIES`, of the policy that a queue follows (LP-04).
+
+    Examples
+    --------
+    >>> make_policy("ring", False), make_policy("ring", True), make_policy("RING", False)
+    ('ring', 'priority_ring', 'reject')
+    """
+    if policy == "ring":
+        return "priority_ring" if has_priorities else "ring"
+    return "self-destruct" if policy == "self-destruct" else "reject"
+
+
+POLICIES: dict[str, Policy] = {
+    "reject": reject,
+    "ring": ring,
+    "priority_ring": priority_ring,
+    "self-destruct": self_destruct,
+}
+
+
+def _ring(queue: QueueView, transfer: Transfer, by_priority: bool) -> bool:
+    depth = queue.depth
+    if depth.max_size and transfer.size > depth.max_size:
+        queue.count_overflow()
+        raise ResourceLimitExceededException(
+            f"Message larger than configured maximum depth on {queue.name}: "
+            f"size={transfer.size}, max-size={depth.max_size}"
+        )
+    while depth.is_exceeded_by(transfer.size):
+        victim = queue.eviction_candidate()
+        queue.count_ring()
+        if victim is None or (by_priority and _priority(victim.transfer) > _priority(transfer)):
+            return False
+        queue.evict(victim)
+    depth.reserve(transfer.size)
+    return True
+
+
+def _priority(transfer: Transfer) -> int:
+    return transfer.message.priority or 0

@@ -1,0 +1,164 @@
+"""Management: the QMF methods of the broker and of its queues (CF-07, CF-08, CF-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qflow.broker.conversions import Argument, to_bool
+from qflow.broker.core import BrokerCore
+from qflow.broker.errors import AmqpException, ManagementError, NotFoundException
+from qflow.broker.exchanges import Exchange
+from qflow.broker.queue import Queue
+from qflow.broker.removal import EXCEPTION, MessageFilter, move, purge
+
+UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
+Filter = Mapping[str, object] | None
+
+
+class Management:
+    """What ``qpid-config`` and ``qpid-tool`` call.  A refusal is a :class:`ManagementError`.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker
+    >>> broker = Broker()
+    >>> broker.management.create("queue", "orders", {"qpid.max_count": 10})
+    >>> broker.queue("orders").flow_limit.thresholds.stop_count
+    8
+    """
+
+    __slots__ = ("core",)
+
+    def __init__(self, core: BrokerCore) -> None:
+        self.core = core
+
+    def create(
+        self, type: str, name: str, properties: Mapping[str, Argument] | None = None, strict: bool = False
+    ) -> None:
+        """Create a queue, an exchange or a binding; ``strict`` is ignored, as in the broker (IN-06)."""
+        options = dict(properties or {})
+        if type == "queue":
+            self._guarded(lambda: self._create_queue(name, options))
+        elif type in ("exchange", "topic"):
+            self._guarded(lambda: self._create_exchange(name, options))
+        elif type == "binding":
+            self._guarded(lambda: self._bind(name, options))
+        else:
+            raise ManagementError(EXCEPTION, f"unknown object type: {type}")
+
+    def delete(self, type: str, name: str, options: Mapping[str, Argument] | None = None) -> None:
+        """Delete a queue, an exchange or a binding."""
+        given = options or {}
+        if type == "queue":
+            if_unused, if_empty = (to_bool(given.get(key, False)) for key in ("if_unused", "if_empty"))
+            self._guarded(lambda: self._delete_queue(name, if_unused, if_empty))
+        elif type in ("exchange", "topic"):
+            self._guarded(lambda: self.core.exchanges.delete(name))
+        elif type == "binding":
+            self._guarded(lambda: self._unbind(name))
+        else:
+            raise ManagementError(EXCEPTION, f"unknown object type: {type}")
+
+    def query(self, type: str, name: str) -> dict[str, object]:
+        """Return what a queue says of its groups (MG-24); {} for a queue without groups."""
+        if type in ("exchange", "topic", "binding"):
+            raise ManagementError(NOT_IMPLEMENTED, "NotImplemented")
+        if type != "queue":
+            raise ManagementError(EXCEPTION, f"unknown object type: {type}")
+        queue = self.core.queues.queues.get(name)
+        if queue is None:
+            raise ManagementError(UNKNOWN_OBJECT, "UnknownObject")
+        if queue.groups is None:
+            return {}
+        state = {"group_header_key": queue.groups.header_key, "group_state": queue.groups.state()}
+        return {"qpid.message_group_queue": state}
+
+    def purge(self, queue: str, request: int = 0, filter: Filter = None) -> None:
+        """Drop the first ``request`` matching messages of a queue, 0 = all (QT-22)."""
+        target = self._queue_object(queue)
+        self._guarded(lambda: purge(target, request, MessageFilter(filter)))
+
+    def reroute(
+        self,
+        queue: str,
+        request: int = 0,
+        useAltExchange: bool = False,
+        exchange: str = "",
+        filter: Filter = None,
+    ) -> None:
+        """Send the first ``request`` matching messages of a queue through an exchange (QT-23)."""
+        source = self._queue_object(queue)
+        target = source.alternate if useAltExchange else self.core.exchanges.exchanges.get(exchange)
+        if target is None:
+            raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
+        self._guarded(lambda: purge(source, request, MessageFilter(filter), target))
+
+    def queueMoveMessages(self, srcQueue: str, destQueue: str, qty: int = 0, filter: Filter = None) -> None:
+        """Move the first ``qty`` matching messages from one queue to another, 0 = all (QT-23)."""
+        source = self.core.queues.queues.get(srcQueue)
+        target = self.core.queues.queues.get(destQueue)
+        if source is None or target is None:
+            raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
+        self._guarded(lambda: move(source, target, qty, MessageFilter(filter)))
+
+    def _guarded(self, action: object) -> None:
+        """Run a method to quiescence; every AMQP refusal becomes status 7 with its text (CF-08)."""
+        self.core.scheduler.begin(None)
+        try:
+            action()  # type: ignore[operator]
+        except AmqpException as error:
+            raise ManagementError(EXCEPTION, str(error)) from error
+        finally:
+            self.core.quiesce()
+
+    def _queue_object(self, name: str) -> Queue:
+        queue = self.core.queues.queues.get(name)
+        if queue is None:
+            identity = f"org.apache.qpid.broker:queue:{name}"
+            raise ManagementError(UNKNOWN_OBJECT, f"No object found with ID=0-0-0--0({identity})")
+        return queue
+
+    def _create_queue(self, name: str, options: dict[str, Argument]) -> None:
+        if name in self.core.queues.queues:
+            raise ManagementError(EXCEPTION, f"object already exists: {name}")
+        options.pop("durable", None)
+        auto_delete = to_bool(options.pop("auto-delete", False))
+        alternate = self._alternate(options)
+        queue, _ = self.core.queues.declare(name, options, auto_delete=auto_delete, alternate=alternate)
+        self.core.exchanges.default.bind(queue, name, {})
+
+    def _create_exchange(self, name: str, options: dict[str, Argument]) -> None:
+        if name in self.core.exchanges.exchanges:
+            raise ManagementError(EXCEPTION, f"object already exists: {name}")
+        kind = str(options.get("exchange-type", "topic"))
+        alternate = str(options.get("alternate-exchange", ""))
+        try:
+            self.core.exchanges.declare(
+                name, kind, alternate, auto_delete=to_bool(options.get("auto-delete", False))
+            )
+        except NotFoundException as error:
+            if error.text.startswith("Exchange type"):
+                raise ManagementError(EXCEPTION, f"Invalid exchange type: {kind}") from error
+            raise
+
+    def _alternate(self, options: dict[str, Argument]) -> Exchange | None:
+        name = options.pop("alternate-exchange", "")
+        return self.core.exchanges.get(str(name)) if name else None
+
+    def _delete_queue(self, name: str, if_unused: bool, if_empty: bool) -> None:
+        self.core.queues.check_delete(name, "", if_unused, if_empty)
+        self.core.destroy_queue(name, "delete")
+
+    def _bind(self, name: str, options: dict[str, Argument]) -> None:
+        exchange, queue, key = self._binding_parts(name)
+        exchange.bind(queue, key, options)  # type: ignore[arg-type]
+
+    def _unbind(self, name: str) -> None:
+        exchange, queue, key = self._binding_parts(name)
+        if exchange.unbind(queue, key):
+            self.core.exchanges.consider(exchange)
+
+    def _binding_parts(self, name: str) -> tuple[Exchange, Queue, str]:
+        exchange, _, rest = name.partition("/")
+        queue, _, key = rest.partition("/")
+        return self.core.exchanges.get(exchange), self.core.queues.get(queue), key

@@ -1,0 +1,285 @@
+"""MessageHandler: the ``message`` commands, for producers and consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from qflow.broker.command import command, require_attached
+from qflow.broker.conversions import Argument
+from qflow.broker.credit import BYTE_UNIT, INFINITE, MESSAGE_UNIT
+from qflow.broker.errors import (
+    InvalidArgumentException,
+    NotAllowedException,
+    NotFoundException,
+    ResourceLockedException,
+    SessionException,
+)
+from qflow.broker.message import Message
+from qflow.broker.queue import Queue
+from qflow.broker.selector import Selector, parse_selector
+from qflow.broker.session_state import SessionState
+from qflow.broker.subscription import Subscription
+from qflow.broker.transfer import Transfer
+
+EXPLICIT, NONE = 0, 1
+PRE_ACQUIRED, NOT_ACQUIRED = 0, 1
+
+
+class MessageHandler(SessionState):
+    """Transfers, subscriptions, credit and dispositions."""
+
+    __slots__ = ()
+
+    # Producing
+
+    def message_transfer(self, message: Message, exchange: str = "", sync: bool = False) -> Transfer:
+        """Send a message to an exchange (rule book, section 0).
+
+        Parameters
+        ----------
+        message : Message
+            What to send; without a label it gets one, ``<session>-<n>``.
+        exchange : str
+            Its destination; "" is the default exchange, which routes to the queue named by the
+            routing key (EX-02).
+        sync : bool
+            Ask to be told as soon as the transfer is complete (CM-05).
+
+        Returns
+        -------
+        Transfer
+            ``is_complete`` and ``held_by`` tell what has become of it.
+
+        Raises
+        ------
+        NotFoundException
+            404: no such exchange.
+        ResourceLimitExceededException
+            506: a queue is full (LP-05).  The session is gone then, the message stays on the queues
+            that took it (LP-08).
+
+        Examples
+        --------
+        >>> from qflow.broker import Broker, Message
+        >>> session = Broker().session("p")
+        >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
+        >>> for _ in range(2):
+        ...     transfer = session.message_transfer(Message(10, routing_key="q"))
+        >>> transfer.is_complete, transfer.held_by
+        (False, ('q',))
+        """
+        require_attached(self, "message.transfer")
+        number = self.begin()
+        transfer = self._transfer(number, message, exchange)
+        if self.core.observer is not None:
+            detail = {"command": number, "message": message, "exchange": exchange, "sync": sync}
+            self.core.emit(
+                "message.transfer", "", self.name, exchange, transfer.label, transfer.size, "", detail
+            )
+        if sync:
+            self.completions.report_when_complete(number)
+        try:
+            self._route(transfer, exchange)
+        except SessionException as error:
+            self.fail(error)
+            self.quiesce()
+            raise
+        transfer.finish()
+        if not transfer.is_complete:
+            self.completions.hold(transfer)
+        self.quiesce()
+        return transfer
+
+    def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
+        options = self.core.options
+        if options.enable_timestamp and message.timestamp is None:
+            message = replace(message, timestamp=self.core.now // 1_000_000)
+        size = message.content_size if options.message_size == "content" else message.encoded_size(exchange)
+        self.transfer_count += 1
+        label = message.label or f"{self.name}-{self.transfer_count}"
+        expiration = self.core.now + message.ttl * 1000 if message.ttl else None
+        transfer = Transfer(
+            self.completions, number, message, size, label, expiration, self.name, self.connection.name
+        )
+        transfer.transaction = self.transaction
+        return transfer
+
+    def _route(self, transfer: Transfer, name: str) -> None:
+        exchange = self.last_exchange
+        if exchange is None or exchange.is_deleted or exchange.name != name:
+            exchange = self.core.exchanges.get(name)
+        exchange.route_with_alternate(transfer)
+        self._remember_exchange(exchange)
+
+    # Subscribing
+
+    @command("message.subscribe")
+    def message_subscribe(
+        self,
+        queue: str,
+        tag: str,
+        accept_mode: int = EXPLICIT,
+        acquire_mode: int = PRE_ACQUIRED,
+        exclusive: bool = False,
+        arguments: Mapping[str, Argument] | None = None,
+    ) -> Subscription:
+        """Start to read a queue, without any credit yet (CN-01 … CN-03).
+
+        Parameters
+        ----------
+        queue, tag : str
+            What to read, and the subscription's name in this session.
+        accept_mode : int
+            0 explicit, 1 none.
+        acquire_mode : int
+            0 pre-acquired, a consumer; 1 not-acquired, a browser.
+        exclusive : bool
+            Let no other consumer in; browsers are let in.
+
+        Raises
+        ------
+        SessionException
+            531, 404, 530, 405: see CN-02.
+        """
+        source = self.core.queues.get(queue)
+        if tag and tag in self.consuming.subscriptions:
+            raise NotAllowedException("Consumer tags must be unique")
+        acquires = acquire_mode == PRE_ACQUIRED and not source.settings.browse_only
+        if acquires:
+            self._check_access(source, exclusive)
+        subscription = Subscription(
+            self.consuming,
+            self.connection,
+            tag,
+            f"{self.name}::{tag}",
+            source,
+            acquires,
+            accept_mode == EXPLICIT,
+            exclusive,
+            _selector(arguments),
+        )
+        source.add_consumer(subscription, exclusive, self.connection.name)
+        self.consuming.subscriptions[tag] = subscription
+        return subscription
+
+    def _check_access(self, queue: Queue, exclusive: bool) -> None:
+        if queue.lifetime.owner not in ("", self.name):
+            raise ResourceLockedException(f"Cannot subscribe to exclusive queue {queue.name}")
+        if queue.users.has_exclusive_consumer:
+            raise ResourceLockedException(
+                f"Queue {queue.name} has an exclusive consumer. No more consumers allowed."
+            )
+        if exclusive and queue.users.consumers:
+            raise ResourceLockedException(
+                f"Queue {queue.name} already has consumers. Exclusive access denied."
+            )
+
+    @command("message.cancel")
+    def message_cancel(self, tag: str) -> None:
+        """End a subscription; what it was given stays acquired (CN-17).
+
+        Raises
+        ------
+        NotFoundException
+            404: no such subscription.
+        """
+        subscription = self.consuming.subscriptions.get(tag)
+        if subscription is None:
+            raise NotFoundException(f"No such subscription: {tag}")
+        self.consuming.cancel(subscription)
+
+    # Credit
+
+    @command("message.set_flow_mode")
+    def message_set_flow_mode(self, tag: str, flow_mode: int) -> None:
+        """Choose credit (0) or window (1); each mode has its own balances (CN-04).
+
+        Raises
+        ------
+        InvalidArgumentException
+            542: another mode.
+        NotFoundException
+            404: no such subscription.
+        """
+        if flow_mode not in (0, 1):
+            raise InvalidArgumentException(f"Invalid value for mode {flow_mode}")
+        self.consuming.find(tag).credit.mode = flow_mode
+
+    @command("message.flow")
+    def message_flow(self, tag: str, unit: int, value: int) -> None:
+        """Grant credit (CN-04), which wakes the subscription if credit was what it lacked (RF-08).
+
+        Parameters
+        ----------
+        tag : str
+            The subscription.
+        unit : int
+            0 messages, 1 bytes; both are needed.
+        value : int
+            0xFFFFFFFF is infinite, and sticks.
+
+        Raises
+        ------
+        InvalidArgumentException
+            542: another unit.
+        NotFoundException
+            404: no such subscription.
+        """
+        if unit not in (MESSAGE_UNIT, BYTE_UNIT):
+            raise InvalidArgumentException(f"Invalid value for unit {unit}")
+        subscription = self.consuming.find(tag)
+        subscription.credit.grant(unit, value)
+        subscription.wake_for_credit()
+
+    @command("message.stop")
+    def message_stop(self, tag: str) -> None:
+        """Take all credit of the current mode away (CN-07)."""
+        self.consuming.find(tag).credit.stop()
+
+    @command("message.flush")
+    def message_flush(self, tag: str) -> None:
+        """Deliver while there are credit and messages, then take the credit away (CN-07)."""
+        self.consuming.find(tag).flush()
+
+    def fetch(self, tag: str) -> None:
+        """Get at most one message: what a client without prefetch does (CN-09).
+
+        Three commands in one write, so that the flush runs before any other output (RF-08).
+        """
+        with self.pipelined():
+            self.message_flow(tag, BYTE_UNIT, INFINITE)
+            self.message_flow(tag, MESSAGE_UNIT, 1)
+            self.message_flush(tag)
+
+    # Dispositions
+
+    @command("message.accept")
+    def message_accept(self, transfers: Iterable[int]) -> None:
+        """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
+        self.consuming.accept(transfers, self.tx_accept)
+
+    @command("message.release")
+    def message_release(self, transfers: Iterable[int], set_redelivered: bool = False) -> None:
+        """Give deliveries back to their queues, at their old places (CN-14, CN-15)."""
+        self.consuming.release(transfers, set_redelivered)
+
+    @command("message.reject")
+    def message_reject(self, transfers: Iterable[int]) -> None:
+        """Refuse deliveries: they are dropped or go to the alternate exchange (CN-16)."""
+        self.consuming.reject(transfers)
+
+    @command("message.acquire")
+    def message_acquire(self, transfers: Iterable[int]) -> list[int]:
+        """Claim browsed deliveries; return the numbers of those that were granted (RF-02)."""
+        return self.consuming.acquire(transfers)
+
+    @command("session.completed", is_numbered=False)
+    def session_completed(self, transfers: Iterable[int] = ()) -> None:
+        """Tell the broker that deliveries are processed, which moves windows on (CN-06, RF-04)."""
+        self.consuming.complete(transfers)
+
+
+def _selector(arguments: Mapping[str, Argument] | None) -> Selector | None:
+    expression = (arguments or {}).get("x-apache-selector")
+    return parse_selector(str(expression)) if expression else None

@@ -1,0 +1,294 @@
+"""Queue: deliver, acquire, release, dequeue; everything else is an observer or a policy of it.
+
+Lay it beside ``Queue.cpp``.  A queue *has* a store, a limit policy, a distributor, waiting
+listeners and a list of observers; the order in which it calls them is the rule book's section 0.
+"""
+
+from __future__ import annotations
+
+from qflow.broker.alerts import make_alerts
+from qflow.broker.consumer import Consumer, NotificationSet, QueueListeners
+from qflow.broker.context import BrokerContext
+from qflow.broker.depth import QueueDepth
+from qflow.broker.flow_limit import FlowThresholds, QueueFlowLimit, effective_max_size
+from qflow.broker.groups import MessageDistributor, MessageGroupManager
+from qflow.broker.lifetime import Lifetime
+from qflow.broker.limits import POLICIES, make_policy
+from qflow.broker.observers import QueueObserver
+from qflow.broker.queue_trace import trace_dequeued, trace_dropped, trace_enqueued, trace_moved
+from qflow.broker.queue_users import QueueUsers
+from qflow.broker.queue_view import QueueView
+from qflow.broker.queued_message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage
+from qflow.broker.routing import Router
+from qflow.broker.selector import Selector, parse_selector
+from qflow.broker.settings import QueueSettings
+from qflow.broker.statistics import QueueStatistics
+from qflow.broker.stores import make_store
+from qflow.broker.transfer import Transfer
+from qflow.broker.tx_publish import TxPublish
+
+
+class Queue(QueueView):
+    """One queue.
+
+    Parameters
+    ----------
+    context : BrokerContext
+        What all parts of the broker share.
+    name : str
+        The queue's name.
+    settings : QueueSettings
+        Converted and validated declare arguments.
+    thresholds : FlowThresholds or None
+        None for a queue without flow control.
+    lifetime : Lifetime
+        Who owns the queue, and when it deletes itself.
+    alternate : Router or None
+        Where rejected, evicted and orphaned messages go (EX-09).
+    """
+
+    __slots__ = (
+        "settings",
+        "lifetime",
+        "alternate",
+        "store",
+        "listeners",
+        "flow_limit",
+        "groups",
+        "distributor",
+        "observers",
+        "policy",
+        "filter",
+        "position",
+        "users",
+        "binding_count",
+        "redirect",
+        "is_redirect_source",
+    )
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        name: str,
+        settings: QueueSettings,
+        thresholds: FlowThresholds | None,
+        lifetime: Lifetime,
+        alternate: Router | None,
+    ) -> None:
+        depth = QueueDepth(settings.max_count, effective_max_size(settings, context.options))
+        super().__init__(context, name, depth)
+        self.settings = settings
+        self.lifetime = lifetime
+        self.alternate = alternate
+        self.store = make_store(settings)
+        self.listeners = QueueListeners()
+        self.flow_limit = QueueFlowLimit(context, name, thresholds) if thresholds else None
+        self.groups: MessageGroupManager | None = None
+        self.distributor = MessageDistributor()
+        if settings.group_header_key:
+            self.groups = MessageGroupManager(context, name, self.store, settings.group_header_key)
+            self.distributor = self.groups
+        self.observers = self._register_observers()
+        self.policy = make_policy(settings.policy, settings.priorities > 0)
+        self.filter: Selector | None = parse_selector(settings.filter) if settings.filter else None
+        self.position = 0
+        self.users = QueueUsers()
+        self.binding_count = 0
+        self.redirect: Queue | None = None
+        self.is_redirect_source = False
+
+    def _register_observers(self) -> tuple[QueueObserver, ...]:
+        alerts = make_alerts(self.context, self.name, self.settings)
+        return tuple(observer for observer in (self.groups, alerts, self.flow_limit) if observer is not None)
+
+    # Enqueue
+
+    def accepts(self, transfer: Transfer) -> bool:
+        """Return whether the queue wants the message at all: no-local, filter, trace (RF-24)."""
+        local = self.users.local_connection
+        if self.settings.no_local and local and transfer.connection == local:
+            return False
+        return self.filter is None or self.filter.matches(transfer)
+
+    def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
+        """Take a routed message: now, or at commit if it was sent in a transaction (CM-10)."""
+        if transfer.transaction is None:
+            self.enqueue(transfer, delivery_count)
+        else:
+            transfer.transaction.enlist(TxPublish(self, transfer))
+
+    def enqueue(self, transfer: Transfer, delivery_count: int = -1) -> None:
+        """Put a routed message on the queue, if there is room for it.
+
+        Raises
+        ------
+        ResourceLimitExceededException
+            506, from the limit policy; nothing is enqueued (LP-05).
+        """
+        if self.is_deleted:
+            return
+        if not self.accepts(transfer) or not self.reserve(transfer):
+            if self.context.observer is not None:
+                trace_dropped(self, transfer)
+            return
+        self.push(transfer, delivery_count)
+
+    def reserve(self, transfer: Transfer) -> bool:
+        """Ask the limit policy for room; False means: dropped without a word."""
+        return POLICIES[self.policy](self, transfer)
+
+    def push(self, transfer: Transfer, delivery_count: int = -1, in_transaction: bool = False) -> None:
+        """Add a message for which room is reserved, and wake whoever is to get it (section 0, step 3)."""
+        self.position += 1
+        message = QueuedMessage(transfer, self.position, delivery_count)
+        wake = NotificationSet()
+        replaced = self.store.publish(message)
+        self.listeners.populate(wake)
+        self.counters.enqueue(transfer.size, in_transaction, transfer.message.durable)
+        if self.context.observer is not None:
+            trace_enqueued(self, message)
+        for observer in self.observers:
+            observer.enqueued(message)
+        if replaced is not None:
+            # FC-23: a replacement is an enqueue, then a dequeue; it never triggers auto-delete.
+            self.counters.acquires += 1
+            self.counters.discardsLvq += 1
+            self.remove(replaced, "lvq")
+        wake.notify()
+
+    # Dequeue
+
+    def remove(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
+        """Take a message off the queue for good, whatever state it is in (rule book, section 0)."""
+        transfer = message.transfer
+        self.depth.give_back(transfer.size)
+        self.counters.dequeue(transfer.size, in_transaction, transfer.message.durable)
+        if self.context.observer is not None:
+            trace_dequeued(self, message, reason)
+        for observer in self.observers:
+            observer.dequeued(message)
+        message.state = REMOVED
+        self.store.remove(message)
+
+    def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
+        """Remove a message, and delete the queue if it was only waiting for that (RF-19 iii)."""
+        self.remove(message, reason, in_transaction)
+        self.settle()
+
+    def reject(self, message: QueuedMessage) -> None:
+        """Remove a message that a consumer refuses, and hand it to the alternate exchange (CN-16)."""
+        self.counters.discardsSubscriber += 1
+        self.remove(message, "reject")
+        if self.alternate is not None:
+            self.alternate.route_with_alternate(message.transfer)
+        self.settle()
+
+    def settle(self) -> None:
+        """Do what follows a dequeue: wake somebody for a freed group, if eager; perhaps auto-delete."""
+        if self.groups is not None and self.groups.has_freed:
+            self.groups.has_freed = False
+            if self.context.options.wake_up == "eager":
+                self.listeners.wake()
+        if not self.depth.count:
+            self.lifetime.consider(self)
+
+    # Acquire and release
+
+    def acquire(self, message: QueuedMessage, owner: str) -> bool:
+        """Give an AVAILABLE message to ``owner``, if its group allows (MG-07); counts nothing (RF-02)."""
+        if message.state != AVAILABLE or not self.distributor.may_acquire(owner, message):
+            return False
+        self.distributor.take(owner, message)
+        message.state = ACQUIRED
+        self.store.hide(message)
+        for observer in self.observers:
+            observer.acquired(message)
+        if self.context.observer is not None:
+            trace_moved(self, "acquired", message, owner)
+        return True
+
+    def release(self, message: QueuedMessage, set_redelivered: bool) -> None:
+        """Make an acquired message AVAILABLE again at its old place, and wake one for it (CN-14)."""
+        if message.state != ACQUIRED:
+            return
+        if not set_redelivered:
+            message.delivery_count -= 1
+        message.state = AVAILABLE
+        self.store.show(message)
+        self.counters.releases += 1
+        for observer in self.observers:
+            observer.requeued(message)
+        if self.context.observer is not None:
+            trace_moved(self, "requeued", message)
+        self.listeners.wake()
+
+    # Consumers
+
+    def add_consumer(self, consumer: Consumer, is_exclusive: bool, connection: str) -> None:
+        """Take note of a new subscription."""
+        self.users.add(consumer, is_exclusive, connection)
+        self.lifetime.subscribed()
+
+    def cancel(self, consumer: Consumer) -> None:
+        """Forget a subscription; its going may serve another one (RF-14) or end the queue (RF-19 i)."""
+        self.listeners.remove(consumer)
+        self.users.remove(consumer)
+        if self.store.available_count():
+            self.listeners.wake()
+        if self.is_unused:
+            self.lifetime.consider(self)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody reads the queue."""
+        return not self.users.total
+
+    # What the limit policies see
+
+    def count_overflow(self) -> None:
+        """Count a refused message (LP-05)."""
+        self.counters.discardsOverflow += 1
+
+    def count_ring(self) -> None:
+        """Count a message that a ring dropped (LP-10)."""
+        self.counters.discardsRing += 1
+
+    def eviction_candidate(self) -> QueuedMessage | None:
+        """Return what a ring would drop next."""
+        return self.store.eviction_candidate()
+
+    def evict(self, message: QueuedMessage) -> None:
+        """Drop a message to make room; the alternate exchange gets it (LP-10.3)."""
+        self.remove(message, "ring")
+        if self.alternate is not None:
+            self.alternate.route_with_alternate(message.transfer, message.delivery_count)
+
+    def self_destruct(self) -> None:
+        """Delete this queue (LP-15)."""
+        self.context.destroy_queue(self.name, "self-destruct")
+
+    # Statistics
+
+    def group_of(self, message: QueuedMessage) -> str:
+        """Return the message's group on this queue, or ""."""
+        return self.groups.identify(message) if self.groups is not None else ""
+
+    @property
+    def message_count(self) -> int:
+        """Messages that nobody has acquired: AMQP's ``queue.query`` (DQ-01)."""
+        return self.store.available_count()
+
+    def statistics(self) -> QueueStatistics:
+        """Return what management shows of the queue now (CF-09)."""
+        limit = self.flow_limit
+        return QueueStatistics(
+            name=self.name,
+            msgDepth=self.message_depth,
+            byteDepth=self.byte_depth,
+            messageCount=self.message_count,
+            consumerCount=self.users.total,
+            bindingCount=self.binding_count,
+            flowStopped=limit is not None and limit.stopped,
+            flowStoppedCount=limit.stopped_count if limit is not None else 0,
+            **self.counters.values(),
+        )

@@ -1,0 +1,165 @@
+"""QueueHandler: the ``queue`` and ``exchange`` commands, for administration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qflow.broker.command import command
+from qflow.broker.conversions import Argument
+from qflow.broker.errors import (
+    InvalidArgumentException,
+    NotFoundException,
+    ResourceLockedException,
+)
+from qflow.broker.message import HeaderValue
+from qflow.broker.message_handler import MessageHandler
+from qflow.broker.queue import Queue
+from qflow.broker.removal import MessageFilter, purge
+
+
+class QueueHandler(MessageHandler):
+    """Declare, delete, purge, bind, unbind."""
+
+    __slots__ = ()
+
+    @command("queue.declare")
+    def queue_declare(
+        self,
+        queue: str,
+        arguments: Mapping[str, Argument] | None = None,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        exclusive: bool = False,
+        passive: bool = False,
+        alternate_exchange: str = "",
+    ) -> None:
+        """Make a queue, unless there is one of that name already (CF-04, CF-05).
+
+        Parameters
+        ----------
+        queue : str
+            Its name.
+        arguments : mapping or None
+            Rule book 8.3, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count": 900}``.
+        auto_delete : bool
+            Delete it when it is not used any more (QT-08).
+        exclusive : bool
+            Let only this session declare, consume, bind, unbind and delete it (CN-23).
+        passive : bool
+            Only ask whether it exists.
+        alternate_exchange : str
+            Where rejected, evicted and orphaned messages go (EX-09).
+
+        Raises
+        ------
+        SessionException
+            542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
+        """
+        registry = self.core.queues
+        alternate = self.core.exchanges.get(alternate_exchange) if alternate_exchange else None
+        if passive:
+            target = registry.get(queue)
+        else:
+            target, is_new = registry.declare(
+                queue, arguments or {}, auto_delete=auto_delete, alternate=alternate
+            )
+            if is_new:
+                self.core.exchanges.default.bind(target, queue, {})
+                if exclusive:
+                    self._own(target)
+                return
+        if exclusive:
+            self._demand_ownership(target, passive)
+
+    def _demand_ownership(self, queue: Queue, passive: bool) -> None:
+        if queue.lifetime.owner == self.name:
+            return
+        if queue.lifetime.owner or passive or queue.users.consumers:
+            raise ResourceLockedException(f"Cannot grant exclusive access to queue {queue.name}")
+        self._own(queue)
+
+    def _own(self, queue: Queue) -> None:
+        queue.lifetime.owner = self.name
+        queue.users.local_connection = self.connection.name
+        self.exclusive_queues.append(queue.name)
+
+    @command("queue.delete")
+    def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False) -> None:
+        """Delete a queue with all its messages (QT-21, FC-21).
+
+        Raises
+        ------
+        SessionException
+            531, 404, 405, 406.
+        """
+        self.core.queues.check_delete(queue, self.name, if_unused, if_empty)
+        self.core.destroy_queue(queue, "delete")
+
+    @command("queue.purge")
+    def queue_purge(self, queue: str) -> None:
+        """Drop every message that nobody has acquired (QT-22)."""
+        purge(self.core.queues.get(queue), 0, MessageFilter(None))
+
+    @command("exchange.declare")
+    def exchange_declare(
+        self,
+        exchange: str,
+        type: str = "topic",
+        *,
+        alternate_exchange: str = "",
+        passive: bool = False,
+        durable: bool = False,
+        auto_delete: bool = False,
+    ) -> None:
+        """Make an exchange, unless there is one of that name and type already (EX-03).
+
+        Raises
+        ------
+        SessionException
+            404, 530.
+        """
+        if passive:
+            self.core.exchanges.get(exchange)
+        else:
+            self.core.exchanges.declare(exchange, type, alternate_exchange, durable, auto_delete)
+
+    @command("exchange.delete")
+    def exchange_delete(self, exchange: str) -> None:
+        """Delete an exchange (EX-03)."""
+        self.core.exchanges.delete(exchange)
+
+    @command("exchange.bind")
+    def exchange_bind(
+        self, queue: str, exchange: str, key: str = "", arguments: Mapping[str, HeaderValue] | None = None
+    ) -> None:
+        """Bind a queue to an exchange; binding it again changes nothing (EX-12).
+
+        Raises
+        ------
+        SessionException
+            404, 405, 541 (headers), 542 (default exchange).
+        """
+        target = self._bindable(queue, exchange, "Bind")
+        scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
+        self.core.exchanges.get(exchange).bind(target, key, arguments or {}, scope)
+
+    @command("exchange.unbind")
+    def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
+        """Remove a binding; removing none changes nothing (EX-12)."""
+        target = self._bindable(queue, exchange, "Unbind")
+        source = self.core.exchanges.get(exchange)
+        if source.unbind(target, key):
+            self.core.exchanges.consider(source)
+
+    def _bindable(self, queue: str, exchange: str, action: str) -> Queue:
+        if not exchange:
+            raise InvalidArgumentException(f"{action} not allowed for default exchange")
+        target = self.core.queues.queues.get(queue)
+        if target is None:
+            raise NotFoundException(f"{action} failed. No such queue: {queue}")
+        if target.lifetime.owner not in ("", self.name):
+            raise ResourceLockedException(
+                f"Cannot {action.lower()} queue {queue}; it is exclusive to another session"
+            )
+        return target

@@ -1,0 +1,121 @@
+"""QueueRegistry: the queues a broker has, and how they come and go (CF-04, CF-05, QT-21, QT-24)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qflow.broker.context import BrokerContext
+from qflow.broker.conversions import Argument
+from qflow.broker.errors import (
+    IllegalArgumentException,
+    NotFoundException,
+    PreconditionFailedException,
+    ResourceLockedException,
+)
+from qflow.broker.exchanges import Exchange
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.lifetime import make_lifetime
+from qflow.broker.queue import Queue
+from qflow.broker.settings import QueueSettings
+
+
+class QueueRegistry:
+    """Queues by name."""
+
+    __slots__ = ("context", "queues")
+
+    def __init__(self, context: BrokerContext) -> None:
+        self.context = context
+        self.queues: dict[str, Queue] = {}
+
+    def get(self, name: str) -> Queue:
+        """Return a queue.
+
+        Raises
+        ------
+        IllegalArgumentException
+            531, for an empty name (CF-06).
+        NotFoundException
+            404, for an unknown one.
+        """
+        if not name:
+            raise IllegalArgumentException("No queue name specified.")
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFoundException(f"Queue not found: {name}")
+        return queue
+
+    def declare(
+        self,
+        name: str,
+        arguments: Mapping[str, Argument],
+        *,
+        auto_delete: bool = False,
+        alternate: Exchange | None = None,
+    ) -> tuple[Queue, bool]:
+        """Return the queue of that name, made now if it does not exist, and whether it was made.
+
+        The arguments are converted in either case, but those of a second declare are otherwise
+        ignored (CF-04).  Nothing is made when an argument is refused.
+
+        Raises
+        ------
+        InvalidArgumentException
+            542: a conversion, then a combination, then the thresholds (CF-05).
+        """
+        settings = QueueSettings.from_arguments(arguments)
+        existing = self.queues.get(name)
+        if existing is not None:
+            return existing, False
+        settings.validate()
+        thresholds = FlowThresholds.of(name, settings, self.context.options)
+        lifetime = make_lifetime(self.context, settings, auto_delete)
+        queue = Queue(self.context, name, settings, thresholds, lifetime, alternate)
+        if alternate is not None:
+            alternate.alternate_users += 1
+        self.queues[name] = queue
+        if self.context.observer is not None:
+            self.context.emit("queue_created", name, detail={"arguments": dict(arguments)})
+        return queue, True
+
+    def check_delete(self, name: str, session: str, if_unused: bool, if_empty: bool) -> Queue:
+        """Return the queue if it may be deleted (QT-21).
+
+        Raises
+        ------
+        NotFoundException, ResourceLockedException, PreconditionFailedException
+            404, 405, 406.
+        """
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFoundException(f"Delete failed. No such queue: {name}")
+        if queue.lifetime.owner not in ("", session):
+            raise ResourceLockedException(f"Cannot delete queue {name}; it is exclusive to another session")
+        if if_empty and queue.message_count:
+            raise PreconditionFailedException(f"Cannot delete queue {name}; queue not empty")
+        if if_unused and not queue.is_unused:
+            raise PreconditionFailedException(f"Cannot delete queue {name}; queue in use")
+        return queue
+
+    def destroy(self, queue: Queue, reason: str) -> None:
+        """Empty a queue whose bindings are gone, and tell its readers (FC-21, QT-24, RF-15)."""
+        context = self.context
+        del self.queues[queue.name]
+        queue.is_deleted = True
+        orphans = list(queue.store)
+        for message in orphans:
+            queue.remove(message, "queue-deleted")
+        alternate = queue.alternate
+        for message in orphans:
+            if alternate is not None:
+                alternate.route_with_alternate(message.transfer, message.delivery_count)
+        if alternate is None:
+            context.abandoned += len(orphans)
+        else:
+            context.abandonedViaAlt += len(orphans)
+            if isinstance(alternate, Exchange):
+                alternate.alternate_users -= 1
+        context.retired.add(queue.counters)
+        if context.observer is not None:
+            context.emit("queue_deleted", queue.name, detail={"reason": reason})
+        queue.listeners.notify_all()

@@ -1,0 +1,42 @@
+"""QueuedMessage: one message on one queue, and the state it is in there."""
+
+from __future__ import annotations
+
+from qflow.broker.transfer import Transfer
+
+AVAILABLE = 0
+ACQUIRED = 1
+REMOVED = 2
+
+
+class QueuedMessage:
+    """A copy of a transferred message at a position of a queue.
+
+    ``position`` counts from 1 and is never used again (QT-20).  ``delivery_count`` starts at -1
+    and grows with each acquiring delivery; above 0 a delivery is flagged redelivered (CN-15).
+
+    Examples
+    --------
+    >>> from qflow.broker.message import Message
+    >>> first = QueuedMessage(Transfer(None, 0, Message(100), 112, "p1-1"), 1)
+    >>> first.state == AVAILABLE, first.redelivered
+    (True, False)
+    """
+
+    __slots__ = ("transfer", "position", "state", "delivery_count", "group")
+
+    def __init__(self, transfer: Transfer, position: int, delivery_count: int = -1) -> None:
+        self.transfer = transfer
+        self.position = position
+        self.state = AVAILABLE
+        self.delivery_count = delivery_count
+        self.group = ""
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether somebody has had this message before."""
+        return self.delivery_count > 0
+
+    def __repr__(self) -> str:
+        state = ("AVAILABLE", "ACQUIRED", "REMOVED")[self.state]
+        return f"QueuedMessage({self.transfer.label!r}, position={self.position}, {state})"

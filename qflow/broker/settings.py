@@ -1,0 +1,224 @@
+"""QueueSettings: the arguments of ``queue.declare``, converted and checked once (rule book 8.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from qflow.broker.conversions import Argument, to_bool, to_integer, to_string, to_text
+from qflow.broker.errors import InvalidArgumentException, InvalidConversion, NotImplementedException
+
+LEGACY_LVQ_KEY = "qpid.LVQ_key"
+POLICIES = ("reject", "ring", "self-destruct")
+LIFETIMES = ("delete-if-unused", "delete-if-unused-and-empty", "delete-on-close", "manual")
+
+
+def _uint32(value: Argument) -> int:
+    return to_integer(value, "uint32")
+
+
+def _uint64(value: Argument) -> int:
+    return to_integer(value, "uint64")
+
+
+def _int64(value: Argument) -> int:
+    return to_integer(value, "int64")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """What a queue was declared with; ``None`` means *not given*, which differs from 0.
+
+    Made by :meth:`from_arguments`.  Unknown keys are kept in ``arguments`` and otherwise ignored
+    (CF-02), as is an unknown policy, which then behaves like ``reject`` (LP-04).
+
+    Examples
+    --------
+    >>> settings = QueueSettings.from_arguments({"qpid.max_count": "1000", "qpid.flow_stop_count": 900})
+    >>> settings.max_count, settings.flow_stop_count, settings.flow_resume_count
+    (1000, 900, None)
+    """
+
+    max_count: int = 0
+    max_size: int | None = None
+    policy: str = "reject"
+    flow_stop_count: int | None = None
+    flow_resume_count: int | None = None
+    flow_stop_size: int | None = None
+    flow_resume_size: int | None = None
+    group_header_key: str = ""
+    shared_msg_group: bool = False
+    group_timestamp: bool = False
+    last_value_queue_key: str = ""
+    priorities: int = 0
+    fairshare: int = 0
+    fairshare_levels: tuple[tuple[int, int], ...] = ()
+    alert_count_up: int | None = None
+    alert_count_down: int = 0
+    alert_size_up: int | None = None
+    alert_size_down: int = 0
+    alert_repeat_gap: int = 60
+    browse_only: bool = False
+    no_local: bool = False
+    filter: str = ""
+    trace_id: str = ""
+    trace_exclude: str = ""
+    queue_msg_sequence: str = ""
+    auto_delete_timeout: int = 0
+    lifetime_policy: str = ""
+    paging: bool = False
+    max_pages_loaded: int | None = None
+    page_factor: int | None = None
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Argument]) -> QueueSettings:
+        """Convert the arguments of a declare, without checking how they combine (CF-04).
+
+        Raises
+        ------
+        InvalidConversion
+            542, for a value of the wrong type; the first bad key in the map wins.
+        """
+        values: dict[str, object] = {}
+        levels: dict[int, int] = {}
+        for key, value in arguments.items():
+            level = _fairshare_level(key)
+            if level is not None:
+                levels[level] = _uint32(value)
+            elif key in _KEYS:
+                name, convert = _KEYS[key]
+                values[name] = convert(value)
+            elif key in _LEGACY_LVQ and to_bool(value):
+                values["last_value_queue_key"] = LEGACY_LVQ_KEY
+        return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=dict(arguments), **values)  # type: ignore[arg-type]
+
+    def validate(self) -> None:
+        """Check the combinations, in the broker's order (MG-01, QT-06, QT-19).
+
+        Raises
+        ------
+        InvalidArgumentException
+            542, naming the first pair of settings that do not go together.
+        NotImplementedException
+            540, for ``qpid.paging``, which this in-memory model leaves out.
+        """
+        for is_wrong, text in _COMBINATIONS:
+            if is_wrong(self):
+                raise InvalidArgumentException(text.format(self))
+        if self.paging:
+            raise NotImplementedException(
+                "qpid.paging is not part of this model: all messages stay in memory"
+            )
+
+    @property
+    def given_fairshare(self) -> bool:
+        """Whether any fairshare setting is present."""
+        return self.fairshare > 0 or bool(self.fairshare_levels)
+
+
+_KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
+    "qpid.max_count": ("max_count", _uint32),
+    "qpid.max_size": ("max_size", _uint64),
+    "qpid.policy_type": ("policy", to_string),
+    "qpid.flow_stop_count": ("flow_stop_count", _uint32),
+    "qpid.flow_resume_count": ("flow_resume_count", _uint32),
+    "qpid.flow_stop_size": ("flow_stop_size", _uint64),
+    "qpid.flow_resume_size": ("flow_resume_size", _uint64),
+    "qpid.group_header_key": ("group_header_key", to_text),
+    "qpid.shared_msg_group": ("shared_msg_group", to_bool),
+    "qpid.group_timestamp": ("group_timestamp", to_bool),
+    "qpid.last_value_queue_key": ("last_value_queue_key", to_text),
+    "qpid.priorities": ("priorities", _uint32),
+    "x-qpid-priorities": ("priorities", _uint32),
+    "qpid.fairshare": ("fairshare", _uint32),
+    "x-qpid-fairshare": ("fairshare", _uint32),
+    "qpid.alert_count": ("alert_count_up", _uint32),
+    "qpid.alert_count_up": ("alert_count_up", _uint32),
+    "x-qpid-maximum-message-count": ("alert_count_up", _uint32),
+    "qpid.alert_count_down": ("alert_count_down", _uint32),
+    "qpid.alert_size": ("alert_size_up", _uint64),
+    "qpid.alert_size_up": ("alert_size_up", _uint64),
+    "x-qpid-maximum-message-size": ("alert_size_up", _uint64),
+    "qpid.alert_size_down": ("alert_size_down", _uint64),
+    "qpid.alert_repeat_gap": ("alert_repeat_gap", _int64),
+    "x-qpid-minimum-alert-repeat-gap": ("alert_repeat_gap", _int64),
+    "qpid.browse-only": ("browse_only", to_bool),
+    "no-local": ("no_local", to_bool),
+    "qpid.filter": ("filter", to_text),
+    "qpid.trace.id": ("trace_id", to_text),
+    "qpid.trace.exclude": ("trace_exclude", to_text),
+    "qpid.queue_msg_sequence": ("queue_msg_sequence", to_string),
+    "qpid.auto_delete_timeout": ("auto_delete_timeout", _uint64),
+    "qpid.lifetime-policy": ("lifetime_policy", to_text),
+    "qpid.paging": ("paging", to_bool),
+    "qpid.max_pages_loaded": ("max_pages_loaded", _uint32),
+    "qpid.page_factor": ("page_factor", _uint32),
+}
+_LEGACY_LVQ = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
+
+_COMBINATIONS: tuple[tuple[Callable[[QueueSettings], bool], str], ...] = (
+    (
+        lambda s: bool(s.last_value_queue_key) and s.priorities > 0,
+        "Cannot specify qpid.last_value_queue_key and qpid.priorities for the same queue",
+    ),
+    (
+        lambda s: s.given_fairshare and not s.priorities,
+        "Cannot specify fairshare settings when queue is not enabled for priorities",
+    ),
+    (
+        lambda s: len(s.fairshare_levels) > s.priorities,
+        "Cannot have fairshare set for priority levels greater than {0.priorities}",
+    ),
+    (
+        lambda s: bool(s.last_value_queue_key) and bool(s.group_header_key),
+        "Cannot specify qpid.last_value_queue_key and qpid.group_header_key for the same queue",
+    ),
+    (
+        lambda s: s.priorities > 0 and bool(s.group_header_key),
+        "Cannot specify qpid.priorities and qpid.group_header_key for the same queue",
+    ),
+    (
+        lambda s: s.shared_msg_group and not s.group_header_key,
+        "Can only specify qpid.shared_msg_group if qpid.group_header_key is set",
+    ),
+    (
+        lambda s: s.group_timestamp and not s.group_header_key,
+        "Can only specify qpid.group_timestamp if qpid.group_header_key is set",
+    ),
+    (
+        lambda s: bool(s.group_header_key) and not s.shared_msg_group,
+        "Only shared groups are supported at present; "
+        "qpid.shared_msg_group is required if qpid.group_header_key is set",
+    ),
+    (
+        lambda s: s.paging and bool(s.last_value_queue_key),
+        "Cannot specify qpid.last_value_queue_key and qpid.paging for the same queue",
+    ),
+    (
+        lambda s: s.paging and s.priorities > 0,
+        "Cannot specify qpid.priorities and qpid.paging for the same queue",
+    ),
+    (
+        lambda s: s.paging and bool(s.group_header_key),
+        "Cannot specify qpid.group_header_key and qpid.paging for the same queue",
+    ),
+    (
+        lambda s: s.max_pages_loaded is not None and not s.paging,
+        "Can only specify qpid.max_pages_loaded if qpid.paging is set",
+    ),
+    (
+        lambda s: s.page_factor is not None and not s.paging,
+        "Can only specify qpid.page_factor if qpid.paging is set",
+    ),
+)
+
+
+def _fairshare_level(key: str) -> int | None:
+    for prefix in ("qpid.fairshare-", "x-qpid-fairshare-"):
+        if key.startswith(prefix):
+            index = key[len(prefix) :]
+            if not index.isascii() or not index.isdigit():
+                raise InvalidConversion(f"invalid conversion: Cannot convert {index}")
+            return int(index)
+    return None

@@ -1,0 +1,128 @@
+"""One ``Message.Transfer`` and what still holds its completion (the broker's AsyncCompletion)."""
+
+from __future__ import annotations
+
+from qflow.broker.message import Message
+from qflow.broker.tx import TxBuffer
+
+
+class CommandOwner:
+    """Whoever wants to know that a command is complete; a session's completions are."""
+
+    __slots__ = ()
+
+    def transfer_complete(self, transfer: Transfer) -> None:
+        """Take note that the last holder of ``transfer`` has let go."""
+        raise NotImplementedError
+
+    def report(self) -> None:
+        """Tell the client what is complete."""
+        raise NotImplementedError
+
+
+class Transfer:
+    """A message on its way from a producer, shared by all queues that got a copy.
+
+    ``pending`` counts what the completion still waits for: routing itself, each stopped queue,
+    the store (CM-02).  At 0 the owner is told, once.
+
+    Parameters
+    ----------
+    owner : CommandOwner or None
+        Told on completion; None for messages that no session sent.
+    number : int
+        The command's number in its session.
+    message : Message
+        The properties; never changed.
+    size : int
+        Bytes the broker counts, fixed when the transfer arrives (DQ-05).
+    label : str
+        Name for people and traces.
+    expiration : int or None
+        Virtual microseconds after which the message is dead (QT-07).
+    origin, connection : str
+        Names of the session and connection that sent it.
+
+    Examples
+    --------
+    >>> transfer = Transfer(None, 7, Message(100), 112, "p1-1")
+    >>> transfer.hold("orders")
+    True
+    >>> transfer.finish(); transfer.held_by
+    ('orders',)
+    >>> transfer.let_go("orders"); transfer.is_complete
+    True
+    >>> transfer.hold("late")                                    # FC-22: too late to matter
+    False
+    """
+
+    __slots__ = (
+        "owner",
+        "number",
+        "message",
+        "size",
+        "label",
+        "expiration",
+        "origin",
+        "connection",
+        "transaction",
+        "pending",
+        "_holders",
+    )
+
+    def __init__(
+        self,
+        owner: CommandOwner | None,
+        number: int,
+        message: Message,
+        size: int,
+        label: str,
+        expiration: int | None = None,
+        origin: str = "",
+        connection: str = "",
+    ) -> None:
+        self.owner = owner
+        self.number = number
+        self.message = message
+        self.size = size
+        self.label = label
+        self.expiration = expiration
+        self.origin = origin
+        self.connection = connection
+        self.transaction: TxBuffer | None = None
+        self.pending = 1
+        self._holders: list[str] | None = None
+
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """Names of the queues (or the store) which withhold the completion, in order."""
+        return tuple(self._holders or ())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing holds the completion any more."""
+        return self.pending == 0
+
+    def hold(self, holder: str) -> bool:
+        """Withhold the completion; return whether that still means anything (FC-22)."""
+        if not self.pending:
+            return False
+        self.pending += 1
+        if self._holders is None:
+            self._holders = []
+        self._holders.append(holder)
+        return True
+
+    def let_go(self, holder: str) -> None:
+        """End one hold; a holder the transfer does not know is ignored (CM-02)."""
+        if self._holders and holder in self._holders:
+            self._holders.remove(holder)
+            self.finish()
+
+    def finish(self) -> None:
+        """Take one off the count; at 0 the owner learns of the completion."""
+        if not self.pending:
+            return
+        self.pending -= 1
+        if not self.pending and self.owner is not None:
+            self.owner.transfer_complete(self)

@@ -1,0 +1,63 @@
+"""TxBuffer: what a transaction will do at commit, all of it or nothing (LP-09, CM-10, RF-22)."""
+
+from __future__ import annotations
+
+from qflow.broker.errors import InternalErrorException, SessionException
+
+
+class TxOperation:
+    """One thing a transaction will do."""
+
+    __slots__ = ()
+
+    def prepare(self) -> None:
+        """Make sure that :meth:`commit` cannot fail; raise if it would."""
+
+    def commit(self) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+    def rollback(self) -> None:
+        """Undo what :meth:`prepare` did, if it was called."""
+
+
+class TxBuffer:
+    """Operations in the order in which they were enlisted.
+
+    Examples
+    --------
+    >>> TxBuffer().commit()                                       # nothing to do is fine
+    """
+
+    __slots__ = ("_operations",)
+
+    def __init__(self) -> None:
+        self._operations: list[TxOperation] = []
+
+    def enlist(self, operation: TxOperation) -> None:
+        """Add an operation at the end."""
+        self._operations.append(operation)
+
+    def commit(self) -> None:
+        """Prepare everything in order, then do everything in order.
+
+        Raises
+        ------
+        InternalErrorException
+            541, if one operation cannot be prepared; then none is done.
+        """
+        try:
+            for operation in self._operations:
+                operation.prepare()
+        except SessionException:
+            self.rollback()
+            raise InternalErrorException("Transaction prepare failed.") from None
+        operations, self._operations = self._operations, []
+        for operation in operations:
+            operation.commit()
+
+    def rollback(self) -> None:
+        """Forget everything."""
+        operations, self._operations = self._operations, []
+        for operation in operations:
+            operation.rollback()

@@ -1,0 +1,268 @@
+"""Player: performs a scenario's steps on the engine and keeps what its clients can see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from qflow.broker import INFINITE, Broker, BrokerOptions, Message, Session
+from qflow.broker.delivery import DeliveryRecord
+from qflow.broker.errors import AmqpException, ManagementError
+from qflow.broker.events import Event
+from qflow.broker.transfer import Transfer
+from qflow.conformance.labels import unpack
+
+Step = Mapping[str, Any]
+ADMINISTRATOR = "ctl"
+FLOW_MODES = {"credit": 0, "window": 1}
+
+
+class UnknownStepError(Exception):
+    """The scenario asks for something that is not built."""
+
+
+class Client:
+    """One session as its client sees it: what it sent, and what it was given."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.sent: list[tuple[str, int]] = []
+        self.deliveries: dict[str, DeliveryRecord] = {}
+        self.by_subscription: dict[tuple[str, str], DeliveryRecord] = {}
+
+    def held(self) -> list[str]:
+        """Labels of transfers and syncs that are not complete, in the order sent."""
+        return [label for label, number in self.sent if number not in self.session.completed]
+
+    def find(self, label: str, subscription: str | None) -> DeliveryRecord | None:
+        """Return the latest delivery of a message to this session, or to one subscription of it."""
+        if subscription is None:
+            return self.deliveries.get(label)
+        return self.by_subscription.get((subscription, label))
+
+
+class Player:
+    """Performs steps.
+
+    Parameters
+    ----------
+    options : sequence of str
+        The scenario's additional broker options.
+    """
+
+    def __init__(self, options: tuple[str, ...] = ()) -> None:
+        self.broker = Broker(BrokerOptions.parse(options))
+        self.broker.observe(self._take)
+        self.clients: dict[str, Client] = {}
+        self.got: dict[str, list[str]] = {}
+        self.events: list[Event] = []
+        self.declared: list[str] = []
+        self.answer: Any = None
+
+    def _take(self, event: Event) -> None:
+        if event.kind.startswith("queueThreshold"):
+            self.events.append(event)
+
+    def play(self, step: Step) -> None:
+        """Perform one step; a step of a session that is gone has no effect (RF-25).
+
+        Raises
+        ------
+        UnknownStepError
+            If the step's ``op`` is none that this player knows.
+        """
+        action = _ACTIONS.get(step["op"])
+        if action is None:
+            raise UnknownStepError(f"op {step['op']!r} is not built; known are {', '.join(sorted(_ACTIONS))}")
+        self.events = []
+        self.answer = None
+        client = self._client(step)
+        if client.session.is_attached or step["op"] in _NEEDS_NO_SESSION:
+            # The session remembers what it died of; expectations look there.
+            with suppress(AmqpException):
+                action(self, client, step)
+
+    def _client(self, step: Step) -> Client:
+        name = step.get("session", ADMINISTRATOR)
+        client = self.clients.get(name)
+        if client is None:
+            client = self.clients[name] = Client(self.broker.session(name, step.get("connection", "")))
+            client.session.consuming.on_delivery = lambda record: self._deliver(client, name, record)
+        return client
+
+    def _deliver(self, client: Client, name: str, record: DeliveryRecord) -> None:
+        label = record.label + ("*" if record.redelivered else "")
+        self.got.setdefault(f"{name}/{record.tag}", []).append(label)
+        client.deliveries[record.label] = record
+        client.by_subscription[record.tag, record.label] = record
+
+    # Producing
+
+    def _send(self, client: Client, step: Step, label: str) -> Transfer:
+        headers = step.get("headers")
+        message = Message(
+            routing_key=step.get("key", ""),
+            headers=headers,
+            priority=step.get("priority"),
+            ttl=step.get("ttl", 0),
+            label=label,
+        )
+        exchange = step.get("exchange", "")
+        filling = step["size"] - message.encoded_size(exchange)
+        message = Message(filling, message.routing_key, headers, message.priority, message.ttl, label=label)
+        transfer = client.session.message_transfer(message, exchange)
+        client.sent.append((label, transfer.number))
+        return transfer
+
+    def transfer(self, client: Client, step: Step) -> None:
+        """Send a run of messages, each fully dealt with before the next."""
+        for label in unpack([step["label"]]):
+            self._send(client, step, label)
+
+    def offer(self, client: Client, step: Step) -> None:
+        """Send until as many transfers and syncs of the session are held as its capacity."""
+        sent: list[str] = []
+        self.answer = sent
+        for label in unpack([step["label"]]):
+            if len(client.held()) >= step["capacity"]:
+                break
+            sent.append(label)
+            self._send(client, step, label)
+
+    def sync(self, client: Client, step: Step) -> None:
+        """Send execution.sync without waiting for it."""
+        client.sent.append((step["label"], client.session.completions.next_number))
+        client.session.execution_sync()
+
+    # Consuming
+
+    def subscribe(self, client: Client, step: Step) -> None:
+        """Subscribe, choose a flow mode, grant bytes, then messages."""
+        session, tag = client.session, step["sub"]
+        self.got.setdefault(f"{session.name}/{tag}", [])
+        session.message_subscribe(
+            step["queue"],
+            tag,
+            accept_mode=1 if step.get("accept_mode") == "none" else 0,
+            acquire_mode=1 if step.get("acquire_mode") == "not-acquired" else 0,
+            exclusive=step.get("exclusive", False),
+            arguments=step.get("args"),
+        )
+        if "flow_mode" in step:
+            session.message_set_flow_mode(tag, FLOW_MODES[step["flow_mode"]])
+        self.flow(client, step)
+
+    def flow(self, client: Client, step: Step) -> None:
+        """Grant bytes, then messages."""
+        for unit, name in ((1, "bytes"), (0, "messages")):
+            if name in step:
+                value = INFINITE if step[name] == "inf" else step[name]
+                client.session.message_flow(step["sub"], unit, value)
+
+    def fetch(self, client: Client, step: Step) -> None:
+        """Get at most one message."""
+        client.session.fetch(step["sub"])
+
+    def settle(self, client: Client, step: Step) -> None:
+        """Accept, reject, release, acquire or complete the named deliveries, in one command."""
+        records = [client.find(label, step.get("sub")) for label in unpack(step["labels"])]
+        numbers = [record.id for record in records if record is not None]
+        session = client.session
+        match step["op"]:
+            case "accept":
+                session.message_accept(numbers)
+            case "reject":
+                session.message_reject(numbers)
+            case "release":
+                session.message_release(numbers, step.get("set_redelivered", False))
+            case "complete":
+                session.session_completed(numbers)
+            case "acquire":
+                granted = set(session.message_acquire(numbers))
+                self.answer = [r.label for r in records if r is not None and r.id in granted]
+
+    # Administration
+
+    def declare_queue(self, client: Client, step: Step) -> None:
+        """Declare a queue."""
+        if step["queue"] not in self.declared:
+            self.declared.append(step["queue"])
+        client.session.queue_declare(
+            step["queue"],
+            step.get("args"),
+            durable=step.get("durable", False),
+            auto_delete=step.get("auto_delete", False),
+            exclusive=step.get("exclusive", False),
+            passive=step.get("passive", False),
+            alternate_exchange=step.get("alternate", ""),
+        )
+
+    def declare_exchange(self, client: Client, step: Step) -> None:
+        """Declare an exchange."""
+        client.session.exchange_declare(
+            step["exchange"],
+            step.get("type", ""),
+            alternate_exchange=step.get("alternate", ""),
+            passive=step.get("passive", False),
+        )
+
+    def qmf(self, client: Client, step: Step) -> None:
+        """Call a management method; the answer is kept."""
+        arguments = dict(step["args"])
+        if "object" in step:
+            arguments["queue"] = step["object"]
+        if step["method"] == "create" and arguments.get("type") == "queue":
+            self.declared.append(arguments["name"])
+        try:
+            getattr(self.broker.management, step["method"])(**arguments)
+            self.answer = ["ok"]
+        except ManagementError as error:
+            self.answer = ["error", error.text]
+
+    def sleep(self, client: Client, step: Step) -> None:
+        """Let time pass."""
+        self.broker.advance(self.broker.now + step["ms"] * 1000)
+
+
+_NEEDS_NO_SESSION = ("qmf", "sleep")
+_ACTIONS: dict[str, Callable[[Player, Client, Step], None]] = {
+    "session": lambda player, client, step: None,
+    "declare_queue": Player.declare_queue,
+    "delete_queue": lambda player, client, step: client.session.queue_delete(
+        step["queue"], step.get("if_unused", False), step.get("if_empty", False)
+    ),
+    "purge_queue": lambda player, client, step: client.session.queue_purge(step["queue"]),
+    "declare_exchange": Player.declare_exchange,
+    "delete_exchange": lambda player, client, step: client.session.exchange_delete(step["exchange"]),
+    "bind": lambda player, client, step: client.session.exchange_bind(
+        step["queue"], step["exchange"], step["key"], step.get("args")
+    ),
+    "unbind": lambda player, client, step: client.session.exchange_unbind(
+        step["queue"], step["exchange"], step["key"]
+    ),
+    "transfer": Player.transfer,
+    "offer": Player.offer,
+    "sync": Player.sync,
+    "subscribe": Player.subscribe,
+    "flow": Player.flow,
+    "stop": lambda player, client, step: client.session.message_stop(step["sub"]),
+    "flush": lambda player, client, step: client.session.message_flush(step["sub"]),
+    "fetch": Player.fetch,
+    "set_flow_mode": lambda player, client, step: client.session.message_set_flow_mode(
+        step["sub"], FLOW_MODES[step["flow_mode"]]
+    ),
+    "cancel": lambda player, client, step: client.session.message_cancel(step["sub"]),
+    "accept": Player.settle,
+    "reject": Player.settle,
+    "release": Player.settle,
+    "acquire": Player.settle,
+    "complete": Player.settle,
+    "tx_select": lambda player, client, step: client.session.tx_select(),
+    "tx_commit": lambda player, client, step: client.session.tx_commit(),
+    "tx_rollback": lambda player, client, step: client.session.tx_rollback(),
+    "close": lambda player, client, step: client.session.close(),
+    "disconnect": lambda player, client, step: client.session.close(),
+    "qmf": Player.qmf,
+    "sleep": Player.sleep,
+}

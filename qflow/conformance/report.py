@@ -1,0 +1,129 @@
+"""Verdicts: where a recording and the engine differ, and how that is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qflow.broker.errors import StartupError
+from qflow.conformance.labels import pack
+from qflow.conformance.observation import browse_everything, normalized, observe
+from qflow.conformance.player import Player, UnknownStepError
+from qflow.conformance.scenario import Scenario, load_scenarios
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that was expected and not seen, or seen and not expected."""
+
+    path: str
+    expected: Any
+    got: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one scenario.
+
+    Attributes
+    ----------
+    agrees : bool
+        Whether every step, and the end, was as recorded.
+    steps : int
+        How many steps agreed.
+    step : str
+        The step that did not, as JSON; "" if all did.
+    not_built : str
+        What the scenario uses that the engine has not; "" if nothing.
+    differences : tuple of Difference
+        Of that step.
+    """
+
+    id: str
+    area: str
+    agrees: bool
+    steps: int
+    step: str = ""
+    not_built: str = ""
+    differences: tuple[Difference, ...] = ()
+
+    def text(self) -> str:
+        """Return the verdict for people: expected and got side by side."""
+        if self.agrees:
+            return f"{self.id}: agrees in {self.steps} steps"
+        if self.not_built:
+            return f"{self.id}: not agreeing at step {self.steps + 1}, not built: {self.not_built}"
+        lines = [f"{self.id}: differs at step {self.steps + 1}: {self.step}"]
+        width = max((len(difference.path) for difference in self.differences), default=0)
+        for difference in self.differences:
+            expected, got = json.dumps(difference.expected), json.dumps(difference.got)
+            lines.append(f"    {difference.path:<{width}}  expected {expected}   got {got}")
+        return "\n".join(lines)
+
+    def asdict(self) -> dict[str, Any]:
+        """Return the verdict as plain values."""
+        return {
+            "id": self.id,
+            "area": self.area,
+            "agrees": self.agrees,
+            "steps": self.steps,
+            "step": self.step,
+            "not_built": self.not_built,
+            "differences": [{"path": d.path, "expected": d.expected, "got": d.got} for d in self.differences],
+        }
+
+
+def check(scenario: Scenario) -> Verdict:
+    """Play a scenario and compare after every step; stop at the first difference."""
+    try:
+        player = Player(scenario.broker)
+    except StartupError as error:
+        return Verdict(scenario.id, scenario.area, False, 0, not_built=str(error))
+    for number, step in enumerate(scenario.steps):
+        shown = json.dumps({key: value for key, value in step.items() if key != "expect"})
+        try:
+            player.play(step)
+        except UnknownStepError as error:
+            return Verdict(scenario.id, scenario.area, False, number, shown, str(error))
+        wanted: dict[str, Any] = dict(normalized(step["expect"]))
+        seen: dict[str, Any] = dict(observe(player))
+        for answer in ("sent", "acquired", "result"):
+            if answer in step:
+                wanted[answer] = step[answer]
+                seen[answer] = _packed_like(answer, player.answer)
+        differences = tuple(compare(wanted, seen))
+        if differences:
+            return Verdict(scenario.id, scenario.area, False, number, shown, "", differences)
+    differences = tuple(compare(dict(scenario.final), browse_everything(player), "final"))
+    agrees = not differences
+    return Verdict(
+        scenario.id, scenario.area, agrees, len(scenario.steps), "" if agrees else "final", "", differences
+    )
+
+
+def _packed_like(answer: str, value: Any) -> Any:
+    return value if answer == "result" or value is None else pack(value)
+
+
+def compare(wanted: Any, seen: Any, path: str = "") -> Iterator[Difference]:
+    """Yield what differs between two values, down to the leaves of maps."""
+    if isinstance(wanted, Mapping) and isinstance(seen, Mapping):
+        for key in sorted({*wanted, *seen}):
+            yield from compare(wanted.get(key), seen.get(key), f"{path}.{key}" if path else str(key))
+    elif wanted != seen:
+        yield Difference(path, wanted, seen)
+
+
+def check_file(path: str | Path) -> Iterator[Verdict]:
+    """Play every scenario of a file.
+
+    Raises
+    ------
+    ScenarioError
+        If the file cannot be read.
+    """
+    for scenario in load_scenarios(path):
+        yield check(scenario)
