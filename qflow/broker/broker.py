@@ -9,6 +9,7 @@ from qflow.broker.management import Management
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queue import Queue
 from qflow.broker.session import Session
+from qflow.broker.snapshot import Snapshot, SnapshotError, hash_snapshot, restore_snapshot, take_snapshot
 from qflow.broker.statistics import BrokerStatistics, QueueCounters
 
 
@@ -93,6 +94,39 @@ class Broker(BrokerCore):
         self.run_timers(now)
         self.now = now
         self.quiesce()
+
+    def snapshot(self) -> Snapshot:
+        """Return the whole state as a plain value that JSON can hold.
+
+        Take it between commands; observers and client hooks are not part of it.
+
+        Examples
+        --------
+        >>> broker = Broker()
+        >>> broker.session("s").queue_declare("orders")
+        >>> twin = Broker.restore(broker.snapshot())
+        >>> twin.state_hash() == broker.state_hash()
+        True
+        """
+        return take_snapshot(self)
+
+    @classmethod
+    def restore(cls, snapshot: Snapshot) -> Broker:
+        """Return a broker that continues where a snapshot was taken, as if nothing had happened.
+
+        Raises
+        ------
+        SnapshotError
+            If the value is not a snapshot of a broker, or of another version.
+        """
+        broker = restore_snapshot(snapshot)
+        if not isinstance(broker, cls):
+            raise SnapshotError(f"this is a snapshot of a {type(broker).__name__}, not of a broker")
+        return broker
+
+    def state_hash(self) -> str:
+        """Return a hash of the state, the same in every process and on every machine."""
+        return hash_snapshot(self.snapshot())
 
     def statistics(self) -> BrokerStatistics:
         """Return the broker's totals (CF-10)."""

@@ -8,7 +8,7 @@ search for the very words a production log shows.  Source: rule book 8.6, ``exce
 from __future__ import annotations
 
 
-class AmqpException(Exception):  # noqa: N818 - the broker's own kind of name
+class AmqpException(Exception):
     """A refusal that the broker tells its peer about.
 
     Parameters

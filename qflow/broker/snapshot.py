@@ -1,0 +1,199 @@
+"""Snapshot: the whole state of a broker as a plain value that JSON can hold, and back.
+
+The parts of a broker are a graph of small objects that refer to one another (a held transfer is on
+a queue *and* in its session).  The codec walks that graph in a fixed order, numbers the objects
+and writes their fields; so nothing that is ever added to the engine can be forgotten here.
+
+Containers are written as lists whose first item is a letter: l list, t tuple, d dict, o ordered
+dict, q deque, s set, u UUID, b bytes, i integer beyond 53 bits, e exception, and r a reference to
+an object of the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from qflow.broker.errors import AmqpException
+
+FORMAT = "qflow broker 1"
+_PACKAGE = "qflow.broker."
+_SAFE_INTEGER = 1 << 53
+
+Snapshot = dict[str, Any]
+
+
+class SnapshotError(Exception):
+    """A value is no snapshot of this version of the engine; the text says why."""
+
+
+def take_snapshot(root: object) -> Snapshot:
+    """Return the state that can be reached from an object.
+
+    Parameters
+    ----------
+    root : object
+        An engine object, in practice a :class:`~qflow.broker.Broker`.
+    """
+    encoder = _Encoder()
+    encoder.reference(root)
+    return {"format": FORMAT, "objects": encoder.run()}
+
+
+def restore_snapshot(snapshot: Snapshot) -> Any:
+    """Return a new object graph in the state of a snapshot.
+
+    Observers and client hooks are no part of the state; they are None afterwards.
+
+    Raises
+    ------
+    SnapshotError
+        If the value is not a snapshot, or of another version.
+    """
+    if not isinstance(snapshot, dict) or snapshot.get("format") != FORMAT:
+        got = snapshot.get("format") if isinstance(snapshot, dict) else type(snapshot).__name__
+        raise SnapshotError(f"a snapshot has the format {FORMAT!r}; got {got!r}")
+    try:
+        return _Decoder(snapshot["objects"]).run()
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportError) as error:
+        raise SnapshotError(f"the snapshot is damaged: {error!r}") from error
+
+
+def hash_snapshot(snapshot: Snapshot) -> str:
+    """Return the SHA-256 of a snapshot, in hexadecimal; the same on every machine."""
+    text = json.dumps(snapshot["objects"], separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _Encoder:
+    """Numbers objects in the order in which they are first met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._met: list[object] = []
+
+    def run(self) -> list[Any]:
+        """Return the table of objects; writing one may meet more."""
+        table: list[Any] = []
+        while len(table) < len(self._met):
+            value = self._met[len(table)]
+            kind = type(value)
+            fields = [self._encode(getattr(value, name)) for name in _state_fields(kind)]
+            table.append([_class_path(kind), fields])
+        return table
+
+    def reference(self, value: object) -> list[Any]:
+        """Return a reference to an engine object."""
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self._numbers[id(value)] = len(self._met)
+            self._met.append(value)
+        return ["r", number]
+
+    def _encode(self, value: object) -> Any:
+        if value is None or isinstance(value, bool | float | str):
+            return value
+        if isinstance(value, int):
+            return value if -_SAFE_INTEGER < value < _SAFE_INTEGER else ["i", hex(value)]
+        encode = _CONTAINERS.get(type(value))
+        if encode is not None:
+            return encode(self._encode, value)
+        if isinstance(value, AmqpException):
+            return ["e", _class_path(type(value)), value.text]
+        return self.reference(value)
+
+
+_Encode = Callable[[object], Any]
+_CONTAINERS: dict[type, Callable[[_Encode, Any], Any]] = {
+    list: lambda encode, value: ["l", *map(encode, value)],
+    tuple: lambda encode, value: ["t", *map(encode, value)],
+    deque: lambda encode, value: ["q", *map(encode, value)],
+    set: lambda encode, value: ["s", *sorted(value)],
+    dict: lambda encode, value: ["d", *([encode(key), encode(item)] for key, item in value.items())],
+    OrderedDict: lambda encode, value: ["o", *([encode(key), encode(item)] for key, item in value.items())],
+    UUID: lambda encode, value: ["u", value.hex],
+    bytes: lambda encode, value: ["b", value.hex()],
+}
+
+
+class _Decoder:
+    """Makes all objects first, then fills in their fields, so that cycles are no trouble."""
+
+    def __init__(self, table: list[Any]) -> None:
+        self._table = table
+        self._made = [_new(path) for path, _ in table]
+
+    def run(self) -> Any:
+        """Return the first object of the table, with everything it refers to."""
+        for made, (_, fields) in zip(self._made, self._table, strict=True):
+            for name, value in zip(_state_fields(type(made)), fields, strict=True):
+                object.__setattr__(made, name, self._decode(value))
+            for name in getattr(type(made), "VOLATILE", ()):
+                object.__setattr__(made, name, None)
+        return self._made[0]
+
+    def _decode(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        decode = self._decode
+        match value[0]:
+            case "r":
+                return self._made[value[1]]
+            case "l":
+                return [decode(item) for item in value[1:]]
+            case "t":
+                return tuple(decode(item) for item in value[1:])
+            case "q":
+                return deque(decode(item) for item in value[1:])
+            case "s":
+                return set(value[1:])
+            case "d":
+                return {decode(key): decode(item) for key, item in value[1:]}
+            case "o":
+                return OrderedDict((decode(key), decode(item)) for key, item in value[1:])
+            case "i":
+                return int(value[1], 16)
+            case "u":
+                return UUID(value[1])
+            case "b":
+                return bytes.fromhex(value[1])
+            case "e":
+                return _find_class(value[1])(value[2])
+        raise SnapshotError(f"unknown container {value[0]!r}")
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _state_fields(kind: type) -> tuple[str, ...]:
+    """Return the names of a class's fields, bases first, without its volatile ones."""
+    if kind in _FIELDS:
+        return _FIELDS[kind]
+    volatile = getattr(kind, "VOLATILE", ())
+    names: list[str] = []
+    for base in reversed(kind.__mro__):
+        own = base.__dict__.get("__mypyc_attrs__", base.__dict__.get("__slots__", ()))
+        names += [name for name in own if name not in names and name not in volatile]
+    _FIELDS[kind] = tuple(names)
+    return _FIELDS[kind]
+
+
+def _class_path(kind: type) -> str:
+    if not kind.__module__.startswith(_PACKAGE):
+        raise SnapshotError(f"{kind.__module__}.{kind.__qualname__} is no part of the engine's state")
+    return f"{kind.__module__.removeprefix(_PACKAGE)}.{kind.__qualname__}"
+
+
+def _find_class(path: str) -> Any:
+    module, _, name = path.partition(".")
+    return getattr(importlib.import_module(_PACKAGE + module), name)
+
+
+def _new(path: str) -> Any:
+    kind = _find_class(path)
+    return kind.__new__(kind)
