@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from qflow.broker.errors import SessionDetached, SessionException
+from qflow.broker.errors import AmqpException, SessionDetached
 from qflow.broker.events import Detail
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -41,8 +41,12 @@ class CommandRunner:
         """Let everything happen that the command made possible."""
         raise NotImplementedError
 
-    def fail(self, error: SessionException) -> None:
+    def fail(self, error: AmqpException) -> None:
         """End the session with an error."""
+        raise NotImplementedError
+
+    def die(self, error: AmqpException) -> None:
+        """End the session, or its whole connection if the error is that grave."""
         raise NotImplementedError
 
     def is_watched(self) -> bool:
@@ -68,23 +72,22 @@ def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> C
     """
 
     def decorate(method: Method) -> Method:
-        signature = inspect.signature(method)
+        names = tuple(inspect.signature(method).parameters)[1:]
 
         @functools.wraps(method)
         def run(self: CommandRunner, *args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(self, *args, **kwargs) if self.is_watched() else None
             require_attached(self, kind)
             number = -1
             if is_numbered:
                 number = self.begin()
             else:
                 self.control()
-            if bound is not None:
-                self.show(kind, dict(list(bound.arguments.items())[1:]))
+            if self.is_watched():
+                self.show(kind, {**dict(zip(names, args, strict=False)), **kwargs})
             try:
                 result = method(self, *args, **kwargs)
-            except SessionException as error:
-                self.fail(error)
+            except AmqpException as error:
+                self.die(error)
                 self.quiesce()
                 raise
             if is_numbered and completes:

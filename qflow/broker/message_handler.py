@@ -9,15 +9,15 @@ from qflow.broker.command import command, require_attached
 from qflow.broker.conversions import Argument
 from qflow.broker.credit import BYTE_UNIT, INFINITE, MESSAGE_UNIT
 from qflow.broker.errors import (
+    AmqpException,
     InvalidArgumentException,
     NotAllowedException,
     NotFoundException,
     ResourceLockedException,
-    SessionException,
 )
 from qflow.broker.message import Message
 from qflow.broker.queue import Queue
-from qflow.broker.selector import Selector, parse_selector
+from qflow.broker.selector import Selector
 from qflow.broker.session_state import SessionState
 from qflow.broker.subscription import Subscription
 from qflow.broker.transfer import Transfer
@@ -81,8 +81,8 @@ class MessageHandler(SessionState):
             self.completions.report_when_complete(number)
         try:
             self._route(transfer, exchange)
-        except SessionException as error:
-            self.fail(error)
+        except AmqpException as error:
+            self.die(error)
             self.quiesce()
             raise
         transfer.finish()
@@ -282,4 +282,4 @@ class MessageHandler(SessionState):
 
 def _selector(arguments: Mapping[str, Argument] | None) -> Selector | None:
     expression = (arguments or {}).get("x-apache-selector")
-    return parse_selector(str(expression)) if expression else None
+    return Selector(str(expression)) if expression else None

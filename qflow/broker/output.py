@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from qflow.broker.command import CommandRunner
 from qflow.broker.consumer import Consumer
+from qflow.broker.errors import AmqpException
 
 
 class OutputTask(Consumer):
@@ -30,13 +32,14 @@ class OutputTask(Consumer):
 class Connection:
     """A client's connection: a FIFO of subscriptions to serve, one message each in turn."""
 
-    __slots__ = ("name", "scheduler", "tasks", "is_ready")
+    __slots__ = ("name", "scheduler", "tasks", "is_ready", "sessions")
 
     def __init__(self, name: str, scheduler: OutputScheduler) -> None:
         self.name = name
         self.scheduler = scheduler
         self.tasks: deque[OutputTask] = deque()
         self.is_ready = False
+        self.sessions: list[CommandRunner] = []
 
     def schedule(self, task: OutputTask) -> None:
         """Put a subscription at the end of the FIFO, unless it stands there already."""
@@ -50,6 +53,11 @@ class Connection:
         if task.is_scheduled:
             task.is_scheduled = False
             self.tasks.remove(task)
+
+    def close(self, error: AmqpException) -> None:
+        """End every session of the connection: one of them broke the protocol (LP-06)."""
+        for session in list(self.sessions):
+            session.fail(error)
 
     def serve(self) -> None:
         """Give turns until no subscription gets a message any more."""

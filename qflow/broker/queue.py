@@ -20,7 +20,7 @@ from qflow.broker.queue_users import QueueUsers
 from qflow.broker.queue_view import QueueView
 from qflow.broker.queued_message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage
 from qflow.broker.routing import Router
-from qflow.broker.selector import Selector, parse_selector
+from qflow.broker.selector import Selector
 from qflow.broker.settings import QueueSettings
 from qflow.broker.statistics import QueueStatistics
 from qflow.broker.stores import make_store
@@ -90,7 +90,7 @@ class Queue(QueueView):
             self.distributor = self.groups
         self.observers = self._register_observers()
         self.policy = make_policy(settings.policy, settings.priorities > 0)
-        self.filter: Selector | None = parse_selector(settings.filter) if settings.filter else None
+        self.filter: Selector | None = Selector(settings.filter) if settings.filter else None
         self.position = 0
         self.users = QueueUsers()
         self.binding_count = 0

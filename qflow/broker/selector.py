@@ -1,30 +1,235 @@
-"""Selector: the question a subscription or a queue asks of a message before it takes it (QT-16)."""
+"""Selector: the question a subscription or a queue asks of a message before it takes it (QT-16).
+
+The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and
+arithmetic over the message's application headers, with SQL's three truth values.  The grammar is
+written out below, one method a rule; the engine may import nothing that would parse it for us.
+"""
 
 from __future__ import annotations
 
-from qflow.broker.errors import NotImplementedException
+import re
+from collections.abc import Callable
+
+from qflow.broker.errors import FramingErrorException
+from qflow.broker.message import Message
+from qflow.broker.selector_values import (
+    COMPARISONS,
+    Value,
+    all_of,
+    any_of,
+    calculate,
+    compare,
+    is_like,
+    like_pattern,
+    negate,
+    property_value,
+)
 from qflow.broker.transfer import Transfer
+
+Expression = Callable[[Message], Value]
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<number>\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+|\d+(?:[eE][+-]?\d+)|\d+)
+  | (?P<string>'(?:[^']|'')*')
+  | (?P<name>[A-Za-z_$][\w$.]*|"(?:[^"]|"")*")
+  | (?P<symbol><>|<=|>=|[=<>()+\-*/,])
+)""",
+    re.VERBOSE,
+)
+_KEYWORDS = {"AND", "OR", "NOT", "IS", "NULL", "LIKE", "ESCAPE", "BETWEEN", "IN", "TRUE", "FALSE"}
 
 
 class Selector:
-    """A parsed ``x-apache-selector`` or ``qpid.filter`` expression."""
+    """A parsed ``x-apache-selector`` or ``qpid.filter`` expression.
 
-    __slots__ = ("expression",)
-
-    def __init__(self, expression: str) -> None:
-        self.expression = expression
-
-    def matches(self, transfer: Transfer) -> bool:
-        """Return whether the expression is true for the message."""
-        raise NotImplementedError
-
-
-def parse_selector(expression: str) -> Selector:
-    """Parse a selector expression.
+    Parameters
+    ----------
+    expression : str
+        The text, such as ``"colour = 'red' AND weight > 2"``.
 
     Raises
     ------
-    NotImplementedException
-        540, always for now: the selector language has its own room, which is not built yet.
+    FramingErrorException
+        501, if it cannot be parsed; the broker closes the whole connection then (QT-16).
+
+    Examples
+    --------
+    >>> selector = Selector("colour IN ('red', 'blue') AND NOT weight > 2")
+    >>> selector.accepts(Message(headers={"colour": "red", "weight": 2}))
+    True
+    >>> selector.accepts(Message(headers={"colour": "red"}))          # NULL is neither more nor less
+    False
     """
-    raise NotImplementedException(f"selectors are not part of this model yet: {expression!r}")
+
+    VOLATILE = ("_evaluate",)
+
+    __slots__ = ("expression", "_evaluate")
+
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self._evaluate: Expression | None = _Parser(expression).parse()
+
+    def accepts(self, message: Message) -> bool:
+        """Return whether the expression is true for a message; unknown is not."""
+        if self._evaluate is None:
+            self._evaluate = _Parser(self.expression).parse()
+        return self._evaluate(message) is True
+
+    def matches(self, transfer: Transfer) -> bool:
+        """Return whether the expression is true for a transfer's message."""
+        return self.accepts(transfer.message)
+
+
+class _Parser:
+    """Recursive descent, one method for each rule of the grammar."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._split(text)
+        self._at = 0
+
+    def parse(self) -> Expression:
+        parsed = self._or()
+        if self._at < len(self._tokens):
+            raise self._error(f"unexpected {self._tokens[self._at][1]!r}")
+        return parsed
+
+    def _split(self, text: str) -> list[tuple[str, str]]:
+        tokens: list[tuple[str, str]] = []
+        at = 0
+        end = len(text.rstrip())
+        while at < end:
+            found = _TOKEN.match(text, at)
+            if found is None or found.lastgroup is None:
+                raise self._error(f"cannot read {text[at:]!r}")
+            kind, value = found.lastgroup, found[found.lastgroup]
+            if kind == "name" and value.upper() in _KEYWORDS:
+                kind, value = "keyword", value.upper()
+            tokens.append((kind, value))
+            at = found.end()
+        return tokens
+
+    def _error(self, what: str) -> FramingErrorException:
+        return FramingErrorException(f"Illegal selector: {self._text!r}: {what}")
+
+    def _take(self, *wanted: str) -> str | None:
+        if self._at < len(self._tokens):
+            kind, value = self._tokens[self._at]
+            if kind in ("keyword", "symbol") and value in wanted:
+                self._at += 1
+                return value
+        return None
+
+    def _expect(self, wanted: str) -> None:
+        if self._take(wanted) is None:
+            raise self._error(f"expected {wanted}")
+
+    def _or(self) -> Expression:
+        parts = [self._and()]
+        while self._take("OR"):
+            parts.append(self._and())
+        return parts[0] if len(parts) == 1 else lambda message: any_of(part(message) for part in parts)
+
+    def _and(self) -> Expression:
+        parts = [self._not()]
+        while self._take("AND"):
+            parts.append(self._not())
+        return parts[0] if len(parts) == 1 else lambda message: all_of(part(message) for part in parts)
+
+    def _not(self) -> Expression:
+        if self._take("NOT"):
+            inner = self._not()
+            return lambda message: negate(inner(message))
+        return self._comparison()
+
+    def _comparison(self) -> Expression:
+        left = self._sum()
+        symbol = self._take(*COMPARISONS)
+        if symbol is not None:
+            right = self._sum()
+            return lambda message: compare(symbol, left(message), right(message))
+        if self._take("IS"):
+            is_negated = self._take("NOT") is not None
+            self._expect("NULL")
+            return lambda message: (left(message) is None) != is_negated
+        is_negated = self._take("NOT") is not None
+        test = self._test(left)
+        if test is None:
+            if is_negated:
+                raise self._error("expected LIKE, BETWEEN or IN after NOT")
+            return left
+        return (lambda message: negate(test(message))) if is_negated else test
+
+    def _test(self, left: Expression) -> Expression | None:
+        if self._take("LIKE"):
+            pattern = self._string()
+            pattern_of = like_pattern(pattern, self._string() if self._take("ESCAPE") else "")
+            return lambda message: is_like(pattern_of, left(message))
+        if self._take("BETWEEN"):
+            low = self._sum()
+            self._expect("AND")
+            high = self._sum()
+            bounds = ((">=", low), ("<=", high))
+            return lambda message: all_of(compare(s, left(message), bound(message)) for s, bound in bounds)
+        if self._take("IN"):
+            self._expect("(")
+            choices = [self._sum()]
+            while self._take(","):
+                choices.append(self._sum())
+            self._expect(")")
+            return lambda message: any_of(compare("=", left(message), choice(message)) for choice in choices)
+        return None
+
+    def _sum(self) -> Expression:
+        return self._chain(self._product, "+", "-")
+
+    def _product(self) -> Expression:
+        return self._chain(self._sign, "*", "/")
+
+    def _chain(self, part: Callable[[], Expression], *symbols: str) -> Expression:
+        left = part()
+        while (symbol := self._take(*symbols)) is not None:
+            left = _calculation(symbol, left, part())
+        return left
+
+    def _sign(self) -> Expression:
+        if self._take("-"):
+            inner = self._sign()
+            return lambda message: calculate("-", 0, inner(message))
+        self._take("+")
+        return self._primary()
+
+    def _primary(self) -> Expression:
+        if self._take("("):
+            inner = self._or()
+            self._expect(")")
+            return inner
+        if self._at == len(self._tokens):
+            raise self._error("it ends too early")
+        kind, text = self._tokens[self._at]
+        self._at += 1
+        if kind == "name":
+            name = text[1:-1].replace('""', '"') if text.startswith('"') else text
+            return lambda message: property_value(message, name)
+        value = self._literal(kind, text)
+        return lambda message: value
+
+    def _literal(self, kind: str, text: str) -> Value:
+        if kind == "string":
+            return text[1:-1].replace("''", "'")
+        if kind == "number":
+            return int(text) if text.isdigit() else float(text)
+        if text in ("TRUE", "FALSE", "NULL"):
+            return {"TRUE": True, "FALSE": False, "NULL": None}[text]
+        raise self._error(f"unexpected {text!r}")
+
+    def _string(self) -> str:
+        if self._at < len(self._tokens) and self._tokens[self._at][0] == "string":
+            self._at += 1
+            return self._tokens[self._at - 1][1][1:-1].replace("''", "'")
+        raise self._error("expected a string")
+
+
+def _calculation(symbol: str, left: Expression, right: Expression) -> Expression:
+    return lambda message: calculate(symbol, left(message), right(message))

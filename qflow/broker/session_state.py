@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from qflow.broker.command import CommandRunner
 from qflow.broker.completions import Completions
 from qflow.broker.core import BrokerCore
-from qflow.broker.errors import SessionException
+from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Detail
 from qflow.broker.exchanges import Exchange
-from qflow.broker.message import Message
 from qflow.broker.output import Connection
 from qflow.broker.range_set import RangeSet
 from qflow.broker.semantic_state import SemanticState, TxAccept
@@ -33,7 +32,7 @@ class SessionState(CommandRunner):
         Unique among the sessions that are attached.
     is_attached : bool
         False after ``close``, or when a command failed.
-    error : SessionException or None
+    error : AmqpException or None
         What the session died of.
     completions : Completions
         Which commands are complete, which transfers are held.
@@ -65,7 +64,7 @@ class SessionState(CommandRunner):
         self.name = name
         self.connection = connection
         self.is_attached = True
-        self.error: SessionException | None = None
+        self.error: AmqpException | None = None
         self.completions = Completions(core, name)
         self.consuming = SemanticState(core, name, connection, self)
         self.transaction: TxBuffer | None = None
@@ -75,6 +74,7 @@ class SessionState(CommandRunner):
         self.transfer_count = 0
         self.is_pipelining = False
         self.txn_starts = self.txn_commits = self.txn_rejects = 0
+        connection.sessions.append(self)
 
     # What a command needs
 
@@ -105,15 +105,8 @@ class SessionState(CommandRunner):
         detail = dict(arguments or {})
         if self.is_pipelining:
             detail["pipelined"] = True
-        message = detail.get("message")
-        self.core.emit(
-            kind,
-            queue=str(detail.get("queue", "")),
-            session=self.name,
-            link=str(detail.get("tag", detail.get("exchange", ""))),
-            message=message.label if isinstance(message, Message) else "",
-            detail=detail,
-        )
+        queue, link = str(detail.get("queue", "")), str(detail.get("tag", detail.get("exchange", "")))
+        self.core.emit(kind, queue, self.name, link, detail=detail)
 
     @contextmanager
     def pipelined(self) -> Iterator[None]:
@@ -150,7 +143,14 @@ class SessionState(CommandRunner):
 
     # The end
 
-    def fail(self, error: SessionException) -> None:
+    def die(self, error: AmqpException) -> None:
+        """End the session, or all sessions of the connection if the error is no session's (LP-06)."""
+        if isinstance(error, SessionException):
+            self.fail(error)
+        else:
+            self.connection.close(error)
+
+    def fail(self, error: AmqpException) -> None:
         """Die of an error: the broker raises it to the client and detaches the session (LP-06)."""
         self.error = error
         if self.core.observer is not None:
@@ -161,6 +161,7 @@ class SessionState(CommandRunner):
     def detach(self) -> None:
         """Requeue what is unsettled, end subscriptions, transaction and ownerships (CN-17)."""
         self.is_attached = False
+        self.connection.sessions.remove(self)
         self.completions.abandon()
         for exchange in list(self.core.exchanges.exchanges.values()):
             exchange.unbind_scope(self.name)
