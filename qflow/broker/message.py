@@ -18,9 +18,9 @@ _NO_HEADERS: Mapping[str, HeaderValue] = {}
 class Message:
     """What a producer sends: properties and an amount of content.
 
-    The content's bytes never matter to the broker, only how many there are, so a message carries
-    ``content_size`` rather than a body.  ``label`` names it for people, traces and pictures; it is
-    not sent and not counted.
+    What the content is never matters to the broker, only how many bytes it has: ``content_size``.
+    ``content`` itself may travel along for clients that want to see it, but is
+    never looked at.  ``label`` names the message for people, traces and pictures; it is not sent.
 
     Parameters
     ----------
@@ -60,6 +60,7 @@ class Message:
     user_id: str | None = None
     app_id: str | None = None
     label: str = field(default="", compare=False)
+    content: object = field(default=None, compare=False)
 
     def header(self, key: str) -> HeaderValue:
         """Return one application header, or None when it is absent."""

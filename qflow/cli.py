@@ -1,0 +1,142 @@
+"""The ``qflow`` command: it reads the arguments and calls the room that does the work.
+
+Rooms are imported when their subcommand is used, so that ``qflow conform`` runs where no notebook software is
+installed. A request that cannot be fulfilled ends with one plain sentence on standard error and status 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from qflow import __version__
+
+REFUSED = 2
+INTERRUPTED = 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that refuses in one sentence, without the usage block in front."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(REFUSED, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments
+        The arguments after the command's name; None for the process's own.
+
+    Returns
+    -------
+    int
+        The exit status: 0 for success, 1 for a check that failed, 2 for a request that was refused.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    Traceback (most recent call last):
+        ...
+    SystemExit: 0
+    """
+    from qflow.kit import RefusalError
+
+    parser = _parser()
+    chosen, further = parser.parse_known_args(arguments)
+    if further and chosen.command != "lab":
+        parser.error(f"unknown argument {further[0]!r}")
+    try:
+        return _run(chosen, further)
+    except RefusalError as refusal:
+        return _refuse(str(refusal))
+    except BrokenPipeError:
+        # The reader of our output (head, less) went away. Nothing is wrong, and nothing more can be printed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as problem:
+        subject = f"{problem.filename}: " if problem.filename else ""
+        return _refuse(f"{subject}{problem.strerror or problem}")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(chosen: argparse.Namespace, further: list[str]) -> int:
+    if chosen.command == "lab":
+        from qflow.teaching import launch
+
+        return launch.lab(chosen.dir, browser=chosen.browser, port=chosen.port, further=further)
+    if chosen.command == "conform":
+        from qflow.conformance import cli
+
+        return cli.run(chosen.recordings, chosen.json)
+    from qflow.teaching import notebooks
+
+    work = notebooks.build if chosen.action == "build" else notebooks.check
+    return work(chosen.names, folder=chosen.dir)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="qflow", description="A message broker you can hold in your hand.")
+    parser.add_argument("--version", action="version", version=f"qflow {__version__}")
+    rooms = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_lab(rooms)
+    _add_conform(rooms)
+    _add_notebooks(rooms)
+    return parser
+
+
+def _add_lab(rooms: argparse._SubParsersAction[_Parser]) -> None:
+    lab = rooms.add_parser(
+        "lab",
+        help="open JupyterLab on the chapters",
+        description="Open JupyterLab on the chapters. Further options are handed on to JupyterLab.",
+        allow_abbrev=False,
+    )
+    lab.add_argument(
+        "--dir", metavar="FOLDER", help="lay the chapters out in FOLDER; what you changed there stays"
+    )
+    lab.add_argument("--no-browser", dest="browser", action="store_false", help="open no browser window")
+    lab.add_argument("--port", type=_port, metavar="N", help="the port to listen on")
+
+
+def _add_conform(rooms: argparse._SubParsersAction[_Parser]) -> None:
+    conform = rooms.add_parser(
+        "conform",
+        help="play recorded scenarios and say where the engine differs from the real broker",
+        description="Play recorded scenarios against the engine; status 0 only if all of them agree.",
+    )
+    conform.add_argument("recordings", nargs="+", metavar="FILE.jsonl", help="a file of recorded scenarios")
+    conform.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+
+
+def _add_notebooks(rooms: argparse._SubParsersAction[_Parser]) -> None:
+    notebooks = rooms.add_parser(
+        "notebooks",
+        help="build the chapters from their text sources, or check that they still agree with them",
+        description="The chapters are built from the text files in notebooks/sources.",
+    )
+    actions = notebooks.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, what in (
+        ("build", "run the text sources and write the chapters with their outputs"),
+        ("check", "fail if a chapter is not what its text source says"),
+    ):
+        action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        action.add_argument("names", nargs="*", metavar="NAME", help="such as 01-thresholds; default: all")
+        action.add_argument("--dir", metavar="FOLDER", help="the folder of chapters; default: the checkout's")
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) <= 65535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")
+
+
+def _refuse(sentence: str) -> int:
+    print(f"qflow: {sentence}", file=sys.stderr)
+    return REFUSED

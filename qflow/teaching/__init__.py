@@ -1,0 +1,1 @@
+"""Teaching: finding, laying out, building and opening the chapters."""

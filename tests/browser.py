@@ -1,0 +1,269 @@
+"""JupyterLab in a headless Chromium: what the browser tests are made of.
+
+A test asks for the fixture ``lab_page`` and goes on from there::
+
+    @pytest.mark.browser
+    def test_stop_slider(lab_page):
+        lab_page.open_notebook("01-thresholds.ipynb")
+        lab_page.run_all()
+        lab_page.page.locator(".stop-slider").click()
+
+``lab_page.page`` is Playwright's own page, with everything it offers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+REQUIRED = os.environ.get("QFLOW_REQUIRE_BROWSER") == "1"
+START_SECONDS = 90
+CELLS_SECONDS = 180
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+# The panel in front and its kernel, by way of the application object that JupyterLab shows on request.
+_IDLE = """() => {
+    const panel = window.jupyterapp?.shell.currentWidget;
+    const kernel = panel?.sessionContext?.session?.kernel;
+    if (!kernel || kernel.status !== "idle" || panel.sessionContext.hasNoKernel) return false;
+    return panel.content.widgets.every(cell => cell.model.executionState !== "running");
+}"""
+_RUN_ALL = """async () => { await window.jupyterapp.commands.execute("notebook:run-all-cells"); }"""
+_PROBLEMS = """() => window.jupyterapp.shell.currentWidget.content.widgets.flatMap(cell => {
+    const tags = cell.model.getMetadata("tags") ?? [];
+    if (cell.model.type !== "code" || tags.includes("raises-exception")) return [];
+    const errors = cell.model.outputs.toJSON().filter(output => output.output_type === "error");
+    return errors.map(error => `${error.ename}: ${error.evalue}`);
+})"""
+_TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@dataclass
+class LabServer:
+    """A running JupyterLab.
+
+    Parameters
+    ----------
+    url
+        Its address, without a slash at the end.
+    folder
+        The folder of chapters it shows.
+    log
+        The file its output goes to.
+    """
+
+    url: str
+    folder: Path
+    log: Path
+
+
+@dataclass
+class LabPage:
+    """A page of JupyterLab and what a learner does with it.
+
+    Parameters
+    ----------
+    page
+        Playwright's page.
+    server
+        The JupyterLab it shows.
+    page_errors
+        Uncaught JavaScript errors so far.
+    foreign_requests
+        Addresses outside this machine that the page asked for so far.
+    """
+
+    page: Any
+    server: LabServer
+    page_errors: list[str] = field(default_factory=list)
+    foreign_requests: list[str] = field(default_factory=list)
+
+    def open_notebook(self, name: str) -> None:
+        """Open a chapter in a tidy window and wait until its kernel is ready."""
+        # The address is that of any chapter opened before, but for the name; so leave the page first.
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=START_SECONDS * 1000)
+        self.wait_idle(START_SECONDS)
+
+    def run_all(self, seconds: float = CELLS_SECONDS) -> None:
+        """Run all cells and wait until the last one has finished and the page has drawn it."""
+        self.page.evaluate(_RUN_ALL)
+        self.wait_idle(seconds)
+
+    def wait_idle(self, seconds: float = CELLS_SECONDS) -> None:
+        """Wait until the kernel has nothing left to do and the page has drawn the outcome."""
+        self.page.wait_for_function(_IDLE, timeout=seconds * 1000)
+        self.page.evaluate(_TWO_FRAMES)
+
+    def cell_errors(self) -> list[str]:
+        """List the errors shown by cells that are not meant to fail."""
+        return list(self.page.evaluate(_PROBLEMS))
+
+    def screenshot(self, path: Path | str, of: str | None = None) -> Path:
+        """Take a picture of the page, or of the first element a selector finds."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if of is None:
+            self.page.screenshot(path=str(target))
+        else:
+            element = self.page.locator(of).first
+            element.scroll_into_view_if_needed()
+            element.screenshot(path=str(target))
+        return target
+
+
+def find_chromium() -> str:
+    """Find a Chromium to drive; without one, skip the test, or fail it where browser tests are required."""
+    reasons = []
+    for name in _NAMES:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        # On some systems the command is there but only tells how to install the browser.
+        asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        if asked.returncode == 0:
+            return path
+        reasons.append(f"{path} does not start")
+    reason = "; ".join(reasons) or f"none of {', '.join(_NAMES)} is on the PATH"
+    return _unavailable(f"no Chromium to drive: {reason}")
+
+
+def free_port() -> int:
+    """Ask the system for a port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def jupyter_environment(scratch: Path) -> dict[str, str]:
+    """Make an environment in which Jupyter leaves the settings of whoever runs the tests alone."""
+    environment = dict(os.environ)
+    for variable, name in {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "IPYTHONDIR": "ipython",
+    }.items():
+        folder = scratch / name
+        folder.mkdir(exist_ok=True)
+        environment[variable] = str(folder)
+    environment.pop("JUPYTER_TOKEN", None)
+    return environment
+
+
+@contextmanager
+def serve_chapters(scratch: Path, *command: str, folder: Path | None = None) -> Iterator[LabServer]:
+    """Start ``qflow lab`` on a copy of the chapters, and stop it with all its kernels afterwards."""
+    chapters = folder or scratch / "chapters"
+    port = free_port()
+    server = LabServer(f"http://127.0.0.1:{port}", chapters, scratch / "jupyterlab.log")
+    arguments = [*(command or (sys.executable, "-m", "qflow", "lab", "--dir", str(chapters)))]
+    arguments += ["--no-browser", f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token="]
+    arguments += ["--ServerApp.ip=127.0.0.1", "--LabApp.expose_app_in_browser=True"]
+    with open(server.log, "wb") as log:
+        process = subprocess.Popen(
+            arguments,
+            cwd=scratch,
+            env=jupyter_environment(scratch),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _await_answer(server, process)
+        yield server
+    finally:
+        _stop(process)
+
+
+@contextmanager
+def chromium_page(server: LabServer) -> Iterator[LabPage]:
+    """Open a page of headless Chromium on a running JupyterLab."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(_FLAGS))
+        context = browser.new_context(viewport={"width": 1400, "height": 1000}, device_scale_factor=1)
+        lab = LabPage(context.new_page(), server)
+        lab.page.on("pageerror", lambda error: lab.page_errors.append(str(error)))
+        lab.page.on("request", lambda request: _note_foreign(lab, request.url))
+        try:
+            yield lab
+        finally:
+            context.close()
+            browser.close()
+
+
+def get(url: str) -> tuple[int, str]:
+    """Ask for a page; return the status and the text."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return int(answer.status), answer.read().decode("utf-8", "replace")
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+
+
+def _unavailable(reason: str) -> Any:
+    if REQUIRED:
+        pytest.fail(f"{reason} (QFLOW_REQUIRE_BROWSER=1 forbids skipping)")
+    pytest.skip(reason)
+
+
+def _note_foreign(lab: LabPage, url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme in {"http", "https", "ws", "wss"} and parts.hostname not in {"127.0.0.1", "localhost"}:
+        lab.foreign_requests.append(url)
+
+
+def _await_answer(server: LabServer, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            if get(f"{server.url}/api/status")[0] == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.2)
+    pytest.fail(f"qflow lab did not come up:\n{server.log.read_text(errors='replace')[-4000:]}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    process.wait()

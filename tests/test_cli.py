@@ -1,0 +1,240 @@
+"""The command: what it says, what it returns, and how it refuses."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from browser import get, serve_chapters
+
+from qflow import __version__, cli
+from qflow.teaching import launch, layout
+from qflow.kit import RefusalError
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command that must be refused; return its one sentence."""
+    try:
+        status = cli.main(arguments)
+    except SystemExit as exit:
+        status = exit.code
+    said = capsys.readouterr()
+    assert status == 2
+    assert said.out == ""
+    assert said.err.startswith("qflow")
+    assert said.err.count("\n") == 1, said.err
+    assert "Traceback" not in said.err
+    return said.err
+
+
+def kit_with(folder: Path, **chapters: str) -> Path:
+    """Make a folder of chapters, each with one cell."""
+    for name, source in chapters.items():
+        path = folder / f"{name.replace('_', '-').lstrip('c')}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(notebook(source))
+    return folder
+
+
+def notebook(source: str, count: int = 1) -> str:
+    """Write the JSON of a notebook with one code cell."""
+    cell = (
+        f'{{"cell_type": "code", "id": "one", "execution_count": {count}, "metadata": {{}}, "outputs": [],'
+        f' "source": ["{source}"]}}'
+    )
+    return f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}\n'
+
+
+class TestRefusals:
+    def test_no_command(self, capsys):
+        assert "COMMAND" in refusal(capsys)
+
+    def test_unknown_command(self, capsys):
+        said = refusal(capsys, "brew")
+        assert "'brew'" in said
+        assert "'lab'" in said or "lab" in said
+
+    def test_unknown_argument(self, capsys):
+        assert "'--fast'" in refusal(capsys, "conform", "file.jsonl", "--fast")
+
+    def test_conform_without_a_file(self, capsys):
+        assert "FILE.jsonl" in refusal(capsys, "conform")
+
+    @pytest.mark.parametrize("port", ["eighty", "70000", "-1"])
+    def test_a_port_that_is_none(self, capsys, port):
+        said = refusal(capsys, "lab", f"--port={port}")
+        assert "a port is a number from 0 to 65535" in said
+        assert port in said
+
+    def test_a_file_where_a_folder_is_due(self, capsys, tmp_path):
+        (tmp_path / "notes.txt").write_text("")
+        assert "--dir takes a folder" in refusal(capsys, "lab", "--dir", str(tmp_path / "notes.txt"))
+
+    def test_a_missing_dependency(self, capsys, monkeypatch):
+        real = importlib.util.find_spec
+        hidden = {"jupyterlab", "anywidget"}
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in hidden else real(name))
+        assert refusal(capsys, "lab") == (
+            "qflow: JupyterLab and anywidget are not installed here; "
+            "install what is missing with: pip install 'qflow[lab]'\n"
+        )
+
+    def test_an_unknown_chapter(self, capsys, tmp_path):
+        (tmp_path / "sources").mkdir()
+        (tmp_path / "sources" / "01-one.py").write_text("# %%\n1\n")
+        said = refusal(capsys, "notebooks", "check", "--dir", str(tmp_path), "02-two")
+        assert "'02-two'" in said
+        assert "01-one" in said
+
+    def test_no_chapter_source_at_all(self, capsys, tmp_path):
+        assert "no chapter source" in refusal(capsys, "notebooks", "build", "--dir", str(tmp_path))
+
+
+def test_version_and_module_entry():
+    asked = subprocess.run(
+        [sys.executable, "-m", "qflow", "--version"], capture_output=True, text=True, check=True
+    )
+    assert asked.stdout == f"qflow {__version__}\n"
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit) as exit:
+        cli.main(["--help"])
+    assert exit.value.code == 0
+    text = capsys.readouterr().out
+    for name in ("lab", "conform", "notebooks"):
+        assert re.search(rf"^\s+{name}\b", text, re.MULTILINE), text
+
+
+class TestLabArguments:
+    def test_what_jupyterlab_is_told(self, tmp_path):
+        kit_with(tmp_path, c01_thresholds="1", c02_more="2")
+        arguments = launch.lab_arguments(tmp_path, browser=False, port=9001, further=["--debug"])
+        assert f"--ServerApp.root_dir={tmp_path}" in arguments
+        assert "--LabApp.default_url=/lab/tree/01-thresholds.ipynb" in arguments
+        assert {"--no-browser", "--port=9001"} <= set(arguments)
+        assert arguments[-1] == "--debug"
+
+    def test_without_options_the_browser_opens(self, tmp_path):
+        kit_with(tmp_path, c01_thresholds="1")
+        arguments = launch.lab_arguments(tmp_path, browser=True, port=None)
+        assert not [a for a in arguments if a.startswith(("--no-browser", "--port"))]
+
+    def test_further_options_reach_jupyterlab(self, monkeypatch):
+        calls = []
+        monkeypatch.setattr(launch, "lab", lambda *a, **k: calls.append((a, k)) or 0)
+        assert cli.main(["lab", "--no-browser", "--ServerApp.token=x", "--port", "8899", "--debug"]) == 0
+        named = {"browser": False, "port": 8899, "further": ["--ServerApp.token=x", "--debug"]}
+        assert calls == [((None,), named)]
+
+    def test_no_chapter_no_lab(self, tmp_path):
+        with pytest.raises(RefusalError, match="no chapter"):
+            launch.lab_arguments(tmp_path, browser=True, port=None)
+
+
+class TestWhichFolder:
+    @pytest.fixture
+    def away(self, tmp_path, monkeypatch):
+        """Stand away from any checkout, with an installed kit of one chapter."""
+        here = tmp_path / "here"
+        here.mkdir()
+        monkeypatch.chdir(here)
+        kit = kit_with(tmp_path / "kit", c01_thresholds="1")
+        monkeypatch.setattr(launch, "kit_path", lambda name: kit)
+        monkeypatch.setattr(launch, "checkout_root", lambda: None)
+        return here
+
+    def test_away_from_a_checkout(self, away, capsys):
+        chapters = launch.find_chapters(None)
+        assert chapters == away / "qflow-chapters"
+        assert (chapters / "01-thresholds.ipynb").exists()
+        assert f"Laid the chapters out in {chapters}: 01-thresholds.ipynb." in capsys.readouterr().out
+
+    def test_again_from_inside_the_folder(self, away, monkeypatch, capsys):
+        chapters = launch.find_chapters(None)
+        monkeypatch.chdir(chapters)
+        assert launch.find_chapters(None) == chapters
+        assert capsys.readouterr().out.endswith(f"The chapters lie in {chapters}.\n")
+
+    def test_a_chosen_folder(self, away):
+        assert launch.find_chapters("mine") == away / "mine"
+        assert (away / "mine" / "01-thresholds.ipynb").exists()
+
+    def test_in_a_checkout(self, away, tmp_path, monkeypatch):
+        checkout = tmp_path / "checkout"
+        kit_with(checkout / "notebooks", c01_thresholds="1")
+        (checkout / "pyproject.toml").write_text('[project]\nname = "qflow"\n')
+        monkeypatch.chdir(checkout / "notebooks")
+        assert launch.find_chapters(None) == checkout / "notebooks"
+
+    def test_a_kit_without_chapters_leaves_no_folder(self, away, tmp_path):
+        (tmp_path / "kit" / "01-thresholds.ipynb").unlink()
+        with pytest.raises(RefusalError, match="no chapter"):
+            launch.find_chapters(None)
+        assert not (away / "qflow-chapters").exists()
+
+    def test_a_folder_that_cannot_be_made(self, away):
+        (away / "file").write_text("")
+        with pytest.raises(RefusalError, match="--dir FOLDER"):
+            launch.find_chapters("file/inside")
+
+
+class TestLayingOut:
+    def test_an_edited_chapter_is_never_overwritten(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1", c02_two="2"), tmp_path / "mine"
+        layout.lay_out(kit, mine)
+        (mine / "01-one.ipynb").write_text(notebook("my own thoughts"))
+        kit_with(kit, c01_one="1 + 1", c02_two="2 + 2", c03_three="3")
+        for _ in range(2):
+            again = layout.lay_out(kit, mine)
+            assert again.kept == ["01-one.ipynb"]
+            assert (mine / "01-one.ipynb").read_text() == notebook("my own thoughts")
+        assert (mine / "02-two.ipynb").read_text() == notebook("2 + 2")
+        assert (mine / "03-three.ipynb").read_text() == notebook("3")
+
+    def test_what_was_there_before_stays(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1"), kit_with(tmp_path / "mine", c01_one="theirs")
+        assert layout.lay_out(kit, mine).kept == ["01-one.ipynb"]
+        assert (mine / "01-one.ipynb").read_text() == notebook("theirs")
+
+    def test_running_a_chapter_is_not_editing_it(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
+        layout.lay_out(kit, mine)
+        (mine / "01-one.ipynb").write_text(notebook("1", count=7))
+        again = layout.lay_out(kit, mine)
+        assert (again.added, again.refreshed, again.kept) == ([], [], [])
+        assert (mine / "01-one.ipynb").read_text() == notebook("1", count=7)
+        kit_with(kit, c01_one="1 + 1")
+        assert layout.lay_out(kit, mine).refreshed == ["01-one.ipynb"]
+
+    def test_a_spoilt_register_and_a_spoilt_chapter_lose_nothing(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
+        layout.lay_out(kit, mine)
+        (mine / layout.REGISTER).write_text("{")
+        (mine / "01-one.ipynb").write_text("not a notebook any more")
+        assert layout.lay_out(kit, mine).kept == ["01-one.ipynb"]
+
+    def test_sources_and_checkpoints_stay_at_home(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
+        for inner in ("sources", ".ipynb_checkpoints", "images"):
+            kit_with(kit / inner, c01_one="1")
+        assert layout.lay_out(kit, mine).added == ["01-one.ipynb", "images/01-one.ipynb"]
+
+
+@pytest.mark.slow
+def test_the_lab_answers_on_a_chapter(root, tmp_path):
+    if not list((root / "notebooks").glob("[0-9][0-9]-*.ipynb")):
+        pytest.skip("no chapter is built yet")
+    with serve_chapters(tmp_path) as server:
+        first = launch.first_chapter(server.folder)
+        status, page = get(f"{server.url}/lab/tree/{first}")
+        assert (status, "JupyterLab" in page) == (200, True)
+        assert get(f"{server.url}/api/contents/{first}?content=0")[0] == 200
+        # The question whether to fetch news would lie over the first picture.
+        answer = get(f"{server.url}/lab/api/settings/@jupyterlab/apputils-extension:notification")[1]
+        settings = json.loads(answer)["schema"]["properties"]
+        assert settings["fetchNews"]["default"] == "false"
+        assert settings["checkForUpdates"]["default"] is False

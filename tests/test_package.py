@@ -1,0 +1,139 @@
+"""The package as people get it: light to import, complete as a wheel, at home away from the checkout."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from browser import get, serve_chapters
+
+import qflow
+
+pytestmark = pytest.mark.slow
+
+
+def chapters(folder: Path) -> list[str]:
+    """List the built chapters of a folder."""
+    return sorted(path.name for path in folder.glob("[0-9][0-9]-*.ipynb"))
+
+
+@pytest.fixture(scope="session")
+def wheel(root, tmp_path_factory) -> Path:
+    """The wheel built from this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The wheel, unpacked as an installer would; put first on the path it hides the checkout."""
+    site = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    return site
+
+
+def test_importing_qflow_loads_the_standard_library_only():
+    code = (
+        "import sys; before = set(sys.modules); import qflow, json;"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    command = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {_top()!r}); {code}"]
+    loaded = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
+    assert foreign == {"qflow"}
+
+
+@pytest.mark.parametrize("room", ["qflow.broker", "qflow.cli", "qflow.conformance", "qflow.workload"])
+def test_rooms_without_third_party_packages(room):
+    path = Path(_top(), *room.split("."))
+    if not path.with_suffix(".py").exists() and not (path / "__init__.py").exists():
+        pytest.skip(f"{room} is not written yet")
+    code = (
+        f"import sys; sys.path.insert(0, {_top()!r}); before = set(sys.modules); import {room};"
+        "print(*(set(sys.modules) - before))"
+    )
+    # Without site-packages nothing but the standard library can be imported.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names) == {
+        "qflow"
+    }
+
+
+def test_importing_qflow_takes_less_than_a_tenth_of_a_second():
+    code = (
+        f"import sys, time; sys.path.insert(0, {_top()!r}); start = time.perf_counter();"
+        "import qflow; print(time.perf_counter() - start)"
+    )
+    command = [sys.executable, "-I", "-c", code]
+    seconds = min(
+        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3)
+    )
+    assert seconds < 0.1
+
+
+def test_no_base_dependencies_and_no_addresses(root):
+    text = (root / "pyproject.toml").read_text()
+    assert tomllib.loads(text)["project"]["dependencies"] == []
+    assert "://" not in text
+
+
+def test_the_wheel_carries_chapters_and_recordings(root, wheel):
+    carried = zipfile.ZipFile(wheel).namelist()
+    for name in chapters(root / "notebooks"):
+        assert f"qflow/_kit/notebooks/{name}" in carried
+    for path in (root / "data").rglob("*"):
+        if path.is_file():
+            assert f"qflow/_kit/{path.relative_to(root).as_posix()}" in carried
+    for path in (root / "qflow").rglob("*"):
+        if path.suffix in {".py", ".js", ".css", ".json"}:
+            assert path.relative_to(root).as_posix() in carried
+    tops = {name.partition("/")[0] for name in carried}
+    assert tops == {"qflow", f"qflow-{qflow.__version__}.dist-info"}
+    unwanted = re.compile(r"sources/|checkpoints|__pycache__|\.pyc$|/tests/")
+    assert not [name for name in carried if unwanted.search(name)]
+
+
+def test_the_wheel_finds_its_own_kit(installed, root, tmp_path):
+    if not (root / "notebooks").is_dir():
+        pytest.skip("no chapter is built yet")
+    code = "from qflow import kit; print(kit.checkout_root(), kit.kit_path('notebooks'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == f"None {installed / 'qflow' / '_kit' / 'notebooks'}"
+
+
+def test_the_lab_of_an_installed_wheel_away_from_the_checkout(installed, root, tmp_path, monkeypatch):
+    if not chapters(root / "notebooks"):
+        pytest.skip("no chapter is built yet")
+    monkeypatch.setenv("PYTHONPATH", str(installed))
+    laid_out = tmp_path / "qflow-chapters"
+    start = time.monotonic()
+    with serve_chapters(tmp_path, sys.executable, "-m", "qflow", "lab", folder=laid_out) as server:
+        print(f"from the command to the first answer: {time.monotonic() - start:.1f} s")
+        assert chapters(laid_out) == chapters(root / "notebooks")
+        assert get(f"{server.url}/lab/tree/{chapters(laid_out)[0]}")[0] == 200
+    assert f"Laid the chapters out in {laid_out}" in server.log.read_text()
+
+
+def _top() -> str:
+    """Name the folder the package under test lies in."""
+    return str(Path(qflow.__file__).resolve().parent.parent)
