@@ -11,6 +11,7 @@ from qflow.broker.queue import Queue
 from qflow.broker.session import Session
 from qflow.broker.snapshot import Snapshot, SnapshotError, hash_snapshot, restore_snapshot, take_snapshot
 from qflow.broker.statistics import BrokerStatistics, QueueCounters
+from qflow.broker.store import MessageStore
 
 
 class Broker(BrokerCore):
@@ -23,6 +24,8 @@ class Broker(BrokerCore):
     ----------
     options : BrokerOptions or None
         What it is started with; None for the defaults.
+    store : MessageStore or None
+        Where durable messages go; None for none, which is done at once (CM-12).
 
     Examples
     --------
@@ -35,8 +38,8 @@ class Broker(BrokerCore):
 
     __slots__ = ("sessions", "management")
 
-    def __init__(self, options: BrokerOptions | None = None) -> None:
-        super().__init__(options or BrokerOptions())
+    def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
+        super().__init__(options or BrokerOptions(), store)
         self.sessions: dict[str, Session] = {}
         self.management = Management(self)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qflow.broker.events import Detail, Event, Observer
 from qflow.broker.options import BrokerOptions
 from qflow.broker.statistics import QueueCounters
+from qflow.broker.store import MessageStore
 from qflow.broker.transfer import CommandOwner
 
 
@@ -16,6 +17,7 @@ class BrokerContext:
 
     __slots__ = (
         "options",
+        "store",
         "now",
         "observer",
         "discardsNoRoute",
@@ -25,8 +27,9 @@ class BrokerContext:
         "reporters",
     )
 
-    def __init__(self, options: BrokerOptions) -> None:
+    def __init__(self, options: BrokerOptions, store: MessageStore | None = None) -> None:
         self.options = options
+        self.store = store or MessageStore()
         self.now = 0
         self.observer: Observer | None = None
         self.discardsNoRoute = 0

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import heapq
 
+from qflow.broker.cleaner import QueueCleaner
 from qflow.broker.context import BrokerContext
 from qflow.broker.exchange_registry import ExchangeRegistry
 from qflow.broker.options import BrokerOptions
 from qflow.broker.output import Connection, OutputScheduler
 from qflow.broker.queue_registry import QueueRegistry
+from qflow.broker.store import MessageStore
 
 
 class BrokerCore(BrokerContext):
     """The shared parts of a broker, and how a step runs to quiescence."""
 
-    __slots__ = ("queues", "exchanges", "scheduler", "connections", "_timers")
+    __slots__ = ("queues", "exchanges", "scheduler", "connections", "cleaner", "_timers")
 
-    def __init__(self, options: BrokerOptions) -> None:
-        super().__init__(options)
+    def __init__(self, options: BrokerOptions, store: MessageStore | None = None) -> None:
+        super().__init__(options, store)
         self.queues = QueueRegistry(self)
         self.exchanges = ExchangeRegistry(self)
         self.scheduler = OutputScheduler()
         self.connections: dict[str, Connection] = {}
+        self.cleaner = QueueCleaner(self, self.queues)
         self._timers: list[tuple[int, str]] = []
 
     def connection(self, name: str) -> Connection:
@@ -49,10 +52,16 @@ class BrokerCore(BrokerContext):
         heapq.heappush(self._timers, (due, queue))
 
     def run_timers(self, until: int) -> None:
-        """Do what is due up to a time, in order of due time and name."""
-        while self._timers and self._timers[0][0] <= until:
-            due, name = heapq.heappop(self._timers)
+        """Do what is due up to a time: auto-delete time-outs and the expiry cleaner, in order of time."""
+        while True:
+            due = min(self.cleaner.due, self._timers[0][0] if self._timers else self.cleaner.due)
+            if due > until:
+                return
             self.now = max(self.now, due)
-            queue = self.queues.queues.get(name)
-            if queue is not None:
-                queue.lifetime.expire(queue, due)
+            if self._timers and self._timers[0][0] == due:
+                _, name = heapq.heappop(self._timers)
+                queue = self.queues.queues.get(name)
+                if queue is not None:
+                    queue.lifetime.expire(queue, due)
+            else:
+                self.cleaner.run()

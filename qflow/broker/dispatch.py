@@ -37,7 +37,7 @@ def get_next_message(queue: Queue, consumer: Consumer) -> QueuedMessage | None:
             _wait(queue, consumer)
             break
         transfer = message.transfer
-        if transfer.expiration is not None and transfer.expiration < queue.context.now:
+        if transfer.is_expired(queue.context.now):
             queue.counters.discardsTtl += 1
             queue.remove(message, "ttl")
             has_expired = True

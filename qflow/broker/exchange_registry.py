@@ -5,7 +5,7 @@ from __future__ import annotations
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import InvalidArgumentException, NotAllowedException, NotFoundException
 from qflow.broker.exchange_types import EXCHANGE_TYPES, DirectExchange
-from qflow.broker.exchanges import Exchange
+from qflow.broker.exchanges import Arguments, Exchange
 from qflow.broker.queue import Queue
 
 PREDECLARED = {
@@ -45,7 +45,13 @@ class ExchangeRegistry:
         return exchange
 
     def declare(
-        self, name: str, kind: str, alternate: str = "", durable: bool = False, auto_delete: bool = False
+        self,
+        name: str,
+        kind: str,
+        alternate: str = "",
+        durable: bool = False,
+        auto_delete: bool = False,
+        arguments: Arguments | None = None,
     ) -> tuple[Exchange, bool]:
         """Return the exchange of that name, made now if it does not exist, and whether it was made.
 
@@ -67,8 +73,10 @@ class ExchangeRegistry:
             )
         if kind not in EXCHANGE_TYPES:
             raise NotFoundException(f"Exchange type not implemented: {kind}")
-        exchange = EXCHANGE_TYPES[kind](self.context, name, other, durable, auto_delete)
+        exchange = EXCHANGE_TYPES[kind](self.context, name, other, durable, auto_delete, arguments)
         self.exchanges[name] = exchange
+        if self.context.observer is not None:
+            self.context.emit("exchangeDeclare", link=name, detail={"type": kind})
         return exchange, True
 
     def delete(self, name: str) -> None:
@@ -88,6 +96,8 @@ class ExchangeRegistry:
             raise NotAllowedException(f"Cannot delete default exchange: {name}")
         del self.exchanges[name]
         exchange.is_deleted = True
+        if self.context.observer is not None:
+            self.context.emit("exchangeDelete", link=name)
         if exchange.alternate is not None:
             exchange.alternate.alternate_users -= 1
         exchange.die_if_forgotten()

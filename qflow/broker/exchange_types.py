@@ -8,6 +8,8 @@ from qflow.broker.matching import check_header_arguments, headers_match, normali
 from qflow.broker.queue import Queue
 from qflow.broker.transfer import Transfer
 
+EXCLUSIVE_BINDING = "qpid.exclusive-binding"
+
 
 class DirectExchange(Exchange):
     """Routing key equals binding key (EX-04); the default exchange is one, too (EX-02)."""
@@ -23,12 +25,16 @@ class DirectExchange(Exchange):
         alternate: Exchange | None = None,
         durable: bool = False,
         auto_delete: bool = False,
+        arguments: Arguments | None = None,
     ) -> None:
-        super().__init__(context, name, alternate, durable, auto_delete)
+        super().__init__(context, name, alternate, durable, auto_delete, arguments)
         self._by_key: dict[str, list[Binding]] = {}
 
     def insert(self, identity: Identity, binding: Binding) -> None:
-        """Keep the binding under its key, too."""
+        """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
+        if binding.arguments.get(EXCLUSIVE_BINDING):
+            for other in list(self._by_key.get(binding.key, ())):
+                self.unbind(other.queue, other.key)
         super().insert(identity, binding)
         self._by_key.setdefault(binding.key, []).append(binding)
 
@@ -54,6 +60,10 @@ class FanoutExchange(Exchange):
     def identity(self, queue: Queue, key: str) -> Identity:
         """Return the same for every key: a queue is bound at most once."""
         return queue.name, ""
+
+    def covers(self, binding: Binding, key: str) -> bool:
+        """Return True: the key is not looked at."""
+        return True
 
     def matching(self, transfer: Transfer) -> list[Binding]:
         """Return the bindings this type selects."""
@@ -87,6 +97,14 @@ class HeadersExchange(Exchange):
     def check(self, arguments: Arguments) -> None:
         """Insist on a proper x-match."""
         check_header_arguments(arguments)
+
+    def covers(self, binding: Binding, key: str) -> bool:
+        """Return True: the key only names the binding."""
+        return True
+
+    def covers_arguments(self, binding: Binding, arguments: Arguments) -> bool:
+        """Return whether headers equal to the arguments would match."""
+        return headers_match(binding.arguments, arguments)
 
     def matching(self, transfer: Transfer) -> list[Binding]:
         """Return the bindings this type selects."""

@@ -14,6 +14,8 @@ from qflow.broker.transfer import Transfer
 
 Arguments = Mapping[str, HeaderValue]
 Identity = tuple[str, str]
+MSG_SEQUENCE = "qpid.msg_sequence"
+INITIAL_VALUE = "qpid.ive"
 
 
 class Binding:
@@ -47,6 +49,9 @@ class Exchange(Router):
         "is_deleted",
         "deletes_itself",
         "durable",
+        "sequence",
+        "keeps_last",
+        "last_transfer",
         "msg_receives",
         "byte_receives",
         "msg_drops",
@@ -62,8 +67,10 @@ class Exchange(Router):
         alternate: Exchange | None = None,
         durable: bool = False,
         auto_delete: bool = False,
+        arguments: Arguments | None = None,
     ) -> None:
         super().__init__(name)
+        options = arguments or {}
         self.context = context
         self.bindings: dict[Identity, Binding] = {}
         self.alternate = alternate
@@ -72,6 +79,9 @@ class Exchange(Router):
         self.is_deleted = False
         self.deletes_itself = auto_delete
         self.durable = durable
+        self.sequence: int | None = 0 if options.get(MSG_SEQUENCE) else None
+        self.keeps_last = bool(options.get(INITIAL_VALUE))
+        self.last_transfer: Transfer | None = None
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
         self.msg_routes = self.byte_routes = 0
@@ -89,6 +99,10 @@ class Exchange(Router):
             return False
         self.insert(identity, Binding(queue, self.normal_key(key), arguments, scope))
         queue.binding_count += 1
+        if self.context.observer is not None:
+            self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
+        if self.last_transfer is not None:
+            queue.deliver(self.last_transfer)
         return True
 
     def unbind(self, queue: Queue, key: str) -> bool:
@@ -114,6 +128,8 @@ class Exchange(Router):
         if binding is None:
             return False
         binding.queue.binding_count -= 1
+        if self.context.observer is not None:
+            self.context.emit("unbind", binding.queue.name, link=self.name, detail={"key": binding.key})
         self.removed(binding)
         return True
 
@@ -131,6 +147,14 @@ class Exchange(Router):
         """Return what makes two bindings the same one."""
         return queue.name, self.normal_key(key)
 
+    def covers(self, binding: Binding, key: str) -> bool:
+        """Return whether ``exchange.bound`` takes a binding to be one for this key (EX-13)."""
+        return binding.key == self.normal_key(key)
+
+    def covers_arguments(self, binding: Binding, arguments: Arguments) -> bool:
+        """Return whether ``exchange.bound`` takes a binding to be one with these arguments."""
+        return True
+
     def matching(self, transfer: Transfer) -> list[Binding]:
         """Return the bindings a transfer satisfies, at most one for each queue, in order."""
         raise NotImplementedError
@@ -145,6 +169,7 @@ class Exchange(Router):
         SessionException
             The first refusal, after every queue has been tried; what was accepted stays.
         """
+        self._annotate(transfer)
         bindings = self.matching(transfer)
         refusal: SessionException | None = None
         for binding in bindings:
@@ -157,6 +182,14 @@ class Exchange(Router):
             raise refusal
         self._count(transfer, len(bindings))
         return bool(bindings)
+
+    def _annotate(self, transfer: Transfer) -> None:
+        """Number messages, and keep the last one for queues bound later, if asked to (EX-11)."""
+        if self.sequence is not None:
+            self.sequence += 1
+            transfer.annotate(MSG_SEQUENCE, self.sequence)
+        if self.keeps_last:
+            self.last_transfer = transfer
 
     def route_with_alternate(self, transfer: Transfer, delivery_count: int = -1) -> bool:
         """Route, or else through the alternate exchange, once (EX-08)."""

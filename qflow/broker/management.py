@@ -9,6 +9,7 @@ from qflow.broker.core import BrokerCore
 from qflow.broker.errors import AmqpException, ManagementError, NotFoundException
 from qflow.broker.exchanges import Exchange
 from qflow.broker.queue import Queue
+from qflow.broker.redirection import redirect
 from qflow.broker.removal import EXCEPTION, MessageFilter, move, purge
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
@@ -100,6 +101,14 @@ class Management:
         if source is None or target is None:
             raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
         self._guarded(lambda: move(source, target, qty, MessageFilter(filter)))
+
+    def queueRedirect(self, sourceQueue: str, targetQueue: str = "") -> None:
+        """Let two queues swap what is sent to them, or end that (QT-18)."""
+        redirect(self.core.queues, sourceQueue, targetQueue)
+
+    def echo(self, sequence: int, body: str) -> tuple[int, str]:
+        """Answer what was asked."""
+        return sequence, body
 
     def _guarded(self, action: object) -> None:
         """Run a method to quiescence; every AMQP refusal becomes status 7 with its text (CF-08)."""

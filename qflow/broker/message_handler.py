@@ -79,6 +79,7 @@ class MessageHandler(SessionState):
             )
         if sync:
             self.completions.report_when_complete(number)
+            self.core.store.flush()
         try:
             self._route(transfer, exchange)
         except AmqpException as error:
@@ -160,7 +161,7 @@ class MessageHandler(SessionState):
             _selector(arguments),
         )
         source.add_consumer(subscription, exclusive, self.connection.name)
-        self.consuming.subscriptions[tag] = subscription
+        self.consuming.add(subscription)
         return subscription
 
     def _check_access(self, queue: Queue, exclusive: bool) -> None:

@@ -7,6 +7,7 @@ listeners and a list of observers; the order in which it calls them is the rule 
 from __future__ import annotations
 
 from qflow.broker.alerts import make_alerts
+from qflow.broker.annotations import annotate, is_excluded
 from qflow.broker.consumer import Consumer, NotificationSet, QueueListeners
 from qflow.broker.context import BrokerContext
 from qflow.broker.depth import QueueDepth
@@ -59,6 +60,7 @@ class Queue(QueueView):
         "observers",
         "policy",
         "filter",
+        "annotates",
         "position",
         "users",
         "binding_count",
@@ -91,6 +93,7 @@ class Queue(QueueView):
         self.observers = self._register_observers()
         self.policy = make_policy(settings.policy, settings.priorities > 0)
         self.filter: Selector | None = Selector(settings.filter) if settings.filter else None
+        self.annotates = bool(settings.queue_msg_sequence or settings.trace_id)
         self.position = 0
         self.users = QueueUsers()
         self.binding_count = 0
@@ -108,14 +111,17 @@ class Queue(QueueView):
         local = self.users.local_connection
         if self.settings.no_local and local and transfer.connection == local:
             return False
+        if self.settings.trace_exclude and is_excluded(transfer, self.settings.trace_exclude):
+            return False
         return self.filter is None or self.filter.matches(transfer)
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction (CM-10)."""
+        target = self.redirect or self
         if transfer.transaction is None:
-            self.enqueue(transfer, delivery_count)
+            target.enqueue(transfer, delivery_count)
         else:
-            transfer.transaction.enlist(TxPublish(self, transfer))
+            transfer.transaction.enlist(TxPublish(target, transfer))
 
     def enqueue(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Put a routed message on the queue, if there is room for it.
@@ -141,6 +147,10 @@ class Queue(QueueView):
         """Add a message for which room is reserved, and wake whoever is to get it (section 0, step 3)."""
         self.position += 1
         message = QueuedMessage(transfer, self.position, delivery_count)
+        if self.annotates:
+            annotate(message, self.settings)
+        if transfer.message.durable:
+            self.context.store.enqueue(self.name, transfer)
         wake = NotificationSet()
         replaced = self.store.publish(message)
         self.listeners.populate(wake)
@@ -245,14 +255,6 @@ class Queue(QueueView):
 
     # What the limit policies see
 
-    def count_overflow(self) -> None:
-        """Count a refused message (LP-05)."""
-        self.counters.discardsOverflow += 1
-
-    def count_ring(self) -> None:
-        """Count a message that a ring dropped (LP-10)."""
-        self.counters.discardsRing += 1
-
     def eviction_candidate(self) -> QueuedMessage | None:
         """Return what a ring would drop next."""
         return self.store.eviction_candidate()
@@ -262,10 +264,6 @@ class Queue(QueueView):
         self.remove(message, "ring")
         if self.alternate is not None:
             self.alternate.route_with_alternate(message.transfer, message.delivery_count)
-
-    def self_destruct(self) -> None:
-        """Delete this queue (LP-15)."""
-        self.context.destroy_queue(self.name, "self-destruct")
 
     # Statistics
 
@@ -290,5 +288,7 @@ class Queue(QueueView):
             bindingCount=self.binding_count,
             flowStopped=limit is not None and limit.stopped,
             flowStoppedCount=limit.stopped_count if limit is not None else 0,
+            redirectPeer=self.redirect.name if self.redirect is not None else "",
+            redirectSource=self.is_redirect_source,
             **self.counters.values(),
         )

@@ -13,6 +13,14 @@ from qflow.broker.errors import (
 )
 from qflow.broker.message import HeaderValue
 from qflow.broker.message_handler import MessageHandler
+from qflow.broker.queries import (
+    ExchangeBoundResult,
+    ExchangeQueryResult,
+    QueueQueryResult,
+    query_bound,
+    query_exchange,
+    query_queue,
+)
 from qflow.broker.queue import Queue
 from qflow.broker.removal import MessageFilter, purge
 
@@ -111,6 +119,7 @@ class QueueHandler(MessageHandler):
         passive: bool = False,
         durable: bool = False,
         auto_delete: bool = False,
+        arguments: Mapping[str, HeaderValue] | None = None,
     ) -> None:
         """Make an exchange, unless there is one of that name and type already (EX-03).
 
@@ -122,7 +131,7 @@ class QueueHandler(MessageHandler):
         if passive:
             self.core.exchanges.get(exchange)
         else:
-            self.core.exchanges.declare(exchange, type, alternate_exchange, durable, auto_delete)
+            self.core.exchanges.declare(exchange, type, alternate_exchange, durable, auto_delete, arguments)
 
     @command("exchange.delete")
     def exchange_delete(self, exchange: str) -> None:
@@ -151,6 +160,27 @@ class QueueHandler(MessageHandler):
         source = self.core.exchanges.get(exchange)
         if source.unbind(target, key):
             self.core.exchanges.consider(source)
+
+    @command("queue.query")
+    def queue_query(self, queue: str) -> QueueQueryResult:
+        """Describe a queue; an unknown one gives an empty answer."""
+        return query_queue(self.core.queues, queue)
+
+    @command("exchange.query")
+    def exchange_query(self, exchange: str) -> ExchangeQueryResult:
+        """Describe an exchange."""
+        return query_exchange(self.core.exchanges, exchange)
+
+    @command("exchange.bound")
+    def exchange_bound(
+        self,
+        exchange: str,
+        queue: str | None = None,
+        key: str | None = None,
+        arguments: Mapping[str, HeaderValue] | None = None,
+    ) -> ExchangeBoundResult:
+        """Say whether a binding exists, by what of it does not hold (EX-13)."""
+        return query_bound(self.core.queues, self.core.exchanges, exchange, queue, key, arguments)
 
     def _bindable(self, queue: str, exchange: str, action: str) -> Queue:
         if not exchange:

@@ -75,7 +75,7 @@ class QueueRegistry:
             alternate.alternate_users += 1
         self.queues[name] = queue
         if self.context.observer is not None:
-            self.context.emit("queue_created", name, detail={"arguments": dict(arguments)})
+            self.context.emit("queueDeclare", name, detail={"arguments": dict(arguments)})
         return queue, True
 
     def check_delete(self, name: str, session: str, if_unused: bool, if_empty: bool) -> Queue:
@@ -117,5 +117,8 @@ class QueueRegistry:
                 alternate.alternate_users -= 1
         context.retired.add(queue.counters)
         if context.observer is not None:
-            context.emit("queue_deleted", queue.name, detail={"reason": reason})
+            context.emit("queueDelete", queue.name, detail={"reason": reason})
+        if queue.redirect is not None:
+            queue.redirect.redirect = None
+            queue.redirect = None
         queue.listeners.notify_all()

@@ -62,11 +62,11 @@ class QueueView:
 
     def count_overflow(self) -> None:
         """Count a message that was refused (LP-05)."""
-        raise NotImplementedError
+        self.counters.discardsOverflow += 1
 
     def count_ring(self) -> None:
         """Count a message that a ring dropped (LP-10)."""
-        raise NotImplementedError
+        self.counters.discardsRing += 1
 
     def eviction_candidate(self) -> QueuedMessage | None:
         """Return the message that a ring would drop next."""
@@ -78,4 +78,4 @@ class QueueView:
 
     def self_destruct(self) -> None:
         """Delete the queue (LP-15)."""
-        raise NotImplementedError
+        self.context.destroy_queue(self.name, "self-destruct")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qflow.broker.message import HeaderValue
 from qflow.broker.transfer import Transfer
 
 AVAILABLE = 0
@@ -23,7 +24,7 @@ class QueuedMessage:
     (True, False)
     """
 
-    __slots__ = ("transfer", "position", "state", "delivery_count", "group")
+    __slots__ = ("transfer", "position", "state", "delivery_count", "group", "annotations")
 
     def __init__(self, transfer: Transfer, position: int, delivery_count: int = -1) -> None:
         self.transfer = transfer
@@ -31,11 +32,27 @@ class QueuedMessage:
         self.state = AVAILABLE
         self.delivery_count = delivery_count
         self.group = ""
+        self.annotations: dict[str, HeaderValue] | None = None
 
     @property
     def redelivered(self) -> bool:
         """Whether somebody has had this message before."""
         return self.delivery_count > 0
+
+    def annotate(self, key: str, value: HeaderValue) -> None:
+        """Add what the queue tells consumers beside the message's own headers (QT-15); not counted."""
+        if self.annotations is None:
+            self.annotations = {}
+        self.annotations[key] = value
+
+    def headers(self) -> dict[str, HeaderValue]:
+        """Return the application headers as a consumer sees them, annotations included."""
+        transfer = self.transfer
+        return {
+            **(transfer.message.headers or {}),
+            **(transfer.annotations or {}),
+            **(self.annotations or {}),
+        }
 
     def __repr__(self) -> str:
         state = ("AVAILABLE", "ACQUIRED", "REMOVED")[self.state]

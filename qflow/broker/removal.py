@@ -8,7 +8,7 @@ from qflow.broker.conversions import to_text
 from qflow.broker.cursor import QueueCursor
 from qflow.broker.errors import ManagementError
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.queued_message import AVAILABLE, QueuedMessage
 from qflow.broker.routing import Router
 from qflow.broker.transfer import Transfer
 
@@ -103,6 +103,18 @@ def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> 
         if removed:
             source.settle()
     return len(removed)
+
+
+def remove_expired(queue: Queue) -> int:
+    """Remove every AVAILABLE message whose time is over (QT-07); return how many there were."""
+    now = queue.context.now
+    dead = [m for m in queue.store if m.state == AVAILABLE and m.transfer.is_expired(now)]
+    for message in dead:
+        queue.counters.discardsTtl += 1
+        queue.remove(message, "ttl")
+    if dead:
+        queue.settle()
+    return len(dead)
 
 
 def _remove_available(queue: Queue, limit: int, wanted: MessageFilter, reason: str) -> list[QueuedMessage]:

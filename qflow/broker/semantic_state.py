@@ -76,6 +76,17 @@ class SemanticState(DeliveryTarget):
             raise NotFoundException(f"Unknown destination {tag} session={self.session}")
         return subscription
 
+    def add(self, subscription: Subscription) -> None:
+        """Take note of a new subscription."""
+        self.subscriptions[subscription.name] = subscription
+        if self.context.observer is not None:
+            self.context.emit("subscribe", subscription.queue.name, self.session, subscription.name)
+
+    def _end(self, subscription: Subscription) -> None:
+        if self.context.observer is not None:
+            self.context.emit("unsubscribe", subscription.queue.name, self.session, subscription.name)
+        subscription.queue.cancel(subscription)
+
     def send_command(self) -> int:
         """Return the number of the next command to the client.
 
@@ -180,7 +191,7 @@ class SemanticState(DeliveryTarget):
                 record.is_cancelled = True
             self._sweep(record)
         subscription.is_enabled = False
-        subscription.queue.cancel(subscription)
+        self._end(subscription)
         self.unacked_messages = len(self.records)
 
     def close(self) -> None:
@@ -192,8 +203,7 @@ class SemanticState(DeliveryTarget):
             self.records[number].release(set_redelivered=True)
         self.records.clear()
         for tag in sorted(self.subscriptions):
-            subscription = self.subscriptions.pop(tag)
-            subscription.queue.cancel(subscription)
+            self._end(self.subscriptions.pop(tag))
         self.unacked_messages = 0
 
     def _sweep(self, record: DeliveryRecord) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from qflow.broker.command import command
 from qflow.broker.errors import CommandInvalidException, SessionException
+from qflow.broker.left_out import refuse
 from qflow.broker.queue_handler import QueueHandler
 from qflow.broker.semantic_state import TxAccept
 from qflow.broker.tx import TxBuffer
@@ -36,7 +37,8 @@ class Session(QueueHandler):
 
     @command("execution.sync", completes=False)
     def execution_sync(self) -> None:
-        """Ask to be told when every earlier command is complete (CM-06)."""
+        """Ask to be told when every earlier command is complete (CM-06); hurries the store (CM-12)."""
+        self.core.store.flush()
         self.completions.sync_point(self.completions.next_number - 1)
 
     @command("session.flush", is_numbered=False)
@@ -92,6 +94,17 @@ class Session(QueueHandler):
         if self.transaction is None:
             raise CommandInvalidException("Session has not been selected for use with transactions")
         return self.transaction
+
+    @command("dtx.select")
+    def dtx_select(self) -> None:
+        """Refuse distributed transactions, which this model leaves out.
+
+        Raises
+        ------
+        NotImplementedException
+            540, always.
+        """
+        refuse("dtx", "dtx.select")
 
     # The end
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from qflow.broker.conversions import Argument, to_bool, to_integer, to_string, to_text
-from qflow.broker.errors import InvalidArgumentException, InvalidConversion, NotImplementedException
+from qflow.broker.errors import InvalidArgumentException, InvalidConversion
+from qflow.broker.left_out import refuse
 
 LEGACY_LVQ_KEY = "qpid.LVQ_key"
 POLICIES = ("reject", "ring", "self-destruct")
@@ -107,9 +108,7 @@ class QueueSettings:
             if is_wrong(self):
                 raise InvalidArgumentException(text.format(self))
         if self.paging:
-            raise NotImplementedException(
-                "qpid.paging is not part of this model: all messages stay in memory"
-            )
+            refuse("paging", "qpid.paging")
 
     @property
     def given_fairshare(self) -> bool:

@@ -121,6 +121,8 @@ class QueueStatistics:
     bindingCount: int
     flowStopped: bool
     flowStoppedCount: int
+    redirectPeer: str = ""
+    redirectSource: bool = False
 
     def asdict(self) -> dict[str, object]:
         """Return the record as a plain mapping."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qflow.broker.message import Message
+from qflow.broker.message import HeaderValue, Message
 from qflow.broker.tx import TxBuffer
 
 
@@ -66,6 +66,7 @@ class Transfer:
         "origin",
         "connection",
         "transaction",
+        "annotations",
         "pending",
         "_holders",
     )
@@ -90,8 +91,19 @@ class Transfer:
         self.origin = origin
         self.connection = connection
         self.transaction: TxBuffer | None = None
+        self.annotations: dict[str, HeaderValue] | None = None
         self.pending = 1
         self._holders: list[str] | None = None
+
+    def is_expired(self, now: int) -> bool:
+        """Return whether the message's time to live is over (QT-07)."""
+        return self.expiration is not None and self.expiration < now
+
+    def annotate(self, key: str, value: HeaderValue) -> None:
+        """Add what the broker tells consumers beside the message's own headers (EX-11); not counted."""
+        if self.annotations is None:
+            self.annotations = {}
+        self.annotations[key] = value
 
     @property
     def held_by(self) -> tuple[str, ...]:

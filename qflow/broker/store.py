@@ -1,0 +1,83 @@
+"""MessageStore: where durable messages go, and when they are said to be safe (CM-12).
+
+The model keeps nothing on disk.  What it keeps is the *delay*: a durable transfer is complete when
+the store is done with it **and** every stopped queue has let go.
+"""
+
+from __future__ import annotations
+
+from qflow.broker.transfer import Transfer
+
+STORE = "store"
+"""By this name a store holds a transfer; see :attr:`qflow.broker.transfer.Transfer.held_by`."""
+
+
+class MessageStore:
+    """A store that is done at once: what a broker without a store looks like."""
+
+    __slots__ = ()
+
+    def enqueue(self, queue: str, transfer: Transfer) -> None:
+        """Take a durable message for a queue."""
+
+    def flush(self) -> None:
+        """Finish what is pending: a client syncs."""
+
+
+class DelayedStore(MessageStore):
+    """A store that is done when it is told so.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker, Message
+    >>> store = DelayedStore()
+    >>> session = Broker(store=store).session("p")
+    >>> session.queue_declare("q")
+    >>> transfer = session.message_transfer(Message(1, routing_key="q", durable=True))
+    >>> transfer.held_by
+    ('store',)
+    >>> store.finish(transfer.label); transfer.is_complete
+    True
+    """
+
+    __slots__ = ("flushes_on_sync", "_pending")
+
+    def __init__(self, flushes_on_sync: bool = False) -> None:
+        self.flushes_on_sync = flushes_on_sync
+        self._pending: list[Transfer] = []
+
+    @property
+    def pending(self) -> list[str]:
+        """Labels of the messages that are not safe yet, in order of arrival."""
+        return [transfer.label for transfer in self._pending]
+
+    def enqueue(self, queue: str, transfer: Transfer) -> None:
+        """Hold the transfer until :meth:`finish` or :meth:`flush`."""
+        if transfer.hold(STORE):
+            self._pending.append(transfer)
+
+    def finish(self, label: str) -> None:
+        """Be done with one message, in any order.
+
+        Raises
+        ------
+        KeyError
+            If no such message is pending.
+        """
+        for transfer in self._pending:
+            if transfer.label == label:
+                self._pending.remove(transfer)
+                transfer.let_go(STORE)
+                return
+        raise KeyError(f"no message {label!r} is pending in the store; pending are {self.pending}")
+
+    def finish_all(self) -> None:
+        """Be done with everything, in order of arrival."""
+        pending, self._pending = self._pending, []
+        for transfer in pending:
+            transfer.let_go(STORE)
+
+    def flush(self) -> None:
+        """Finish what is pending, if this store is one that a sync hurries."""
+        if self.flushes_on_sync:
+            self.finish_all()
