@@ -93,10 +93,11 @@ class Broker(BrokerCore):
         """
         if now < self.now:
             raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
-        self.scheduler.begin(None)
+        due = self.timers.next_due
+        if self.observer is not None and due is not None and due <= now:
+            self.emit("advance", detail={"now": now})
         self.run_timers(now)
         self.now = now
-        self.quiesce()
 
     def snapshot(self) -> Snapshot:
         """Return the whole state as a plain value that JSON can hold.

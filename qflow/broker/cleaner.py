@@ -5,29 +5,29 @@ from __future__ import annotations
 from qflow.broker.context import BrokerContext
 from qflow.broker.queue_registry import QueueRegistry
 from qflow.broker.removal import remove_expired
+from qflow.broker.timers import TimerTask
 
-NEVER = 1 << 62
 
-
-class QueueCleaner:
+class QueueCleaner(TimerTask):
     """Looks at all queues every ``queue-purge-interval`` seconds of told time.
 
     The broker's heuristic that skips busy queues never triggers (IN-05), so there is none here.
     """
 
-    __slots__ = ("context", "queues", "due")
+    __slots__ = ("context", "queues")
 
     def __init__(self, context: BrokerContext, queues: QueueRegistry) -> None:
         self.context = context
         self.queues = queues
-        self.due = self._next()
+        self._schedule(context.now)
 
-    def run(self) -> None:
-        """Remove what has expired, and choose the next time."""
+    def fire(self, due: int) -> None:
+        """Remove what has expired, and look again later."""
         for queue in list(self.queues.queues.values()):
             remove_expired(queue)
-        self.due = self._next()
+        self._schedule(due)
 
-    def _next(self) -> int:
+    def _schedule(self, now: int) -> None:
         interval = self.context.options.queue_purge_interval
-        return self.context.now + interval * 1_000_000 if interval else NEVER
+        if interval:
+            self.context.schedule(now + interval * 1_000_000, self)

@@ -30,11 +30,13 @@ class Completions(CommandOwner):
         Number to held transfer, or to None for a parked sync point, in order of number.
     wants_report : bool
         The client is to be told at the end of the current step (CM-05, CM-08).
-    on_report : callable or None
-        The client's ear; called with what it is told.
+    blocking_queues : list of str
+        Queues for which the client is to stop sending, in the Java broker's way (ALT-12).
+    on_report, on_channel_flow : callable or None
+        The client's ears; called with what it is told.
     """
 
-    VOLATILE = ("on_report",)
+    VOLATILE = ("on_report", "on_channel_flow")
 
     __slots__ = (
         "context",
@@ -44,8 +46,12 @@ class Completions(CommandOwner):
         "reported",
         "incomplete",
         "wants_report",
+        "blocking_queues",
+        "_is_in_order",
+        "_done_early",
         "_awaited",
         "on_report",
+        "on_channel_flow",
     )
 
     def __init__(self, context: BrokerContext, session: str) -> None:
@@ -56,8 +62,12 @@ class Completions(CommandOwner):
         self.reported = RangeSet()
         self.incomplete: OrderedDict[int, Transfer | None] = OrderedDict()
         self.wants_report = False
+        self.blocking_queues: list[str] = []
+        self._is_in_order = context.options.completions == "in-order"
+        self._done_early: dict[int, str] = {}
         self._awaited: set[int] = set()
         self.on_report: Callable[[RangeSet], None] | None = None
+        self.on_channel_flow: Callable[[bool], None] | None = None
 
     def begin(self) -> int:
         """Return the number of the next command."""
@@ -97,7 +107,15 @@ class Completions(CommandOwner):
         return True
 
     def complete(self, number: int, label: str = "") -> None:
-        """Note that a command is processed."""
+        """Note that a command is processed; before the feature, only when all earlier ones are (CM-04)."""
+        if not self._is_in_order:
+            self._complete(number, label)
+            return
+        self._done_early[number] = label
+        while (first := len(self.completed)) in self._done_early:
+            self._complete(first, self._done_early.pop(first))
+
+    def _complete(self, number: int, label: str) -> None:
         self.completed.add(number)
         if number in self._awaited:
             self._awaited.discard(number)
@@ -128,6 +146,24 @@ class Completions(CommandOwner):
             self.on_report(self.reported)
         if self.context.observer is not None:
             self.context.emit("reported", session=self.session, detail={"completed": str(self.reported)})
+
+    def block_channel(self, queue: str) -> None:
+        """Tell the client to stop sending (ALT-12)."""
+        self.blocking_queues.append(queue)
+        if len(self.blocking_queues) == 1:
+            self._channel_flow(is_active=False)
+
+    def unblock_channel(self, queue: str) -> None:
+        """Tell the client to go on, if no other queue stops it (ALT-12)."""
+        self.blocking_queues.remove(queue)
+        if not self.blocking_queues:
+            self._channel_flow(is_active=True)
+
+    def _channel_flow(self, is_active: bool) -> None:
+        if self.context.observer is not None:
+            self.context.emit("channel_flow", session=self.session, detail={"active": is_active})
+        if self.on_channel_flow is not None:
+            self.on_channel_flow(is_active)
 
     def abandon(self) -> None:
         """Forget all that is incomplete: the session is gone (CM-09)."""

@@ -6,6 +6,7 @@ from qflow.broker.events import Detail, Event, Observer
 from qflow.broker.options import BrokerOptions
 from qflow.broker.statistics import QueueCounters
 from qflow.broker.store import MessageStore
+from qflow.broker.timers import Timers, TimerTask
 from qflow.broker.transfer import CommandOwner
 
 
@@ -18,6 +19,7 @@ class BrokerContext:
     __slots__ = (
         "options",
         "store",
+        "timers",
         "now",
         "observer",
         "discardsNoRoute",
@@ -30,6 +32,7 @@ class BrokerContext:
     def __init__(self, options: BrokerOptions, store: MessageStore | None = None) -> None:
         self.options = options
         self.store = store or MessageStore()
+        self.timers = Timers()
         self.now = 0
         self.observer: Observer | None = None
         self.discardsNoRoute = 0
@@ -53,9 +56,9 @@ class BrokerContext:
         if self.observer is not None:
             self.observer(Event(self.now, kind, queue, session, link, message, size, group, detail))
 
-    def schedule(self, due: int, queue: str) -> None:
-        """Look at a queue's lifetime again at a later time."""
-        raise NotImplementedError
+    def schedule(self, due: int, task: TimerTask) -> None:
+        """Let a task be done at a later time, in microseconds."""
+        self.timers.schedule(due, task)
 
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue; the broker does it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 from qflow.broker.cleaner import QueueCleaner
 from qflow.broker.context import BrokerContext
 from qflow.broker.exchange_registry import ExchangeRegistry
@@ -16,7 +14,7 @@ from qflow.broker.store import MessageStore
 class BrokerCore(BrokerContext):
     """The shared parts of a broker, and how a step runs to quiescence."""
 
-    __slots__ = ("queues", "exchanges", "scheduler", "connections", "cleaner", "_timers")
+    __slots__ = ("queues", "exchanges", "scheduler", "connections", "cleaner")
 
     def __init__(self, options: BrokerOptions, store: MessageStore | None = None) -> None:
         super().__init__(options, store)
@@ -25,7 +23,6 @@ class BrokerCore(BrokerContext):
         self.scheduler = OutputScheduler()
         self.connections: dict[str, Connection] = {}
         self.cleaner = QueueCleaner(self, self.queues)
-        self._timers: list[tuple[int, str]] = []
 
     def connection(self, name: str) -> Connection:
         """Return the connection of that name, made now if there is none."""
@@ -47,21 +44,13 @@ class BrokerCore(BrokerContext):
         self.exchanges.unbind_everywhere(queue)
         self.queues.destroy(queue, reason)
 
-    def schedule(self, due: int, queue: str) -> None:
-        """Look at a queue's lifetime again at a later time (QT-08)."""
-        heapq.heappush(self._timers, (due, queue))
-
     def run_timers(self, until: int) -> None:
-        """Do what is due up to a time: auto-delete time-outs and the expiry cleaner, in order of time."""
-        while True:
-            due = min(self.cleaner.due, self._timers[0][0] if self._timers else self.cleaner.due)
-            if due > until:
-                return
+        """Do what is due up to a time, one thing after the other, each to quiescence."""
+        task = self.timers.take(until)
+        while task is not None:
+            due, action = task
             self.now = max(self.now, due)
-            if self._timers and self._timers[0][0] == due:
-                _, name = heapq.heappop(self._timers)
-                queue = self.queues.queues.get(name)
-                if queue is not None:
-                    queue.lifetime.expire(queue, due)
-            else:
-                self.cleaner.run()
+            self.scheduler.begin(None)
+            action.fire(due)
+            self.quiesce()
+            task = self.timers.take(until)

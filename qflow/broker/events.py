@@ -98,6 +98,7 @@ EFFECTS: dict[str, str] = {
     "unroutable": "no binding matched; link: exchange (EX-08)",
     "flow_stopped": "flow control of the queue turned ON (FC-14); detail: count, size",
     "flow_resumed": "flow control of the queue turned OFF (FC-16); detail: count, size",
+    "channel_flow": "a client is told to stop sending, or to go on (ALT-12); detail: active",
     "group_owned": "a group belongs to an owner; link: owner (MG-07)",
     "group_freed": "a group is free again (MG-08)",
     "out_of_credit": "a subscription stops for want of credit (CN-05)",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import InvalidArgumentException
-from qflow.broker.observers import QueueObserver
+from qflow.broker.flow_state import FlowState
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.settings import QueueSettings
@@ -70,7 +70,7 @@ class FlowThresholds:
         return cls(stop_count, resume_count, stop_size, resume_size)
 
 
-class QueueFlowLimit(QueueObserver):
+class QueueFlowLimit(FlowState):
     """Turns ON above a stop threshold, OFF below both resume thresholds, and holds in between.
 
     Parameters
@@ -83,48 +83,36 @@ class QueueFlowLimit(QueueObserver):
         Fixed for the life of the queue (FC-12).
     """
 
-    __slots__ = ("context", "queue", "thresholds", "count", "size", "stopped", "stopped_count", "held")
+    __slots__ = ("thresholds", "held")
 
     def __init__(self, context: BrokerContext, queue: str, thresholds: FlowThresholds) -> None:
-        self.context = context
-        self.queue = queue
+        super().__init__(context, queue)
         self.thresholds = thresholds
-        self.count = 0
-        self.size = 0
-        self.stopped = False
-        self.stopped_count = 0
         self.held: dict[int, Transfer] = {}
 
     def enqueued(self, message: QueuedMessage) -> None:
         """Count the message, perhaps turn ON, and hold its transfer while ON (FC-14, FC-15)."""
-        transfer = message.transfer
-        self.count += 1
-        self.size += transfer.size
+        self.add(message)
         if not self.stopped and self._above_stop():
-            self.stopped = True
-            self.stopped_count += 1
-            self._emit_state("flow_stopped")
+            self.turn_on()
         if self.stopped:
-            self.held[message.position] = transfer
-            if transfer.hold(self.queue):
-                self._emit_hold("held", transfer)
+            self.held[message.position] = message.transfer
+            self.hold(message.transfer)
 
     def dequeued(self, message: QueuedMessage) -> None:
         """Un-count the message, perhaps turn OFF, and release what that frees (FC-16, FC-17)."""
-        self.count -= 1
-        self.size -= message.transfer.size
+        self.subtract(message)
         if not self.stopped:
             return
         if self._below_resume():
-            self.stopped = False
-            self._emit_state("flow_resumed")
+            self.turn_off()
             held, self.held = self.held, {}
             for transfer in held.values():
-                self._let_go(transfer)
+                self.let_go(transfer)
         else:
             own = self.held.pop(message.position, None)
             if own is not None:
-                self._let_go(own)
+                self.let_go(own)
 
     def _above_stop(self) -> bool:
         stops = self.thresholds
@@ -137,26 +125,6 @@ class QueueFlowLimit(QueueObserver):
         return (not resumes.resume_size or self.size < resumes.resume_size) and (
             not resumes.resume_count or self.count < resumes.resume_count
         )
-
-    def _let_go(self, transfer: Transfer) -> None:
-        if self.queue in transfer.held_by:
-            self._emit_hold("let_go", transfer)
-            transfer.let_go(self.queue)
-
-    def _emit_hold(self, kind: str, transfer: Transfer) -> None:
-        if self.context.observer is not None:
-            self.context.emit(
-                kind,
-                queue=self.queue,
-                session=transfer.origin,
-                message=transfer.label,
-                size=transfer.size,
-                detail={"command": transfer.number},
-            )
-
-    def _emit_state(self, kind: str) -> None:
-        if self.context.observer is not None:
-            self.context.emit(kind, queue=self.queue, detail={"count": self.count, "size": self.size})
 
 
 def effective_max_size(settings: QueueSettings, options: BrokerOptions) -> int:

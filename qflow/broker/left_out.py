@@ -15,7 +15,7 @@ LEFT_OUT: dict[str, str] = {
     "persistence": "nothing is written to disk; what a store's delay does to completions is there (CM-12)",
     "dtx": "distributed transactions need a transaction manager and recovery; local transactions are there",
     "high availability": "there is one broker; replication of queues is another subject (CM-17)",
-    "cluster": "removed from the broker in 2012; what replicas had to agree on is part of its history (CM-16)",
+    "cluster": "removed from the broker in 2012; what replicas had to agree on is in ``history`` (CM-16)",
     "acl": "every client may do everything: access control changes nothing about flow control or groups",
     "wire protocol": "commands are method calls; frames, negotiation and heartbeats are left out",
     "amqp 1.0": "the model speaks AMQP 0-10, as the documents do (CM-18, DQ-10)",

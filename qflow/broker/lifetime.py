@@ -5,6 +5,7 @@ from __future__ import annotations
 from qflow.broker.context import BrokerContext
 from qflow.broker.queue_view import QueueView
 from qflow.broker.settings import LIFETIMES, QueueSettings
+from qflow.broker.timers import TimerTask
 
 
 class Lifetime:
@@ -51,7 +52,7 @@ class Lifetime:
             return
         if self.timeout:
             self.due = self.context.now + self.timeout * 1_000_000
-            self.context.schedule(self.due, queue.name)
+            self.context.schedule(self.due, AutoDelete(self, queue))
         else:
             self.context.destroy_queue(queue.name, "auto-delete")
 
@@ -77,3 +78,17 @@ def make_lifetime(context: BrokerContext, settings: QueueSettings, auto_delete: 
     if not policy and (auto_delete or settings.auto_delete_timeout):
         policy = "delete-if-unused"
     return Lifetime(context, policy, settings.auto_delete_timeout)
+
+
+class AutoDelete(TimerTask):
+    """A time-out after which a queue deletes itself (QT-08)."""
+
+    __slots__ = ("lifetime", "queue")
+
+    def __init__(self, lifetime: Lifetime, queue: QueueView) -> None:
+        self.lifetime = lifetime
+        self.queue = queue
+
+    def fire(self, due: int) -> None:
+        """Delete the queue, unless it has been used meanwhile."""
+        self.lifetime.expire(self.queue, due)

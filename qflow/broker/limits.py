@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from qflow.broker.errors import ResourceLimitExceededException
 from qflow.broker.queue_view import QueueView
+from qflow.broker.queued_message import ACQUIRED
 from qflow.broker.transfer import Transfer
 
 Policy = Callable[[QueueView, Transfer], bool]
@@ -51,14 +52,39 @@ def self_destruct(queue: QueueView, transfer: Transfer) -> bool:
     return True
 
 
-def make_policy(policy: str, has_priorities: bool) -> str:
-    """Return the name, in :data:`POLICIES`, of the policy that a queue follows (LP-04).
+def ring_strict(queue: QueueView, transfer: Transfer) -> bool:
+    """Drop the oldest messages, but refuse the new one rather than drop an acquired one (LP-19).
+
+    Raises
+    ------
+    ResourceLimitExceededException
+        506, if the oldest message is acquired.
+    """
+    depth = queue.depth
+    while depth.is_exceeded_by(transfer.size):
+        victim = queue.eviction_candidate()
+        if victim is None or victim.state == ACQUIRED:
+            return reject(queue, transfer)
+        queue.count_ring()
+        queue.evict(victim)
+    depth.reserve(transfer.size)
+    return True
+
+
+def make_policy(policy: str, has_priorities: bool, era: str = "current") -> str:
+    """Return the name, in :data:`POLICIES`, of the policy that a queue follows (LP-04, LP-19).
 
     Examples
     --------
     >>> make_policy("ring", False), make_policy("ring", True), make_policy("RING", False)
     ('ring', 'priority_ring', 'reject')
+    >>> make_policy("RING_STRICT", False, era="historic")
+    'ring_strict'
     """
+    if era == "historic":
+        policy = policy.lower()
+        if policy == "ring_strict":
+            return policy
     if policy == "ring":
         return "priority_ring" if has_priorities else "ring"
     return "self-destruct" if policy == "self-destruct" else "reject"
@@ -68,6 +94,7 @@ POLICIES: dict[str, Policy] = {
     "reject": reject,
     "ring": ring,
     "priority_ring": priority_ring,
+    "ring_strict": ring_strict,
     "self-destruct": self_destruct,
 }
 

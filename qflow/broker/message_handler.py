@@ -86,7 +86,7 @@ class MessageHandler(SessionState):
             self.die(error)
             self.quiesce()
             raise
-        transfer.finish()
+        transfer.end_routing()
         if not transfer.is_complete:
             self.completions.hold(transfer)
         self.quiesce()
@@ -110,7 +110,10 @@ class MessageHandler(SessionState):
         exchange = self.last_exchange
         if exchange is None or exchange.is_deleted or exchange.name != name:
             exchange = self.core.exchanges.get(name)
-        exchange.route_with_alternate(transfer)
+        if self.overflow is None:
+            exchange.route_with_alternate(transfer)
+        else:
+            self.overflow.route(transfer, exchange)
         self._remember_exchange(exchange)
 
     # Subscribing

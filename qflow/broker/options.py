@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from qflow.broker.errors import StartupError
+from qflow.broker.option_sources import MODELLED, Given, read_options
 
+UINT16 = 1 << 16
 UINT32 = 1 << 32
+FLOW_CONTROLS = ("shipped", "pre-feature", "overflow-list", "watermark", "java")
+FLOW_CONTROLS = ("shipped", "pre-feature", "overflow-list", "watermark", "java")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,14 @@ class BrokerOptions:
         Stamp arrivals; adds 8 bytes to each message (DQ-05).
     queue_purge_interval : int
         Seconds between runs of the expiry cleaner (QT-07); 0 turns it off.
+    flow_control : str
+        ``shipped``, or an alternative of QPID-2935: ``pre-feature``, ``overflow-list``,
+        ``watermark``, ``java`` (rule book, section 9).
+    completions : {"any-order", "in-order"}
+        Whether a later transfer may complete before an earlier one; before the feature it could
+        not (CM-04).
+    limit_policies : {"current", "historic"}
+        Whether ``ring_strict`` means something, as it did until 2012 (LP-19).
     message_size : {"encoded", "content"}
         What a byte is: header and content as in 1.40 (DQ-05), or content only as in 0.10 (DQ-09).
     wake_up : {"faithful", "eager"}
@@ -60,78 +72,145 @@ flowStopRatio=60 flowResumeRatio=70
     enable_timestamp: bool = False
     queue_purge_interval: int = 600
     max_purge_batch: int = 1000
+    flow_control: str = "shipped"
+    completions: str = "any-order"
+    limit_policies: str = "current"
     message_size: str = "encoded"
     wake_up: str = "faithful"
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            _check_type(field.name, getattr(self, field.name), field.default)
         stop, resume = self.default_flow_stop_threshold, self.default_flow_resume_threshold
         ratios = f"flowStopRatio={stop} flowResumeRatio={resume}"
         if not (0 <= stop <= 100 and 0 <= resume <= 100):
             raise StartupError(f"Default queue flow ratios must be between 0 and 100, inclusive: {ratios}")
         if resume > stop:
             raise StartupError(f"Default queue flow stop ratio must be >= flow resume ratio: {ratios}")
+        _one_of("flow_control", self.flow_control, FLOW_CONTROLS)
+        _one_of("completions", self.completions, ("any-order", "in-order"))
+        _one_of("limit_policies", self.limit_policies, ("current", "historic"))
         _one_of("message_size", self.message_size, ("encoded", "content"))
         _one_of("wake_up", self.wake_up, ("faithful", "eager"))
 
     @classmethod
-    def parse(cls, arguments: Iterable[str]) -> BrokerOptions:
-        """Read options in qpidd's own spelling, ``--name value`` or ``--name=value``.
+    def parse(
+        cls,
+        arguments: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+        lines: Iterable[str] = (),
+        file: str = "qpidd.conf",
+    ) -> BrokerOptions:
+        """Read options as qpidd does: command line before environment before configuration file.
 
         Parameters
         ----------
         arguments : iterable of str
-            As on qpidd's command line.
+            As on qpidd's command line, ``--name value`` or ``--name=value``.
+        environment : mapping of str to str, or None
+            Variables ``QPID_<NAME>``.
+        lines : iterable of str
+            Of a configuration file, ``name=value``.
+        file : str
+            That file's name, for refusals.
 
         Raises
         ------
         StartupError
             For an unknown option, a missing or a bad value, with qpidd's words.
 
+        See Also
+        --------
+        qflow.broker.option_sources : what each place may hold, and which options have no effect here.
+
         Examples
         --------
         >>> BrokerOptions.parse(["--default-queue-limit=10000"]).default_queue_limit
         10000
+        >>> BrokerOptions.parse([], {"QPID_DEFAULT_QUEUE_LIMIT": "2"}, ["default-queue-limit=3"]) == (
+        ...     BrokerOptions(default_queue_limit=2))
+        True
         >>> BrokerOptions.parse(["--default-msg-group", "none"])
         Traceback (most recent call last):
             ...
         qflow.broker.errors.StartupError: Error in command line options: unrecognised option \
 '--default-msg-group'
         """
-        known = {field.name.replace("_", "-"): field for field in fields(cls)}
-        values: dict[str, object] = {}
-        rest = list(arguments)
-        while rest:
-            flag, equals, value = rest.pop(0).partition("=")
-            field = known.get(flag.removeprefix("--"))
-            if field is None or not flag.startswith("--"):
-                raise StartupError(f"Error in command line options: unrecognised option '{flag}'")
-            if not equals:
-                if not rest:
-                    raise StartupError(
-                        f"Error in command line options: the required argument for option '{flag}' is missing"
-                    )
-                value = rest.pop(0)
-            values[field.name] = _convert(flag, value, field.default)
+        return cls.of_given(read_options(arguments, environment, lines, file, check=convert))
+
+    @classmethod
+    def of_given(cls, given: Mapping[str, Given]) -> BrokerOptions:
+        """Make options of what :func:`~qflow.broker.option_sources.read_options` has read."""
+        values = {name.replace("-", "_"): convert(given[name]) for name in MODELLED if name in given}
         return cls(**values)  # type: ignore[arg-type]
+
+
+def convert(given: Given) -> object:
+    """Convert an option's text to its value; the text itself for an option without effect here.
+
+    Raises
+    ------
+    StartupError
+        If the text is no value of that option, in qpidd's words.
+
+    Examples
+    --------
+    >>> convert(Given("default-queue-limit", "-5", "command line options", "--default-queue-limit"))
+    4294967291
+    """
+    return _CONVERSIONS.get(given.name, _text)(given)
+
+
+def _text(given: Given) -> str:
+    return given.text
+
+
+def _yes_no(given: Given) -> bool:
+    is_yes = given.text.lower() in ("yes", "true", "on", "1", "")
+    if not is_yes and given.text.lower() not in ("no", "false", "off", "0"):
+        given.refuse(". Valid choices are 'on|off', 'yes|no', '1|0' and 'true|false'")
+    return is_yes
+
+
+def _unsigned(limit: int) -> Callable[[Given], int]:
+    """A negative number wraps round, as in C++: the recorded broker starts with a limit of -5."""
+
+    def conversion(given: Given) -> int:
+        if not re.fullmatch(r"[+-]?\d+", given.text, re.ASCII) or abs(int(given.text)) >= limit:
+            given.refuse()
+        return int(given.text) % limit
+
+    return conversion
+
+
+def _seconds(given: Given) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)(s|ms|us|ns)?", given.text, re.ASCII)
+    if match is None:
+        given.refuse()
+    seconds = float(match[1]) * {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}.get(match[2], 1)
+    if seconds != int(seconds):
+        given.refuse(": this model of the broker counts whole seconds here")
+    return int(seconds)
+
+
+_CONVERSIONS: dict[str, Callable[[Given], object]] = {
+    "default-queue-limit": _unsigned(UINT32),
+    "default-flow-stop-threshold": _unsigned(UINT32),
+    "default-flow-resume-threshold": _unsigned(UINT32),
+    "default-event-threshold-ratio": _unsigned(UINT16),
+    "enable-timestamp": _yes_no,
+    "queue-purge-interval": _seconds,
+    "max-purge-batch": _unsigned(UINT32),
+}
+
+
+def _check_type(name: str, value: object, default: object) -> None:
+    if type(value) is not type(default):
+        raise StartupError(f"{name}: got {value!r}, allowed is a value like {default!r}")
+    if isinstance(value, int) and value < 0 and not name.startswith("default_flow"):
+        raise StartupError(f"{name}: got {value!r}, allowed are whole numbers from 0")
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise StartupError(f"{name}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")
-
-
-def _convert(flag: str, value: str, default: object) -> object:
-    invalid = StartupError(
-        f"Error in command line options: the argument ('{value}') for option '{flag}' is invalid"
-    )
-    if isinstance(default, bool):
-        if value.lower() in ("yes", "true", "on", "1"):
-            return True
-        if value.lower() in ("no", "false", "off", "0"):
-            return False
-        raise invalid
-    if isinstance(default, int):
-        if not re.fullmatch(r"[+-]?\d+", value) or abs(int(value)) >= UINT32:
-            raise invalid
-        return int(value) % UINT32
-    return value

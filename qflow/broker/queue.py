@@ -11,8 +11,9 @@ from qflow.broker.annotations import annotate, is_excluded
 from qflow.broker.consumer import Consumer, NotificationSet, QueueListeners
 from qflow.broker.context import BrokerContext
 from qflow.broker.depth import QueueDepth
-from qflow.broker.flow_limit import FlowThresholds, QueueFlowLimit, effective_max_size
+from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.groups import MessageDistributor, MessageGroupManager
+from qflow.broker.history.factory import make_flow_control
 from qflow.broker.lifetime import Lifetime
 from qflow.broker.limits import POLICIES, make_policy
 from qflow.broker.observers import QueueObserver
@@ -84,14 +85,14 @@ class Queue(QueueView):
         self.alternate = alternate
         self.store = make_store(settings)
         self.listeners = QueueListeners()
-        self.flow_limit = QueueFlowLimit(context, name, thresholds) if thresholds else None
+        self.flow_limit = make_flow_control(context, name, settings, thresholds)
         self.groups: MessageGroupManager | None = None
         self.distributor = MessageDistributor()
         if settings.group_header_key:
             self.groups = MessageGroupManager(context, name, self.store, settings.group_header_key)
             self.distributor = self.groups
         self.observers = self._register_observers()
-        self.policy = make_policy(settings.policy, settings.priorities > 0)
+        self.policy = make_policy(settings.policy, settings.priorities > 0, context.options.limit_policies)
         self.filter: Selector | None = Selector(settings.filter) if settings.filter else None
         self.annotates = bool(settings.queue_msg_sequence or settings.trace_id)
         self.position = 0

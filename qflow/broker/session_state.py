@@ -15,6 +15,7 @@ from qflow.broker.core import BrokerCore
 from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Detail
 from qflow.broker.exchanges import Exchange
+from qflow.broker.history.overflow_list import OverflowList
 from qflow.broker.output import Connection
 from qflow.broker.range_set import RangeSet
 from qflow.broker.semantic_state import SemanticState, TxAccept
@@ -54,6 +55,7 @@ class SessionState(CommandRunner):
         "exclusive_queues",
         "transfer_count",
         "is_pipelining",
+        "overflow",
         "txn_starts",
         "txn_commits",
         "txn_rejects",
@@ -73,6 +75,9 @@ class SessionState(CommandRunner):
         self.exclusive_queues: list[str] = []
         self.transfer_count = 0
         self.is_pipelining = False
+        self.overflow: OverflowList | None = None
+        if core.options.flow_control == "overflow-list":
+            self.overflow = OverflowList(core)
         self.txn_starts = self.txn_commits = self.txn_rejects = 0
         connection.sessions.append(self)
 
@@ -163,6 +168,8 @@ class SessionState(CommandRunner):
         self.is_attached = False
         self.connection.sessions.remove(self)
         self.completions.abandon()
+        if self.overflow is not None:
+            self.overflow.stop()
         for exchange in list(self.core.exchanges.exchanges.values()):
             exchange.unbind_scope(self.name)
             self.core.exchanges.consider(exchange)

@@ -190,7 +190,7 @@ def _class_path(kind: type) -> str:
 
 
 def _find_class(path: str) -> Any:
-    module, _, name = path.partition(".")
+    module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(_PACKAGE + module), name)
 
 

@@ -19,6 +19,24 @@ class CommandOwner:
         """Tell the client what is complete."""
         raise NotImplementedError
 
+    def block_channel(self, queue: str) -> None:
+        """Tell the client to stop sending, as the Java broker does (ALT-12)."""
+        raise NotImplementedError
+
+    def unblock_channel(self, queue: str) -> None:
+        """Let the client go on as far as this queue is concerned (ALT-12)."""
+        raise NotImplementedError
+
+
+class RoutingListener:
+    """Whoever wants to know that a transfer has been given to all its queues."""
+
+    __slots__ = ()
+
+    def routed(self, transfer: Transfer) -> None:
+        """Take note that routing is over."""
+        raise NotImplementedError
+
 
 class Transfer:
     """A message on its way from a producer, shared by all queues that got a copy.
@@ -48,7 +66,7 @@ class Transfer:
     >>> transfer = Transfer(None, 7, Message(100), 112, "p1-1")
     >>> transfer.hold("orders")
     True
-    >>> transfer.finish(); transfer.held_by
+    >>> transfer.end_routing(); transfer.held_by
     ('orders',)
     >>> transfer.let_go("orders"); transfer.is_complete
     True
@@ -67,6 +85,7 @@ class Transfer:
         "connection",
         "transaction",
         "annotations",
+        "listener",
         "pending",
         "_holders",
     )
@@ -92,6 +111,7 @@ class Transfer:
         self.connection = connection
         self.transaction: TxBuffer | None = None
         self.annotations: dict[str, HeaderValue] | None = None
+        self.listener: RoutingListener | None = None
         self.pending = 1
         self._holders: list[str] | None = None
 
@@ -130,6 +150,12 @@ class Transfer:
         if self._holders and holder in self._holders:
             self._holders.remove(holder)
             self.finish()
+
+    def end_routing(self) -> None:
+        """Note that all queues have been tried; complete, if nothing holds (rule book, section 0)."""
+        if self.listener is not None:
+            self.listener.routed(self)
+        self.finish()
 
     def finish(self) -> None:
         """Take one off the count; at 0 the owner learns of the completion."""

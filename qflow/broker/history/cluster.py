@@ -1,0 +1,76 @@
+"""What the cluster told a joining broker about a queue's flow control (CM-16).
+
+36 bytes of thresholds and counters, and a list of the held positions.  Whether the queue is ON was
+not sent: the newcomer took it to be ON when something is held.  So a queue that is ON with nothing
+held arrives as OFF, and the two brokers part ways.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from qflow.broker.flow_limit import FlowThresholds, QueueFlowLimit
+from qflow.broker.transfer import Transfer
+
+_LAYOUT = struct.Struct(">IIQQIQ")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedState:
+    """What is sent: the encoded numbers, and the ranges of held positions.
+
+    Attributes
+    ----------
+    encoded : bytes
+        u32 stop_count, u32 resume_count, u64 stop_size, u64 resume_size, u32 count, u64 size.
+    pending_msg_seqs : tuple of (int, int)
+        First and last of each range of held positions.
+    """
+
+    encoded: bytes
+    pending_msg_seqs: tuple[tuple[int, int], ...]
+
+
+def replicate(limit: QueueFlowLimit) -> ReplicatedState:
+    """Return what a joining broker is told of a queue's flow control."""
+    levels = limit.thresholds
+    encoded = _LAYOUT.pack(
+        levels.stop_count, levels.resume_count, levels.stop_size, levels.resume_size, limit.count, limit.size
+    )
+    ranges: list[tuple[int, int]] = []
+    for position in sorted(limit.held):
+        if ranges and ranges[-1][1] == position - 1:
+            ranges[-1] = (ranges[-1][0], position)
+        else:
+            ranges.append((position, position))
+    return ReplicatedState(encoded, tuple(ranges))
+
+
+def join(limit: QueueFlowLimit, state: ReplicatedState, transfers: dict[int, Transfer]) -> None:
+    """Set a newcomer's flow control from what it was told.
+
+    Parameters
+    ----------
+    limit : QueueFlowLimit
+        The newcomer's.
+    state : ReplicatedState
+        What the other broker sent.
+    transfers : dict
+        The newcomer's transfers by position on the queue.
+
+    Raises
+    ------
+    ValueError
+        If the encoded part is not 36 bytes long.
+    """
+    if len(state.encoded) != _LAYOUT.size:
+        raise ValueError(f"replicated flow state is {_LAYOUT.size} bytes, got {len(state.encoded)}")
+    *levels, limit.count, limit.size = _LAYOUT.unpack(state.encoded)
+    limit.thresholds = FlowThresholds(*levels)
+    limit.held = {
+        position: transfers[position]
+        for first, last in state.pending_msg_seqs
+        for position in range(first, last + 1)
+    }
+    limit.stopped = bool(limit.held)
