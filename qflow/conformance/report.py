@@ -13,6 +13,7 @@ from qflow.conformance.labels import pack
 from qflow.conformance.observation import browse_everything, normalized, observe
 from qflow.conformance.player import Player, UnknownStepError
 from qflow.conformance.scenario import Scenario, load_scenarios
+from qflow.conformance.startup import load_startups, start
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,27 @@ def compare(wanted: Any, seen: Any, path: str = "") -> Iterator[Difference]:
         yield Difference(path, wanted, seen)
 
 
+def check_startup(entry: Mapping[str, Any]) -> Verdict:
+    """Start a broker with recorded options and compare what it says."""
+    options = [str(option) for option in entry["options"]]
+    wanted = {"starts": entry.get("starts"), "stderr": entry.get("stderr")}
+    differences = tuple(compare(wanted, start(options)))
+    name = f"qpidd {' '.join(options)}".strip()
+    shown = "" if not differences else name
+    return Verdict(name, "startup", not differences, int(not differences), shown, "", differences)
+
+
 def check_file(path: str | Path) -> Iterator[Verdict]:
-    """Play every scenario of a file.
+    """Play every scenario of a ``.jsonl`` file, or try every start of a ``.json`` file.
 
     Raises
     ------
     ScenarioError
         If the file cannot be read.
     """
+    if str(path).endswith(".json"):
+        for entry in load_startups(path):
+            yield check_startup(entry)
+        return
     for scenario in load_scenarios(path):
         yield check(scenario)
