@@ -75,6 +75,10 @@ def _run(chosen: argparse.Namespace, further: list[str]) -> int:
         from qflow.conformance import cli
 
         return cli.run(chosen.recordings, chosen.json)
+    if chosen.command == "rules":
+        from qflow.teaching import rules
+
+        return rules.show()
     from qflow.teaching import notebooks
 
     work = notebooks.build if chosen.action == "build" else notebooks.check
@@ -88,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_lab(rooms)
     _add_conform(rooms)
     _add_notebooks(rooms)
+    rooms.add_parser("rules", help="list the broker's rules and the tests that hold the engine to each")
     return parser
 
 

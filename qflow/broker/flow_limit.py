@@ -6,7 +6,9 @@ not know that it exists.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import InvalidArgumentException
@@ -15,6 +17,85 @@ from qflow.broker.options import BrokerOptions
 from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.settings import QueueSettings
 from qflow.broker.transfer import Transfer
+
+
+class Origin(Enum):
+    """What set a level; a configuration is explained from it."""
+
+    GIVEN = "given"
+    """A declare argument, 0 included (FC-02.6)."""
+    RATIO = "ratio"
+    """A percentage of the limit which the queue declares (FC-02.4, FC-02.5)."""
+    BROKER_LIMIT = "broker-limit"
+    """A percentage of ``default-queue-limit``, as the queue declares no size (FC-02.3)."""
+    NO_LIMIT = "no-limit"
+    """The unit has no limit to take a percentage of."""
+    RATIO_OFF = "ratio-off"
+    """The broker's percentage is 0 (FC-10)."""
+    AS_STOP = "as-stop"
+    """A resume of 0 means: as the stop (FC-05.2)."""
+    RESIDUE = "residue"
+    """The unit cannot stop, yet flow control cannot end while it is above (FC-09)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One threshold and what set it; ``basis`` is what had set it before AS_STOP or RESIDUE."""
+
+    value: int
+    origin: Origin
+    basis: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLevels:
+    """The four levels of one queue with their origins, and the limits they belong to.
+
+    Examples
+    --------
+    >>> settings = QueueSettings.from_arguments({"qpid.max_count": 100, "qpid.flow_stop_count": 80})
+    >>> FlowLevels.proposed(settings, BrokerOptions()).resume_count
+    Level(value=70, origin=<Origin.RATIO: 'ratio'>, basis=None)
+    """
+
+    stop_count: Level
+    resume_count: Level
+    stop_size: Level
+    resume_size: Level
+    max_count: int
+    max_size: int
+
+    @classmethod
+    def proposed(cls, settings: QueueSettings, options: BrokerOptions) -> FlowLevels:
+        """Work out the levels before they are checked (FC-02.3 to FC-02.6)."""
+        max_size = effective_max_size(settings, options)
+        size_origin = Origin.BROKER_LIMIT if settings.max_size is None else Origin.RATIO
+        stop_count, resume_count = _pair(
+            settings.flow_stop_count, settings.flow_resume_count, settings.max_count, Origin.RATIO, options
+        )
+        stop_size, resume_size = _pair(
+            settings.flow_stop_size, settings.flow_resume_size, max_size, size_origin, options
+        )
+        return cls(stop_count, resume_count, stop_size, resume_size, settings.max_count, max_size)
+
+    @property
+    def is_limiting(self) -> bool:
+        """Whether any unit can stop; otherwise there is no flow control (FC-02.7, FC-08)."""
+        return self.stop_count.value != 0 or self.stop_size.value != 0
+
+    def checked(self, queue: str) -> FlowLevels:
+        """Return the levels in force.
+
+        Raises
+        ------
+        InvalidArgumentException
+            542: resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
+        """
+        resume_count = _validated(queue, "count", self.stop_count, self.resume_count, self.max_count)
+        resume_size = _validated(queue, "size", self.stop_size, self.resume_size, self.max_size)
+        return FlowLevels(
+            self.stop_count, resume_count, self.stop_size, resume_size, self.max_count, self.max_size
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +137,23 @@ class FlowThresholds:
         InvalidArgumentException
             542: resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
-        if settings.policy == "ring":
+        if is_exempt(settings):
             return None
-        max_size = effective_max_size(settings, options)
-        stop_count = _first_given(settings.flow_stop_count, _stop_default(settings.max_count, options))
-        stop_size = _first_given(settings.flow_stop_size, _stop_default(max_size, options))
-        resume_count = _first_given(settings.flow_resume_count, _resume_default(settings.max_count, options))
-        resume_size = _first_given(settings.flow_resume_size, _resume_default(max_size, options))
-        if not stop_count and not stop_size:
+        levels = FlowLevels.proposed(settings, options)
+        if not levels.is_limiting:
             return None
-        resume_count = _validated(queue, "count", stop_count, resume_count, settings.max_count)
-        resume_size = _validated(queue, "size", stop_size, resume_size, max_size)
-        return cls(stop_count, resume_count, stop_size, resume_size)
+        levels = levels.checked(queue)
+        return cls(
+            levels.stop_count.value,
+            levels.resume_count.value,
+            levels.stop_size.value,
+            levels.resume_size.value,
+        )
+
+
+def is_exempt(settings: QueueSettings) -> bool:
+    """Tell whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
+    return settings.policy == "ring"
 
 
 class QueueFlowLimit(FlowState):
@@ -132,31 +218,49 @@ def effective_max_size(settings: QueueSettings, options: BrokerOptions) -> int:
     return options.default_queue_limit if settings.max_size is None else settings.max_size
 
 
-def _first_given(given: int | None, default: int) -> int:
-    return default if given is None else given
+def _pair(
+    stop: int | None, resume: int | None, maximum: int, origin: Origin, options: BrokerOptions
+) -> tuple[Level, Level]:
+    """One unit's two levels before they are checked (FC-02.4 to FC-02.6)."""
+    if not maximum:
+        origin = Origin.NO_LIMIT
+    return (
+        _level(stop, maximum, options.default_flow_stop_threshold, _stop_default, origin),
+        _level(resume, maximum, options.default_flow_resume_threshold, _resume_default, origin),
+    )
 
 
-def _stop_default(maximum: int, options: BrokerOptions) -> int:
+def _level(
+    given: int | None, maximum: int, ratio: int, default: Callable[[int, int], int], origin: Origin
+) -> Level:
+    if given is not None:
+        return Level(given, Origin.GIVEN)
+    if not ratio:
+        return Level(0, Origin.RATIO_OFF)
+    return Level(default(maximum, ratio), origin)
+
+
+def _stop_default(maximum: int, ratio: int) -> int:
     """Round half up, in doubles as the broker does (FC-02.4)."""
-    return int(maximum * (options.default_flow_stop_threshold / 100.0) + 0.5)
+    return int(maximum * (ratio / 100.0) + 0.5)
 
 
-def _resume_default(maximum: int, options: BrokerOptions) -> int:
+def _resume_default(maximum: int, ratio: int) -> int:
     """Truncate, in doubles: 70 % of 90 is 62 because 0.7 is not exact (FC-04)."""
-    return int(maximum * (options.default_flow_resume_threshold / 100.0))
+    return int(maximum * (ratio / 100.0))
 
 
-def _validated(queue: str, unit: str, stop: int, resume: int, maximum: int) -> int:
-    """Check one unit and return its resume threshold in force (FC-05)."""
-    if not stop:
-        return resume
-    if resume > stop:
+def _validated(queue: str, unit: str, stop: Level, resume: Level, maximum: int) -> Level:
+    """Check one unit and return its resume level in force (FC-05)."""
+    if not stop.value:
+        return Level(resume.value, Origin.RESIDUE, resume.origin) if resume.value else resume
+    if resume.value > stop.value:
         raise InvalidArgumentException(
-            f'Queue "{queue}": qpid.flow_resume_{unit}={resume} must be less or equal to '
-            f"qpid.flow_stop_{unit}={stop}"
+            f'Queue "{queue}": qpid.flow_resume_{unit}={resume.value} must be less or equal to '
+            f"qpid.flow_stop_{unit}={stop.value}"
         )
-    if maximum and maximum < stop:
+    if maximum and maximum < stop.value:
         raise InvalidArgumentException(
-            f'Queue "{queue}": qpid.flow_stop_{unit}={stop} must be less than qpid.max_{unit}={maximum}'
+            f'Queue "{queue}": qpid.flow_stop_{unit}={stop.value} must be less than qpid.max_{unit}={maximum}'
         )
-    return resume or stop
+    return resume if resume.value else Level(stop.value, Origin.AS_STOP, resume.origin)

@@ -37,6 +37,11 @@ class Message:
     durable : bool
         Sets delivery-mode, and hands the message to the store if there is one (CM-12).
 
+    Raises
+    ------
+    ValueError
+        If a number is out of its range, or the routing key is longer than AMQP allows.
+
     Examples
     --------
     >>> Message(1, routing_key="ab").encoded_size("")           # DQ-08: bare
@@ -61,6 +66,20 @@ class Message:
     app_id: str | None = None
     label: str = field(default="", compare=False)
     content: object = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.content_size < 0 or self.ttl < 0:
+            raise ValueError(
+                f"content_size and ttl are 0 or more; got content_size={self.content_size}, ttl={self.ttl}"
+            )
+        if self.priority is not None and not 0 <= self.priority <= 255:
+            raise ValueError(f"priority is None or 0 to 255; got {self.priority!r}")
+        if (
+            self.routing_key is not None
+            and len(self.routing_key) > 63
+            and len(self.routing_key.encode()) > 255
+        ):
+            raise ValueError(f"routing_key is at most 255 bytes; got {len(self.routing_key.encode())}")
 
     def header(self, key: str) -> HeaderValue:
         """Return one application header, or None when it is absent."""

@@ -83,6 +83,7 @@ class MessageHandler(SessionState):
         try:
             self._route(transfer, exchange)
         except AmqpException as error:
+            transfer.owner = None
             self.die(error)
             self.quiesce()
             raise
@@ -146,6 +147,9 @@ class MessageHandler(SessionState):
         SessionException
             531, 404, 530, 405: see CN-02.
         """
+        for name, mode in (("accept-mode", accept_mode), ("acquire-mode", acquire_mode)):
+            if mode not in (0, 1):
+                raise InvalidArgumentException(f"Invalid value for {name} {mode}")
         source = self.core.queues.get(queue)
         if tag and tag in self.consuming.subscriptions:
             raise NotAllowedException("Consumer tags must be unique")
@@ -232,6 +236,8 @@ class MessageHandler(SessionState):
         """
         if unit not in (MESSAGE_UNIT, BYTE_UNIT):
             raise InvalidArgumentException(f"Invalid value for unit {unit}")
+        if not 0 <= value <= INFINITE:
+            raise InvalidArgumentException(f"Invalid value for value {value}: credit is 0 to {INFINITE}")
         subscription = self.consuming.find(tag)
         subscription.credit.grant(unit, value)
         subscription.wake_for_credit()

@@ -12,7 +12,6 @@ from qflow.broker.option_sources import MODELLED, Given, read_options
 UINT16 = 1 << 16
 UINT32 = 1 << 32
 FLOW_CONTROLS = ("shipped", "pre-feature", "overflow-list", "watermark", "java")
-FLOW_CONTROLS = ("shipped", "pre-feature", "overflow-list", "watermark", "java")
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,6 @@ class QueueRegistry:
         if context.observer is not None:
             context.emit("queueDelete", queue.name, detail={"reason": reason})
         if queue.redirect is not None:
-            queue.redirect.redirect = None
+            queue.redirect.redirect, queue.redirect.is_redirect_source = None, False
             queue.redirect = None
         queue.listeners.notify_all()

@@ -24,7 +24,7 @@ class TxPublish(TxOperation):
 
     def commit(self) -> None:
         """Put the message where room is reserved for it."""
-        if self.is_reserved:
+        if self.is_reserved and not self.queue.is_deleted:
             self.queue.push(self.transfer, in_transaction=True)
 
     def rollback(self) -> None:

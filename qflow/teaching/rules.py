@@ -1,0 +1,98 @@
+"""The rules of the broker by id, and which tests hold the engine to each (``qflow rules``)."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from qflow.kit import RefusalError, checkout_root, kit_path
+
+_RULE = re.compile(r"\b(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF)[-_]\d+\b", re.IGNORECASE)
+
+ARGUED: dict[str, str] = {}
+"""Rules that no test can hold the engine to, and why."""
+
+
+def rule_titles() -> dict[str, str]:
+    """Return every rule's id and what it says in a few words.
+
+    Examples
+    --------
+    >>> rule_titles()["FC-14"]
+    'ON when a message makes the level exceed a stop threshold'
+    """
+    with open(kit_path("data") / "rules.csv", encoding="utf-8", newline="") as file:
+        return {row["rule"]: row["title"] for row in csv.DictReader(file)}
+
+
+def tests_by_rule(folder: Path) -> dict[str, list[str]]:
+    """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the tests are.
+    """
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("test_*.py")):
+        for name, source in _tests(path):
+            for rule in sorted({_normal(match) for match in _RULE.findall(source)}):
+                found.setdefault(rule, []).append(f"{path.stem}::{name}")
+    return found
+
+
+def uncovered(folder: Path) -> list[str]:
+    """Return the rules that no test cites and no argument excuses."""
+    cited = tests_by_rule(folder)
+    return [rule for rule in rule_titles() if rule not in cited and rule not in ARGUED]
+
+
+def show() -> int:
+    """Print every rule with its tests; return 1 if one has neither test nor argument.
+
+    Raises
+    ------
+    RefusalError
+        Away from a checkout, where there are no tests.
+    """
+    root = checkout_root()
+    if root is None:
+        raise RefusalError("The tests are in a checkout of qflow; run this command there.")
+    cited = tests_by_rule(root / "tests")
+    for rule, title in rule_titles().items():
+        tests = cited.get(rule, [])
+        print(f"{rule:<7} {title}")
+        for test in tests:
+            print(f"        {test}")
+        if not tests:
+            print(f"        no test: {ARGUED.get(rule, 'not argued')}")
+    missing = uncovered(root / "tests")
+    print(f"{len(rule_titles()) - len(missing)} of {len(rule_titles())} rules have a test or an argument")
+    return int(bool(missing))
+
+
+def _tests(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield a file's test functions with their source and all that a decorator names."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    tables = {
+        target.id: ast.get_source_segment(text, node) or ""
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(("test_", "invariant_")):
+            pieces = [node.name, ast.get_source_segment(text, node) or ""]
+            pieces += [ast.get_source_segment(text, decorator) or "" for decorator in node.decorator_list]
+            names = {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
+            yield node.name, "\n".join([*pieces, *(tables[name] for name in sorted(names) if name in tables)])
+
+
+def _normal(citation: str) -> str:
+    area, number = re.split("[-_]", citation.upper())
+    return f"{area}-{int(number):02d}"
