@@ -11,8 +11,8 @@ import pytest
 from browser import get, serve_chapters
 
 from qflow import __version__, cli
-from qflow.teaching import launch, layout
 from qflow.kit import RefusalError
+from qflow.teaching import launch, layout
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

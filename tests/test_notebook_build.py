@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from qflow import cli
-from qflow.teaching import notebooks, tidy
 from qflow.kit import RefusalError
+from qflow.teaching import notebooks, tidy
 
 TINY = """\
 # %% [markdown] id="intro"

@@ -1,0 +1,223 @@
+"""What happens as time is told, and what a queue tells: QT-07, QT-08, QT-15, QT-17, QT-18, CF-12."""
+
+from __future__ import annotations
+
+import pytest
+
+from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
+from qflow.broker.errors import ManagementError, NotImplementedException
+
+SECOND = 1_000_000
+
+
+def subscribe(broker, name, queue="q", credit=INFINITE):
+    session = broker.session(name)
+    session.message_subscribe(queue, "s")
+    session.message_set_flow_mode("s", 0)
+    session.message_flow("s", 1, INFINITE)
+    session.message_flow("s", 0, credit)
+    return session
+
+
+def labels(session):
+    return [record.label for record in session.consuming.records.values()]
+
+
+def test_qt_07_the_cleaner_removes_what_nobody_reads():
+    """QT-07, IN-05: half of ten expire; until the cleaner runs the queue is full, then it has room."""
+    broker = Broker(BrokerOptions(queue_purge_interval=1))
+    producer = broker.session("p")
+    producer.queue_declare("q", {"qpid.max_count": 10, "qpid.flow_stop_count": 0})
+    for n in range(10):
+        producer.message_transfer(Message(routing_key="q", ttl=0 if n % 2 else 500))
+    broker.advance(SECOND - 1)
+    assert broker.queue("q").message_depth == 10
+    broker.advance(SECOND)
+    statistics = broker.queue("q").statistics()
+    assert (statistics.msgDepth, statistics.discardsTtl) == (5, 5)
+    assert producer.message_transfer(Message(routing_key="q")).is_complete
+
+
+def test_qt_07_the_cleaner_may_be_off_and_time_may_jump():
+    broker = Broker(BrokerOptions(queue_purge_interval=0))
+    producer = broker.session("p")
+    producer.queue_declare("q")
+    producer.message_transfer(Message(routing_key="q", ttl=1))
+    broker.advance(10_000 * SECOND)
+    assert broker.queue("q").message_depth == 1
+
+
+def test_qt_07_expiry_frees_held_transfers_and_leaves_acquired_messages_alone():
+    """QT-07, FC-20."""
+    broker = Broker(BrokerOptions(queue_purge_interval=1))
+    producer = broker.session("p")
+    producer.queue_declare("q", {"qpid.flow_stop_count": 1})
+    for _ in range(3):
+        producer.message_transfer(Message(routing_key="q", ttl=100))
+    subscribe(broker, "c", credit=1)
+    assert len(producer.held) == 2
+    broker.advance(2 * SECOND)
+    assert broker.queue("q").message_depth == 1
+    assert broker.queue("q").statistics().flowStopped, "one left is not below one"
+    assert producer.held == []
+
+
+def test_qt_07_an_expired_message_is_skipped_when_a_consumer_looks():
+    """QT-07, MG-21: expiration < now is dead, expiration == now is not."""
+    broker = Broker()
+    producer = broker.session("p")
+    producer.queue_declare("q")
+    for ttl in (1, 2, 0):
+        producer.message_transfer(Message(routing_key="q", ttl=ttl))
+    broker.advance(2_000)
+    assert labels(subscribe(broker, "c")) == ["p-2", "p-3"]
+    assert broker.queue("q").statistics().discardsTtl == 1
+
+
+def test_qt_08_auto_delete_waits_for_its_time_out():
+    """QT-08: a new subscription cancels the timer."""
+    broker = Broker()
+    broker.session("p").queue_declare("q", {"qpid.auto_delete_timeout": 3})
+    subscribe(broker, "c").close()
+    broker.advance(2 * SECOND)
+    assert "q" in broker.queues.queues
+    again = subscribe(broker, "d")
+    broker.advance(10 * SECOND)
+    assert "q" in broker.queues.queues
+    again.close()
+    broker.advance(13 * SECOND - 1)
+    assert "q" in broker.queues.queues
+    broker.advance(13 * SECOND)
+    assert "q" not in broker.queues.queues
+
+
+def test_time_does_not_go_back():
+    broker = Broker()
+    broker.advance(5)
+    with pytest.raises(ValueError, match="time cannot go back: it is 5 us, got 4 us"):
+        broker.advance(4)
+    assert broker.now == 5
+
+
+def test_a_timer_that_does_something_is_a_row_of_its_own():
+    broker = Broker()
+    broker.session("p").queue_declare("q", {"qpid.auto_delete_timeout": 1})
+    subscribe(broker, "c").close()
+    rows: list[Event] = []
+    broker.observe(rows.append)
+    broker.advance(2 * SECOND)
+    assert [(row.kind, row.time) for row in rows][0] == ("advance", 0)
+    assert ("queueDelete", SECOND) in [(row.kind, row.time) for row in rows]
+
+
+def test_qt_15_positions_are_told_and_gaps_show():
+    """QT-15, LP-10, QT-20: a ring of 4; one acquired; five more: the next one received is number 3."""
+    broker = Broker()
+    producer = broker.session("p")
+    producer.queue_declare(
+        "q", {"qpid.policy_type": "ring", "qpid.max_count": 4, "qpid.queue_msg_sequence": "n"}
+    )
+    producer.message_transfer(Message(routing_key="q"))
+    consumer = subscribe(broker, "c", credit=1)
+    for _ in range(5):
+        producer.message_transfer(Message(routing_key="q"))
+    consumer.message_flow("s", 0, 1)
+    told = [record.message.headers()["n"] for record in consumer.consuming.records.values()]
+    assert told == [1, 3]
+
+
+def test_qt_17_trace_ids_are_added_and_excluded():
+    broker = Broker()
+    producer = broker.session("p")
+    producer.queue_declare("q", {"qpid.trace.id": "here"})
+    producer.queue_declare("picky", {"qpid.trace.exclude": "there,elsewhere"})
+    producer.message_transfer(Message(routing_key="q", headers={"x-qpid.trace": "there"}))
+    producer.message_transfer(Message(routing_key="picky", headers={"x-qpid.trace": "there"}))
+    producer.message_transfer(Message(routing_key="picky"))
+    assert [m.headers()["x-qpid.trace"] for m in broker.queue("q").store] == ["there,here"]
+    assert broker.queue("picky").message_depth == 1
+
+
+def redirected() -> Broker:
+    broker = Broker()
+    producer = broker.session("p")
+    for queue in ("a", "b"):
+        producer.queue_declare(queue)
+        for _ in range(5):
+            producer.message_transfer(Message(routing_key=queue))
+    broker.management.queueRedirect("a", "b")
+    return broker
+
+
+def test_qt_18_redirect_swaps_what_comes_not_what_is_there():
+    """QT-18: five old stay, three new go to the other, and the reverse; deleting one ends it."""
+    broker = redirected()
+    for _ in range(3):
+        broker.sessions["p"].message_transfer(Message(routing_key="a"))
+    assert (broker.queue("a").message_depth, broker.queue("b").message_depth) == (5, 8)
+    broker.sessions["p"].message_transfer(Message(routing_key="b"))
+    assert broker.queue("a").message_depth == 6
+    assert broker.queue("a").statistics().redirectPeer == "b"
+    broker.sessions["p"].queue_delete("b")
+    broker.sessions["p"].message_transfer(Message(routing_key="a"))
+    assert broker.queue("a").message_depth == 7
+
+
+def test_qt_18_redirect_can_be_cancelled():
+    broker = redirected()
+    broker.management.queueRedirect("a")
+    broker.sessions["p"].message_transfer(Message(routing_key="a"))
+    assert broker.queue("a").message_depth == 6
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "status"),
+    [("a", "none", 1), ("none", "a", 1), ("c", "c", 7), ("a", "c", 7), ("c", "auto", 7), ("c", "", 7)],
+)
+def test_qt_18_refused_redirects_change_nothing(source, target, status):
+    broker = redirected()
+    broker.sessions["p"].queue_declare("c")
+    broker.sessions["p"].queue_declare("auto", auto_delete=True)
+    before = broker.state_hash()
+    with pytest.raises(ManagementError) as refused:
+        broker.management.queueRedirect(source, target)
+    assert refused.value.status == status
+    assert broker.state_hash() == before
+
+
+def test_cf_12_management_events():
+    """CF-12: what comes and goes is told."""
+    broker = Broker()
+    rows: list[Event] = []
+    broker.observe(rows.append)
+    session = broker.session("p")
+    session.exchange_declare("x", "fanout")
+    session.queue_declare("q")
+    session.exchange_bind("q", "x")
+    session.message_subscribe("q", "s")
+    session.message_cancel("s")
+    session.exchange_unbind("q", "x")
+    session.exchange_delete("x")
+    session.queue_delete("q")
+    kinds = [row.kind for row in rows if "." not in row.kind and row.kind != "completed"]
+    bound = ["bind", "bind", "subscribe", "unsubscribe", "unbind"]
+    assert kinds == ["exchangeDeclare", "queueDeclare", *bound, "exchangeDelete", "unbind", "queueDelete"]
+
+
+@pytest.mark.parametrize(
+    ("what", "ask"),
+    [
+        ("paging", lambda session: session.queue_declare("q", {"qpid.paging": True})),
+        ("dtx", lambda session: session.dtx_select()),
+    ],
+)
+def test_qt_19_what_is_left_out_is_refused_with_its_reason(what, ask):
+    """QT-19, DQ-10, CM-17, CM-18: 540, and the list says why."""
+    from qflow.broker.left_out import LEFT_OUT
+
+    broker = Broker()
+    with pytest.raises(NotImplementedException) as refused:
+        ask(broker.session("s"))
+    assert refused.value.code == 540
+    assert LEFT_OUT[what] in refused.value.text
+    assert "q" not in broker.queues.queues
