@@ -141,7 +141,7 @@ class Completions(CommandOwner):
     def report(self) -> None:
         """Tell the client what is complete (CM-08)."""
         self.wants_report = False
-        self.reported = RangeSet.of(self.completed.ranges())
+        self.reported = self.completed.copy()
         if self.on_report is not None:
             self.on_report(self.reported)
         if self.context.observer is not None:

@@ -54,7 +54,9 @@ class BrokerContext:
     ) -> None:
         """Tell the observer of one event.  Callers test ``observer`` first: no trace, no cost."""
         if self.observer is not None:
-            self.observer(Event(self.now, kind, queue, session, link, message, size, group, detail))
+            row = (self.now, kind, queue, session, link, message, size, group, detail)
+            # Half the time of Event(…): this runs ten times for each message of a traced run.
+            self.observer(tuple.__new__(Event, row))
 
     def schedule(self, due: int, task: TimerTask) -> None:
         """Let a task be done at a later time, in microseconds."""

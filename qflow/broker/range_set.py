@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 
 class RangeSet:
@@ -32,12 +32,17 @@ class RangeSet:
         self._lasts: list[int] = []
 
     @classmethod
-    def of(cls, ranges: Iterable[tuple[int, int]]) -> RangeSet:
+    def of(cls, ranges: Sequence[tuple[int, int]]) -> RangeSet:
         """Make a set from disjoint (first, last) pairs in ascending order."""
         made = cls()
-        for first, last in ranges:
-            made._firsts.append(first)
-            made._lasts.append(last)
+        made._firsts = [first for first, _ in ranges]
+        made._lasts = [last for _, last in ranges]
+        return made
+
+    def copy(self) -> RangeSet:
+        """Return an independent set of the same numbers."""
+        made = RangeSet()
+        made._firsts, made._lasts = self._firsts[:], self._lasts[:]
         return made
 
     def add(self, number: int) -> None:
@@ -67,7 +72,7 @@ class RangeSet:
         return index > 0 and number <= self._lasts[index - 1]
 
     def __len__(self) -> int:
-        return sum(last - first + 1 for first, last in self.ranges())
+        return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def __iter__(self) -> Iterator[int]:
         for first, last in self.ranges():

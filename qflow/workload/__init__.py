@@ -1,0 +1,25 @@
+"""Workloads: producers and consumers that drive the engine in virtual time.
+
+>>> from qflow.workload import Consumer, Producer, Workload, simulate
+>>> workload = Workload(
+...     "first light",
+...     duration=1,
+...     queues={"orders": {"qpid.flow_stop_count": 10, "qpid.flow_resume_count": 5}},
+...     producers=(Producer("p1", ("", "orders"), rate=200, capacity=5, size=100, seed=1),),
+...     consumers=(Consumer("c1", "orders", prefetch=2, service=("exp", 0.01), seed=2),),
+... )
+>>> run = simulate(workload)
+>>> run.errors
+{}
+>>> kinds = [event.kind for event in run.events]
+>>> kinds.count("flow_stopped") == kinds.count("flow_resumed") > 0
+True
+"""
+
+from qflow.workload.checks import WorkloadError
+from qflow.workload.clients import Consumer, Producer
+from qflow.workload.model import Workload
+from qflow.workload.run import CLIENT_EVENTS, Run
+from qflow.workload.simulate import simulate
+
+__all__ = ["CLIENT_EVENTS", "Consumer", "Producer", "Run", "Workload", "WorkloadError", "simulate"]

@@ -1,0 +1,84 @@
+"""Agenda: what is to be done at which instant of virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+Action = Callable[[], None]
+
+# At one instant: first who joins, then who makes room, then who fills it.
+SUBSCRIBE = 0
+SETTLE = 1
+SEND = 2
+
+SECOND = 1_000_000
+"""Microseconds."""
+
+
+class Agenda:
+    """Actions in a total order: by time, then priority, then the order in which they were entered.
+
+    No two entries are equal, so that nothing is ever left to chance or to hashing.  Entering and
+    taking cost O(log n).
+
+    Attributes
+    ----------
+    now : int
+        The instant of the action being carried out, in microseconds.
+    end : int
+        Actions after this instant are never carried out; an action may bring it forward.
+
+    Examples
+    --------
+    >>> agenda, seen = Agenda(end=10), []
+    >>> agenda.enter(5, SEND, lambda: seen.append("send"))
+    >>> agenda.enter(5, SETTLE, lambda: seen.append("settle"))
+    >>> agenda.enter(11, SEND, lambda: seen.append("too late"))
+    >>> agenda.run(seen.append, alarm=lambda: None); seen
+    [5, 'settle', 'send']
+    """
+
+    __slots__ = ("now", "end", "_entries", "_sequence")
+
+    def __init__(self, end: int) -> None:
+        self.now = 0
+        self.end = end
+        self._entries: list[tuple[int, int, int, Action]] = []
+        self._sequence = 0
+
+    def enter(self, time: int, priority: int, action: Action) -> None:
+        """Plan an action for an instant that is not in the past."""
+        self._sequence += 1
+        heappush(self._entries, (time, priority, self._sequence, action))
+
+    def run(
+        self, tell: Callable[[int], None], alarm: Callable[[], int | None], until: int | None = None
+    ) -> None:
+        """Carry out every action that is due.
+
+        Parameters
+        ----------
+        tell : callable
+            Told each new instant, before its first action.
+        alarm : callable
+            Asked for the next instant at which something happens without an action of ours; that
+            instant is told too, so that what it leads to is planned from there.
+        until : int or None
+            The last instant to serve now; None for the end.
+        """
+        entries = self._entries
+        while True:
+            last = self.end if until is None else until
+            time = entries[0][0] if entries else last + 1
+            due = alarm()
+            is_alarm = due is not None and due < time
+            if due is not None and is_alarm:
+                time = max(due, self.now)
+            if time > last:
+                return
+            if time != self.now or is_alarm:
+                self.now = time
+                tell(time)
+            if not is_alarm:
+                heappop(entries)[3]()

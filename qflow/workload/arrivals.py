@@ -1,0 +1,83 @@
+"""When a producer's messages fall due, how large they are, and to which group they belong.
+
+The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded
+producer this yields the very messages that it sent, at the very times it meant to send them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from qflow.workload.agenda import SECOND
+from qflow.workload.clients import Producer
+
+_FINE = 1_000_000
+"""Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
+run, and no processor's last digit of a logarithm can show."""
+
+Draw = Callable[[], int]
+
+
+def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
+    """Yield a producer's messages without end, each as (due, content bytes, group).
+
+    Parameters
+    ----------
+    producer : Producer
+        Whose they are.
+
+    Yields
+    ------
+    (int, int, str)
+        Microseconds since the start, not descending; bytes; group, or "".
+
+    Examples
+    --------
+    >>> from itertools import islice
+    >>> producer = Producer("p", ("", "q"), rate=1000, capacity=5, size=100, arrival="const")
+    >>> list(islice(due_messages(producer), 3))
+    [(1000, 100, ''), (2000, 100, ''), (3000, 100, '')]
+    >>> bursts = Producer("p", ("", "q"), 4, 5, size=100, burst=(1, 9), groups=(1, 1.0), arrival="const")
+    >>> [due for due, _, _ in islice(due_messages(bursts), 5)]
+    [250000, 500000, 750000, 1000000, 10250000]
+    """
+    random = Random(producer.seed)
+    gap, size, group = _gap(producer, random), _size(producer, random), _group(producer, random)
+    on, cycle = _burst(producer)
+    fine = 0
+    while True:
+        if cycle and fine % cycle >= on:
+            fine += cycle - fine % cycle
+        fine += gap()
+        yield (fine + _FINE // 2) // _FINE, size(), group()
+
+
+def _gap(producer: Producer, random: Random) -> Draw:
+    rate = producer.rate
+    if producer.arrival == "const":
+        constant = round(SECOND * _FINE / rate)
+        return lambda: constant
+    return lambda: round(random.expovariate(rate) * (SECOND * _FINE))
+
+
+def _burst(producer: Producer) -> tuple[int, int]:
+    if producer.burst is None:
+        return 0, 0
+    on, off = (round(seconds * SECOND * _FINE) for seconds in producer.burst)
+    return on, on + off
+
+
+def _size(producer: Producer, random: Random) -> Draw:
+    size = producer.size
+    if isinstance(size, int):
+        return lambda: size
+    mu, sigma = size
+    return lambda: int(random.lognormvariate(mu, sigma))
+
+
+def _group(producer: Producer, random: Random) -> Callable[[], str]:
+    if producer.groups is None:
+        return lambda: ""
+    count, skew = producer.groups
+    return lambda: f"g{min(count, int(count ** (random.random() ** skew)))}"

@@ -1,0 +1,219 @@
+"""What producers and consumers do, as a workload states it: Producer, Consumer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qflow.workload.checks import as_tuple, is_name, is_number, is_positive, is_whole, require
+
+ARRIVALS = ("poisson", "const")
+SERVICES = ("exp", "const")
+
+MESSAGES_PER_SECOND = 1_000_000
+"""The highest rate: one message a microsecond, the grain of virtual time."""
+
+LARGEST_PREFETCH = 0xFFFFFFFE
+"""One less than what AMQP reads as "infinite"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A client that sends.
+
+    It sends when a message is due and its window has room; one whose due time has passed while the
+    window was full is sent at once (it catches up after a block).
+
+    Parameters
+    ----------
+    name : str
+        Also the name of its session; its messages are called ``<name>-<n>``, n from 1.
+    to : (str, str)
+        Exchange and routing key; the exchange "" leads to the queue that the key names (EX-02).
+    rate : float
+        Messages a second, on average.
+    capacity : int
+        The window: most transfers outstanding, that is sent and not known complete (CAP-01).
+    size : int or (float, float)
+        Content bytes, or mu and sigma of a log-normal distribution of them.
+    burst : (float, float) or None
+        Seconds on and seconds off, in turn; the first "on" begins at 0.
+    groups : (int, float) or None
+        n and a: each message is of group ``g<k>``, k = min(n, floor(n ** (u ** a))), u uniform in
+        [0, 1).  The group travels in the application header ``group``.
+    seed : int
+        Its chance: the same seed gives the same messages at the same times.  Producers that shall
+        not march in step need different ones.
+    arrival : {"poisson", "const"}
+        Whether the times between due messages vary or are all the same.
+
+    Raises
+    ------
+    WorkloadError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> Producer("p1", ("", "orders"), rate=400, capacity=100, size=100).seed
+    0
+    >>> Producer("p1", ("", "orders"), rate=400, capacity=0, size=100)
+    Traceback (most recent call last):
+        ...
+    qflow.workload.checks.WorkloadError: producer 'p1': capacity must be a whole number from 1, got 0
+    """
+
+    name: str
+    to: tuple[str, str]
+    rate: float
+    capacity: int
+    size: int | tuple[float, float]
+    burst: tuple[float, float] | None = None
+    groups: tuple[int, float] | None = None
+    seed: int = 0
+    arrival: str = "poisson"
+
+    def __post_init__(self) -> None:
+        for attribute in ("to", "size", "burst", "groups"):
+            object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
+        require(is_name(self.name), "producer", "name", self.name, "text, not empty")
+        where = f"producer {self.name!r}"
+        has_address = _is_tuple(self.to, 2) and all(isinstance(part, str) for part in self.to)
+        require(has_address, where, "to", self.to, "an exchange and a routing key, both text")
+        require(
+            is_positive(self.rate, MESSAGES_PER_SECOND),
+            where,
+            "rate",
+            self.rate,
+            f"a number above 0, up to {MESSAGES_PER_SECOND}",
+        )
+        require(is_whole(self.capacity, 1), where, "capacity", self.capacity, "a whole number from 1")
+        require(
+            _is_size(self.size), where, "size", self.size, "a whole number from 0, or mu and sigma (from 0)"
+        )
+        require(
+            self.burst is None or _is_burst(self.burst),
+            where,
+            "burst",
+            self.burst,
+            "seconds on (above 0) and seconds off (from 0), or nothing",
+        )
+        require(
+            self.groups is None or _is_groups(self.groups),
+            where,
+            "groups",
+            self.groups,
+            "a number of groups (from 1) and a skew (above 0), or nothing",
+        )
+        require(is_whole(self.seed, 0), where, "seed", self.seed, "a whole number from 0")
+        require(self.arrival in ARRIVALS, where, "arrival", self.arrival, _one_of(ARRIVALS))
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A client that receives, in window mode: one message at a time, each accepted or released.
+
+    Parameters
+    ----------
+    name : str
+        Also the name of its session and the tag of its subscription.
+    queue : str
+        What it reads.
+    prefetch : int
+        Message credit; byte credit is unlimited.
+    service : (str, float)
+        Time spent on each message: ``("exp", mean)`` or ``("const", seconds)``.
+    slow : tuple of (float, float, float)
+        Spells of slowness: from, to (seconds since the start of the run), and the factor by which a
+        service that begins in between takes longer.
+    start : float
+        Seconds since the start of the run at which it subscribes.
+    release : float
+        Probability that a message is released instead of accepted.
+    seed : int
+        Its chance.
+
+    Raises
+    ------
+    WorkloadError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> Consumer("c1", "orders", prefetch=20, service=("exp", 0.005)).start
+    0.0
+    >>> Consumer("c1", "orders", prefetch=20, service=("exp", 0.005), release=5)
+    Traceback (most recent call last):
+        ...
+    qflow.workload.checks.WorkloadError: consumer 'c1': release must be a probability from 0 to 1, got 5
+    """
+
+    name: str
+    queue: str
+    prefetch: int
+    service: tuple[str, float]
+    slow: tuple[tuple[float, float, float], ...] = ()
+    start: float = 0.0
+    release: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for attribute in ("service", "slow"):
+            object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
+        require(is_name(self.name), "consumer", "name", self.name, "text, not empty")
+        where = f"consumer {self.name!r}"
+        require(is_name(self.queue), where, "queue", self.queue, "the name of a queue")
+        require(
+            is_whole(self.prefetch, 1, LARGEST_PREFETCH),
+            where,
+            "prefetch",
+            self.prefetch,
+            f"a whole number from 1 to {LARGEST_PREFETCH}",
+        )
+        require(
+            _is_service(self.service),
+            where,
+            "service",
+            self.service,
+            f"{_one_of(SERVICES)}, and seconds (above 0)",
+        )
+        require(
+            isinstance(self.slow, tuple) and all(_is_spell(spell) for spell in self.slow),
+            where,
+            "slow",
+            self.slow,
+            "a list of (from, to, factor), from before to, factor above 0",
+        )
+        require(is_number(self.start, 0), where, "start", self.start, "a number of seconds from 0")
+        require(is_number(self.release, 0, 1), where, "release", self.release, "a probability from 0 to 1")
+        require(is_whole(self.seed, 0), where, "seed", self.seed, "a whole number from 0")
+
+
+def _one_of(choices: tuple[str, ...]) -> str:
+    return " or ".join(map(repr, choices))
+
+
+def _is_tuple(value: object, length: int) -> bool:
+    return isinstance(value, tuple) and len(value) == length
+
+
+def _is_size(value: object) -> bool:
+    if isinstance(value, tuple):
+        return len(value) == 2 and is_number(value[0]) and is_number(value[1], 0)
+    return is_whole(value, 0)
+
+
+def _is_burst(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and is_positive(value[0]) and is_number(value[1], 0)
+
+
+def _is_groups(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and is_whole(value[0], 1) and is_positive(value[1])
+
+
+def _is_service(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and value[0] in SERVICES and is_positive(value[1])
+
+
+def _is_spell(value: object) -> bool:
+    if not isinstance(value, tuple) or len(value) != 3 or not all(is_number(part, 0) for part in value):
+        return False
+    return bool(value[0] < value[1] and value[2] > 0)

@@ -1,0 +1,58 @@
+"""Run: what happened, as one ordered table of events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from qflow.broker.errors import AmqpException
+from qflow.broker.events import Event
+from qflow.workload.model import Workload
+
+CLIENT_EVENTS: dict[str, str] = {
+    "client.block": "a producer has a message due and its window is full; session: the producer",
+    "client.unblock": "its window has room again; session: the producer",
+    "client.differs": "a replayed log does what the engine's clients cannot; detail: logged, engine",
+}
+"""Kinds of event that only clients can tell of: the broker does not know a window (CAP-01)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a workload, simulated or replayed.
+
+    Parameters
+    ----------
+    workload : Workload
+        What was run.
+    events : list of Event
+        All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
+    end : int
+        The instant at which the run ended, in microseconds.
+    errors : dict
+        Client name to what its session died of; the others went on.
+
+    Examples
+    --------
+    >>> run = Run(Workload("w", 1, {"q": {}}), [Event(0, "queue_created", queue="q")], end=11_000_000)
+    >>> run.table()["kind"]
+    ['queue_created']
+    """
+
+    workload: Workload
+    events: list[Event]
+    end: int
+    errors: dict[str, AmqpException] = field(default_factory=dict)
+
+    def table(self) -> dict[str, list[object]]:
+        """Return the events as columns: time, kind, queue, session, link, message, size, group, detail."""
+        columns: dict[str, list[object]] = {name: [] for name in Event._fields}
+        if self.events:
+            columns = {
+                name: list(column)
+                for name, column in zip(Event._fields, zip(*self.events, strict=True), strict=True)
+            }
+        return columns
+
+    def __repr__(self) -> str:
+        died = f", errors: {', '.join(self.errors)}" if self.errors else ""
+        return f"Run({self.workload.name!r}, {len(self.events)} events, {self.end} us{died})"

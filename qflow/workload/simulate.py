@@ -1,0 +1,65 @@
+"""Simulate a workload: its clients and the engine, in virtual time."""
+
+from __future__ import annotations
+
+from qflow.workload.agenda import SECOND
+from qflow.workload.checks import is_whole, require
+from qflow.workload.consumer import ConsumerClient
+from qflow.workload.model import Workload
+from qflow.workload.producer import GRACE, ProducerClient
+from qflow.workload.run import Run
+from qflow.workload.stage import Stage, uncollected
+
+
+def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
+    """Run a workload and collect everything that happens.
+
+    Messages fall due until ``duration``; as the recorded clients did, a producer that was blocked
+    catches up after that, and consumers go on, for ten more seconds.  The same workload gives the
+    same events, byte for byte, in any process on any machine.
+
+    Parameters
+    ----------
+    workload : Workload
+        What to run.
+    message_limit : int or None
+        Stop sending after so many messages in all; consumers go on for ten more seconds.
+
+    Returns
+    -------
+    Run
+        A producer that a full queue throws out (506, LP-05) is in its ``errors``; the others go on.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal, when a queue's arguments make no sense (FC-05).
+    WorkloadError
+        If the limit is not a whole number from 1.
+
+    Examples
+    --------
+    A producer that nobody serves stops with its whole window held: depth is stop plus capacity.
+
+    >>> from qflow.workload import Producer
+    >>> workload = Workload(
+    ...     "stall",
+    ...     duration=1,
+    ...     queues={"q": {"qpid.flow_stop_count": 10}},
+    ...     producers=(Producer("p", ("", "q"), rate=100, capacity=5, size=100),),
+    ... )
+    >>> run = simulate(workload)
+    >>> [event.kind for event in run.events].count("enqueued"), run.events[-1].kind
+    (15, 'client.block')
+    """
+    limited = message_limit is None or is_whole(message_limit, 1)
+    require(limited, "simulate", "message_limit", message_limit, "a whole number from 1, or None")
+    duration = round(workload.duration * SECOND)
+    with uncollected():
+        stage = Stage(workload, duration + GRACE, message_limit)
+        for consumer in workload.consumers:
+            ConsumerClient(consumer, stage)
+        for producer in workload.producers:
+            ProducerClient(producer, stage, duration)
+        stage.run()
+    return stage.finish(workload)

@@ -1,0 +1,99 @@
+"""The stage of a run: a broker with the workload's queues, and what its clients share."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from qflow.broker.broker import Broker
+from qflow.broker.errors import AmqpException
+from qflow.broker.events import Detail, Event
+from qflow.broker.message import Message
+from qflow.workload.agenda import Agenda
+from qflow.workload.model import SETUP, Workload
+from qflow.workload.run import Run
+
+
+class Stage:
+    """One broker, one agenda, one list of events.
+
+    Parameters
+    ----------
+    workload : Workload
+        Its queues are declared and bound at time 0.
+    end : int
+        The last instant, in microseconds.
+    message_limit : int or None
+        Most messages that all producers together may send.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal of a queue or a binding.
+
+    Examples
+    --------
+    >>> stage = Stage(Workload("w", 1, {"q": {"qpid.max_count": 5}}), end=1_000_000)
+    >>> stage.broker.queue("q").statistics().msgDepth
+    0
+    """
+
+    __slots__ = ("broker", "agenda", "events", "errors", "remaining")
+
+    def __init__(self, workload: Workload, end: int, message_limit: int | None = None) -> None:
+        self.broker = Broker(workload.options)
+        self.agenda = Agenda(end)
+        self.events: list[Event] = []
+        self.errors: dict[str, AmqpException] = {}
+        self.remaining = message_limit
+        self.broker.observe(self.events.append)
+        setup = self.broker.session(SETUP)
+        for name, arguments in workload.queues.items():
+            setup.queue_declare(name, arguments)
+        for exchange, queue, key in workload.binds:
+            setup.exchange_bind(queue, exchange, key)
+        setup.close()
+
+    def run(self, until: int | None = None) -> None:
+        """Let everything happen that is due, of the clients and of the broker's own timers."""
+        timers = self.broker.timers
+        self.agenda.run(self.broker.advance, alarm=lambda: timers.next_due, until=until)
+
+    def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:
+        """Add a row that only a client can tell of: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
+        row = Event(self.agenda.now, kind, queue=queue, session=client, message=message, detail=detail)
+        self.events.append(row)
+
+    def finish(self, workload: Workload) -> Run:
+        """Return what happened."""
+        for session in self.broker.sessions.values():
+            if session.error is not None:
+                self.errors.setdefault(session.name, session.error)
+        return Run(workload, self.events, self.agenda.end, self.errors)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector out: a run makes a hundred thousand objects and drops hardly one."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def make_message(key: str, label: str, size: int, group: str) -> Message:
+    """Make a message as the clients of the recorded workloads did, so that bytes count the same.
+
+    The label travels in a header, and so does the group if there is one (DQ-05).
+
+    Examples
+    --------
+    >>> make_message("orders", "p1-1", 100, "").encoded_size("")
+    145
+    """
+    headers = {"label": label, "group": group} if group else {"label": label}
+    return Message(size, routing_key=key, headers=headers, label=label)

@@ -1,0 +1,367 @@
+"""Client logs: read with care, and replayed beside what the real broker reported."""
+
+import gzip
+from bisect import bisect_right
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from qflow.broker.errors import ResourceLimitExceededException
+from qflow.trace import ClientLog, LogError, LogRow, replay
+from qflow.workload import CLIENT_EVENTS, Consumer, Producer, Workload
+from qflow.workload.arrivals import due_messages
+
+RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
+HEADER = "ts_us,client,event,queue,label,size,group\n"
+
+
+def load(name):
+    return ClientLog.load(RECORDED / f"{name}.csv.gz"), Workload.load(RECORDED / f"{name}.json")
+
+
+@pytest.fixture(scope="module", params=["slow-consumer", "capacity-165", "overflow-despite-flow-control"])
+def replayed(request):
+    log, workload = load(request.param)
+    return log, workload, replay(log, workload)
+
+
+class Curve:
+    """What the engine had on a queue, at any instant."""
+
+    def __init__(self, run, queue):
+        self.times, self.states = [-(10**9)], [(0, 0, False, 0)]
+        count = size = stops = 0
+        is_on = False
+        for event in run.events:
+            if event.queue != queue:
+                continue
+            if event.kind in ("enqueued", "dequeued"):
+                sign = 1 if event.kind == "enqueued" else -1
+                count, size = count + sign, size + sign * event.size
+            elif event.kind in ("flow_stopped", "flow_resumed"):
+                is_on = event.kind == "flow_stopped"
+                stops += is_on
+            else:
+                continue
+            self.times.append(event.time)
+            self.states.append((count, size, is_on, stops))
+
+    def at(self, time):
+        return self.states[bisect_right(self.times, time) - 1]
+
+
+# Beside the real broker
+
+
+def test_flow_control_agrees_with_what_the_real_broker_reported(replayed):
+    """Samples that fall within the flight of a message may differ: at most one in a hundred."""
+    log, workload, run = replayed
+    for queue in workload.queues:
+        curve, samples = Curve(run, queue), log.statistics(queue)
+        agreeing = sum(curve.at(sample.ts_us)[2] == sample.flowStopped for sample in samples)
+        assert agreeing / len(samples) >= 0.99
+        assert curve.at(samples[-1].ts_us)[3] == samples[-1].flowStoppedCount
+
+
+def test_depths_agree_but_for_what_is_in_flight(replayed):
+    """The recorded clients wrote accepts in small batches: the engine hears of each a few messages early."""
+    log, workload, run = replayed
+    in_flight = sum(p.capacity for p in workload.producers) + sum(c.prefetch for c in workload.consumers)
+    for queue in workload.queues:
+        curve = Curve(run, queue)
+        samples = [sample for sample in log.statistics(queue) if sample.msgDepth]
+        differences = [curve.at(sample.ts_us)[0] - sample.msgDepth for sample in samples]
+        assert max(map(abs, differences)) <= in_flight
+        assert -4 < sum(differences) / len(differences) < 1
+
+
+def test_byte_depths_agree_where_depths_do():
+    """Encoded sizes are as the broker counts them (DQ-05)."""
+    log, workload = load("slow-consumer")
+    curve = Curve(replay(log, workload), "orders")
+    samples = [s for s in log.statistics("orders") if s.msgDepth and curve.at(s.ts_us)[0] == s.msgDepth]
+    assert len(samples) > 50
+    differences = [curve.at(sample.ts_us)[1] - sample.byteDepth for sample in samples]
+    # Labels get longer: at p1-1000 the same number of messages may be a byte more.
+    assert differences.count(0) / len(differences) > 0.95
+    assert max(map(abs, differences)) <= 1
+
+
+def test_every_recorded_settlement_was_carried_out(replayed):
+    log, _, run = replayed
+    kinds = Counter(event.kind for event in run.events)
+    rows = Counter(row.event for row in log.rows)
+    differing = Counter(event.detail["logged"] for event in run.events if event.kind == "client.differs")
+    assert kinds["message.transfer"] == rows["transfer"] - differing["transfer"]
+    # What was never sent cannot be accepted; every other accept was carried out, if late.
+    assert 0 <= rows["accept"] - kinds["message.accept"] <= differing["transfer"]
+    assert kinds["client.block"] == rows["block"]
+    assert sum(differing.values()) <= 0.01 * len(log.rows)
+
+
+def test_the_overflow_is_the_engines_own_and_ends_only_that_session():
+    log, workload = load("overflow-despite-flow-control")
+    run = replay(log, workload)
+    assert set(run.errors) == {"p1"}
+    assert isinstance(run.errors["p1"], ResourceLimitExceededException)
+    (recorded,) = [row for row in log.rows if row.event == "error"]
+    assert recorded.label.startswith(f"506 {str(run.errors['p1'])[:55]}")
+    death = next(event.time for event in run.events if event.kind == "exception")
+    last = max(row.ts_us for row in log.rows if row.event == "transfer" and row.client == "p1")
+    # Clients log a transfer when they send it, the broker meets it a little later.
+    assert 0 <= last - death < 5_000
+
+
+def test_a_recorded_producer_meant_to_send_what_the_simulated_one_sends():
+    for name in ("slow-consumer", "capacity-165", "overflow-despite-flow-control"):
+        log, workload = load(name)
+        for producer in workload.producers:
+            rows = [row for row in log.rows if row.client == producer.name]
+            first_block = next(row.ts_us for row in rows if row.event == "block")
+            sent = [row for row in rows if row.event == "transfer"]
+            for row, (due, size, group) in zip(sent, due_messages(producer), strict=False):
+                assert (row.size, row.group) == (size, group)
+                assert row.ts_us >= due
+                if row.ts_us < first_block:
+                    assert row.ts_us - due < 30_000
+
+
+def test_replaying_twice_gives_the_same_events():
+    log, workload = load("capacity-165")
+    assert replay(log, workload).events == replay(log, workload).events
+
+
+# What a replay does
+
+
+def small(**settings):
+    return Workload(
+        "small",
+        1,
+        {"q": settings},
+        producers=(Producer("p", ("", "q"), rate=10, capacity=5, size=100),),
+        consumers=(
+            Consumer("c", "q", prefetch=2, service=("const", 1)),
+            Consumer("d", "q", prefetch=2, service=("const", 1), start=0.5),
+        ),
+    )
+
+
+def rows(*items):
+    """Rows from (time, client, event, number of the message)."""
+    return ClientLog(
+        "small",
+        [
+            LogRow(time, who, event, "q", f"p-{n}", 100 * (event == "transfer"), "")
+            for time, who, event, n in items
+        ],
+    )
+
+
+def told(run, *kinds):
+    return [(event.time, event.kind, event.message) for event in run.events if event.kind in kinds]
+
+
+def test_a_released_message_comes_again():
+    log = rows((1, "p", "transfer", 1), (5, "c", "release", 1), (9, "c", "accept", 1))
+    run = replay(log, small())
+    assert told(run, "delivered", "requeued", "dequeued") == [
+        (1, "delivered", "p-1"),
+        (5, "requeued", "p-1"),
+        (5, "delivered", "p-1"),
+        (9, "dequeued", "p-1"),
+    ]
+    assert run.end == 9
+
+
+def test_an_accept_before_its_delivery_waits_for_it():
+    log = rows((1, "c", "accept", 1), (3, "p", "transfer", 1), (9, "p", "transfer", 2))
+    run = replay(log, small())
+    assert told(run, "client.differs", "enqueued", "dequeued") == [
+        (1, "client.differs", "p-1"),
+        (3, "enqueued", "p-1"),
+        (3, "dequeued", "p-1"),
+        (9, "enqueued", "p-2"),
+    ]
+    (differing,) = [event for event in run.events if event.kind == "client.differs"]
+    assert differing.detail == {"logged": "accept", "engine": "not delivered"}
+    assert set(CLIENT_EVENTS) >= {"client.differs"}
+
+
+def test_a_message_that_another_consumer_has_is_settled_there():
+    log = rows((1, "p", "transfer", 1), (600_000, "d", "accept", 1))
+    run = replay(log, small())
+    assert told(run, "dequeued") == [(600_000, "dequeued", "p-1")]
+    (accept,) = [event for event in run.events if event.kind == "message.accept"]
+    assert accept.session == "c"
+    (differing,) = [event for event in run.events if event.kind == "client.differs"]
+    assert (differing.session, differing.detail["engine"]) == ("d", "delivered to c")
+
+
+def test_a_ring_that_dropped_another_message_does_not_stop_the_consumer():
+    """The real ring dropped p-1 and p-2 before they were delivered; the engine has delivered them."""
+    transfers = [(n, "p", "transfer", n) for n in range(1, 6)]
+    accepts = [(10 + n, "c", "accept", n) for n in range(3, 6)]
+    run = replay(rows(*transfers, *accepts), small(**{"qpid.max_count": 5, "qpid.policy_type": "ring"}))
+    assert [label for _, _, label in told(run, "dequeued")] == ["p-3", "p-4", "p-5"]
+
+
+def test_an_error_row_ends_the_session_even_if_the_engine_would_not():
+    log = rows((1, "p", "transfer", 1))
+    log.rows.append(
+        LogRow(5, "p", "error", "", "506 resource-limit-exceeded: Maximum depth exceeded on q", 0, "")
+    )
+    log.rows.append(LogRow(6, "c", "error", "", "something else", 0, ""))
+    run = replay(log, small())
+    assert run.errors["p"].code == 506
+    assert run.errors["p"].text == "Maximum depth exceeded on q"
+    assert str(run.errors["c"]) == "internal-error: something else"
+    assert [event.session for event in run.events if event.kind == "session.detach"][-2:] == ["p", "c"]
+
+
+def test_what_a_dead_consumer_had_goes_to_the_next_and_is_settled_there():
+    log = rows((1, "p", "transfer", 1), (600_000, "p", "transfer", 2))
+    log.rows.append(LogRow(700_000, "c", "error", "", "541 internal-error: gone", 0, ""))
+    log.rows.append(LogRow(700_001, "c", "accept", "q", "p-1", 0, ""))
+    run = replay(log, small())
+    assert told(run, "delivered", "dequeued") == [
+        (1, "delivered", "p-1"),
+        (600_000, "delivered", "p-2"),
+        (700_000, "delivered", "p-1"),
+        (700_000, "delivered", "p-2"),
+        (700_001, "dequeued", "p-1"),
+    ]
+    assert {name: error.code for name, error in run.errors.items()} == {"c": 541}
+
+
+def test_transfers_of_a_session_that_the_engine_ended_are_left_out():
+    log = rows(*[(n, "p", "transfer", n) for n in range(1, 5)])
+    run = replay(log, small(**{"qpid.max_count": 2}).with_consumer("c", start=0.5))
+    assert told(run, "enqueued", "exception", "client.differs") == [
+        (1, "enqueued", "p-1"),
+        (2, "enqueued", "p-2"),
+        (3, "exception", ""),
+        (4, "client.differs", "p-4"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "what", "allowed"),
+    [((1, "x", "transfer", 1), "transfer by 'x'", "p"), ((1, "p", "accept", 1), "accept by 'p'", "c, d")],
+)
+def test_a_client_that_the_workload_has_not_is_refused(row, what, allowed):
+    with pytest.raises(LogError) as refusal:
+        replay(rows(row), small())
+    assert str(refusal.value) == (
+        f"row 1, column client: {what} on 'q' does not fit workload 'small', which has {allowed} for that"
+    )
+
+
+def test_an_empty_log_replays_to_declared_queues():
+    assert [event.kind for event in replay(ClientLog("empty", []), small()).events][:1] == ["session.attach"]
+
+
+# Reading
+
+
+def test_a_recorded_log_loads_whole():
+    log = ClientLog.load(RECORDED / "slow-consumer.csv.gz")
+    assert (log.name, len(log.rows)) == ("slow-consumer", 34_803)
+    assert Counter(row.event for row in log.rows) == {
+        "transfer": 8401,
+        "complete": 8401,
+        "deliver": 8401,
+        "accept": 8401,
+        "stats": 795,
+        "block": 202,
+        "unblock": 202,
+    }
+    first = next(row for row in log.rows if row.event == "transfer")
+    assert first == (657, "p1", "transfer", "orders", "p1-1", 100, "")
+    assert log.statistics("orders")[-1] == (40_458_186, 868, 128_464, True, 13, 7552, 0, 0)
+    assert repr(log) == "ClientLog('slow-consumer', 34803 rows)"
+
+
+COLUMNS = "the columns must be ts_us, client, event, queue, label, size, group, got "
+BAD = [
+    ("", COLUMNS + "none"),
+    ("ts,client,event,queue,label,size,group\n", COLUMNS + "ts, client"),
+    ("client,ts_us,event,queue,label,size,group\n", COLUMNS + "client, ts_us"),
+    (HEADER + "1,p,transfer,q,p-1,100\n", "row 1: must have 7 values, got 6"),
+    (HEADER + "1,p,block,,,0,\n1.5,p,block,,,0,\n", "row 2, column ts_us: must be a whole number, got '1.5'"),
+    (HEADER + "1,p,transfer,q,p-1,big,\n", "row 1, column size: must be a whole number, got 'big'"),
+    (HEADER + "1,p,transfer,q,p-1,-5,\n", "row 1, column size: must not be negative, got -5"),
+    (HEADER + "1,p,sent,q,p-1,100,\n", "row 1, column event: must be one of transfer, complete, block"),
+    (HEADER + "1,,block,,,0,\n", "row 1, column client: must be a name, got ''"),
+    (
+        HEADER + "9,p,block,,,0,\n8,p,block,,,0,\n",
+        "row 2, column ts_us: time must not go back, got 8 after 9",
+    ),
+    (HEADER + '1,p,error,,"no end', "the file is cut off or damaged at its beginning"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), BAD, ids=[sentence for _, sentence in BAD])
+def test_a_bad_row_is_one_sentence_with_row_and_column(tmp_path, text, sentence):
+    for name, data in (("bad.csv", text.encode()), ("bad.csv.gz", gzip.compress(text.encode()))):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(LogError) as refusal:
+            ClientLog.load(path)
+        assert str(refusal.value).startswith(f"{name}: {sentence}")
+        assert "\n" not in str(refusal.value)
+
+
+def test_a_file_that_is_cut_off_says_after_which_row(tmp_path):
+    whole = (RECORDED / "capacity-165.csv.gz").read_bytes()
+    path = tmp_path / "cut.csv.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(LogError, match=r"^cut.csv.gz: the file is cut off or damaged after row \d{4}"):
+        ClientLog.load(path)
+
+
+@pytest.mark.parametrize("data", [b"\x00\x01\x02", b"", b"\x1f\x8b\x08\x00garbage-that-is-long-enough"])
+def test_a_file_that_is_no_gzip_is_refused(tmp_path, data):
+    path = tmp_path / "odd.csv.gz"
+    path.write_bytes(data)
+    with pytest.raises(LogError, match="odd.csv.gz: the "):
+        ClientLog.load(path)
+
+
+def test_another_kind_of_file_is_refused(tmp_path):
+    with pytest.raises(LogError, match="log.xlsx: a client log is a .csv, .csv.gz or .parquet file"):
+        ClientLog.load(tmp_path / "log.xlsx")
+
+
+def test_a_file_that_is_not_there_is_the_systems_own_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ClientLog.load(tmp_path / "none.csv.gz")
+
+
+@pytest.mark.parametrize(
+    "label", ["", "[1, 2]", "[0, 0, 0, 0, 0, 0, 0]", '{"msgDepth": 1}', "[0.5, 0, false, 0, 0, 0, 0]"]
+)
+def test_statistics_that_make_no_sense(label):
+    log = ClientLog("odd", [LogRow(1, "broker", "stats", "q", label, 0, "")])
+    with pytest.raises(LogError, match="row 1, column label: must be a JSON list of msgDepth, byteDepth"):
+        log.statistics("q")
+
+
+def test_statistics_of_a_queue_that_was_not_watched():
+    log = ClientLog("odd", [LogRow(1, "broker", "stats", "q", "[]", 0, "")])
+    with pytest.raises(LogError, match="no statistics of queue 'x'; there are some of 'q'"):
+        log.statistics("x")
+
+
+def test_parquet_holds_the_same_rows(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    log = ClientLog.load(RECORDED / "overflow-despite-flow-control.csv.gz")
+    path = tmp_path / "log.parquet"
+    columns = dict(zip(LogRow._fields, zip(*log.rows, strict=True), strict=True))
+    parquet.write_table(pyarrow.table({name: list(column) for name, column in columns.items()}), path)
+    assert ClientLog.load(path).rows == log.rows
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(LogError, match="log.parquet: the file is cut off or damaged, or no Parquet"):
+        ClientLog.load(path)
