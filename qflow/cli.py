@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from qflow import __version__
+from qflow.configuration.cli import add_arguments as add_configuration
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -75,6 +76,10 @@ def _run(chosen: argparse.Namespace, further: list[str]) -> int:
         from qflow.conformance import cli
 
         return cli.run(chosen.recordings, chosen.json)
+    if chosen.command == "config":
+        from qflow.configuration import cli as configuration
+
+        return configuration.run(chosen)
     if chosen.command == "rules":
         from qflow.teaching import rules
 
@@ -92,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_lab(rooms)
     _add_conform(rooms)
     _add_notebooks(rooms)
+    add_configuration(rooms)
     rooms.add_parser("rules", help="list the broker's rules and the tests that hold the engine to each")
     return parser
 

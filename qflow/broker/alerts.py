@@ -43,8 +43,8 @@ class ThresholdAlerts(QueueObserver):
     __slots__ = (
         "context",
         "queue",
-        "_size_alarm",
-        "_count_alarm",
+        "size_alarm",
+        "count_alarm",
         "_is_backward_compatible",
         "count",
         "size",
@@ -55,8 +55,8 @@ class ThresholdAlerts(QueueObserver):
     ):
         self.context = context
         self.queue = queue
-        self._size_alarm = size_alarm
-        self._count_alarm = count_alarm
+        self.size_alarm = size_alarm
+        self.count_alarm = count_alarm
         self._is_backward_compatible = compatible
         self.count = 0
         self.size = 0
@@ -65,7 +65,7 @@ class ThresholdAlerts(QueueObserver):
         """Count the message; raise what it reaches, bytes before count."""
         self.count += 1
         self.size += message.transfer.size
-        for alarm, level in ((self._size_alarm, self.size), (self._count_alarm, self.count)):
+        for alarm, level in ((self.size_alarm, self.size), (self.count_alarm, self.count)):
             if alarm.rises(level):
                 self._emit("queueThresholdCrossedUpward")
                 if self._is_backward_compatible:
@@ -75,7 +75,7 @@ class ThresholdAlerts(QueueObserver):
         """Un-count the message; end what it falls to, bytes before count."""
         self.count -= 1
         self.size -= message.transfer.size
-        for alarm, level in ((self._size_alarm, self.size), (self._count_alarm, self.count)):
+        for alarm, level in ((self.size_alarm, self.size), (self.count_alarm, self.count)):
             if alarm.falls(level):
                 self._emit("queueThresholdCrossedDownward")
 

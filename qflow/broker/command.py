@@ -83,7 +83,12 @@ def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> C
             else:
                 self.control()
             if self.is_watched():
-                self.show(kind, {**dict(zip(names, args, strict=False)), **kwargs})
+                kwargs = {**dict(zip(names, args, strict=False)), **kwargs}
+                args = ()
+                if "transfers" in kwargs:
+                    # An iterator can be read once only, and both the observer and the command want to.
+                    kwargs["transfers"] = tuple(kwargs["transfers"])
+                self.show(kind, kwargs)
             try:
                 result = method(self, *args, **kwargs)
             except AmqpException as error:

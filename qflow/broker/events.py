@@ -54,6 +54,7 @@ COMMANDS: dict[str, str] = {
     "session.detach": "a session ends in good order",
     "session.completed": "a client completes deliveries; detail: transfers",
     "session.flush": "a client asks which commands are complete",
+    "session.written": "several commands in one write end, and output is made (RF-08)",
     "execution.sync": "a client asks to be told when all earlier commands are complete",
     "message.transfer": "a producer sends; link: exchange; detail: command, message",
     "message.subscribe": "a consumer or browser subscribes; link: tag",

@@ -74,6 +74,8 @@ class MessageHandler(SessionState):
         transfer = self._transfer(number, message, exchange)
         if self.core.observer is not None:
             detail = {"command": number, "message": message, "exchange": exchange, "sync": sync}
+            if self.is_pipelining:
+                detail["pipelined"] = True
             self.core.emit(
                 "message.transfer", "", self.name, exchange, transfer.label, transfer.size, "", detail
             )

@@ -121,6 +121,8 @@ class SessionState(CommandRunner):
             yield
         finally:
             self.is_pipelining = False
+            if self.is_watched():
+                self.show("session.written", None)
             self.core.quiesce()
 
     # What can be seen

@@ -1,0 +1,111 @@
+"""BrokerSetup: the broker that a configuration is tried on, read as qpidd reads its options (8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qflow.broker.errors import StartupError
+from qflow.broker.option_sources import (
+    COMMAND_LINE,
+    NOT_MODELLED,
+    Given,
+    ignored_variables,
+    read_options,
+)
+from qflow.broker.options import BrokerOptions, convert
+from qflow.configuration.declaration import Remark
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSetup:
+    """What a broker is started with, and where each option came from.
+
+    Attributes
+    ----------
+    options : BrokerOptions
+        What has an effect here.
+    given : tuple of Given
+        Every option that was given and won: command line before environment before file.
+    ignored : tuple of str
+        Variables that look like qpidd's and name no option.
+    """
+
+    options: BrokerOptions = field(default_factory=BrokerOptions)
+    given: tuple[Given, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    @classmethod
+    def read(
+        cls,
+        arguments: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+        file: str = "",
+    ) -> BrokerSetup:
+        """Read the command line, the environment and, if one is named, the configuration file.
+
+        Parameters
+        ----------
+        arguments : iterable of str
+            As on qpidd's command line; ``--config=FILE`` names the file too.
+        environment : mapping of str to str, or None
+            ``QPID_<NAME>``; ``QPID_CONFIG`` names the file too.
+        file : str
+            The configuration file, if neither of the others names one; "" for none.
+
+        Raises
+        ------
+        StartupError
+            In qpidd's words, if it would not start.
+
+        Examples
+        --------
+        >>> setup = BrokerSetup.read(["--default-flow-stop-threshold=90", "--auth=no"])
+        >>> setup.options.default_flow_stop_threshold, setup.not_modelled
+        (90, ('auth',))
+        """
+        words, variables = list(arguments), environment or {}
+        named = read_options(words, variables, check=convert).get("config")
+        path = named.text if named else file
+        given = read_options(words, variables, _lines(path) if path else (), path, convert)
+        return cls(BrokerOptions.of_given(given), tuple(given.values()), ignored_variables(variables))
+
+    @property
+    def not_modelled(self) -> tuple[str, ...]:
+        """Names of options that were given and have no effect here."""
+        return tuple(given.name for given in self.given if given.name in NOT_MODELLED)
+
+    def remarks(self) -> Iterator[Remark]:
+        """Yield what to know about the options."""
+        without = [name for name in self.not_modelled if name != "config"]
+        if without:
+            yield Remark("note", f"broker options that change nothing in this model: {', '.join(without)}")
+        for variable in self.ignored:
+            yield Remark("warning", f"the variable {variable} names no option; qpidd ignores it in silence")
+
+    def asdict(self) -> dict[str, object]:
+        """Return the options as plain values."""
+        return {
+            "options": [
+                {"name": given.name, "value": given.text, "from": given.source} for given in self.given
+            ],
+            "not_modelled": list(self.not_modelled),
+        }
+
+    def text(self) -> str:
+        """Return the options as qpidd's own, for people; "" if none was given."""
+        return "\n".join(
+            f"--{given.name}={given.text}"
+            + ("" if given.source == COMMAND_LINE else f"   from {given.source}")
+            for given in self.given
+        )
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text("utf-8", "surrogateescape").splitlines()
+    except OSError as error:
+        raise StartupError(
+            f"Error in configuration file {path}: cannot read configuration file {path}"
+        ) from error

@@ -1,0 +1,104 @@
+"""``qflow config``: what the configuration of a queue comes to, or why it is refused."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from qflow.configuration.queue_options import add_queue_options
+
+if TYPE_CHECKING:
+    from qflow.broker.errors import StartupError
+    from qflow.configuration.broker_setup import BrokerSetup
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``config`` to the commands of a parser; the engine is not loaded for that."""
+    config = rooms.add_parser(
+        "config",
+        help="say what a queue's configuration comes to, as qpid-config would send it",
+        description="Configuration as people type it, tried on a broker of the engine.",
+    )
+    actions = config.add_subparsers(dest="action", metavar="ACTION", required=True)
+    adding = actions.add_parser("add", help="try what would be added", description="Try what would be added.")
+    kinds = adding.add_subparsers(dest="kind", metavar="KIND", required=True)
+    queue = kinds.add_parser(
+        "queue",
+        help="a queue, with the options of qpid-config",
+        description="Print the declare arguments, the address string and the thresholds in force with the "
+        "rule behind each. Status 1 if the broker refuses, with its words; 2 for an option that is none.",
+    )
+    add_queue_options(queue)
+    queue.add_argument_group("what qpid-config does not have").add_argument(
+        "--declare", default="", metavar="JSON", help="declare arguments as a JSON map; the options are added"
+    )
+    _add_broker(queue)
+    address = actions.add_parser(
+        "address",
+        help="the queue that an address string creates",
+        description="Say the same of the queue that an address string creates.",
+    )
+    address.add_argument("address", metavar="ADDRESS", help="such as 'orders; {create: always}'")
+    _add_broker(address)
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the broker it is tried on, and the output")
+    group.add_argument(
+        "--broker-option",
+        dest="broker_options",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90",
+    )
+    group.add_argument("--broker-config", default="", metavar="FILE", help="its qpidd.conf")
+    group.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Do what was asked.
+
+    Returns
+    -------
+    int
+        0 if the broker accepts the queue, 1 if it refuses it, or does not start.
+
+    Raises
+    ------
+    ConfigurationError
+        For a request that makes no sense; the command ends with status 2 then.
+    """
+    from qflow.broker.errors import StartupError
+    from qflow.configuration.explanation import explain
+    from qflow.configuration.reading import declaration_of, read_address
+    from qflow.configuration.report import report
+
+    if chosen.action == "address":
+        declaration = read_address(chosen.address)
+    else:
+        declaration = declaration_of(chosen, chosen.declare)
+    try:
+        setup = _setup(chosen)
+    except StartupError as error:
+        return _does_not_start(error, chosen.json)
+    explanation = explain(declaration, setup)
+    print(json.dumps(explanation.asdict(), indent=2) if chosen.json else report(explanation))
+    return 1 if explanation.refusal else 0
+
+
+def _setup(chosen: argparse.Namespace) -> BrokerSetup:
+    from qflow.configuration.broker_setup import BrokerSetup
+
+    options = [text if text.startswith("-") else f"--{text}" for text in chosen.broker_options]
+    return BrokerSetup.read(options, os.environ, chosen.broker_config)
+
+
+def _does_not_start(error: StartupError, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"refusal": {"shown": str(error), "by": "qpidd"}}, indent=2))
+    else:
+        print(f"the broker does not start\n  {error}")
+    return 1
