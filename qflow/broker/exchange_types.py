@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from qflow.broker.context import BrokerContext
 from qflow.broker.exchanges import Arguments, Binding, Exchange, Identity
 from qflow.broker.matching import check_header_arguments, headers_match, normalize_pattern, topic_matches
 from qflow.broker.queue import Queue
@@ -18,16 +17,8 @@ class DirectExchange(Exchange):
 
     __slots__ = ("_by_key",)
 
-    def __init__(
-        self,
-        context: BrokerContext,
-        name: str,
-        alternate: Exchange | None = None,
-        durable: bool = False,
-        auto_delete: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
-        super().__init__(context, name, alternate, durable, auto_delete, arguments)
+    def make_index(self) -> None:
+        """Keep the bindings by their keys, so that routing need not look at others."""
         self._by_key: dict[str, list[Binding]] = {}
 
     def insert(self, identity: Identity, binding: Binding) -> None:

@@ -85,9 +85,13 @@ class Exchange(Router):
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
         self.msg_routes = self.byte_routes = 0
+        self.make_index()
         if alternate is not None:
             alternate.alternate_users += 1
             alternate.references += 1
+
+    def make_index(self) -> None:
+        """Prepare what a type needs to find bindings fast."""
 
     # Bindings
 
