@@ -29,6 +29,10 @@ class CommandRunner:
         """Number a command; from now on its connection is the one being read."""
         raise NotImplementedError
 
+    def retract(self, number: int) -> None:
+        """Take a command's number back."""
+        raise NotImplementedError
+
     def control(self) -> None:
         """Begin a control, which has no number."""
         raise NotImplementedError
@@ -58,7 +62,13 @@ class CommandRunner:
         raise NotImplementedError
 
 
-def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> Callable[[Method], Method]:
+def command(
+    kind: str,
+    *,
+    is_numbered: bool = True,
+    completes: bool = True,
+    check: Callable[..., None] | None = None,
+) -> Callable[[Method], Method]:
     """Make a method a command of the session.
 
     Parameters
@@ -69,6 +79,8 @@ def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> C
         False for controls, which are not commands and are never completed.
     completes : bool
         False for commands that complete by themselves, or later.
+    check : callable or None
+        Called with the command's arguments first, to raise what a client's library would.
     """
 
     def decorate(method: Method) -> Method:
@@ -77,23 +89,29 @@ def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> C
         @functools.wraps(method)
         def run(self: CommandRunner, *args: Any, **kwargs: Any) -> Any:
             require_attached(self, kind)
+            if check is not None:
+                check(*args, **kwargs)
             number = -1
             if is_numbered:
                 number = self.begin()
             else:
                 self.control()
             if self.is_watched():
-                kwargs = {**dict(zip(names, args, strict=False)), **kwargs}
-                args = ()
-                if "transfers" in kwargs:
+                shown = {**dict(zip(names, args, strict=False)), **kwargs}
+                if "transfers" in shown:
                     # An iterator can be read once only, and both the observer and the command want to.
-                    kwargs["transfers"] = tuple(kwargs["transfers"])
-                self.show(kind, kwargs)
+                    shown["transfers"] = tuple(shown["transfers"])
+                    args, kwargs = (), shown
+                self.show(kind, shown)
             try:
                 result = method(self, *args, **kwargs)
             except AmqpException as error:
                 self.die(error)
                 self.quiesce()
+                raise
+            except (TypeError, ValueError):
+                if is_numbered:
+                    self.retract(number)
                 raise
             if is_numbered and completes:
                 self.finish(number)

@@ -81,7 +81,7 @@ COMMANDS: dict[str, str] = {
     "tx.select": "the session becomes transactional",
     "tx.commit": "the transaction takes effect",
     "tx.rollback": "the transaction is forgotten",
-    "management": "a management method; detail: object, method, arguments",
+    "management": "a management method; detail: method, arguments",
     "advance": "time is told and something was due",
 }
 

@@ -105,8 +105,8 @@ class ExchangeRegistry:
     def unbind_everywhere(self, queue: Queue) -> None:
         """Remove every binding of a queue that goes away; auto-delete exchanges may follow it."""
         for exchange in list(self.exchanges.values()):
-            exchange.unbind_queue(queue)
-            self.consider(exchange)
+            if exchange.unbind_queue(queue):
+                self.consider(exchange)
 
     def consider(self, exchange: Exchange) -> None:
         """Delete an auto-delete exchange whose last binding is gone (EX-11)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qflow.broker.errors import InternalErrorException
 from qflow.broker.exchanges import Arguments, Binding, Exchange, Identity
 from qflow.broker.matching import check_header_arguments, headers_match, normalize_pattern, topic_matches
 from qflow.broker.queue import Queue
@@ -88,6 +89,13 @@ class HeadersExchange(Exchange):
     def check(self, arguments: Arguments) -> None:
         """Insist on a proper x-match."""
         check_header_arguments(arguments)
+
+    def check_again(self, existing: Binding, arguments: Arguments) -> None:
+        """Refuse the same queue and key with other arguments: 541 (EX-03)."""
+        if existing.arguments != dict(arguments):
+            raise InternalErrorException(
+                f"Exchange: {self.name}, binding key: {existing.key} Duplicate binding key not allowed."
+            )
 
     def covers(self, binding: Binding, key: str) -> bool:
         """Return True: the key only names the binding."""

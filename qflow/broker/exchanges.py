@@ -99,7 +99,9 @@ class Exchange(Router):
         """Add a binding; return False if it was there already (EX-12)."""
         self.check(arguments)
         identity = self.identity(queue, key)
-        if identity in self.bindings:
+        existing = self.bindings.get(identity)
+        if existing is not None:
+            self.check_again(existing, arguments)
             return False
         self.insert(identity, Binding(queue, self.normal_key(key), arguments, scope))
         queue.binding_count += 1
@@ -113,15 +115,18 @@ class Exchange(Router):
         """Remove a binding; return False if there was none (EX-12)."""
         return self._remove(self.identity(queue, key))
 
-    def unbind_queue(self, queue: Queue) -> None:
-        """Remove every binding of a queue."""
-        for identity in [i for i, binding in self.bindings.items() if binding.queue is queue]:
-            self._remove(identity)
+    def unbind_queue(self, queue: Queue) -> bool:
+        """Remove every binding of a queue; return whether there was one."""
+        return self._remove_all([i for i, binding in self.bindings.items() if binding.queue is queue])
 
-    def unbind_scope(self, scope: str) -> None:
-        """Remove the bindings that end with a session (EX-11)."""
-        for identity in [i for i, binding in self.bindings.items() if binding.scope == scope]:
+    def unbind_scope(self, scope: str) -> bool:
+        """Remove the bindings that end with a session (EX-11); return whether there was one."""
+        return self._remove_all([i for i, binding in self.bindings.items() if binding.scope == scope])
+
+    def _remove_all(self, identities: list[Identity]) -> bool:
+        for identity in identities:
             self._remove(identity)
+        return bool(identities)
 
     def insert(self, identity: Identity, binding: Binding) -> None:
         """Keep a new binding."""
@@ -142,6 +147,9 @@ class Exchange(Router):
 
     def check(self, arguments: Arguments) -> None:
         """Refuse binding arguments that make no sense for this type."""
+
+    def check_again(self, existing: Binding, arguments: Arguments) -> None:
+        """Refuse to bind again in another way, if that makes no sense for this type."""
 
     def normal_key(self, key: str) -> str:
         """Return the form in which a key is kept."""
@@ -236,8 +244,7 @@ class Exchange(Router):
         """Uncount the bindings of a deleted exchange which nobody refers to."""
         if self.references:
             return
-        for identity in list(self.bindings):
-            self._remove(identity)
+        self._remove_all(list(self.bindings))
         alternate, self.alternate = self.alternate, None
         if alternate is not None:
             alternate.dismiss()

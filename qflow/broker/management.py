@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 from qflow.broker.conversions import Argument, to_bool
 from qflow.broker.core import BrokerCore
@@ -14,6 +17,28 @@ from qflow.broker.removal import EXCEPTION, MessageFilter, move, purge
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
 Filter = Mapping[str, object] | None
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _method(method: Method) -> Method:
+    """Run a method to quiescence where the observer sees it; every AMQP refusal becomes status 7 (CF-08)."""
+    names = tuple(inspect.signature(method).parameters)[1:]
+    name = method.__name__
+
+    @functools.wraps(method)
+    def run(self: Management, *args: Any, **kwargs: Any) -> Any:
+        if self.core.observer is not None:
+            arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+            self.core.emit("management", detail={"method": name, "arguments": arguments})
+        self.core.scheduler.begin(None)
+        try:
+            return method(self, *args, **kwargs)
+        except AmqpException as error:
+            raise ManagementError(EXCEPTION, str(error)) from error
+        finally:
+            self.core.quiesce()
+
+    return cast(Method, run)
 
 
 class Management:
@@ -33,33 +58,36 @@ class Management:
     def __init__(self, core: BrokerCore) -> None:
         self.core = core
 
+    @_method
     def create(
         self, type: str, name: str, properties: Mapping[str, Argument] | None = None, strict: bool = False
     ) -> None:
         """Create a queue, an exchange or a binding; ``strict`` is ignored, as in the broker (IN-06)."""
         options = dict(properties or {})
         if type == "queue":
-            self._guarded(lambda: self._create_queue(name, options))
+            self._create_queue(name, options)
         elif type in ("exchange", "topic"):
-            self._guarded(lambda: self._create_exchange(name, options))
+            self._create_exchange(name, options)
         elif type == "binding":
-            self._guarded(lambda: self._bind(name, options))
+            self._bind(name, options)
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
 
+    @_method
     def delete(self, type: str, name: str, options: Mapping[str, Argument] | None = None) -> None:
         """Delete a queue, an exchange or a binding."""
         given = options or {}
         if type == "queue":
             if_unused, if_empty = (to_bool(given.get(key, False)) for key in ("if_unused", "if_empty"))
-            self._guarded(lambda: self._delete_queue(name, if_unused, if_empty))
+            self._delete_queue(name, if_unused, if_empty)
         elif type in ("exchange", "topic"):
-            self._guarded(lambda: self.core.exchanges.delete(name))
+            self.core.exchanges.delete(name)
         elif type == "binding":
-            self._guarded(lambda: self._unbind(name))
+            self._unbind(name)
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
 
+    @_method
     def query(self, type: str, name: str) -> dict[str, object]:
         """Return what a queue says of its groups (MG-24); {} for a queue without groups."""
         if type in ("exchange", "topic", "binding"):
@@ -74,11 +102,13 @@ class Management:
         state = {"group_header_key": queue.groups.header_key, "group_state": queue.groups.state()}
         return {"qpid.message_group_queue": state}
 
+    @_method
     def purge(self, queue: str, request: int = 0, filter: Filter = None) -> None:
         """Drop the first ``request`` matching messages of a queue, 0 = all (QT-22)."""
         target = self._queue_object(queue)
-        self._guarded(lambda: purge(target, request, MessageFilter(filter)))
+        purge(target, request, MessageFilter(filter))
 
+    @_method
     def reroute(
         self,
         queue: str,
@@ -92,33 +122,26 @@ class Management:
         target = source.alternate if useAltExchange else self.core.exchanges.exchanges.get(exchange)
         if target is None:
             raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
-        self._guarded(lambda: purge(source, request, MessageFilter(filter), target))
+        purge(source, request, MessageFilter(filter), target)
 
+    @_method
     def queueMoveMessages(self, srcQueue: str, destQueue: str, qty: int = 0, filter: Filter = None) -> None:
         """Move the first ``qty`` matching messages from one queue to another, 0 = all (QT-23)."""
         source = self.core.queues.queues.get(srcQueue)
         target = self.core.queues.queues.get(destQueue)
         if source is None or target is None:
             raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
-        self._guarded(lambda: move(source, target, qty, MessageFilter(filter)))
+        move(source, target, qty, MessageFilter(filter))
 
+    @_method
     def queueRedirect(self, sourceQueue: str, targetQueue: str = "") -> None:
         """Let two queues swap what is sent to them, or end that (QT-18)."""
         redirect(self.core.queues, sourceQueue, targetQueue)
 
+    @_method
     def echo(self, sequence: int, body: str) -> tuple[int, str]:
         """Answer what was asked."""
         return sequence, body
-
-    def _guarded(self, action: object) -> None:
-        """Run a method to quiescence; every AMQP refusal becomes status 7 with its text (CF-08)."""
-        self.core.scheduler.begin(None)
-        try:
-            action()  # type: ignore[operator]
-        except AmqpException as error:
-            raise ManagementError(EXCEPTION, str(error)) from error
-        finally:
-            self.core.quiesce()
 
     def _queue_object(self, name: str) -> Queue:
         queue = self.core.queues.queues.get(name)

@@ -68,6 +68,9 @@ class Message:
     content: object = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        if self.headers is not None:
+            # The caller may go on to change the map; what was sent stays as it was.
+            object.__setattr__(self, "headers", dict(self.headers))
         if self.content_size < 0 or self.ttl < 0:
             raise ValueError(
                 f"content_size and ttl are 0 or more; got content_size={self.content_size}, ttl={self.ttl}"

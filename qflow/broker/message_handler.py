@@ -70,8 +70,8 @@ class MessageHandler(SessionState):
         (False, ('q',))
         """
         require_attached(self, "message.transfer")
+        transfer = self._transfer(self.completions.next_number, message, exchange)
         number = self.begin()
-        transfer = self._transfer(number, message, exchange)
         if self.core.observer is not None:
             detail = {"command": number, "message": message, "exchange": exchange, "sync": sync}
             if self.is_pipelining:

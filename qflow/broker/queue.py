@@ -109,8 +109,7 @@ class Queue(QueueView):
 
     def accepts(self, transfer: Transfer) -> bool:
         """Return whether the queue wants the message at all: no-local, filter, trace (RF-24)."""
-        local = self.users.local_connection
-        if self.settings.no_local and local and transfer.connection == local:
+        if self.settings.no_local and self.users.is_local(transfer.connection):
             return False
         if self.settings.trace_exclude and is_excluded(transfer, self.settings.trace_exclude):
             return False

@@ -25,6 +25,11 @@ from qflow.broker.queue import Queue
 from qflow.broker.removal import MessageFilter, purge
 
 
+def _check_key(queue: str, exchange: str, key: str = "", *_: object, **__: object) -> None:
+    if len(key.encode()) > 255:
+        raise ValueError(f"a binding key is at most 255 bytes; got {len(key.encode())}")
+
+
 class QueueHandler(MessageHandler):
     """Declare, delete, purge, bind, unbind."""
 
@@ -89,7 +94,7 @@ class QueueHandler(MessageHandler):
 
     def _own(self, queue: Queue) -> None:
         queue.lifetime.owner = self.name
-        queue.users.local_connection = self.connection.name
+        queue.users.owner_connection = self.connection.name
         self.exclusive_queues.append(queue.name)
 
     @command("queue.delete")
@@ -138,7 +143,7 @@ class QueueHandler(MessageHandler):
         """Delete an exchange (EX-03)."""
         self.core.exchanges.delete(exchange)
 
-    @command("exchange.bind")
+    @command("exchange.bind", check=_check_key)
     def exchange_bind(
         self, queue: str, exchange: str, key: str = "", arguments: Mapping[str, HeaderValue] | None = None
     ) -> None:
@@ -153,7 +158,7 @@ class QueueHandler(MessageHandler):
         scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
         self.core.exchanges.get(exchange).bind(target, key, arguments or {}, scope)
 
-    @command("exchange.unbind")
+    @command("exchange.unbind", check=_check_key)
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
         """Remove a binding; removing none changes nothing (EX-12)."""
         target = self._bindable(queue, exchange, "Unbind")

@@ -8,17 +8,19 @@ from qflow.broker.consumer import Consumer
 class QueueUsers:
     """Counts the subscriptions of one queue; browsers do not stand in anybody's way.
 
-    ``local_connection`` is the connection whose own messages a no-local queue does not want: that
-    of its exclusive owner or of its exclusive consumer (QT-17).
+    ``owner_connection`` and ``consumer_connection`` are those of the queue's exclusive owner and of
+    its exclusive consumer, "" where there is none; a no-local queue does not want what comes from
+    them (QT-17).
     """
 
-    __slots__ = ("consumers", "browsers", "has_exclusive_consumer", "local_connection")
+    __slots__ = ("consumers", "browsers", "has_exclusive_consumer", "owner_connection", "consumer_connection")
 
     def __init__(self) -> None:
         self.consumers = 0
         self.browsers = 0
         self.has_exclusive_consumer = False
-        self.local_connection = ""
+        self.owner_connection = ""
+        self.consumer_connection = ""
 
     @property
     def total(self) -> int:
@@ -32,13 +34,17 @@ class QueueUsers:
             return
         self.consumers += 1
         self.has_exclusive_consumer = is_exclusive
-        if is_exclusive:
-            self.local_connection = connection
+        self.consumer_connection = connection if is_exclusive else ""
+
+    def is_local(self, connection: str) -> bool:
+        """Return whether a connection is the exclusive owner's or the exclusive consumer's (RF-24)."""
+        return bool(connection) and connection in (self.owner_connection, self.consumer_connection)
 
     def remove(self, consumer: Consumer) -> None:
         """Count a subscription less; it is the exclusive one, if there is one at all."""
         if consumer.acquires:
             self.consumers -= 1
             self.has_exclusive_consumer = False
+            self.consumer_connection = ""
         else:
             self.browsers -= 1

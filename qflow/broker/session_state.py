@@ -92,6 +92,10 @@ class SessionState(CommandRunner):
         """Begin a control; its connection is served last now."""
         self.core.scheduler.begin(self.connection)
 
+    def retract(self, number: int) -> None:
+        """Take a command back that the client's own library refuses, before it could do anything."""
+        self.completions.next_number = number
+
     def finish(self, number: int) -> None:
         """Complete a command."""
         self.completions.complete(number)
@@ -173,8 +177,8 @@ class SessionState(CommandRunner):
         if self.overflow is not None:
             self.overflow.stop()
         for exchange in list(self.core.exchanges.exchanges.values()):
-            exchange.unbind_scope(self.name)
-            self.core.exchanges.consider(exchange)
+            if exchange.unbind_scope(self.name):
+                self.core.exchanges.consider(exchange)
         self.consuming.close()
         if self.transaction is not None:
             self.transaction.rollback()
@@ -187,6 +191,7 @@ class SessionState(CommandRunner):
             queue = self.core.queues.queues.get(name)
             if queue is not None and queue.lifetime.owner == self.name:
                 queue.lifetime.owner = ""
+                queue.users.owner_connection = ""
                 queue.lifetime.consider(queue)
         self.exclusive_queues.clear()
 

@@ -23,7 +23,8 @@ class TxPublish(TxOperation):
             self.is_reserved = self.queue.reserve(self.transfer)
 
     def commit(self) -> None:
-        """Put the message where room is reserved for it."""
+        """Put the message where room is reserved for it; from now on it is one like any other."""
+        self.transfer.transaction = None
         if self.is_reserved and not self.queue.is_deleted:
             self.queue.push(self.transfer, in_transaction=True)
 
