@@ -1,0 +1,195 @@
+"""Claims: what a picture shows, said in sentences, with every number read from the picture's own frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from qflow.labs.frames import Frames, Span
+from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot
+
+if TYPE_CHECKING:
+    from qflow.broker.errors import AmqpException
+
+
+def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
+    """Say what a picture shows.
+
+    Parameters
+    ----------
+    frames
+        The picture.
+    errors
+        Client name to what its session died of.
+
+    Returns
+    -------
+    tuple of str
+        Sentences: each queue's flow control, each producer's window, each consumer's work.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> for claim in flow_run(messages=300, stop=20, resume=10, capacity=5).claims[:2]:
+    ...     print(claim)
+    orders turned ON 18 times; first at 0.015 s, when p1-23 made it 21 messages deep. ...
+    orders turned OFF 18 times, at 9 messages, and released 5 held completions at once.
+    """
+    topology = frames.topology
+    said: list[str] = []
+    for queue in topology.queues:
+        said += _of_queue(frames, queue)
+    for producer in topology.producers:
+        said += _of_producer(frames, producer)
+    for name, error in (errors or {}).items():
+        said.append(f"{name}'s session died of “{error}”")
+    for consumer in topology.consumers:
+        said += _of_consumer(frames, consumer)
+    return tuple(said)
+
+
+def seconds(time: int) -> str:
+    """Write a time as the picture does.
+
+    Parameters
+    ----------
+    time
+        Microseconds.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> seconds(4_519_800)
+    '4.520 s'
+    """
+    return f"{time / 1e6:.3f} s"
+
+
+def share(spans: tuple[Span, ...], end: int) -> str:
+    """Write which part of a run some spans of time fill.
+
+    Parameters
+    ----------
+    spans
+        From and to, in microseconds.
+    end
+        Length of the run.
+
+    Returns
+    -------
+    str
+        A percentage; never rounded to 0 or 100 when it is not.
+
+    Examples
+    --------
+    >>> share(((0, 10), (50, 60)), 80), share(((0, 1),), 1000), share((), 80)
+    ('25 %', 'less than 1 %', '0 %')
+    """
+    filled = sum(to - start for start, to in spans)
+    if not filled or not end:
+        return "0 %"
+    percent = 100 * filled / end
+    if percent < 1:
+        return "less than 1 %"
+    if percent > 99 and filled < end:
+        return "more than 99 %"
+    return f"{percent:.0f} %"
+
+
+def times(number: int) -> str:
+    """Write how often.
+
+    Parameters
+    ----------
+    number
+        How often.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> times(1), times(2), times(3)
+    ('once', 'twice', '3 times')
+    """
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
+    changes = [change for change in frames.transitions if change.queue == queue.name]
+    depth = frames.column(f"queue.{queue.name}.depth")
+    deepest = max(depth)
+    on = [change for change in changes if change.is_on]
+    if not (queue.stop_count or queue.stop_size):
+        yield f"{queue.name} has no flow control."
+    elif not on:
+        reached = f"at most {_messages(deepest)} against a stop threshold of {_stop(queue)}"
+        yield f"{queue.name} never turned ON: {reached}."
+    else:
+        first = on[0]
+        now = frames.at(first.frame)
+        spans = frames.spans(f"queue.{queue.name}.flow")
+        cause = f"{_label(frames, now)} made it {depth[first.frame]} messages deep"
+        yield (
+            f"{queue.name} turned ON {times(len(on))}; first at {seconds(first.time)}, when {cause}. "
+            f"It was ON for {share(spans, frames.topology.end)} of the time."
+        )
+        yield from _releases(frames, queue)
+    limit = f" (its limit is {queue.max_count})" if queue.max_count else ""
+    yield f"At its deepest, {queue.name} had {_messages(deepest)}{limit}."
+
+
+def _releases(frames: Frames, queue: QueueSpot) -> Iterator[str]:
+    depth = frames.column(f"queue.{queue.name}.depth")
+    freed = frames.column("step.freed")
+    off = [change for change in frames.transitions if change.queue == queue.name and not change.is_on]
+    if not off:
+        yield f"{queue.name} was still ON at the end."
+        return
+    levels = sorted({depth[change.frame] for change in off})
+    at_once = [freed[change.frame] for change in off]
+    amount = str(at_once[0]) if len(set(at_once)) == 1 else f"{min(at_once)} to {max(at_once)}"
+    noun = "completion" if amount == "1" else "completions"
+    yield (
+        f"{queue.name} turned OFF {times(len(off))}, at {' or '.join(map(str, levels))} messages, "
+        f"and released {amount} held {noun} at once."
+    )
+
+
+def _of_producer(frames: Frames, producer: ProducerSpot) -> Iterator[str]:
+    held = max(frames.column(f"producer.{producer.name}.held"))
+    sent = frames.at(-1)[f"producer.{producer.name}.sent"]
+    waits = frames.spans(f"producer.{producer.name}.blocked")
+    if held:
+        fate = f"at most {held} of its {producer.capacity} transfers were held"
+    else:
+        fate = "none of its transfers was ever held"
+    if waits:
+        wait = f"it had to wait {times(len(waits))}, {share(waits, frames.topology.end)} of the time"
+    else:
+        wait = "it never had to wait"
+    yield f"{producer.name} sent {_messages(sent)}; {fate}; {wait}."
+
+
+def _of_consumer(frames: Frames, consumer: ConsumerSpot) -> Iterator[str]:
+    accepted = frames.at(-1)[f"consumer.{consumer.name}.accepted"]
+    yield f"{consumer.name} accepted {_messages(accepted)}."
+
+
+def _label(frames: Frames, frame: dict[str, int]) -> str:
+    sender = frame["step.sender"]
+    if not sender:
+        return "a message"
+    return f"{frames.topology.producers[sender - 1].name}-{frame['step.number']}"
+
+
+def _stop(queue: QueueSpot) -> str:
+    return f"{queue.stop_count} messages" if queue.stop_count else f"{queue.stop_size} bytes"
+
+
+def _messages(number: int) -> str:
+    return "1 message" if number == 1 else f"{number} messages"

@@ -1,0 +1,77 @@
+"""Lab: a picture on the screen, with the sentences that say what it shows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from qflow.labs.picture import Picture
+from qflow.labs.scene import Scene
+
+
+class Lab(widgets.VBox):
+    """A picture and its claims, one above the other.
+
+    Parameters
+    ----------
+    picture
+        What to show first.
+    controls
+        Widgets above the picture.
+
+    Attributes
+    ----------
+    picture
+        What is shown.
+    scene
+        The widget that draws it.
+    """
+
+    def __init__(self, picture: Picture, controls: Sequence[widgets.Widget] = ()) -> None:
+        self.picture = picture
+        self.scene = Scene(picture)
+        self._text = widgets.HTML(_listed(picture.claims)).add_class("qf-claims")
+        super().__init__([*controls, self.scene, self._text])
+        self.add_class("qflow-lab")
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the picture shows, in sentences."""
+        return self.picture.claims
+
+    def show(self, picture: Picture, run: int) -> bool:
+        """Show another picture, unless a later run is shown already.
+
+        Parameters
+        ----------
+        picture
+            What to show.
+        run
+            Its number, counted by whoever starts runs.
+
+        Returns
+        -------
+        bool
+            Whether it is shown.
+        """
+        if not self.scene.show(picture, run):
+            return False
+        self.picture = picture
+        self._text.value = _listed(picture.claims)
+        return True
+
+    def __repr__(self) -> str:
+        return "\n".join(self.claims)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        # ipywidgets would cut the text short, and it is all that a reader without a kernel gets.
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return {**bundle, "text/plain": repr(self)}
+
+
+def _listed(claims: Sequence[str]) -> str:
+    items = "".join(f"<li>{html.escape(claim)}</li>" for claim in claims)
+    return f"<b>What this picture shows</b><ul>{items}</ul>"

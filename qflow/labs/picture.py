@@ -1,0 +1,176 @@
+"""Picture: one run made visible, as numbers to draw and as sentences to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qflow.labs.channels import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS
+from qflow.labs.claims import claims_of
+from qflow.labs.frames import Frames, Span, fold
+from qflow.labs.words import vocabulary
+
+if TYPE_CHECKING:
+    from qflow.workload import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A bar under the depth plot that is filled while something holds.
+
+    Parameters
+    ----------
+    queue
+        Index of the queue under whose plot it lies.
+    label
+        What holds.
+    kind
+        How it is drawn: ``on`` (flow control), ``real`` (the recorded broker's), ``wait`` (a full window).
+    spans
+        When it holds: from and to, in microseconds.
+    """
+
+    queue: int
+    label: str
+    kind: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Depths that somebody measured, laid over the engine's own.
+
+    Parameters
+    ----------
+    queue
+        Index of the queue.
+    label
+        Who measured.
+    points
+        (time in microseconds, depth), in order of time.
+    """
+
+    queue: int
+    label: str
+    points: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One run made visible.
+
+    Parameters
+    ----------
+    run
+        The run itself.
+    frames
+        What is to be seen after each step.
+    claims
+        What the picture shows, in sentences.
+    lanes, samples
+        What is drawn beside the depth.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> picture = flow_run(messages=200, stop=20, resume=10)
+    >>> picture.frames.transitions[0].is_on
+    True
+    """
+
+    run: Run
+    frames: Frames
+    claims: tuple[str, ...]
+    lanes: tuple[Lane, ...] = ()
+    samples: tuple[Samples, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return "\n".join(self.claims)
+
+    def payload(self) -> dict[str, object]:
+        """Return all but the numbers as JSON can hold it, for the browser."""
+        frames = self.frames
+        return {
+            "topology": frames.topology.asdict(),
+            "columns": _columns(frames),
+            "words": vocabulary(),
+            "count": frames.count,
+            "start": frames.most_telling(),
+            "transitions": [[change.frame, change.queue, change.is_on] for change in frames.transitions],
+            "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
+            "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
+        }
+
+
+def picture_of(run: Run, *, more_lanes: Sequence[Lane] = (), samples: Sequence[Samples] = ()) -> Picture:
+    """Make a run visible.
+
+    Parameters
+    ----------
+    run
+        What a simulation or a replay gave.
+    more_lanes, samples
+        What else is to be drawn beside the depth.
+
+    Returns
+    -------
+    Picture
+    """
+    frames = fold(run)
+    lanes = (*flow_lanes(frames), *more_lanes, *window_lanes(frames))
+    return Picture(run, frames, claims_of(frames, run.errors), lanes, tuple(samples))
+
+
+def flow_lanes(frames: Frames) -> list[Lane]:
+    """Make a lane for each queue's flow control.
+
+    Parameters
+    ----------
+    frames
+        The picture.
+
+    Returns
+    -------
+    list of Lane
+    """
+    return [
+        Lane(index, f"{spot.name} ON", "on", frames.spans(f"queue.{spot.name}.flow"))
+        for index, spot in enumerate(frames.topology.queues)
+    ]
+
+
+def window_lanes(frames: Frames) -> list[Lane]:
+    """Make a lane for each producer that waits while its window is full, under the first queue it feeds.
+
+    Parameters
+    ----------
+    frames
+        The picture.
+
+    Returns
+    -------
+    list of Lane
+    """
+    first: dict[int, int] = {}
+    for producer, queue in frames.topology.routes:
+        first.setdefault(producer, queue)
+    return [
+        Lane(first.get(index, 0), f"{spot.name} waits", "wait", frames.spans(f"producer.{spot.name}.blocked"))
+        for index, spot in enumerate(frames.topology.producers)
+    ]
+
+
+def _columns(frames: Frames) -> dict[str, object]:
+    """Tell the browser where each one's numbers begin, and in which order they stand."""
+    topology = frames.topology
+    producers, queues, consumers = map(len, (topology.producers, topology.queues, topology.consumers))
+    queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * producers
+    consumers_at = queues_at + len(QUEUE_CHANNELS) * queues
+    return {
+        "width": len(frames.channels),
+        "step": [name.removeprefix("step.") for name in frames.channels[1:AFTER_STEP]],
+        "producer": [AFTER_STEP, PRODUCER_CHANNELS],
+        "queue": [queues_at, QUEUE_CHANNELS],
+        "consumer": [consumers_at, CONSUMER_CHANNELS],
+    }

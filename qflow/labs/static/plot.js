@@ -1,0 +1,139 @@
+// Plot: each queue's depth over time, its thresholds, and lanes that are filled while something holds.
+
+const PLOT = { width: 1040, left: 118, right: 16, top: 16, height: 112, axis: 22, lane: 17 };
+
+function buildPlots(parent, timeline, id, seek) {
+  parent.replaceChildren();
+  const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek));
+  return (frame) => cursors.forEach((cursor) => cursor(frame));
+}
+
+function buildPlot(parent, timeline, index, id, seek) {
+  const { left, right, top, height, axis, lane } = PLOT;
+  const spot = timeline.topology.queues[index];
+  const lanes = timeline.picture.lanes.filter(([queue]) => queue === index);
+  const samples = timeline.picture.samples.filter(([queue]) => queue === index);
+  const total = top + height + axis + lanes.length * lane + 4;
+  const root = svg("svg", { viewBox: `0 0 ${PLOT.width} ${total}`, class: "qf-plot", role: "img" }, parent);
+  set(root, { "aria-label": `Depth of ${spot.name} over time. The sentences below the picture say what it shows.` });
+  const marks = patterns(root, id);
+  const scale = tankScale(timeline, index);
+  const span = PLOT.width - left - right;
+  const x = (time) => left + (span * time) / timeline.end;
+  const y = (depth) => top + height - (height * Math.min(depth, scale)) / scale;
+
+  drawBands(root, lanes, x, marks);
+  drawAxes(root, spot, timeline.end, scale, x, y);
+  svg("path", { d: depthPath(timeline, index, x, y, span), class: "qf-curve" }, root);
+  for (const [, label, points] of samples) drawSamples(root, label, points, x, y);
+  drawLanes(root, lanes, top + height + axis, x, marks);
+
+  const bottom = top + height + axis + lanes.length * lane;
+  const line = svg("line", { y1: top - 6, y2: bottom, class: "qf-cursor" }, root);
+  const dot = svg("circle", { r: 5, class: "qf-cursor-dot" }, root);
+  const area = svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root);
+  dragging(area, (share) => seek(share * timeline.end));
+  return (frame) => {
+    const at = x(timeline.time(frame));
+    set(line, { x1: at, x2: at });
+    set(dot, { cx: at, cy: y(timeline.queue(frame, index).depth) });
+  };
+}
+
+function drawBands(root, lanes, x, marks) {
+  const { top, height } = PLOT;
+  for (const [, , kind, spans] of lanes) {
+    if (kind !== "on") continue;
+    for (const [from, to] of spans) {
+      const width = Math.max(1, x(to) - x(from));
+      svg("rect", { x: x(from), y: top, width, height, fill: marks.on, class: "qf-band" }, root);
+      if (width > 26) svg("text", { x: x(from) + width / 2, y: top + height - 7, class: "qf-band-word" }, root, "ON");
+    }
+  }
+}
+
+function drawAxes(root, spot, end, scale, x, y) {
+  const { left, right, top, height, width } = PLOT;
+  svg("path", { d: `M${left},${top} V${top + height} H${width - right}`, class: "qf-axis" }, root);
+  const step = roundStep(end / 1e6, 8);
+  for (let time = 0; time <= end / 1e6 + 1e-9; time += step) {
+    const at = x(time * 1e6);
+    svg("line", { x1: at, x2: at, y1: top + height, y2: top + height + 4, class: "qf-axis" }, root);
+    svg("text", { x: at, y: top + height + 16, class: "qf-tick" }, root, `${Number(time.toFixed(3))} s`);
+  }
+  const ends = [["limit", spot.max_count], ["stop", spot.stop_count], ["resume", spot.stop_count ? spot.resume_count : 0]];
+  let last = -Infinity;
+  for (const [name, depth] of ends) {
+    if (!depth || depth > scale) continue;
+    const label = Math.max(y(depth), last + 14);
+    last = label;
+    svg("line", { x1: left, x2: width - right, y1: y(depth), y2: y(depth), class: `qf-mark qf-mark-${name}` }, root);
+    svg("text", { x: left - 8, y: label + 4, class: `qf-level-word qf-word-${name}` }, root, `${name} ${depth}`);
+  }
+  svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
+  svg("text", { x: left - 8, y: top - 5, class: "qf-level-word qf-title" }, root, `depth of ${spot.name}`);
+}
+
+function roundStep(range, most) {
+  const rough = Math.max(range, 1e-6) / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+}
+
+// One point for every pixel a level is first, lowest, highest or last in: nothing is lost to the eye.
+function depthPath(timeline, index, x, y, span) {
+  const column = timeline.column("queue", index, "depth");
+  const { numbers, width, count } = timeline;
+  const steps = [`M${x(0)},${y(0)}`];
+  let pixel = -1;
+  let [low, high, last] = [0, 0, 0];
+  const flush = () => {
+    if (pixel < 0) return;
+    const at = (PLOT.left + pixel / 2).toFixed(1);
+    steps.push(`H${at}V${y(high).toFixed(1)}V${y(low).toFixed(1)}V${y(last).toFixed(1)}`);
+  };
+  for (let frame = 0; frame < count; frame += 1) {
+    const depth = numbers[frame * width + column];
+    const now = Math.floor((2 * span * numbers[frame * width]) / timeline.end);
+    if (now !== pixel) {
+      flush();
+      [pixel, low, high] = [now, Math.min(last, depth), Math.max(last, depth)];
+    }
+    [low, high, last] = [Math.min(low, depth), Math.max(high, depth), depth];
+  }
+  flush();
+  steps.push(`H${x(timeline.end)}`);
+  return steps.join("");
+}
+
+function drawSamples(root, label, points, x, y) {
+  const path = points.map(([time, depth], index) => `${index ? "L" : "M"}${x(time).toFixed(1)},${y(depth).toFixed(1)}`);
+  svg("path", { d: path.join(""), class: "qf-samples" }, root);
+  svg("text", { x: PLOT.width - PLOT.right, y: 11, class: "qf-samples-word" }, root, `dotted: ${label}`);
+}
+
+function drawLanes(root, lanes, top, x, marks) {
+  lanes.forEach(([, label, kind, spans], row) => {
+    const y = top + row * PLOT.lane;
+    svg("text", { x: PLOT.left - 8, y: y + 11, class: "qf-level-word" }, root, label);
+    svg("line", { x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y + 7, y2: y + 7, class: "qf-rail" }, root);
+    for (const [from, to] of spans) {
+      const box = { x: x(from), y: y + 1, width: Math.max(1.5, x(to) - x(from)), height: 12, rx: 2 };
+      svg("rect", { ...box, class: `qf-lane qf-lane-${kind}`, ...(kind === "on" ? { fill: marks.on } : {}) }, root);
+    }
+  });
+}
+
+function dragging(area, move) {
+  const follow = (event) => {
+    const box = area.getBoundingClientRect();
+    move(Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)));
+  };
+  area.addEventListener("pointerdown", (event) => {
+    area.setPointerCapture(event.pointerId);
+    follow(event);
+  });
+  area.addEventListener("pointermove", (event) => {
+    if (area.hasPointerCapture(event.pointerId)) follow(event);
+  });
+}

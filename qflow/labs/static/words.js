@@ -1,0 +1,54 @@
+// The picture's words: the templates come from Python (words.py), filled here as sentences.py fills them.
+
+const fill = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
+function messageName(timeline, sender, number) {
+  return sender ? `${timeline.topology.producers[sender - 1].name}-${number}` : "a message";
+}
+
+function stepSentence(timeline, frame) {
+  const { step, state } = timeline.picture.words;
+  const seen = timeline.step(frame);
+  if (!seen.parts) return frame === 0 ? state.start : "";
+  const { producers, queues, consumers } = timeline.topology;
+  const queue = queues[seen.queue];
+  const level = timeline.queue(frame, seen.queue);
+  const values = {
+    freed: seen.freed,
+    deliveries: seen.deliveries,
+    waiters: seen.waiters,
+    message: messageName(timeline, seen.sender, seen.number),
+    delivery: messageName(timeline, seen.delivery_sender, seen.delivery_number),
+    producer: producers[seen.producer]?.name,
+    waiter: producers[seen.waiter]?.name,
+    consumer: consumers[seen.consumer]?.name,
+    queue: queue?.name,
+    stop: queue?.stop_count,
+    stop_size: queue?.stop_size,
+    depth: level.depth,
+    bytes: level.bytes,
+  };
+  return step.filter((_, bit) => (seen.parts >> bit) & 1).map((template) => fill(template, values)).join(" ");
+}
+
+function stateSentence(timeline, frame) {
+  const { state, moods, flow } = timeline.picture.words;
+  const { producers, queues, consumers } = timeline.topology;
+  const said = queues.map((queue, index) => {
+    const seen = timeline.queue(frame, index);
+    return fill(state.queue, { ...seen, queue: queue.name, flow: flow[seen.flow] });
+  });
+  producers.forEach((producer, index) => {
+    const seen = timeline.producer(frame, index);
+    const mood = moods[seen.mood];
+    said.push(fill(state.producer, { ...seen, producer: producer.name, capacity: producer.capacity, mood }));
+  });
+  consumers.forEach((consumer, index) => {
+    const seen = timeline.consumer(frame, index);
+    const template = seen.present ? state.consumer : state.absent;
+    said.push(fill(template, { ...seen, consumer: consumer.name, prefetch: consumer.prefetch }));
+  });
+  return said.join(" ");
+}
+
+const seconds = (time) => `${(time / 1e6).toFixed(3)} s`;

@@ -1,0 +1,60 @@
+"""The words of the picture: one template for each thing that can be seen in a step or a state.
+
+Python and the browser fill the same templates with the same numbers, so that what a screen reader
+hears, what a test compares and what the picture shows can never drift apart.
+"""
+
+from __future__ import annotations
+
+# What happened in one step, in the order it is told. A step's ``parts`` is the sum of the bits.
+STEP: dict[str, str] = {
+    "subscribed": "{consumer} subscribes to {queue}.",
+    "sent": "{producer} sends {message}.",
+    "refused": "{queue} is full: the broker refuses the message, and {producer}'s session dies.",
+    "died": "{producer}'s session dies.",
+    "dropped": "{queue} drops {message}.",
+    "accepted": "{consumer} accepts {message}, which leaves {queue}.",
+    "removed": "{message} leaves {queue}.",
+    "given_back": "{message} is given back to {queue}.",
+    "turned_on": "{depth} on {queue}, more than {stop}: flow control turns ON.",
+    "turned_on_bytes": "{bytes} bytes on {queue}, more than {stop_size}: flow control turns ON.",
+    "held": "The completion is held.",
+    "turned_off": "{depth} left on {queue}: flow control turns OFF.",
+    "freed": "Completions released at once: {freed}.",
+    "freed_own": "The message was held itself: its completion is released.",
+    "delivered": "{consumer} receives {delivery}.",
+    "delivered_many": "{consumer} receives {deliveries} messages.",
+    "blocked": "{waiter}'s window is full: it must wait.",
+    "unblocked": "{waiter} may send again.",
+    "unblocked_many": "{waiters} producers may send again.",
+}
+BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
+
+# What is to be seen at an instant.
+STATE: dict[str, str] = {
+    "start": "Nothing has happened yet.",
+    "queue": "{queue}: {depth} messages, flow control {flow}, {held} held.",
+    "producer": "{producer}: {outstanding} of {capacity} outstanding, {mood}.",
+    "consumer": "{consumer}: {holds} of {prefetch} prefetched.",
+    "absent": "{consumer}: not here yet.",
+}
+MOODS = ("free to send", "window full", "waiting with a full window", "its session is dead")
+FREE, FULL, WAITING, DEAD = range(len(MOODS))
+FLOW = ("OFF", "ON")
+
+
+def vocabulary() -> dict[str, object]:
+    """Return all templates as JSON can hold them, for the browser.
+
+    Returns
+    -------
+    dict
+        Keys ``parts`` and ``step`` (names and templates, bit by bit), ``state``, ``moods``, ``flow``.
+
+    Examples
+    --------
+    >>> vocabulary()["flow"]
+    ['OFF', 'ON']
+    """
+    templates = {"parts": list(STEP), "step": list(STEP.values()), "state": STATE}
+    return {**templates, "moods": list(MOODS), "flow": list(FLOW)}

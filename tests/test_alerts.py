@@ -1,0 +1,196 @@
+"""Threshold alerts: when management is told that a queue fills up or empties (QT-11 … QT-14)."""
+
+import pytest
+from support import Bench
+
+UP, DOWN, OLD = "queueThresholdCrossedUpward", "queueThresholdCrossedDownward", "queueThresholdExceeded"
+KINDS = {UP: "up", DOWN: "down", OLD: "old"}
+
+
+def raised(bench: Bench) -> list[tuple[str, int, int]]:
+    """What was raised so far: kind, msgDepth, byteDepth."""
+    return [(KINDS[e.kind], e.detail["msgDepth"], e.detail["byteDepth"]) for e in bench.seen(*KINDS)]
+
+
+def test_count():
+    """QT-13, DQ-08: threshold.py test_alert_count: 5 up at depth 5, one down at 3."""
+    bench = Bench()
+    bench.declare("ttq", alert_count=5, alert_count_down=3)
+    for number in range(5):
+        bench.send("ttq", size=29 + len(f"msg-{number}"))
+    assert raised(bench) == [("up", 5, 5 * 34)]
+    bench.take("ttq", 2)
+    assert raised(bench) == [("up", 5, 170), ("down", 3, 102)]
+    assert {event.queue for event in bench.seen(*KINDS)} == {"ttq"}
+
+
+def test_size():
+    """QT-13, DQ-08: threshold.py test_alert_size: up 150, down 120, five messages of 34 bytes."""
+    bench = Bench()
+    bench.declare("ttq", alert_size=150, alert_size_down=120)
+    bench.send("ttq", 5, size=34)
+    assert raised(bench) == [("up", 5, 170)]
+    bench.take("ttq", 2)
+    assert raised(bench) == [("up", 5, 170), ("down", 3, 102)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "messages", "expected"),
+    [
+        pytest.param(
+            {"x-qpid-maximum-message-count": 10}, 12, [("up", 10, 1000), ("old", 10, 1000)],
+            id="QT-13 CF-01 test_alert_count_alias",
+        ),
+        pytest.param(
+            {"x-qpid-maximum-message-size": 100}, 3, [("up", 1, 100), ("old", 1, 100)],
+            id="QT-13 CF-01 test_alert_size_alias",
+        ),
+        pytest.param({"qpid.alert_count_up": 2, "qpid.alert_count_down": 1}, 2, [("up", 2, 200)], id="QT-11"),
+        pytest.param({"qpid.alert_size_up": 200, "qpid.alert_size_down": 1}, 2, [("up", 2, 200)], id="QT-11 _up"),
+        pytest.param(
+            {"qpid.max_count": 10}, 8, [("up", 8, 800), ("old", 8, 800)], id="QT-11 80 percent of a count"
+        ),
+        pytest.param(
+            {"qpid.max_size": 999}, 8, [("up", 8, 800), ("old", 8, 800)], id="QT-11 799 of 999, truncated"
+        ),
+        pytest.param({}, 30, [], id="QT-11 only declared limits count"),
+        pytest.param({"qpid.max_count": 10, "qpid.alert_count": 0}, 9, [], id="QT-11 0 disables the unit"),
+        pytest.param(
+            {"qpid.alert_count": 1}, 2, [("up", 1, 100), ("old", 1, 100)], id="QT-13 the first message"
+        ),
+        pytest.param(
+            {"qpid.alert_count": 2, "qpid.alert_size": 200, "qpid.alert_size_down": 100}, 3,
+            [("up", 2, 200), ("up", 2, 200)], id="QT-13 two events from one enqueue, none deprecated",
+        ),
+        pytest.param(
+            {"qpid.alert_count": 3, "qpid.alert_size": 200}, 3,
+            [("up", 2, 200), ("old", 2, 200), ("up", 3, 300), ("old", 3, 300)],
+            id="QT-13 each with the deprecated one",
+        ),
+        pytest.param(
+            {"qpid.max_count": 10, "qpid.policy_type": "ring"}, 12,
+            [("up", 8, 800), ("old", 8, 800)], id="QT-11 a ring, too",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_raised(declared, messages, expected):
+    """QT-11, QT-13: at or above the threshold, once; events carry the depths of that moment."""
+    bench = Bench(default_queue_limit=3000)
+    bench.declare("q", declared)
+    bench.send("q", messages)
+    assert raised(bench) == expected
+
+
+@pytest.mark.parametrize(
+    ("ratio", "at"),
+    [(80, 8), (50, 5), (100, 10), (33, 3), (0, None)],
+    ids=["QT-11 80", "QT-11 50", "QT-11 100", "QT-11 33, truncated", "QT-11 0 turns it off"],
+)
+def test_ratio(ratio, at):
+    """QT-11: default-event-threshold-ratio, an integer percentage of the declared limit."""
+    bench = Bench(default_event_threshold_ratio=ratio)
+    bench.declare("q", max_count=10)
+    bench.send("q", 10)
+    assert [event[1] for event in raised(bench) if event[0] == "up"] == ([] if at is None else [at])
+
+
+def test_hysteresis():
+    """QT-13, QT-12: threshold.py test_hysteresis: the suite's sequence of depths."""
+    bench = Bench()
+    bench.declare("q", alert_count_up=10, alert_count_down=5)
+    expected = []
+    depth = 0
+    for target, kind in (
+        (8, ""), (2, ""), (10, "up"), (9, ""), (10, ""), (20, ""), (15, ""), (3, "down"), (2, ""), (8, ""),
+        (14, "up"), (5, "down"), (6, ""), (5, ""), (0, ""),
+    ):  # fmt: skip
+        if target > depth:
+            bench.send("q", target - depth)
+        else:
+            bench.take("q", depth - target)
+        depth = target
+        if kind:
+            crossed = {"up": 10, "down": 5}[kind]
+            expected.append((kind, crossed, crossed * 100))
+        assert raised(bench) == expected, f"at depth {target}"
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "rearmed"),
+    [
+        pytest.param(10, None, 5, id="QT-12 half of up"),
+        pytest.param(7, None, 3, id="QT-12 half, truncated"),
+        pytest.param(10, 0, 5, id="QT-12 0 is none given"),
+        pytest.param(10, 10, 5, id="QT-12 not below up"),
+        pytest.param(10, 12, 5, id="QT-12 above up"),
+        pytest.param(10, 9, 9, id="QT-12 just below up"),
+        pytest.param(1, None, 0, id="QT-12 up 1: empty"),
+    ],
+)
+def test_down_level(up, down, rearmed):
+    """QT-12: the given one if it is below up, else half of up."""
+    bench = Bench()
+    bench.declare("q", alert_count_up=up, **({} if down is None else {"alert_count_down": down}))
+    bench.send("q", up + 1)
+    bench.take("q", up + 1)
+    assert [event for event in raised(bench) if event[0] == "down"] == [("down", rearmed, rearmed * 100)]
+
+
+def test_alerts_and_flow_control():
+    """QT-14, DQ-02: at the threshold here, above it there; and back: at, and below."""
+    bench = Bench()
+    bench.declare(
+        "q", alert_count_up=5, alert_count_down=3, flow_stop_count=5, flow_resume_count=3, max_count=0
+    )
+    states = []
+    bench.send("q", 5)
+    states.append((len(raised(bench)), bench.is_on("q")))
+    bench.send("q")
+    states.append((len(raised(bench)), bench.is_on("q")))
+    bench.take("q", 3)
+    states.append((len(raised(bench)), bench.is_on("q")))
+    bench.take("q")
+    states.append((len(raised(bench)), bench.is_on("q")))
+    assert states == [(1, False), (1, True), (2, True), (2, False)]
+
+
+def test_acquiring_and_releasing_raise_nothing():
+    """DQ-02: the levels are those of enqueues and dequeues."""
+    bench = Bench()
+    bench.declare("q", alert_count_up=2, alert_count_down=1)
+    bench.send("q", 2)
+    bench.read("q").release()
+    bench.read("q", "d").session.close()
+    assert raised(bench) == [("up", 2, 200)]
+
+
+def test_order_of_observers():
+    """QT-13, rule book section 0: groups, alerts, flow limit, so flow control is last."""
+    bench = Bench()
+    bench.group("q", alert_count_up=2, flow_stop_count=1)
+    bench.send_groups("q", "A-1 A-2")
+    kinds = [event.kind for event in bench.events if event.kind in (UP, "flow_stopped", "enqueued")]
+    assert kinds == ["enqueued", "enqueued", UP, "flow_stopped"]
+
+
+def test_the_order_of_units():
+    """QT-13: bytes before count, on the way up and down."""
+    bench = Bench()
+    bench.declare(
+        "q", alert_count_up=2, alert_count_down=1, alert_size_up=150, alert_size_down=120, max_count=0
+    )
+    bench.send("q", size=100)
+    bench.send("q", size=100)
+    bench.take("q", 1)
+    assert raised(bench) == [("up", 2, 200)] * 2 + [("down", 1, 100)] * 2
+
+
+def test_very_large_sizes_wrap():
+    """QT-11, IN-10: 80 percent of 8 GiB is cut to 32 bits."""
+    bench = Bench()
+    bench.declare("q", max_size=2**33, flow_stop_size=0)
+    wrapped = 2**33 * 80 // 100 % 2**32
+    bench.send("q", size=wrapped - 1)
+    assert raised(bench) == []
+    bench.send("q", size=100)
+    assert [event[0] for event in raised(bench)] == ["up", "old"]

@@ -1,0 +1,250 @@
+"""Commands that cannot be carried out: what they say, and that they change nothing but their own session."""
+
+import pytest
+from support import BYTES, INFINITE, MESSAGES, Bench, refused, sized, through_json, visible
+
+from qflow.broker import BrokerOptions, Message
+from qflow.broker.errors import SessionDetached, StartupError
+
+VICTIM = "victim"
+
+
+def busy_bench() -> Bench:
+    """A broker where the victim session has a part in everything there is."""
+    bench = Bench()
+    bench.declare("q", flow_stop_count=1, alternate="amq.fanout")
+    bench.declare("other")
+    bench.declare("full", max_count=1, flow_stop_count=0)
+    bench.declare("own", by=VICTIM, exclusive=True)
+    bench.declare("foreign", by="owner", exclusive=True)
+    bench.declare("auto", auto_delete=True)
+    bench.group("grouped")
+    bench.bind("other", "amq.fanout")
+    bench.exchange("alt", "fanout")
+    bench.exchange("x", "direct", alternate="alt")
+    bench.send("q", 3, by=VICTIM)
+    bench.send("full")
+    bench.send_groups("grouped", "A-1 B-2 A-3")
+    bench.send("other", 2)
+    session = bench.session(VICTIM)
+    session.exchange_bind("own", "amq.direct", "k", {"x-scope": "session"})
+    bench.read("grouped", VICTIM, "groups", messages=2)
+    bench.read("auto", VICTIM, "auto")
+    bench.read("other", VICTIM, "window", messages=1, mode=1)
+    bench.read("grouped", "another", "groups")
+    bench.read("other", "waiting", "w")
+    session.execution_sync()
+    assert bench.held(VICTIM) == "victim-2 victim-3"
+    return bench
+
+
+def transfer(exchange: str = "", key: str = "q"):
+    return lambda s: s.message_transfer(sized(100, exchange, routing_key=key), exchange)
+
+
+def declare(queue: str = "new", arguments: dict | None = None, **more: object):
+    return lambda s: s.queue_declare(queue, arguments, **more)
+
+
+ILLEGAL = [
+    pytest.param(transfer("nowhere"), 404, id="EX-03 an unknown exchange"),
+    pytest.param(declare(arguments={"qpid.max_count": "x"}), 542, id="CF-03 a bad conversion"),
+    pytest.param(declare(arguments={"qpid.flow_stop_size": 1000}), 542, id="FC-07 bad thresholds"),
+    pytest.param(declare(arguments={"qpid.shared_msg_group": 1}), 542, id="MG-01 a bad combination"),
+    pytest.param(declare(arguments={"qpid.policy_type": 3}), 542, id="LP-04 a policy that is no string"),
+    pytest.param(declare(alternate_exchange="nowhere"), 404, id="EX-03 no such alternate"),
+    pytest.param(declare("nosuch", passive=True), 404, id="CF-04 passive"),
+    pytest.param(declare("foreign", exclusive=True), 405, id="CN-23 somebody else's"),
+    pytest.param(declare("other", exclusive=True), 405, id="CN-23 one that is in use"),
+    pytest.param(lambda s: s.queue_delete("nosuch"), 404, id="QT-21 unknown"),
+    pytest.param(lambda s: s.queue_delete("foreign"), 405, id="QT-21 CN-23 foreign"),
+    pytest.param(lambda s: s.queue_delete("q", if_empty=True), 406, id="QT-21 not empty"),
+    pytest.param(lambda s: s.queue_delete("other", if_unused=True), 406, id="QT-21 in use"),
+    pytest.param(lambda s: s.queue_purge("nosuch"), 404, id="QT-22 unknown"),
+    pytest.param(lambda s: s.queue_purge(""), 531, id="QT-22 no name"),
+    pytest.param(lambda s: s.exchange_declare("y", "star"), 404, id="EX-03 unknown type"),
+    pytest.param(lambda s: s.exchange_declare("x", "topic"), 530, id="EX-03 other type"),
+    pytest.param(lambda s: s.exchange_declare("amq.own", "topic"), 530, id="EX-03 reserved"),
+    pytest.param(lambda s: s.exchange_delete("alt"), 530, id="EX-03 in use as alternate"),
+    pytest.param(lambda s: s.exchange_delete(""), 542, id="EX-02 the default exchange"),
+    pytest.param(lambda s: s.exchange_bind("nosuch", "x"), 404, id="EX-03 bind an unknown queue"),
+    pytest.param(lambda s: s.exchange_bind("foreign", "x"), 405, id="EX-03 bind a foreign queue"),
+    pytest.param(lambda s: s.exchange_bind("q", "amq.match"), 541, id="EX-03 bind without x-match"),
+    pytest.param(lambda s: s.exchange_unbind("q", ""), 542, id="EX-02 unbind from the default exchange"),
+    pytest.param(lambda s: s.message_subscribe("nosuch", "t"), 404, id="CN-02 subscribe to nothing"),
+    pytest.param(lambda s: s.message_subscribe("q", "groups"), 530, id="CN-02 a tag in use"),
+    pytest.param(lambda s: s.message_subscribe("foreign", "t"), 405, id="CN-02 a foreign queue"),
+    pytest.param(lambda s: s.message_cancel("nosuch"), 404, id="CN-02 cancel nothing"),
+    pytest.param(lambda s: s.message_stop("nosuch"), 404, id="CN-02 stop nothing"),
+    pytest.param(lambda s: s.message_flow("groups", 2, 1), 542, id="CN-02 a bad unit"),
+    pytest.param(lambda s: s.message_set_flow_mode("groups", 2), 542, id="CN-02 a bad mode"),
+    pytest.param(lambda s: s.message_flow("groups", MESSAGES, -1), 542, id="CN-04 negative credit"),
+    pytest.param(lambda s: s.message_flow("groups", BYTES, INFINITE + 1), 542, id="CN-04 33 bits of credit"),
+    pytest.param(lambda s: s.tx_commit(), 503, id="CF-08 a commit without select"),
+    pytest.param(lambda s: s.tx_rollback(), 503, id="CF-08 a rollback without select"),
+]
+
+
+@pytest.mark.parametrize(("act", "code"), ILLEGAL)
+def test_like_closing_the_session(act, code):
+    """LP-06, CN-17, CM-09: the broker is exactly as if the session had been closed, the connection lives."""
+    bench = busy_bench()
+    twin = through_json(bench.broker)
+    with refused(code):
+        act(bench.session(VICTIM))
+    twin.sessions[VICTIM].close()
+    assert not bench.session(VICTIM).is_attached
+    assert visible(bench.broker, without=VICTIM) == visible(twin, without=VICTIM)
+
+
+def test_what_a_full_queue_adds_to_that():
+    """LP-05, LP-08: 506 leaves its traces: the overflow is counted, other queues keep their copies."""
+    bench = busy_bench()
+    twin = through_json(bench.broker)
+    bench.bind("full", "amq.fanout")
+    twin.sessions["ctl"].exchange_bind("full", "amq.fanout")
+    with refused(506):
+        bench.session(VICTIM).message_transfer(sized(100, "amq.fanout", label="new"), "amq.fanout")
+    twin.sessions[VICTIM].close()
+    seen, expected = visible(bench.broker, VICTIM), visible(twin, VICTIM)
+    assert bench.stat("full").discardsOverflow == 1
+    assert "new" in [event.message for event in bench.seen("enqueued") if event.queue == "other"]
+    for name in ("q", "own", "auto", "grouped"):
+        assert seen["queues"].get(name) == expected["queues"].get(name)
+
+
+COMMANDS = [
+    lambda s: s.message_transfer(Message(1, routing_key="q")),
+    lambda s: s.message_subscribe("q", "t"),
+    lambda s: s.message_flow("t", 0, 1),
+    lambda s: s.message_accept([0]),
+    lambda s: s.message_release([0]),
+    lambda s: s.session_completed([0]),
+    lambda s: s.session_flush(),
+    lambda s: s.execution_sync(),
+    lambda s: s.fetch("t"),
+    lambda s: s.queue_declare("new"),
+    lambda s: s.queue_purge("q"),
+    lambda s: s.exchange_bind("q", "amq.fanout"),
+    lambda s: s.tx_select(),
+]
+
+
+@pytest.mark.parametrize("end", ["closed", "died"])
+def test_commands_to_a_session_that_is_gone(end):
+    """RF-25: they have no effect; the caller is told which session and which command."""
+    bench = busy_bench()
+    session = bench.session(VICTIM)
+    if end == "closed":
+        session.close()
+    else:
+        with refused(404):
+            session.message_cancel("nosuch")
+    before = bench.broker.state_hash()
+    for number, command in enumerate(COMMANDS):
+        with pytest.raises(SessionDetached, match=VICTIM):
+            command(session)
+        assert bench.broker.state_hash() == before, number
+    session.close()
+    assert bench.broker.state_hash() == before
+
+
+def test_a_name_in_use():
+    """LP-06: one session of a name at a time; a new one may take the name of one that is gone."""
+    bench = Bench()
+    first = bench.broker.session("s")
+    before = bench.broker.state_hash()
+    with refused(530):
+        bench.broker.session("s")
+    assert bench.broker.state_hash() == before
+    first.close()
+    assert bench.broker.session("s") is not first
+
+
+def test_looking_for_a_queue_that_is_not_there():
+    """QT-21: 404, and nothing changes."""
+    bench = Bench()
+    before = bench.broker.state_hash()
+    with refused(404, "Queue not found: nosuch"):
+        bench.broker.queue("nosuch")
+    assert bench.broker.state_hash() == before
+
+
+def test_time_does_not_go_back():
+    bench = Bench()
+    bench.broker.advance(10)
+    with pytest.raises(ValueError, match="10 us, got 9 us"):
+        bench.broker.advance(9)
+    bench.broker.advance(10)
+    assert bench.broker.now == 10
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        pytest.param({"content_size": -1}, ValueError, id="a negative amount of content"),
+        pytest.param({"ttl": -1}, ValueError, id="a negative time to live"),
+        pytest.param({"priority": 256}, ValueError, id="a priority over 255"),
+        pytest.param({"priority": -1}, ValueError, id="a negative priority"),
+        pytest.param({"routing_key": "k" * 256}, ValueError, id="EX-03 a routing key over 255 bytes"),
+        pytest.param({"routing_key": "ä" * 128}, ValueError, id="EX-03 bytes, not characters"),
+        pytest.param({"headers": {"a": {1, 2}}}, TypeError, id="DQ-07 a header that has no encoding"),
+    ],
+)
+def test_messages_that_cannot_be(properties, error):
+    """EX-03, DQ-07: the client's library refuses them; the broker never sees them."""
+    bench = Bench()
+    bench.declare("q")
+    with pytest.raises(error):
+        bench.session("p").message_transfer(Message(**{"routing_key": "q", **properties}))
+    assert bench.stat("q").msgDepth == 0
+
+
+@pytest.mark.parametrize("act", ["exchange_bind", "exchange_unbind"])
+def test_binding_keys_that_cannot_be(act):
+    """EX-03: over 255 bytes."""
+    bench = Bench()
+    bench.declare("q")
+    with pytest.raises(ValueError, match="255"):
+        getattr(bench.session("s"), act)("q", "amq.direct", "k" * 256)
+    assert bench.stat("q").bindingCount == 1
+
+
+def test_the_callers_headers_stay_the_callers():
+    """MG-03, QT-01: a message is what it was when it was sent."""
+    bench = Bench()
+    bench.declare("q")
+    bench.group("grouped")
+    headers = {"g": "A"}
+    bench.send("q", headers=headers)
+    before = bench.broker.state_hash()
+    headers["g"] = "B"
+    assert bench.broker.state_hash() == before
+    bench.broker.management.queueMoveMessages("q", "grouped")
+    assert bench.owners("grouped") == {"A": (1, "")}
+
+
+def test_the_callers_arguments_stay_the_callers():
+    """FC-12: a queue's settings are for life."""
+    bench = Bench()
+    arguments = {"qpid.max_count": 3}
+    bench.ctl.queue_declare("q", arguments)
+    before = bench.broker.state_hash()
+    arguments["qpid.max_count"] = 1
+    assert bench.broker.state_hash() == before
+    assert bench.broker.queue("q").settings.arguments == {"qpid.max_count": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"message_size": "characters"}, "message_size: got 'characters', allowed are 'encoded', 'content'"),
+        ({"wake_up": "never"}, "wake_up: got 'never', allowed are 'faithful', 'eager'"),
+    ],
+    ids=["DQ-09 message_size", "MG-13 wake_up"],
+)
+def test_options_of_the_model(options, named):
+    """DQ-09, MG-13: the message names the option, what was given and what is allowed."""
+    with pytest.raises(StartupError) as raised:
+        BrokerOptions(**options)
+    assert str(raised.value) == named

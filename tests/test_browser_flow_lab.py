@@ -1,0 +1,282 @@
+"""Chapter 1 in JupyterLab, as a learner uses it: what is drawn, not only what Python holds."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+
+from qflow.labs import flow_run
+from qflow.labs.sentences import state_sentence, step_sentence
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+CHAPTER = "01-thresholds.ipynb"
+STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
+LAB = ".qflow-lab:has(.qf-panel)"
+MOVES = 9
+MOST_MS = 150
+RUN_MS = 95  # what a run of 2,000 messages takes on the machine of that limit when nothing else runs
+
+# The time between letting go of the slider and the frame in which the new picture is on the screen.
+WATCH = """selector => {
+    const stage = document.querySelector(selector);
+    window.qflowWaits = [];
+    let released = 0;
+    document.addEventListener("pointerup", () => { released = performance.now(); }, true);
+    new MutationObserver(() => requestAnimationFrame(() => setTimeout(() => {
+        window.qflowWaits.push(performance.now() - released);
+    }))).observe(stage, { attributes: true, attributeFilter: ["data-run"] });
+}"""
+
+
+class Lab:
+    """The flow lab of the chapter, in the hands of a learner."""
+
+    def __init__(self, lab_page) -> None:
+        self.page = lab_page.page
+        self.lab_page = lab_page
+
+    def seen(self) -> dict[str, str]:
+        return dict(self.page.locator(STAGE).evaluate("stage => ({ ...stage.dataset })"))
+
+    def text(self, part: str) -> str:
+        return str(self.page.locator(f"{LAB} {part}").inner_text())
+
+    def button(self, name: str) -> None:
+        self.page.locator(f"{LAB} .qf-{name}").click()
+
+    def press(self, key: str) -> None:
+        self.page.locator(f"{LAB} .qflow-scene").press(key)
+
+    def move(self, slider: str, share: float) -> None:
+        """Press and let go of the mouse somewhere on a slider's rail."""
+        rail = self.page.locator(f".qf-slider-{slider} .noUi-target")
+        rail.scroll_into_view_if_needed()
+        box = rail.bounding_box()
+        rail.click(position={"x": box["width"] * share, "y": box["height"] / 2})
+
+    def seek(self, *shares: float) -> list[int]:
+        """Press the mouse in the plot and drag it; return the times that are shown on the way."""
+        plot = self.page.locator(f"{LAB} .qf-plot .qf-catch")
+        plot.scroll_into_view_if_needed()
+        times = []
+        for share in shares:
+            box = plot.bounding_box()
+            plot.hover(position={"x": box["width"] * share, "y": box["height"] / 2})
+            self.page.mouse.down()
+            times.append(int(self.seen()["time"]))
+        self.page.mouse.up()
+        return times
+
+    def await_run(self, after: int) -> None:
+        script = "([selector, run]) => Number(document.querySelector(selector).dataset.run) > run"
+        self.page.wait_for_function(script, arg=[STAGE, after], timeout=10_000)
+
+    def is_refused(self) -> bool:
+        return bool(self.page.locator(f"{LAB} .qf-refusal").is_visible())
+
+
+@pytest.fixture(scope="module")
+def lab(lab_page) -> Lab:
+    lab_page.open_notebook(CHAPTER)
+    lab_page.run_all()
+    lab_page.page.wait_for_selector(f"{STAGE}[data-run]", timeout=30_000)
+    return Lab(lab_page)
+
+
+def shot(lab: Lab, name: str, tmp_path: Path, of: str = LAB) -> None:
+    """Keep a picture: where QFLOW_SCREENSHOTS says, or else among the test's own files."""
+    folder = Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path))
+    lab.page.set_viewport_size({"width": 1640, "height": 1400})
+    lab.page.locator(of).evaluate("lab => lab.scrollIntoView({ block: 'center' })")
+    lab.page.mouse.move(0, 0)
+    lab.page.wait_for_timeout(300)
+    path = lab.lab_page.screenshot(folder / f"{name}.png", of=of)
+    lab.page.set_viewport_size({"width": 1400, "height": 1000})
+    assert path.stat().st_size > 20_000
+
+
+def test_the_chapter_runs_and_asks_nobody_outside(lab):
+    assert lab.lab_page.cell_errors() == []
+    assert lab.lab_page.page_errors == []
+    assert lab.lab_page.foreign_requests == []
+
+
+def test_what_is_drawn_is_what_python_says(lab):
+    frames = flow_run().frames
+    seen = lab.seen()
+    frame = frames.at(int(seen["frame"]))
+    assert int(seen["frame"]) == frames.most_telling()
+    assert int(seen["depth"]) == frame["queue.orders.depth"]
+    assert int(seen["held"]) == frame["queue.orders.held"]
+    assert seen["flow"] == "ON"
+    assert lab.page.locator(f"{LAB} .qf-cell-held rect").count() - 1 == frame["producer.p1.held"]  # 1: legend
+
+
+def test_pictures_in_both_themes(lab, tmp_path):
+    lab.seek(0.57)
+    assert (lab.seen()["flow"], lab.seen()["held"]) == ("ON", "100")
+    assert int(lab.seen()["depth"]) < int(lab.seen()["stop"])
+    shot(lab, "flow-lab", tmp_path)
+    theme = "name => window.jupyterapp.commands.execute('apputils:change-theme', { theme: name })"
+    lab.page.evaluate(theme, "JupyterLab Dark")
+    lab.page.wait_for_selector("[data-jp-theme-light=false]", state="attached", timeout=10_000)
+    shot(lab, "flow-lab-dark", tmp_path)
+    lab.page.evaluate(theme, "JupyterLab Light")
+    lab.page.wait_for_selector("[data-jp-theme-light=true]", state="attached", timeout=10_000)
+
+
+def test_the_words_under_the_picture_are_pythons_own(lab):
+    frames = flow_run().frames
+    for change in frames.transitions:
+        lab.press("Home")
+        while int(lab.seen()["frame"]) < change.frame:
+            lab.button("later")
+        assert lab.text(".qf-step") == step_sentence(frames, change.frame)
+        assert lab.text(".qf-state") == state_sentence(frames, change.frame)
+
+
+def test_a_step_back_returns_to_the_very_same_picture(lab):
+    lab.button("later") if lab.page.locator(f"{LAB} .qf-later").is_enabled() else lab.button("earlier")
+    before, words = lab.seen(), lab.text(".qf-state")
+    lab.button("step-on")
+    after = lab.seen()
+    assert int(after["frame"]) == int(before["frame"]) + 1
+    lab.button("step-back")
+    assert lab.seen() == before
+    assert lab.text(".qf-state") == words
+
+
+def test_the_keyboard_does_all_of_it(lab):
+    cells = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+    lab.press("Home")
+    active = lab.page.evaluate(cells)
+    assert lab.seen()["frame"] == "0"
+    lab.press("ArrowRight")
+    assert lab.seen()["frame"] == "1"
+    lab.press("ArrowLeft")
+    assert lab.seen()["frame"] == "0"
+    lab.press("Shift+ArrowRight")
+    assert lab.seen()["flow"] == "ON"
+    lab.press("Shift+ArrowRight")
+    assert lab.seen()["flow"] == "OFF"
+    lab.press("End")
+    assert int(lab.seen()["frame"]) == int(lab.seen()["frames"]) - 1
+    lab.press("Shift+ArrowLeft")
+    assert lab.seen()["flow"] == "OFF"
+    assert lab.page.evaluate(cells) == active, "JupyterLab took the arrow keys for itself"
+
+
+def test_it_plays_and_pauses(lab):
+    lab.press("Home")
+    lab.press("Space")
+    script = "selector => Number(document.querySelector(selector).dataset.frame) > 20"
+    lab.page.wait_for_function(script, arg=STAGE, timeout=10_000)
+    lab.press("Space")
+    stopped = lab.seen()["frame"]
+    lab.page.wait_for_timeout(150)
+    assert lab.seen()["frame"] == stopped
+
+
+def test_less_motion_means_still_pictures(lab):
+    count = """selector => new Promise(done => {
+        let drawn = 0;
+        const watch = new MutationObserver(() => { drawn += 1; });
+        watch.observe(document.querySelector(selector), { attributes: true, attributeFilter: ["data-time"] });
+        setTimeout(() => { watch.disconnect(); done(drawn); }, 1500);
+    })"""
+    drawn = {}
+    for motion in ("no-preference", "reduce"):
+        lab.page.emulate_media(reduced_motion=motion)
+        lab.press("Home")
+        lab.press("Space")
+        drawn[motion] = lab.page.evaluate(count, STAGE)
+        lab.press("Space")
+    lab.page.emulate_media(reduced_motion="no-preference")
+    moving, still = (round(number / 1.5) for number in drawn.values())
+    print(f"\npictures drawn a second: {moving}, with reduced motion {still}")
+    assert 1 <= drawn["reduce"] <= 4 < drawn["no-preference"]
+
+
+def test_dragging_in_the_plot_scrubs(lab):
+    end = flow_run().frames.topology.end
+    for share, shown in zip((0.2, 0.6), lab.seek(0.2, 0.6), strict=True):
+        assert abs(shown - share * end) < 0.02 * end
+
+
+def test_moving_the_stop_slider_redraws_in_time(lab):
+    """The slider is let go of, the engine runs 2,000 messages, the picture is on the screen."""
+    lab.page.evaluate(WATCH, STAGE)
+    stops = []
+    for move in range(MOVES):
+        run = int(lab.seen()["run"])
+        lab.move("stop", 0.45 + 0.12 * (move % 3) + 0.02 * (move // 3))
+        lab.await_run(run)
+        lab.page.wait_for_timeout(250)
+        stops.append(int(lab.seen()["stop"]))
+    waits = sorted(lab.page.evaluate("() => window.qflowWaits"))
+    median = statistics.median(waits)
+    print(
+        f"\nslider released to picture redrawn, 2,000 messages, {len(waits)} moves: "
+        f"median {median:.0f} ms, fastest {waits[0]:.0f} ms, slowest {waits[-1]:.0f} ms"
+    )
+    assert len(set(stops)) == MOVES
+    assert len(waits) == MOVES
+    assert median < MOST_MS * slowness()
+
+
+def slowness() -> float:
+    """Tell how much slower than at rest this machine is now, for other work goes on beside the tests."""
+    taken = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        flow_run()
+        taken.append(time.perf_counter() - begun)
+    print(f"the run alone, in Python: {1000 * statistics.median(taken):.0f} ms; {RUN_MS} ms at rest")
+    return max(1.0, 1000 * statistics.median(taken) / RUN_MS)
+
+
+def test_the_stop_slider_moves_with_the_keyboard_too(lab):
+    before = lab.seen()
+    handle = lab.page.locator(".qf-slider-stop .noUi-handle")
+    handle.focus()
+    handle.press("ArrowLeft")
+    lab.await_run(int(before["run"]))
+    after = lab.seen()
+    assert int(after["stop"]) < int(before["stop"])
+    expected = flow_run(stop=int(after["stop"])).frames
+    frame = expected.at(expected.index_at(int(after["time"])))
+    assert int(after["depth"]) == frame["queue.orders.depth"]
+    assert int(after["held"]) == frame["queue.orders.held"]
+
+
+def test_a_refused_combination_shows_the_brokers_words_and_keeps_the_picture(lab, tmp_path):
+    lab.move("stop", 0.75)
+    lab.page.wait_for_timeout(1_000)
+    before = lab.seen()
+    lab.move("resume", 0.95)
+    lab.page.wait_for_selector(f"{LAB} .qf-refusal:not([hidden])", timeout=10_000)
+    stop = lab.page.locator(".qf-slider-stop .widget-readout").inner_text()
+    resume = lab.page.locator(".qf-slider-resume .widget-readout").inner_text()
+    words = (
+        f'invalid-argument: Queue "orders": qpid.flow_resume_count={resume} '
+        f"must be less or equal to qpid.flow_stop_count={stop}"
+    )
+    assert words in lab.text(".qf-refusal")
+    assert lab.seen() == before
+    shot(lab, "flow-lab-refused", tmp_path)
+    lab.move("resume", 500 / 1_200)
+    lab.await_run(int(before["run"]))
+    assert not lab.is_refused()
+    assert lab.lab_page.cell_errors() == []
+
+
+def test_the_recorded_lab_draws_the_real_broker(lab, tmp_path):
+    recorded = ".qflow-lab:not(:has(.qf-panel))"
+    assert lab.page.locator(f"{recorded} .qf-lane-real").count() >= 13
+    assert lab.page.locator(f"{recorded} .qf-samples").count() == 1
+    shot(lab, "recorded-lab", tmp_path, of=recorded)

@@ -1,0 +1,991 @@
+"""Subscriptions, credit, delivery, dispositions and whose turn it is (CN, RF-01 … RF-16)."""
+
+import pytest
+from support import BYTES, INFINITE, MESSAGES, NONE, WINDOW, Bench, refused
+
+UNLIMITED = INFINITE
+FINITE_MAXIMUM = INFINITE - 1
+
+
+def queue_of(count: int, **short: object) -> Bench:
+    """A queue with messages p-1, p-2, … of 100 bytes."""
+    bench = Bench()
+    bench.declare("q", **short)
+    bench.send("q", count)
+    return bench
+
+
+def run(first: int, last: int, star: str = "") -> str:
+    """Write the labels of a run."""
+    return " ".join(f"p-{number}{star}" for number in range(first, last + 1))
+
+
+# Subscribing
+
+
+def subscribe_again(bench: Bench) -> None:
+    bench.read("q", "c", "s")
+    bench.read("q", "c", "s")
+
+
+def second_of_exclusive(bench: Bench) -> None:
+    bench.read("q", "c", exclusive=True)
+    bench.read("q", "d")
+
+
+def exclusive_second(bench: Bench) -> None:
+    bench.read("q", "c")
+    bench.read("q", "d", exclusive=True)
+
+
+def queue_of_another(bench: Bench) -> None:
+    bench.declare("mine", by="owner", exclusive=True)
+    bench.read("mine", "c")
+
+
+ERRORS = [
+    pytest.param(lambda b: b.read(""), 531, "No queue name specified.", id="CN-02 no queue name"),
+    pytest.param(lambda b: b.read("nosuch"), 404, "Queue not found: nosuch", id="CN-02 unknown queue"),
+    pytest.param(subscribe_again, 530, "Consumer tags must be unique", id="CN-02 tag in use"),
+    pytest.param(queue_of_another, 405, "", id="CN-02 CN-23 somebody else's queue"),
+    pytest.param(
+        second_of_exclusive, 405, "Queue q has an exclusive consumer. No more consumers allowed.",
+        id="CN-02 testExclusiveSubscribe",
+    ),
+    pytest.param(
+        exclusive_second, 405, "Queue q already has consumers. Exclusive access denied.",
+        id="CN-02 exclusive comes second",
+    ),
+    pytest.param(
+        lambda b: b.session("c").message_cancel("x"), 404, "No such subscription: x", id="CN-02 cancel"
+    ),
+    pytest.param(
+        lambda b: b.session("c").message_flow("x", MESSAGES, 1), 404, "Unknown destination x session=c",
+        id="CN-02 flow",
+    ),
+    pytest.param(
+        lambda b: b.session("c").message_stop("x"), 404, "Unknown destination x session=c", id="CN-02 stop"
+    ),
+    pytest.param(
+        lambda b: b.session("c").message_flush("x"), 404, "Unknown destination x session=c", id="CN-02 flush"
+    ),
+    pytest.param(
+        lambda b: b.session("c").message_set_flow_mode("x", 0), 404, "Unknown destination x session=c",
+        id="CN-02 mode",
+    ),
+    pytest.param(
+        lambda b: b.idle("q").session.message_flow("s", 2, 1), 542, "", id="CN-02 a unit that is none"
+    ),
+    pytest.param(
+        lambda b: b.idle("q").session.message_set_flow_mode("s", 2), 542, "", id="CN-02 a mode that is none"
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("act", "code", "text"), ERRORS)
+def test_errors(act, code, text):
+    """CN-02: codes and words."""
+    bench = queue_of(0)
+    with refused(code, text):
+        act(bench)
+
+
+def test_browsers_stand_in_nobodys_way():
+    """CN-02, CN-12: of an exclusive consumer, of an exclusive queue, and before an exclusive consumer."""
+    bench = queue_of(1)
+    assert bench.read("q", "b1", browse=True).got == "p-1"
+    assert bench.read("q", "c", exclusive=True).got == "p-1"
+    assert bench.read("q", "b2", browse=True).got == ""
+    bench.declare("mine", by="owner", exclusive=True)
+    bench.send("mine")
+    assert bench.read("mine", "b3", browse=True).got == "p-2"
+
+
+def test_a_new_subscription_has_no_credit():
+    """CN-01, CN-03: window mode, and nothing until both units are granted."""
+    bench = queue_of(1)
+    reader = bench.idle("q", mode=WINDOW)
+    (shown,) = [s.statistics() for s in reader.session.consuming.subscriptions.values()]
+    assert (shown.creditMode, shown.browsing, shown.acknowledged) == ("WINDOW", False, True)
+    reader.grant(messages=5)
+    assert reader.got == ""
+    reader.grant(volume=1000)
+    assert reader.got == "p-1"
+
+
+# Credit
+
+
+@pytest.mark.parametrize(
+    ("messages", "volume", "delivered"),
+    [
+        pytest.param(5, UNLIMITED, 5, id="CN-06 test_credit_flow_messages"),
+        pytest.param(UNLIMITED, 500, 5, id="CN-05 CN-06 test_credit_flow_bytes, exactly"),
+        pytest.param(UNLIMITED, 499, 4, id="CN-05 one byte short of a fifth"),
+        pytest.param(3, 500, 3, id="CN-05 both units: messages first"),
+        pytest.param(7, 250, 2, id="CN-05 both units: bytes first"),
+        pytest.param(0, UNLIMITED, 0, id="CN-05 no messages"),
+        pytest.param(UNLIMITED, 0, 0, id="CN-05 no bytes"),
+        pytest.param(FINITE_MAXIMUM, FINITE_MAXIMUM, 10, id="CN-04 the largest finite grant"),
+    ],
+)
+@pytest.mark.parametrize("mode", [0, 1], ids=["credit", "window"])
+def test_how_much_is_delivered(mode, messages, volume, delivered):
+    """CN-05, CN-06: ten messages of 100 bytes; both units are needed, in either mode."""
+    bench = queue_of(10)
+    reader = bench.read("q", messages=messages, volume=volume, mode=mode)
+    assert reader.got == run(1, delivered)
+
+
+def test_credit_mode_gives_nothing_back():
+    """CN-06: neither accept nor completion does; each grant brings one more (testLocalQueue)."""
+    bench = queue_of(10)
+    reader = bench.read("q", messages=2)
+    reader.accept()
+    reader.complete()
+    assert reader.got == run(1, 2)
+    reader.grant(messages=1)
+    assert reader.got == run(1, 3)
+
+
+def test_the_window_moves_by_completion():
+    """CN-06: test_window_flow_messages; not by accept (testCompleteOnAccept)."""
+    bench = queue_of(15)
+    reader = bench.read("q", messages=5, mode=WINDOW)
+    assert reader.got == run(1, 5)
+    reader.accept()
+    assert reader.got == run(1, 5)
+    reader.complete()
+    assert reader.got == run(1, 10)
+
+
+def test_the_window_in_bytes():
+    """CN-06: test_window_flow_bytes: each completion gives one."""
+    bench = queue_of(8)
+    reader = bench.read("q", volume=300, mode=WINDOW)
+    for number in range(3, 8):
+        assert reader.got == run(1, number)
+        reader.complete(f"p-{number - 2}")
+    assert reader.got == run(1, 8)
+
+
+def test_stop_clears_and_used_survives():
+    """CN-06, CN-07: test_credit_window_after_messagestop: exactly 6…10, not 11."""
+    bench = queue_of(15)
+    reader = bench.read("q", messages=5, mode=WINDOW)
+    reader.stop()
+    reader.grant(5, UNLIMITED)
+    assert reader.got == run(1, 5)
+    reader.complete()
+    assert reader.got == run(1, 10)
+
+
+def test_stop_then_complete_gives_nothing():
+    """CN-07: test_window_stop."""
+    bench = queue_of(10)
+    reader = bench.read("q", messages=5, mode=WINDOW)
+    reader.stop()
+    reader.complete()
+    assert reader.got == run(1, 5)
+    reader.grant(5, UNLIMITED)
+    assert reader.got == run(1, 10)
+
+
+def test_credit_does_not_wrap():
+    """CN-04: test_no_credit_wrap: 0xFFFFFFFA + 10 stays below infinite; infinite sticks."""
+    bench = queue_of(5)
+    reader = bench.read("q", messages=0xFFFFFFFA)
+    reader.grant(messages=10)
+    bench.send("q", 44)
+    assert reader.got == run(1, 49)
+    other = bench.read("q", "d")
+    other.grant(messages=1)
+    reader.session.close()
+    bench.send("q", 5)
+    assert len(other.got.split()) == 49 + 5
+
+
+def test_a_grant_after_infinite_changes_nothing():
+    """CN-04: infinite is sticky until a stop."""
+    bench = queue_of(0)
+    reader = bench.read("q")
+    reader.grant(messages=1)
+    bench.send("q", 5)
+    assert reader.got == run(1, 5)
+    reader.stop()
+    reader.grant(1, UNLIMITED)
+    bench.send("q", 5)
+    assert reader.got == run(1, 6)
+
+
+def test_each_mode_has_its_own_balances():
+    """CN-04, CN-06: switching switches to the other mode's."""
+    bench = queue_of(10)
+    reader = bench.read("q", messages=2)
+    assert reader.got == run(1, 2)
+    reader.mode(WINDOW)
+    reader.grant(1, UNLIMITED)
+    assert reader.got == run(1, 3)
+    reader.mode(0)
+    reader.grant(messages=1)
+    assert reader.got == run(1, 4)
+    reader.mode(WINDOW)
+    reader.complete("p-3")
+    assert reader.got == run(1, 5)
+
+
+def test_completions_of_what_was_delivered_without_a_limit():
+    """RF-09: while infinite, nothing is added to "used"; completed later, it is subtracted all the same."""
+    bench = queue_of(20)
+    reader = bench.read("q", messages=UNLIMITED, mode=WINDOW)
+    reader.stop()
+    reader.grant(3, UNLIMITED)
+    bench.send("q", 20)
+    assert reader.got == run(1, 23)
+    reader.complete("p-1", "p-2", "p-3")
+    assert reader.got == run(1, 26)
+
+
+def test_used_wraps_below_zero():
+    """RF-09: -5 modulo 2**32: a small balance is not enough, the largest finite one is for three more."""
+    bench = queue_of(20)
+    reader = bench.read("q", messages=UNLIMITED, mode=WINDOW)
+    reader.stop()
+    reader.complete("p-1", "p-2", "p-3", "p-4", "p-5")
+    reader.grant(10, UNLIMITED)
+    bench.send("q", 20)
+    assert reader.got == run(1, 20)
+    reader.grant(messages=FINITE_MAXIMUM)
+    assert reader.got == run(1, 23)
+
+
+def test_flush():
+    """CN-07, RF-08: deliver while credit and messages last, then clear both balances."""
+    bench = queue_of(3)
+    reader = bench.read("q", messages=None)
+    reader.session.message_flow("s", MESSAGES, 10)
+    assert reader.got == run(1, 3)
+    reader.flush()
+    bench.send("q", 2)
+    assert reader.got == run(1, 3)
+    reader.grant(1, UNLIMITED)
+    assert reader.got == run(1, 4)
+
+
+def test_window_flush_ack_flow():
+    """CN-07: message.py test_window_flush_ack_flow."""
+    bench = queue_of(2)
+    reader = bench.read("q", messages=UNLIMITED, volume=UNLIMITED, mode=WINDOW)
+    reader.flush()
+    reader.complete()
+    reader.accept()
+    reader.grant(UNLIMITED, UNLIMITED)
+    bench.send("q")
+    assert reader.got == run(1, 3)
+
+
+def test_grant_and_flush_as_one_write():
+    """CN-09, RF-08: fetch: nothing on an empty queue, and no credit is left for later."""
+    bench = queue_of(0)
+    reader = bench.idle("q")
+    assert reader.fetch() == ""
+    bench.send("q", 2)
+    assert reader.got == ""
+    assert [reader.fetch(), reader.fetch(), reader.fetch()] == ["p-1", "p-2", ""]
+
+
+def test_too_big_is_not_skipped():
+    """CN-08: the cursor is put back, even if a smaller one follows."""
+    bench = Bench()
+    bench.declare("q")
+    bench.send("q", size=500)
+    bench.send("q", size=50)
+    reader = bench.read("q", volume=100)
+    assert reader.got == ""
+    reader.grant(volume=400)
+    assert reader.got == "p-1"
+    reader.grant(volume=50)
+    assert reader.got == "p-1 p-2"
+
+
+def test_too_big_for_one_goes_to_another():
+    """CN-08, RF-16: one other idle consumer is notified."""
+    bench = Bench()
+    bench.declare("q")
+    small = bench.read("q", "small", volume=100)
+    large = bench.read("q", "large")
+    bench.send("q", size=500)
+    assert (small.got, large.got) == ("", "p-1")
+
+
+def test_no_credit_at_all_wakes_nobody():
+    """RF-16, FORMAT: it does nothing with the event, and no other is woken in its place."""
+    bench = Bench()
+    bench.declare("q")
+    stopped = bench.read("q", "stopped")
+    other = bench.read("q", "other")
+    stopped.stop()
+    bench.send("q")
+    assert (stopped.got, other.got) == ("", "")
+    bench.send("q")
+    assert (stopped.got, other.got) == ("", "p-1 p-2")
+
+
+def test_a_consumer_without_credit_does_not_swallow_messages():
+    """CN-08, CN-19: ClientSessionTest testReliableDispatch."""
+    bench = Bench()
+    bench.declare("q")
+    bench.idle("q", "first")
+    second = bench.read("q", "second")
+    bench.send("q")
+    assert second.got == "p-1"
+
+
+# Delivery records
+
+
+def test_life_of_a_record():
+    """CN-10, RF-03: in credit mode the accept ends it, in window mode the completion is needed, too."""
+    bench = queue_of(4)
+    credit = bench.read("q", "credit", messages=2)
+    window = bench.read("q", "window", messages=2, mode=WINDOW)
+    assert (credit.unacked, window.unacked) == (2, 2)
+    credit.accept("p-1")
+    window.accept("p-3")
+    assert (credit.unacked, window.unacked) == (1, 2)
+    window.complete("p-3")
+    assert window.unacked == 1
+    window.complete("p-4")
+    assert window.unacked == 1
+    window.accept("p-4")
+    assert window.unacked == 0
+
+
+def test_no_record_for_accept_none_in_credit_mode():
+    """RF-03: unless it browses; and in window mode there is one until it is completed."""
+    bench = queue_of(3)
+    browser = bench.read("q", "browser", accept=NONE, browse=True)
+    assert browser.unacked == 3
+    window = bench.read("q", "window", messages=1, accept=NONE, mode=WINDOW)
+    assert window.unacked == 1
+    window.stop()
+    window.complete()
+    assert window.unacked == 0
+    credit = bench.read("q", "credit", accept=NONE)
+    assert (credit.got, credit.unacked) == ("p-2 p-3", 0)
+
+
+def test_redundant_records_wait_for_a_sweep():
+    """RF-03: a browse with accept none is counted until something names it, or a cancel sweeps all."""
+    bench = queue_of(5)
+    browser = bench.read("q", "b", accept=NONE, browse=True)
+    assert browser.unacked == 5
+    browser.accept("p-2")
+    assert browser.unacked == 4
+    browser.release("p-3")
+    assert browser.unacked == 3
+    bench.idle("q", "b", "other").cancel()
+    assert browser.unacked == 0
+
+
+def test_cancel_drops_the_completion_requirement():
+    """RF-03: for the records with that tag."""
+    bench = queue_of(3)
+    reader = bench.read("q", mode=WINDOW)
+    reader.accept("p-1", "p-2")
+    assert reader.unacked == 3
+    reader.cancel()
+    assert reader.unacked == 1
+
+
+def test_release_and_reject_of_what_was_browsed():
+    """CN-12, RF-03: they do nothing, the record stays; accept ends it."""
+    bench = queue_of(2)
+    browser = bench.read("q", browse=True)
+    browser.release()
+    browser.reject()
+    assert (browser.unacked, bench.stat("q").messageCount) == (2, 2)
+    browser.accept()
+    assert (browser.unacked, bench.stat("q").messageCount) == (0, 2)
+
+
+def test_completion_in_the_mode_of_now():
+    """RF-04: a delivery in credit mode, completed in window mode, enlarges the window."""
+    bench = queue_of(10)
+    reader = bench.read("q", messages=2)
+    reader.mode(WINDOW)
+    reader.grant(1, UNLIMITED)
+    assert reader.got == run(1, 3)
+    reader.complete("p-1")
+    assert reader.got == run(1, 4)
+
+
+def test_completion_of_nothing_wakes_the_blocked():
+    """RF-04: of all subscriptions of the session, whatever their mode."""
+    bench = Bench()
+    bench.declare("q")
+    bench.declare("other")
+    blocked = bench.read("q", "c", volume=100)
+    bench.send("q", size=500)
+    bench.ctl.queue_purge("q")
+    bench.send("q", size=50)
+    assert blocked.got == ""
+    other = bench.idle("other", "c", "another")
+    other.session.session_completed()
+    assert blocked.got == "p-2"
+
+
+def test_unknown_and_settled_deliveries():
+    """CN-13, CN-12: silently ignored, in whatever order (re-double)."""
+    bench = queue_of(2)
+    reader = bench.read("q")
+    reader.accept("p-1")
+    for again in (reader.accept, reader.release, reader.reject):
+        again("p-1")
+    reader.session.message_accept([17, 4, 99])
+    reader.session.message_release([99])
+    reader.session.message_reject([99])
+    assert reader.session.message_acquire([99]) == []
+    statistics = bench.stat("q")
+    assert (statistics.msgDepth, statistics.msgTotalDequeues, statistics.releases) == (1, 1, 0)
+    assert reader.session.is_attached
+
+
+# Accept, release, reject, acquire
+
+
+def test_accept_none():
+    """CN-11: dequeued at delivery; settling it afterwards is ignored."""
+    bench = queue_of(2)
+    reader = bench.read("q", accept=NONE)
+    assert (bench.stat("q").msgDepth, bench.stat("q").acquires) == (0, 2)
+    reader.release()
+    reader.reject()
+    reader.session.close()
+    assert (bench.stat("q").msgDepth, bench.stat("q").releases) == (0, 0)
+
+
+def test_statistics_of_a_delivery():
+    """CN-10: acquires + 1 and delivered + 1, no dequeue."""
+    bench = queue_of(2)
+    reader = bench.read("q")
+    (shown,) = [s.statistics() for s in reader.session.consuming.subscriptions.values()]
+    assert (shown.delivered, bench.stat("q").acquires, bench.stat("q").msgTotalDequeues) == (2, 2, 0)
+
+
+def test_ranged_accept():
+    """CN-13: message.py test_ranged_ack: 1–3 and 5–10; after close only message 4 remains."""
+    bench = queue_of(10)
+    reader = bench.read("q")
+    reader.accept(*[f"p-{n}" for n in (1, 2, 3, 5, 6, 7, 8, 9, 10)])
+    reader.session.close()
+    assert bench.labels("q") == "p-4"
+
+
+def test_release_keeps_the_order():
+    """CN-14: test_release_ordering, and stats.py test_message_release (acquires 2, releases 2)."""
+    bench = queue_of(10)
+    reader = bench.read("q", messages=2)
+    reader.release()
+    statistics = bench.stat("q")
+    assert (statistics.acquires, statistics.releases, statistics.msgTotalDequeues) == (2, 2, 0)
+    assert bench.read("q", "d").got == run(1, 10)
+
+
+def test_release_of_some():
+    """CN-14: test_release_order: accept odd, release even."""
+    bench = queue_of(10)
+    reader = bench.read("q", messages=10)
+    reader.accept(*[f"p-{n}" for n in range(1, 11, 2)])
+    reader.release(*[f"p-{n}" for n in range(2, 11, 2)])
+    assert bench.read("q", "d").got == "p-2 p-4 p-6 p-8 p-10"
+
+
+def test_release_wakes_one_consumer_and_all_browsers():
+    """CN-14, RF-06: one event for each released message."""
+    bench = queue_of(2)
+    holder = bench.read("q", "holder", messages=2)
+    first, second = bench.read("q", "first"), bench.read("q", "second")
+    browser = bench.read("q", "browser", browse=True)
+    bench.send("q")
+    assert (first.got, browser.got) == ("p-3", "")
+    holder.release("p-1")
+    assert (first.got, second.got) == ("p-3", "p-1")
+    holder.release("p-2")
+    assert (first.got, second.got) == ("p-3 p-2", "p-1")
+
+
+def test_release_resets_cursors():
+    """CN-14, MG-11: MessagingSessionTests testReleaseResetsCursor."""
+    bench = queue_of(10)
+    first = bench.idle("q", "first")
+    second = bench.idle("q", "second")
+    assert first.fetch() == "p-1"
+    assert [second.fetch() for _ in range(9)] == run(2, 10).split()
+    first.release()
+    assert second.fetch() == "p-1"
+
+
+REDELIVERED = [
+    pytest.param(["release"], "p-1", id="CN-15 released"),
+    pytest.param(["release*"], "p-1*", id="CN-15 released, flag set"),
+    pytest.param(["close"], "p-1*", id="CN-15 CN-17 session closed"),
+    pytest.param(["release*", "release"], "p-1*", id="CN-15 an earlier flag survives"),
+    pytest.param(["release", "release"], "p-1", id="CN-15 never flagged"),
+    pytest.param(["release", "close"], "p-1*", id="CN-15 in the end it is"),
+    pytest.param(["close", "release", "release"], "p-1*", id="CN-15 once and for all"),
+]
+
+
+@pytest.mark.parametrize(("ways", "last"), REDELIVERED)
+def test_the_redelivered_flag(ways, last):
+    """CN-15: delivery count > 0, which starts at -1 and only release without the flag takes back."""
+    bench = queue_of(1)
+    for number, way in enumerate(ways):
+        reader = bench.read("q", f"c{number}", messages=1)
+        if way == "close":
+            reader.session.close()
+        else:
+            reader.release(set_redelivered=way.endswith("*"))
+            reader.session.close()
+    assert bench.read("q", "last").got == last
+
+
+def test_reject():
+    """CN-16: discardsSubscriber, a dequeue, and a copy with the count reset through the alternate."""
+    bench = Bench()
+    bench.declare("q", alternate="amq.fanout")
+    bench.declare("r")
+    bench.bind("r", "amq.fanout")
+    bench.send("q", 2)
+    bench.read("q", "once").session.close()
+    reader = bench.read("q")
+    assert reader.got == "p-1* p-2*"
+    reader.reject("p-1")
+    statistics = bench.stat("q")
+    assert (statistics.discardsSubscriber, statistics.msgTotalDequeues, statistics.msgDepth) == (1, 1, 1)
+    assert bench.read("r", "r").got == "p-1"
+
+
+def test_reject_without_alternate():
+    """CN-16: dropped; and ignored for what was only browsed."""
+    bench = queue_of(2)
+    bench.read("q", "b", browse=True).reject()
+    assert bench.stat("q").discardsSubscriber == 0
+    bench.read("q", messages=1).reject()
+    assert (bench.stat("q").discardsSubscriber, bench.labels("q")) == (1, "p-2")
+
+
+def test_two_browsers_and_a_consumer():
+    """CN-12, CN-15: test_subscribe_not_acquired, test_release_unacquired, testBrowse."""
+    bench = queue_of(10)
+    browsers = [bench.read("q", name, browse=True) for name in ("b1", "b2")]
+    for browser in browsers:
+        assert browser.got == run(1, 10)
+        browser.release()
+    assert bench.stat("q").messageCount == 10
+    assert bench.read("q").got == run(1, 10)
+
+
+def test_acquire():
+    """CN-12, RF-02: explicit acquire takes the message; the odd ones accepted (test_subscribe_not_acquired_3)."""
+    bench = queue_of(10)
+    browser = bench.read("q", "a", browse=True)
+    odd = [f"p-{n}" for n in range(1, 11, 2)]
+    assert browser.acquire(*odd) == browser.numbers(odd)
+    assert bench.stat("q").messageCount == 5
+    browser.accept(*odd)
+    assert bench.labels("q") == "p-2 p-4 p-6 p-8 p-10"
+    assert bench.stat("q").msgDepth == 5
+
+
+def test_acquire_counts_nothing():
+    """RF-02, CN-15: neither acquires nor the delivery count; so the count can go below -1."""
+    bench = queue_of(1)
+    browser = bench.read("q", "a", browse=True)
+    for number in range(3):
+        browser.acquire("p-1")
+        browser.release("p-1")
+        browser = bench.read("q", f"a{number}", browse=True)
+    assert bench.stat("q").acquires == 0
+    for number in range(2):
+        reader = bench.read("q", f"c{number}")
+        assert reader.got == "p-1"
+        reader.session.close()
+    assert bench.read("q", "c2").got == "p-1"
+
+
+def test_acquire_of_what_is_gone_or_taken():
+    """RF-02, CN-12: the id is just left out of the result."""
+    bench = queue_of(3)
+    first = bench.read("q", "first", browse=True)
+    second = bench.read("q", "second", browse=True)
+    assert first.acquire("p-1") == first.numbers(["p-1"])
+    bench.read("q", "c", messages=1).accept("p-2")
+    assert second.acquire("p-1", "p-2", "p-3") == second.numbers(["p-3"])
+    assert second.acquire("p-3") == []
+
+
+def test_acquire_with_accept_none():
+    """RF-01: acquired, but nothing ever dequeues it, not even the session's end."""
+    bench = queue_of(2)
+    browser = bench.read("q", "a", browse=True, accept=NONE)
+    assert browser.acquire("p-1") == browser.numbers(["p-1"])
+    statistics = bench.stat("q")
+    assert (statistics.msgDepth, statistics.messageCount, statistics.msgTotalDequeues) == (2, 1, 0)
+    browser.accept("p-1")
+    browser.release("p-1")
+    browser.reject("p-1")
+    browser.session.close()
+    statistics = bench.stat("q")
+    assert (statistics.msgDepth, statistics.messageCount) == (2, 1)
+    bench.ctl.queue_delete("q")
+    assert bench.broker.statistics().abandoned == 2
+
+
+def test_acquire_takes_a_command_number():
+    """RF-02, RF-03: the result is a command of the broker, so delivery numbers have a gap."""
+    bench = queue_of(1)
+    browser = bench.read("q", browse=True)
+    browser.acquire("p-1")
+    bench.send("q")
+    assert [event.detail["delivery"] for event in browser.deliveries()] == [0, 2]
+
+
+# The end of a subscription, a session, a queue
+
+
+def test_cancel():
+    """CN-17: what was delivered can still be settled; test_cancel, test_release, testRelease."""
+    bench = queue_of(2)
+    reader = bench.read("q")
+    reader.cancel()
+    bench.send("q")
+    assert reader.got == run(1, 2)
+    with refused(404, "No such subscription: s"):
+        bench.session("other").message_cancel("s")
+    reader.accept("p-1")
+    reader.release("p-2")
+    assert bench.labels("q") == "p-2 p-3"
+    assert bench.stat("q").consumerCount == 0
+
+
+def test_cancel_wakes_the_next():
+    """CN-17, RF-14: if messages are available, also when the one who goes is a browser."""
+    bench = queue_of(0)
+    stopped = bench.read("q", "stopped")
+    waiting = bench.read("q", "waiting")
+    stopped.stop()
+    bench.send("q")
+    assert waiting.got == ""
+    bench.read("q", "b", browse=True).cancel()
+    assert waiting.got == "p-1"
+
+
+def test_close_requeues():
+    """CN-17, RF-13, MG-16: last to first, flagged, at the old places; other things end with it."""
+    bench = queue_of(3)
+    bench.declare("other")
+    session = bench.session("c")
+    session.exchange_bind("other", "amq.direct", "k", {"x-scope": "session"})
+    reader = bench.read("q", "c")
+    before = len(bench.events)
+    session.close()
+    requeued = [event.message for event in bench.events[before:] if event.kind == "requeued"]
+    assert requeued == ["p-3", "p-2", "p-1"]
+    assert bench.labels("q") == run(1, 3)
+    assert (bench.stat("q").consumerCount, bench.stat("other").bindingCount) == (0, 1)
+    assert reader.session.is_attached is False
+    assert bench.read("q", "d").got == run(1, 3, "*")
+
+
+def test_close_rolls_back():
+    """CN-17, CM-11: tx.py test_auto_rollback: redelivered in order, publishes gone."""
+    bench = queue_of(4)
+    session = bench.session("t")
+    session.tx_select()
+    reader = bench.read("q", "t")
+    reader.accept()
+    bench.send("q", by="t")
+    session.close()
+    assert bench.read("q", "d").got == run(1, 4, "*")
+
+
+def test_a_closing_session_swallows_a_wake_up():
+    """RF-14: its subscriptions stay in the list while its messages are released; the cancels make up for it."""
+    bench = queue_of(2)
+    closing = bench.read("q", "closing")
+    assert closing.got == run(1, 2)
+    other = bench.read("q", "other", messages=5)
+    closing.session.close()
+    assert other.got == run(1, 2, "*")
+
+
+def test_queue_deleted_under_consumers():
+    """CN-18, RF-15: 408 for who waits; settling what is gone succeeds silently."""
+    bench = queue_of(1)
+    holder = bench.read("q", "holder", messages=1)
+    waiting = bench.read("q", "waiting")
+    browser = bench.read("q", "browser", browse=True)
+    bench.ctl.queue_delete("q")
+    for reader in (waiting, browser):
+        error = reader.session.error
+        assert (error.code, error.text) == (408, "Queue q has been deleted.")
+    assert holder.session.is_attached
+    holder.accept("p-1")
+    holder.release("p-1")
+    assert holder.session.is_attached
+
+
+def test_queue_deleted_without_credit():
+    """RF-15: it notices nothing until it is granted some."""
+    bench = queue_of(0)
+    stopped = bench.read("q")
+    stopped.stop()
+    bench.ctl.queue_delete("q")
+    assert stopped.session.is_attached
+    with refused(408, "Queue q has been deleted."):
+        grant_and_flush(stopped)
+    assert not stopped.session.is_attached
+
+
+def grant_and_flush(reader) -> None:
+    """Grant in one write with a flush, so that the error is this command's own."""
+    with reader.session.pipelined():
+        reader.session.message_flow(reader.tag, BYTES, UNLIMITED)
+        reader.session.message_flow(reader.tag, MESSAGES, 1)
+        reader.session.message_flush(reader.tag)
+
+
+# Who gets a message
+
+
+def test_round_robin():
+    """CN-19, G-17: messages one at a time to idle consumers: [[0,3,6],[1,4],[2,5]]."""
+    bench = Bench()
+    bench.declare("q")
+    readers = [bench.read("q", name) for name in "abc"]
+    for number in range(7):
+        bench.send("q", label=str(number))
+    assert [reader.got for reader in readers] == ["0 3 6", "1 4", "2 5"]
+
+
+def test_a_backlog_is_shared_in_turns():
+    """CN-20, RF-12: one message a turn among the subscriptions of one connection."""
+    bench = queue_of(6)
+    session = bench.session("c")
+    readers = [bench.idle("q", "c", tag, mode=0) for tag in "ab"]
+    with session.pipelined():
+        for reader in readers:
+            reader.grant(UNLIMITED, UNLIMITED)
+    assert [reader.got for reader in readers] == ["p-1 p-3 p-5", "p-2 p-4 p-6"]
+
+
+def test_a_connection_is_served_until_it_has_nothing_more():
+    """RF-12, CN-28: released by another connection, one wake-up each; the first served takes all."""
+    bench = queue_of(4)
+    holder = bench.read("q", "holder", messages=4)
+    first, second = bench.read("q", "first"), bench.read("q", "second")
+    holder.release()
+    assert (first.got, second.got) == (run(1, 4), "")
+
+
+def test_ones_own_connection_is_served_last():
+    """RF-12: the producer is a consumer, too, and first in the list; the browser elsewhere gets it first."""
+    bench = Bench()
+    bench.declare("q")
+    bench.read("q", "p")
+    bench.read("q", "browser", browse=True)
+    bench.send("q")
+    assert [event.session for event in bench.seen("delivered")] == ["browser", "p"]
+
+
+def test_consumer_before_browsers():
+    """RF-06, CN-19: one event takes one consumer and all browsers, the consumer first."""
+    bench = Bench()
+    bench.declare("q")
+    for name in ("b1", "b2"):
+        bench.read("q", name, browse=True)
+    bench.read("q", "c1")
+    bench.read("q", "c2")
+    bench.send("q")
+    assert [event.session for event in bench.seen("delivered")] == ["c1"]
+    bench.send("q")
+    delivered = [(event.session, event.message) for event in bench.seen("delivered")]
+    assert delivered == [("c1", "p-1"), ("c2", "p-2")]
+
+
+def test_who_found_nothing_goes_to_the_end():
+    """CN-19, CN-21, FORMAT: served consumers queue up again behind the others."""
+    bench = Bench()
+    bench.declare("q")
+    readers = [bench.read("q", name) for name in "ab"]
+    bench.send("q", 3)
+    assert [reader.got for reader in readers] == ["p-1 p-3", "p-2"]
+
+
+def test_out_of_credit_is_not_waiting():
+    """RF-08, CN-26, FORMAT: it does not enter the list; a grant wakes it, and then it waits behind others."""
+    bench = Bench()
+    bench.declare("q")
+    first = bench.read("q", "first", messages=1)
+    second = bench.read("q", "second")
+    bench.send("q", 2)
+    assert (first.got, second.got) == ("p-1", "p-2")
+    first.grant(messages=1)
+    bench.send("q", 2)
+    assert (first.got, second.got) == ("p-1 p-4", "p-2 p-3")
+
+
+def test_a_grant_does_not_wake_who_waits():
+    """RF-08, CN-26, MG-13: only who stopped for want of credit."""
+    bench = queue_of(0)
+    holder = bench.read("q", "holder", messages=1)
+    stopped = bench.read("q", "stopped")
+    waiting = bench.read("q", "waiting", messages=5)
+    stopped.stop()
+    bench.send("q")
+    holder.grant(messages=0)
+    assert holder.got == "p-1"
+    bench.send("q")
+    assert (stopped.got, waiting.got) == ("", "")
+    waiting.grant(messages=1)
+    assert waiting.got == ""
+    stopped.grant(1, UNLIMITED)
+    assert stopped.got == "p-2"
+
+
+def test_flush_leaves_who_found_nothing_waiting():
+    """RF-08: in the list and without credit; a grant does not wake it, the next event does."""
+    bench = queue_of(0)
+    stopped = bench.read("q", "stopped")
+    flushed = bench.read("q", "flushed")
+    stopped.stop()
+    flushed.flush()
+    bench.send("q")
+    flushed.grant(2, UNLIMITED)
+    assert (stopped.got, flushed.got) == ("", "")
+    bench.send("q")
+    assert (stopped.got, flushed.got) == ("", "p-1 p-2")
+
+
+def test_the_first_delivery_wakes_the_blocked():
+    """RF-05, CN-24: the client's answer to the broker's session.flush, after the first delivery."""
+    bench = Bench()
+    bench.declare("q")
+    bench.declare("other")
+    blocked = bench.read("q", "c", "a", volume=100)
+    bench.send("q", size=500)
+    bench.ctl.queue_purge("q")
+    bench.send("q", size=60)
+    assert blocked.got == ""
+    bench.read("other", "c", "b")
+    bench.send("other")
+    assert blocked.got == "p-2"
+
+
+def test_a_browser_passes_over_acquired_messages():
+    """RF-10, CN-27, MG-17: those are not shown to it when they are released."""
+    bench = queue_of(2)
+    holder = bench.read("q", "holder", messages=2)
+    browser = bench.read("q", "browser", browse=True)
+    holder.release()
+    assert browser.got == ""
+    assert bench.labels("q") == run(1, 2)
+    bench.send("q")
+    assert browser.got == "p-3"
+
+
+def test_a_consumer_starts_again_after_a_release():
+    """RF-10, CN-27: its cursor is of an older version than the queue."""
+    bench = queue_of(3)
+    holder = bench.read("q", "holder", messages=1)
+    other = bench.read("q", "other", messages=2)
+    assert other.got == "p-2 p-3"
+    holder.release()
+    other.grant(messages=1)
+    assert other.got == "p-2 p-3 p-1"
+
+
+def test_one_dispatch_attempt_passes_an_event_on():
+    """RF-07, CN-25: too little for the next message: blocked, and one other is woken; a browser wakes none."""
+    bench = Bench()
+    bench.declare("q")
+    browser = bench.read("q", "browser", browse=True, volume=100)
+    consumer = bench.read("q", "consumer")
+    bench.send("q", size=500)
+    assert (browser.got, consumer.got) == ("", "p-1")
+    bench.send("q", size=50)
+    assert browser.got == ""
+    browser.grant(volume=1)
+    assert browser.got == ""
+
+
+def test_who_may_see_what():
+    """CN-22: priorities only change which message a scan returns."""
+    bench = Bench()
+    bench.declare("q", priorities=10)
+    for priority in (1, 9, 5):
+        bench.send("q", label=str(priority), priority=priority)
+    assert bench.read("q", messages=2).got == "9 5"
+
+
+# Exclusive queues
+
+
+def test_exclusive_queue():
+    """CN-23: queue.py test_declare_exclusive: 405 for everybody else's acquiring or administering."""
+    bench = Bench()
+    bench.declare("q", by="owner", exclusive=True)
+    attempts = [
+        lambda s: s.queue_declare("q", exclusive=True),
+        lambda s: s.message_subscribe("q", "t"),
+        lambda s: s.queue_delete("q"),
+        lambda s: s.exchange_bind("q", "amq.direct", "k"),
+        lambda s: s.exchange_unbind("q", "amq.direct", "k"),
+    ]
+    for number, attempt in enumerate(attempts):
+        with refused(405):
+            attempt(bench.session(f"other{number}"))
+    bench.session("friend").queue_declare("q")
+    bench.session("friend").queue_declare("q", passive=True)
+    bench.send("q", by="friend")
+    assert bench.labels("q") == "friend-1"
+    assert bench.read("q", "owner").got == "friend-1"
+    bench.session("owner").queue_declare("q", exclusive=True)
+
+
+def test_ownership_ends_with_the_session():
+    """CN-23: the queue survives unless it is auto-delete."""
+    bench = Bench()
+    bench.declare("q", by="owner", exclusive=True)
+    bench.declare("auto", by="owner", exclusive=True, auto_delete=True)
+    bench.session("owner").close()
+    assert (bench.exists("q"), bench.exists("auto")) == (True, False)
+    bench.declare("q", by="next", exclusive=True)
+    with refused(405):
+        bench.read("q", "c")
+
+
+def test_taking_ownership():
+    """CN-23: of an existing queue, if it has no acquiring consumer."""
+    bench = Bench()
+    bench.declare("free")
+    bench.read("free", "b", browse=True)
+    bench.declare("free", by="owner", exclusive=True)
+    with refused(405):
+        bench.read("free", "c")
+    bench.declare("used")
+    bench.read("used", "user")
+    with refused(405, "Cannot grant exclusive access to queue used"):
+        bench.declare("used", by="other", exclusive=True)
+    bench.declare("plain")
+    with refused(405):
+        bench.session("another").queue_declare("plain", exclusive=True, passive=True)
+
+
+def test_an_exclusive_subscription_ends():
+    """CN-02, CN-23: then others may come."""
+    bench = queue_of(1)
+    bench.read("q", "c", exclusive=True).cancel()
+    assert bench.read("q", "d", messages=0).got == ""

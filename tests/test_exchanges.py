@@ -1,0 +1,665 @@
+"""Exchanges, bindings, alternates and what is counted (EX, RF-18)."""
+
+import pytest
+from support import Bench, refused
+
+# Names and errors
+
+PREDECLARED = {
+    "": "direct",
+    "amq.direct": "direct",
+    "amq.topic": "topic",
+    "amq.fanout": "fanout",
+    "amq.match": "headers",
+    "qpid.management": "topic",
+    "qmf.default.topic": "topic",
+    "qmf.default.direct": "direct",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), PREDECLARED.items(), ids=[f"EX-01 {n!r}" for n in PREDECLARED])
+def test_predeclared(name, kind):
+    """EX-01: management.py test_standard_exchanges."""
+    assert bench_with_queues().exchange_statistics(name).type == kind
+
+
+def bench_with_queues(*names: str) -> Bench:
+    bench = Bench()
+    for name in names:
+        bench.declare(name)
+    return bench
+
+
+def declare_twice(first: dict, second: dict):
+    def act(bench: Bench) -> None:
+        bench.exchange("other", "fanout")
+        bench.exchange("x", **first)
+        bench.exchange("x", **second)
+
+    return act
+
+
+def delete_somebodys_alternate(bench: Bench) -> None:
+    bench.exchange("alt", "fanout")
+    bench.exchange("x", "direct", alternate="alt")
+    bench.ctl.exchange_delete("alt")
+
+
+def delete_a_queues_alternate(bench: Bench) -> None:
+    bench.exchange("alt", "fanout")
+    bench.declare("with alternate", alternate="alt")
+    bench.ctl.exchange_delete("alt")
+
+
+def bind_headers(*bindings: object):
+    def act(bench: Bench) -> None:
+        for arguments in bindings:
+            bench.bind("q", "amq.match", "k", arguments)
+
+    return act
+
+
+X_MATCH = "Invalid or missing x-match value binding to headers exchange."
+ERRORS = [
+    pytest.param(lambda b: b.send("k", exchange="x"), 404, "Exchange not found: x", id="EX-03 transfer"),
+    pytest.param(lambda b: b.bind("q", "x"), 404, "Exchange not found: x", id="EX-03 bind"),
+    pytest.param(lambda b: b.ctl.exchange_unbind("q", "x"), 404, "Exchange not found: x", id="EX-03 unbind"),
+    pytest.param(lambda b: b.ctl.exchange_delete("x"), 404, "Exchange not found: x", id="EX-03 delete"),
+    pytest.param(
+        lambda b: b.ctl.exchange_declare("x", passive=True), 404, "Exchange not found: x", id="EX-03 passive"
+    ),
+    pytest.param(
+        lambda b: b.bind("no", "amq.direct"), 404, "Bind failed. No such queue: no", id="EX-03 bind, no queue"
+    ),
+    pytest.param(
+        lambda b: b.ctl.exchange_unbind("no", "amq.direct"), 404, "Unbind failed. No such queue: no",
+        id="EX-03 unbind, no queue",
+    ),
+    pytest.param(lambda b: b.exchange("x", "star"), 404, "", id="EX-03 testTypeNotKnown"),
+    pytest.param(lambda b: b.exchange("amq.", "direct"), 530, "", id="EX-03 amq."),
+    pytest.param(lambda b: b.exchange("amq.abc123", "fanout"), 530, "", id="EX-03 amq.abc123"),
+    pytest.param(lambda b: b.exchange("qpid.", "topic"), 530, "", id="EX-03 qpid."),
+    pytest.param(
+        declare_twice({"kind": "direct"}, {"kind": "topic"}), 530, "", id="EX-03 testDifferentDeclaredType"
+    ),
+    pytest.param(lambda b: b.exchange("amq.direct", "topic"), 530, "", id="EX-03 reserved, other type"),
+    pytest.param(
+        declare_twice({"kind": "fanout", "alternate": "amq.direct"}, {"kind": "fanout", "alternate": "other"}),
+        530, "Exchange declared with alternate-exchange amq.direct, requested other",
+        id="EX-03 another alternate",
+    ),
+    pytest.param(
+        declare_twice({"kind": "fanout"}, {"kind": "fanout", "alternate": "other"}),
+        530, "Exchange declared with alternate-exchange <none>, requested other", id="EX-03 a new alternate",
+    ),
+    pytest.param(
+        delete_somebodys_alternate, 530, "Cannot delete alt, in use as alternate-exchange.",
+        id="EX-03 alternate of an exchange",
+    ),
+    pytest.param(
+        delete_a_queues_alternate, 530, "Cannot delete alt, in use as alternate-exchange.",
+        id="EX-03 alternate of a queue",
+    ),
+    pytest.param(lambda b: b.ctl.exchange_delete("amq.fanout"), 530, "", id="EX-03 delete amq.fanout"),
+    pytest.param(
+        lambda b: b.exchange("x", "fanout", alternate="nosuch"), 404, "Exchange not found: nosuch",
+        id="EX-03 no such alternate",
+    ),
+    pytest.param(
+        lambda b: b.declare("new", alternate="nosuch"), 404, "Exchange not found: nosuch",
+        id="EX-03 a queue's alternate",
+    ),
+    pytest.param(bind_headers(None), 541, X_MATCH, id="EX-03 testHeadersBindNoMatchArg"),
+    pytest.param(bind_headers({"a": "1"}), 541, X_MATCH, id="EX-03 no x-match"),
+    pytest.param(bind_headers({"x-match": ""}), 541, X_MATCH, id="EX-03 an empty x-match"),
+    pytest.param(bind_headers({"x-match": "some"}), 541, X_MATCH, id="EX-03 some"),
+    pytest.param(bind_headers({"x-match": 1}), 541, X_MATCH, id="EX-03 an integer x-match"),
+    pytest.param(
+        bind_headers({"x-match": "all", "a": 1}, {"x-match": "all", "a": 2}), 541, "",
+        id="EX-03 the same key with other arguments",
+    ),
+    pytest.param(lambda b: b.bind("q", "", "k"), 542, "", id="EX-02 testDefaultAccessBind"),
+    pytest.param(lambda b: b.ctl.exchange_unbind("q", "", "q"), 542, "", id="EX-02 testDefaultAccessUnbind"),
+    pytest.param(lambda b: b.ctl.exchange_delete(""), 542, "", id="EX-02 testDefaultAccessDelete"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("act", "code", "text"), ERRORS)
+def test_errors(act, code, text):
+    """EX-02, EX-03: codes and words; the queue and its binding are as before."""
+    bench = bench_with_queues("q")
+    with refused(code, text):
+        act(bench)
+    bench.send("q", by="after")
+    assert bench.labels("q") == "after-1"
+
+
+@pytest.mark.parametrize("name", ["amq", "mq.", ".amq.", "abc.amq.", "qpid"])
+@pytest.mark.parametrize("kind", ["direct", "fanout", "topic"])
+def test_names_that_are_fine(name, kind):
+    """EX-03: DeclareMethodExchangeFieldReserved."""
+    bench = Bench()
+    bench.exchange(name, kind)
+    assert bench.exchange_statistics(name).type == kind
+
+
+def test_declaring_again():
+    """EX-03: the same type is fine, omitting the alternate too, also for a reserved one."""
+    bench = Bench()
+    bench.exchange("x", "fanout", alternate="amq.direct")
+    bench.exchange("x", "fanout")
+    bench.exchange("x", "fanout", alternate="amq.direct")
+    bench.exchange("amq.direct", "direct")
+    bench.ctl.exchange_declare("x", passive=True)
+    bench.ctl.exchange_delete("x")
+    with refused(404):
+        bench.ctl.exchange_declare("x", passive=True)
+    bench.exchange("x", "topic")
+    assert bench.exchange_statistics("x").type == "topic"
+
+
+def test_an_alternate_nobody_uses_any_more():
+    """EX-03: it may be deleted when its users are gone."""
+    bench = Bench()
+    bench.exchange("alt", "fanout")
+    bench.exchange("x", "direct", alternate="alt")
+    bench.declare("q", alternate="alt")
+    bench.ctl.exchange_delete("x")
+    with refused(530):
+        bench.ctl.exchange_delete("alt")
+    bench.ctl.queue_delete("q")
+    bench.ctl.exchange_delete("alt")
+    with refused(404):
+        bench.ctl.exchange_declare("alt", passive=True)
+
+
+# Routing
+
+
+def test_default_exchange():
+    """EX-02: every queue is bound by its name on creation; management.py test_binding_count_on_queue."""
+    bench = bench_with_queues("q")
+    assert bench.stat("q").bindingCount == 1
+    for number in range(7):
+        bench.bind("q", "amq.direct", f"key{number}")
+    assert bench.stat("q").bindingCount == 8
+    for number in range(3):
+        bench.ctl.exchange_unbind("q", "amq.direct", f"key{number}")
+    assert bench.stat("q").bindingCount == 5
+    for number in range(3, 7):
+        bench.ctl.exchange_unbind("q", "amq.direct", f"key{number}")
+    assert bench.stat("q").bindingCount == 1
+    bench.send("q")
+    bench.send("Q")
+    assert bench.stat("q").msgDepth == 1
+
+
+def test_direct():
+    """EX-04: exact equality, one copy for each queue, several keys."""
+    bench = bench_with_queues("a", "b")
+    for queue, key in (("a", "k"), ("b", "k"), ("a", "l")):
+        bench.bind(queue, "amq.direct", key)
+    for key in ("k", "kk", "K", "", "l"):
+        bench.send(key, exchange="amq.direct")
+    assert (bench.labels("a"), bench.labels("b")) == ("p-1 p-5", "p-1")
+
+
+def test_exclusive_binding():
+    """EX-04: ClientSessionTest testExclusiveBinding: it replaces all other bindings of the key."""
+    bench = bench_with_queues("a", "b", "c")
+    for queue in "ab":
+        bench.bind(queue, "amq.direct", "k")
+    bench.bind("b", "amq.direct", "other")
+    bench.bind("c", "amq.direct", "k", {"qpid.exclusive-binding": True})
+    bench.send("k", exchange="amq.direct")
+    bench.send("other", exchange="amq.direct")
+    assert [bench.labels(queue) for queue in "abc"] == ["", "p-2", "p-1"]
+    assert [bench.stat(queue).bindingCount for queue in "abc"] == [1, 2, 2]
+
+
+def test_fanout():
+    """EX-05: the key is ignored, and a queue is bound at most once."""
+    bench = bench_with_queues("a", "b")
+    bench.bind("a", "amq.fanout", "one")
+    bench.bind("a", "amq.fanout", "two")
+    bench.bind("b", "amq.fanout")
+    bench.send("three", exchange="amq.fanout")
+    assert [(bench.stat(q).msgDepth, bench.stat(q).bindingCount) for q in "ab"] == [(1, 2), (1, 2)]
+    bench.ctl.exchange_unbind("a", "amq.fanout", "two")
+    bench.send("", exchange="amq.fanout")
+    assert (bench.stat("a").msgDepth, bench.stat("b").msgDepth) == (1, 2)
+
+
+def test_copies_in_binding_order():
+    """EX-04, EX-05, LP-08: queues get their copies in the order in which they were bound."""
+    bench = bench_with_queues("z", "m", "a")
+    for queue in ("m", "z", "a"):
+        bench.bind(queue, "amq.fanout")
+    bench.send("", exchange="amq.fanout")
+    assert [event.queue for event in bench.seen("enqueued")] == ["m", "z", "a"]
+
+
+TOPICS = [
+    pytest.param("ab.cd.e", "ab.cd.e", "abx.cd.e ab.cd ab.cd.e. ab..cd.e .ab.cd.e", id="EX-06 testPlain"),
+    pytest.param("", "<>", ". a", id="EX-06 the empty key is one empty word"),
+    pytest.param(".", ".", "<> a. .a", id="EX-06 two empty words"),
+    pytest.param("a.*.b", "a.xx.b a..b", "a.b a.x.y.b", id="EX-06 testStar"),
+    pytest.param("*.x", "y.x .x", "x x. y.x.x", id="EX-06 a star at the front"),
+    pytest.param("x.x.*", "x.x.y x.x.", "x.x x.x.y.z", id="EX-06 a star at the end"),
+    pytest.param("a.#.b", "a.b a.x.b a..x.y.zz.b", "a.b. q.x.b", id="EX-06 testHash"),
+    pytest.param("a.#", "a a.b a.b.c a.", "b.a ab", id="EX-06 a hash at the end"),
+    pytest.param("#.a", "a b.a x.y.a .a", "a. ab", id="EX-06 a hash at the front"),
+    pytest.param("a.#.b.#.c", "a.b.c a.x.b.y.c a.b.b.c", "a.c a.b a.c.b", id="EX-06 two hashes"),
+    pytest.param("*.x.#.y", "a.x.y a.x.p.q.y", "x.y a.b.x.y a.x.y.z", id="EX-06 testMixed"),
+    pytest.param("*.*.*.#", "a.b.c a.b.c.d .. a..c", "a.b a", id="EX-06 at least three words"),
+    pytest.param("#", "<> a a.b . ..", "", id="EX-06 everything"),
+    pytest.param(
+        "a.#.b.*", "a.b.x a.x.b.x a.x.x.b.x", "a.b a.b.x.y x.a.b.x q", id="EX-06 exchange.py testAmqTopic"
+    ),
+]
+
+
+@pytest.mark.parametrize(("pattern", "matching", "others"), TOPICS)
+def test_topic(pattern, matching, others):
+    """EX-06: TopicExchangeTest.cpp; <> stands for the empty key."""
+    bench = bench_with_queues("q")
+    bench.bind("q", "amq.topic", pattern)
+    for text in f"{matching} {others}".split():
+        bench.send(text.strip("<>"), exchange="amq.topic", label=text)
+    assert bench.labels("q").split() == matching.split()
+
+
+NORMAL = [
+    ("", ""),
+    ("a.b.c", "a.b.c"),
+    ("a.*.c", "a.*.c"),
+    ("#", "#"),
+    ("#.#.#.#", "#"),
+    ("#.*.#.*.#.#.*", "*.*.*.#"),
+    ("a.*.#.*.#.*.#", "a.*.*.*.#"),
+    ("a.*.#.*.#.*", "a.*.*.*.#"),
+    ("*.#.#.*.*.#", "*.*.*.#"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "normal"), NORMAL, ids=[f"EX-06 {row[0]}" for row in NORMAL])
+def test_topic_normal_form(pattern, normal):
+    """EX-06: TopicExchangeTest testNormalize; both forms are the same binding, to bind and to unbind."""
+    bench = bench_with_queues("q")
+    bench.bind("q", "amq.topic", pattern)
+    bench.bind("q", "amq.topic", normal)
+    (binding,) = bench.broker.exchanges.get("amq.topic").binding_statistics()
+    assert (binding.key, bench.stat("q").bindingCount) == (normal, 2)
+    bench.ctl.exchange_unbind("q", "amq.topic", normal)
+    assert bench.stat("q").bindingCount == 1
+
+
+def test_topic_one_copy():
+    """EX-06: even if several bindings of the queue match."""
+    bench = bench_with_queues("q", "r")
+    for key in ("a.*", "*.b", "#"):
+        bench.bind("q", "amq.topic", key)
+    bench.bind("r", "amq.topic", "a.b")
+    bench.send("a.b", exchange="amq.topic")
+    assert (bench.stat("q").msgDepth, bench.stat("r").msgDepth) == (1, 1)
+    assert bench.exchange_statistics("amq.topic").msgRoutes == 2
+
+
+ALL = {"x-match": "all"}
+ANY = {"x-match": "any"}
+HEADERS = [
+    pytest.param({**ALL, "name": "fred", "age": 3}, {"name": "fred", "age": 3}, True, id="EX-07 all"),
+    pytest.param(
+        {**ALL, "name": "fred", "age": 3}, {"name": "fred", "age": 3, "x": 1}, True, id="EX-07 extras"
+    ),
+    pytest.param({**ALL, "name": "fred", "age": 3}, {"name": "fred"}, False, id="EX-07 one is missing"),
+    pytest.param(
+        {**ALL, "name": "fred", "age": 3}, {"name": "fred", "age": 4}, False, id="EX-07 one is wrong"
+    ),
+    pytest.param({**ANY, "name": "fred", "age": 3}, {"age": 3}, True, id="EX-07 any"),
+    pytest.param({**ANY, "name": "fred", "age": 3}, {"age": 4}, False, id="EX-07 none of any"),
+    pytest.param(ALL, {}, True, id="EX-07 only x-match all matches every message"),
+    pytest.param(ALL, None, True, id="EX-07 even one without headers"),
+    pytest.param(ANY, {"a": 1}, False, id="EX-07 only x-match any matches nothing"),
+    pytest.param({**ALL, "a": None}, {"a": "whatever"}, True, id="EX-07 void: presence suffices"),
+    pytest.param({**ALL, "a": None}, {"b": 1}, False, id="EX-07 void: absence does not"),
+    pytest.param({**ALL, "a": 1}, {"a": True}, True, id="EX-07 integers and bool compare as integers"),
+    pytest.param({**ALL, "a": 1}, {"a": "1"}, False, id="EX-07 an integer is no string"),
+    pytest.param({**ALL, "a": "Fred"}, {"a": "fred"}, False, id="EX-07 strings are byte-equal"),
+    pytest.param({**ALL, "a": 1.0}, {"a": 1.0}, True, id="EX-07 doubles"),
+    pytest.param({**ALL, "a": {"b": 1}}, {"a": {"b": 1}}, False, id="EX-07 maps never match"),
+    pytest.param({**ALL, "a": [1]}, {"a": [1]}, False, id="EX-07 lists never match"),
+    pytest.param(
+        {**ALL, "qpid.subject": "abc", "p": "v"}, {"p": "v"}, True, id="EX-07 keys with qpid. are ignored"
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "headers", "matches"), HEADERS)
+def test_headers(arguments, headers, matches):
+    """EX-07: HeadersExchangeTest.cpp and exchange.py."""
+    bench = bench_with_queues("q")
+    bench.bind("q", "amq.match", "k", arguments)
+    bench.send("", exchange="amq.match", headers=headers, size=200)
+    assert bench.stat("q").msgDepth == int(matches)
+
+
+def test_headers_one_copy():
+    """EX-07: two bindings of a queue, one copy."""
+    bench = bench_with_queues("q")
+    bench.bind("q", "amq.match", "one", {**ANY, "a": 1})
+    bench.bind("q", "amq.match", "two", {**ANY, "b": 2})
+    bench.send("", exchange="amq.match", headers={"a": 1, "b": 2})
+    assert bench.stat("q").msgDepth == 1
+
+
+# Binding and unbinding
+
+
+@pytest.mark.parametrize(
+    ("exchange", "arguments", "headers"),
+    [
+        pytest.param("amq.direct", None, None, id="EX-04 direct"),
+        pytest.param("amq.topic", None, None, id="EX-06 topic"),
+        pytest.param("amq.fanout", None, None, id="EX-05 fanout"),
+        pytest.param("amq.match", {"x-match": "all", "a": "b"}, {"a": "b"}, id="EX-07 headers"),
+    ],
+)
+def test_unbind(exchange, arguments, headers):
+    """EX-04 … EX-07, EX-12: queue.py test_unbind_*; twice the same is a no-op."""
+    bench = bench_with_queues("queue-1", "queue-2")
+    for queue in ("queue-1", "queue-2", "queue-1"):
+        bench.bind(queue, exchange, "key", arguments)
+    assert bench.stat("queue-1").bindingCount == 2
+    bench.send("key", exchange=exchange, headers=headers, label="one")
+    for _ in range(2):
+        bench.ctl.exchange_unbind("queue-1", exchange, "key")
+    bench.send("key", exchange=exchange, headers=headers, label="two")
+    assert (bench.labels("queue-1"), bench.labels("queue-2")) == ("one", "one two")
+
+
+def test_unbinding_a_stopped_queue():
+    """FC-18: it changes nothing for what is held."""
+    bench = Bench()
+    bench.declare("q", flow_stop_count=1)
+    bench.bind("q", "amq.fanout")
+    bench.send("", 2, exchange="amq.fanout")
+    bench.ctl.exchange_unbind("q", "amq.fanout")
+    assert (bench.is_on("q"), bench.held()) == (True, "p-2")
+
+
+@pytest.mark.parametrize("kind", ["direct", "topic", "fanout", "headers"])
+def test_auto_delete_exchange(kind):
+    """EX-11: exchange.py Autodelete*: deleted when the last binding goes."""
+    bench = bench_with_queues("a", "b")
+    bench.exchange("x", kind, auto_delete=True)
+    for queue in "ab":
+        bench.bind(queue, "x", "k", {"x-match": "all"})
+    bench.ctl.exchange_unbind("a", "x", "k")
+    bench.ctl.exchange_declare("x", passive=True)
+    bench.ctl.queue_delete("b")
+    with refused(404):
+        bench.ctl.exchange_declare("x", passive=True)
+
+
+def test_auto_delete_waits_for_its_users():
+    """EX-11: not while it is somebody's alternate."""
+    bench = bench_with_queues("a")
+    bench.exchange("x", "fanout", auto_delete=True)
+    bench.declare("user", alternate="x")
+    bench.bind("a", "x")
+    bench.ctl.exchange_unbind("a", "x")
+    bench.ctl.exchange_declare("x", passive=True)
+
+
+@pytest.mark.parametrize("what", ["a session closes", "a queue is deleted"])
+def test_auto_delete_needs_a_last_binding(what):
+    """EX-11: an exchange which never had one stays, whatever else ends."""
+    bench = bench_with_queues("other")
+    bench.exchange("x", "fanout", auto_delete=True)
+    if what == "a session closes":
+        bench.session("other").close()
+    else:
+        bench.ctl.queue_delete("other")
+    bench.ctl.exchange_declare("x", passive=True)
+
+
+def test_session_scope():
+    """EX-11: x-scope: session: the binding ends with the session that made it."""
+    bench = bench_with_queues("q")
+    session = bench.session("s")
+    session.exchange_bind("q", "amq.direct", "scoped", {"x-scope": "session"})
+    session.exchange_bind("q", "amq.direct", "plain")
+    bench.send("scoped", exchange="amq.direct")
+    session.close()
+    bench.send("scoped", exchange="amq.direct")
+    bench.send("plain", exchange="amq.direct")
+    assert bench.labels("q") == "p-1 p-3"
+
+
+# Unroutable, alternates, statistics
+
+
+def test_unroutable():
+    """EX-08, IN-07: dropped silently; the transfer completes; the exchange and the broker count it."""
+    bench = bench_with_queues("q")
+    (transfer,) = bench.send("nowhere", exchange="amq.direct")
+    assert transfer.is_complete
+    exchange = bench.exchange_statistics("amq.direct")
+    assert (exchange.msgReceives, exchange.msgDrops, exchange.msgRoutes) == (1, 1, 0)
+    assert bench.broker.statistics().discardsNoRoute == 1
+
+
+def test_unroutable_with_an_alternate():
+    """EX-08: alternate_exchange.py test_unroutable: the alternate gets it once, and it counts as dropped."""
+    bench = bench_with_queues("returned", "processed")
+    bench.exchange("secondary", "fanout")
+    bench.exchange("primary", "direct", alternate="secondary")
+    bench.bind("returned", "secondary")
+    bench.bind("processed", "primary", "my-key")
+    bench.send("my-key", exchange="primary", label="good")
+    bench.send("other", exchange="primary", label="bad")
+    assert (bench.labels("processed"), bench.labels("returned")) == ("good", "bad")
+    exchange = bench.exchange_statistics("primary")
+    assert (exchange.msgReceives, exchange.msgDrops, exchange.msgRoutes) == (2, 1, 1)
+    assert bench.broker.statistics().discardsNoRoute == 1
+
+
+def test_the_alternates_alternate_is_not_asked():
+    """EX-08: for routing the chain has one link only."""
+    bench = bench_with_queues("end")
+    bench.exchange("third", "fanout")
+    bench.exchange("second", "direct", alternate="third")
+    bench.exchange("first", "direct", alternate="second")
+    bench.bind("end", "third")
+    (transfer,) = bench.send("k", exchange="first")
+    assert (bench.labels("end"), transfer.is_complete) == ("", True)
+
+
+def test_delivered_means_that_a_binding_matched():
+    """EX-08, LP-12: even if the queue then drops the message, the alternate is not asked."""
+    bench = Bench()
+    bench.exchange("x", "fanout", alternate="amq.fanout")
+    bench.declare("ring", policy_type="ring", max_count=1, priorities=10)
+    bench.declare("other")
+    bench.bind("ring", "x")
+    bench.bind("other", "amq.fanout")
+    bench.send("", exchange="x", priority=9)
+    bench.send("", exchange="x", priority=1)
+    assert (bench.labels("ring"), bench.labels("other")) == ("p-1", "")
+    assert bench.broker.statistics().discardsNoRoute == 0
+
+
+def test_exchange_statistics():
+    """EX-08, DQ-08: stats.py test_exchange_stats, number for number."""
+    bench = bench_with_queues("q")
+    bench.exchange("stats-test-exchange", "topic")
+    bench.bind("q", "stats-test-exchange", "a")
+    for body, key in ((10, "a"), (20, "b"), (30, "a"), (40, "b")):
+        headers = {"qpid.subject": key}
+        bench.send(key, size=body + 63, exchange="stats-test-exchange", headers=headers)
+    exchange = bench.exchange_statistics("stats-test-exchange")
+    assert (exchange.msgReceives, exchange.msgDrops, exchange.msgRoutes) == (4, 2, 2)
+    assert exchange.byteReceives == 100 + 4 * 63
+    assert (exchange.byteDrops, exchange.byteRoutes) == (60 + 2 * 63, 40 + 2 * 63)
+    assert exchange.bindingCount == 1
+
+
+def test_routes_count_copies():
+    """EX-08, CF-10: and a binding counts what it matched."""
+    bench = bench_with_queues("a", "b")
+    for queue in "ab":
+        bench.bind(queue, "amq.fanout")
+    bench.send("", 3, exchange="amq.fanout")
+    exchange = bench.exchange_statistics("amq.fanout")
+    assert (exchange.msgReceives, exchange.msgRoutes, exchange.byteRoutes) == (3, 6, 600)
+    bindings = bench.broker.exchanges.get("amq.fanout").binding_statistics()
+    assert [(binding.queue, binding.msgMatched) for binding in bindings] == [("a", 3), ("b", 3)]
+
+
+WAYS = ["reject", "ring", "reroute", "delete"]
+
+
+def orphan(bench: Bench, way: str) -> None:
+    """Make the only message of queue q leave for the alternate exchange."""
+    if way == "reject":
+        bench.read("q").reject()
+    elif way == "ring":
+        bench.send("q", label="new")
+    elif way == "reroute":
+        bench.broker.management.reroute("q", useAltExchange=True)
+    else:
+        bench.ctl.queue_delete("q")
+
+
+@pytest.mark.parametrize("routed", ["first", "second", "nowhere"])
+@pytest.mark.parametrize("way", WAYS)
+def test_chain_of_alternates(way, routed):
+    """EX-09: the queue's alternate, then that exchange's own; test_queue_delete_no_match, test_reject_no_match."""
+    bench = bench_with_queues("one", "two")
+    bench.exchange("second", "fanout")
+    bench.exchange("first", "direct", alternate="second")
+    bench.declare("q", policy_type="ring", max_count=1, alternate="first")
+    if routed == "first":
+        bench.bind("one", "first", "q")
+    if routed != "nowhere":
+        bench.bind("two", "second")
+    bench.send("q", label="old")
+    orphan(bench, way)
+    expected = {"first": ("old", ""), "second": ("", "old"), "nowhere": ("", "")}
+    assert (bench.labels("one"), bench.labels("two")) == expected[routed]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_transaction_published_leaves_the_same_way(way):
+    """EX-09, CM-10: once committed it is a message like any other."""
+    bench = bench_with_queues("other")
+    bench.declare("q", policy_type="ring", max_count=1, alternate="amq.fanout")
+    bench.bind("other", "amq.fanout")
+    bench.session("t").tx_select()
+    bench.send("q", by="t", label="old")
+    bench.session("t").tx_commit()
+    orphan(bench, way)
+    assert bench.labels("other") == "old"
+
+
+def test_a_reject_resets_the_delivery_count():
+    """EX-09, CN-16: what was redelivered before is not any more."""
+    bench = bench_with_queues("other")
+    bench.declare("q", alternate="amq.fanout")
+    bench.bind("other", "amq.fanout")
+    bench.send("q")
+    bench.read("q", "once").session.close()
+    orphan(bench, "reject")
+    assert bench.read("other", "d").got == "p-1"
+
+
+def test_a_queue_bound_to_its_own_alternate():
+    """EX-10: no loop on delete; on reroute the messages come back at the tail (test_queue_delete_loop)."""
+    bench = bench_with_queues("other")
+    bench.declare("q", alternate="amq.fanout")
+    for queue in ("q", "other"):
+        bench.bind(queue, "amq.fanout")
+    bench.send("q", 3)
+    bench.broker.management.reroute("q", request=1, useAltExchange=True)
+    assert (bench.labels("q"), bench.labels("other")) == ("p-2 p-3 p-1", "p-1")
+    bench.ctl.queue_delete("q")
+    assert bench.labels("other") == "p-1 p-2 p-3 p-1"
+
+
+def test_queues_that_are_gone():
+    """EX-12, LP-18: ExchangeTest: routing after a bound queue was deleted reaches nothing, and is safe."""
+    bench = bench_with_queues("q")
+    for exchange in ("amq.direct", "amq.topic", "amq.fanout"):
+        bench.bind("q", exchange, "k")
+    bench.ctl.queue_delete("q")
+    for exchange in ("amq.direct", "amq.topic", "amq.fanout"):
+        (transfer,) = bench.send("k", exchange=exchange)
+        assert transfer.is_complete
+        assert bench.exchange_statistics(exchange).bindingCount == 0
+
+
+# What a deleted exchange leaves behind
+
+
+class TestBindingsOfADeletedExchange:
+    def bench(self) -> Bench:
+        bench = bench_with_queues("q")
+        bench.exchange("x", "fanout")
+        bench.bind("q", "x")
+        return bench
+
+    def test_at_once(self):
+        """RF-18: nobody's last transfer went to it: its bindings go with it."""
+        bench = self.bench()
+        bench.ctl.exchange_delete("x")
+        assert bench.stat("q").bindingCount == 1
+
+    @pytest.mark.parametrize("how", ["another exchange", "close", "404"])
+    def test_until_the_last_sender_turns_away(self, how):
+        """RF-18: a session whose last transfer went there keeps it counted."""
+        bench = self.bench()
+        bench.send("", exchange="x")
+        bench.ctl.exchange_delete("x")
+        assert bench.stat("q").bindingCount == 2
+        if how == "another exchange":
+            bench.send("q")
+        elif how == "close":
+            bench.session("p").close()
+        else:
+            with refused(404):
+                bench.send("", exchange="x")
+        assert bench.stat("q").bindingCount == 1
+
+    def test_two_senders(self):
+        """RF-18: each of them."""
+        bench = self.bench()
+        for by in ("p", "r"):
+            bench.send("", by=by, exchange="x")
+        bench.ctl.exchange_delete("x")
+        bench.session("p").close()
+        assert bench.stat("q").bindingCount == 2
+        bench.session("r").close()
+        assert bench.stat("q").bindingCount == 1
+
+    def test_names_are_free_at_once(self):
+        """RF-18: routing and naming stop; a new exchange of the name starts without bindings."""
+        bench = self.bench()
+        bench.send("", exchange="x")
+        bench.ctl.exchange_delete("x")
+        bench.exchange("x", "fanout")
+        bench.send("", exchange="x", by="other")
+        assert (bench.stat("q").msgDepth, bench.stat("q").bindingCount) == (1, 2)
+
+    def test_an_exchange_keeps_its_alternate(self):
+        """RF-18: and through it the alternate's bindings."""
+        bench = bench_with_queues("q")
+        bench.exchange("alt", "fanout")
+        bench.exchange("x", "direct", alternate="alt")
+        bench.bind("q", "alt")
+        bench.send("k", exchange="x")
+        bench.ctl.exchange_delete("x")
+        bench.ctl.exchange_delete("alt")
+        assert bench.stat("q").bindingCount == 2
+        bench.session("p").close()
+        assert bench.stat("q").bindingCount == 1

@@ -1,0 +1,562 @@
+"""Depth, limits and what a full queue does (DQ-01 … DQ-04, LP, RF-20, RF-21, RF-24)."""
+
+import pytest
+from support import NONE, Bench, refused
+
+from qflow.broker.errors import SessionDetached
+
+NO_FLOW = {"flow_stop_count": 0, "flow_stop_size": 0}
+
+
+class TestThreeDepths:
+    def test_query_msg_depth_and_what_is_dequeued(self):
+        """DQ-01, CN-11, CN-13, CN-17: message.py test_ack, number for number."""
+        bench = Bench()
+        bench.declare("q")
+        for label in ("One", "Two", "Three", "Four", "Five"):
+            bench.send("q", label=label)
+        assert bench.stat("q").messageCount == 5
+        reader = bench.read("q")
+        assert (bench.stat("q").messageCount, bench.stat("q").msgDepth) == (0, 5)
+        assert bench.stat("q").msgTotalDequeues == 0
+        reader.accept("One", "Two", "Four")
+        assert (bench.stat("q").msgDepth, bench.stat("q").msgTotalDequeues) == (2, 3)
+        reader.session.close()
+        assert bench.stat("q").messageCount == 2
+        again = bench.read("q", "d", accept=NONE)
+        assert again.got == "Three* Five*"
+        assert (bench.stat("q").msgDepth, bench.stat("q").msgTotalDequeues) == (0, 5)
+        again.session.close()
+        assert bench.stat("q").messageCount == 0
+
+    def test_the_limit_counts_acquired_messages(self):
+        """DQ-01, LP-02: all five prefetched, none accepted: there is no room for a sixth."""
+        bench = Bench()
+        bench.declare("q", max_count=5, **NO_FLOW)
+        bench.read("q")
+        bench.send("q", 5)
+        assert bench.stat("q").messageCount == 0
+        with refused(506):
+            bench.send("q")
+
+    def test_if_empty_counts_available_ones_only(self):
+        """DQ-01, QT-21: a queue whose messages are all acquired counts as empty."""
+        bench = Bench()
+        bench.declare("q")
+        bench.read("q")
+        bench.send("q")
+        bench.ctl.queue_delete("q", if_empty=True)
+        assert not bench.exists("q")
+
+    def test_thresholds_ignore_acquire_and_release(self):
+        """DQ-02: flow and alert levels move with enqueues and dequeues only."""
+        bench = Bench()
+        bench.declare("q", flow_stop_count=2, flow_resume_count=2, alert_count_up=3, alert_count_down=2)
+        bench.send("q", 3)
+        reader = bench.read("q")
+        reader.release()
+        assert bench.is_on("q")
+        assert len(bench.seen("queueThresholdCrossedUpward", "queueThresholdCrossedDownward")) == 1
+
+    def test_a_transaction_reserves_when_it_prepares(self):
+        """DQ-03, LP-09, RF-22: not before; and an aborted one gives all of it back."""
+        bench = Bench()
+        bench.declare("q", max_count=5, **NO_FLOW)
+        bench.session("t").tx_select()
+        bench.send("q", 10, by="t")
+        bench.send("q", 4)
+        with refused(541, "Transaction prepare failed."):
+            bench.session("t").tx_commit()
+        assert bench.stat("q").msgDepth == 4
+        bench.send("q")
+        assert bench.stat("q").msgDepth == 5
+
+    def test_bytes_count_only_where_they_are_limited(self):
+        """DQ-04, LP-03: without a byte limit the policy does not even mention them."""
+        bench = Bench()
+        bench.declare("q", max_count=2, max_size=0)
+        bench.send("q", 2)
+        text = "Maximum depth exceeded on q: current=[count: 2], max=[count: 2], increment=[count: 1"
+        with refused(506, text):
+            bench.send("q")
+        assert bench.stat("q").byteDepth == 200
+
+    def test_replacements_of_shrinking_size(self):
+        """DQ-04, QT-01: ClientSessionTest testLVQVariedSize."""
+        bench = Bench()
+        bench.declare("q", last_value_queue_key="k", max_size=300)
+        for size in range(100, 0, -10):
+            bench.send("q", size=size + 50, headers={"k": "same"})
+            assert bench.stat("q").byteDepth == size + 50
+        assert bench.stat("q").msgDepth == 1
+
+
+FILL = [
+    pytest.param({}, {"default_queue_limit": 1000}, 10, id="LP-01 default-queue-limit"),
+    pytest.param({"max_size": 0}, {"default_queue_limit": 1000}, None, id="LP-01 an explicit 0 removes it"),
+    pytest.param({"max_size": 500}, {"default_queue_limit": 1000}, 5, id="LP-01 a declared size replaces it"),
+    pytest.param({}, {"default_queue_limit": 0}, None, id="LP-01 no default limit"),
+    pytest.param({"max_count": 0}, {}, None, id="LP-01 count 0 is no limit"),
+    pytest.param({"max_count": 3}, {}, 3, id="LP-02 exactly full is allowed"),
+    pytest.param({"max_count": "5"}, {}, 5, id="LP-01 testCapacityConversion"),
+    pytest.param({"max_size": 399}, {}, 3, id="LP-02 one byte short of a fourth"),
+    pytest.param({"max_size": 400}, {}, 4, id="LP-02 exactly four"),
+    pytest.param({"max_count": 3, "max_size": 1000}, {}, 3, id="LP-02 count first"),
+    pytest.param({"max_count": 9, "max_size": 250}, {}, 2, id="LP-02 size first"),
+]
+
+
+@pytest.mark.parametrize(("short", "options", "room"), FILL)
+def test_how_many_fit(short, options, room):
+    """LP-01, LP-02: messages of 100 bytes, until one is refused; None if twenty fit."""
+    bench = Bench(**options)
+    bench.declare("q", **short, **NO_FLOW)
+    if room is None:
+        bench.send("q", 20)
+        return
+    bench.send("q", room)
+    with refused(506):
+        bench.send("q")
+    assert bench.stat("q").msgDepth == room
+
+
+@pytest.mark.parametrize(
+    ("short", "sizes", "last", "text"),
+    [
+        pytest.param(
+            {"max_count": 3, "max_size": 1000}, [100, 100], 801,
+            "current=[count: 2, size: 200], max=[count: 3, size: 1000], increment=[count: 1, size: 801]",
+            id="LP-03 both units, bytes breached",
+        ),
+        pytest.param(
+            {"max_count": 3, "max_size": 1000}, [100, 100, 100], 100,
+            "current=[count: 3, size: 300], max=[count: 3, size: 1000], increment=[count: 1, size: 100]",
+            id="LP-03 both units, count breached",
+        ),
+        pytest.param(
+            {"max_size": 250}, [100, 100], 100,
+            "current=[count: 2, size: 200], max=[size: 250], increment=[count: 1, size: 100]",
+            id="LP-03 bytes only",
+        ),
+        pytest.param(
+            {"max_count": 1}, [100], 100,
+            "current=[count: 1, size: 100], max=[count: 1, size: 104857600], increment=[count: 1, size: 100]",
+            id="LP-03 the default limit is named, too",
+        ),
+    ],
+)  # fmt: skip
+def test_words_of_the_refusal(short, sizes, last, text):
+    """LP-03, LP-05: as production logs show it."""
+    bench = Bench()
+    bench.declare("q", **short, **NO_FLOW)
+    for size in sizes:
+        bench.send("q", size=size)
+    with refused(506, f"Maximum depth exceeded on q: {text}"):
+        bench.send("q", size=last)
+
+
+class TestReject:
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            pytest.param("reject", id="LP-04 reject"),
+            pytest.param("RING", id="LP-04 the case matters"),
+            pytest.param("ring_strict", id="LP-04 X-25 testStrictRingPolicy"),
+            pytest.param("flow_to_disk", id="LP-04 testFlowToDiskWithNoStore"),
+            pytest.param("", id="LP-04 an empty string"),
+        ],
+    )
+    def test_unknown_policies_reject(self, policy):
+        """LP-04, LP-05: five delivered and unacknowledged; the sixth is refused; flow control is on."""
+        bench = Bench()
+        bench.declare("q", max_count=5, policy_type=policy)
+        reader = bench.read("q")
+        bench.send("q", 5)
+        assert reader.got == "p-1 p-2 p-3 p-4 p-5"
+        assert bench.is_on("q")
+        with refused(506):
+            bench.send("q")
+
+    def test_what_is_counted(self):
+        """LP-05: stats.py test_discards_limit_overflow: 1 on the queue, 1 on the broker."""
+        bench = Bench()
+        bench.declare("q", max_count=3, flow_stop_count=0)
+        bench.send("q", 3)
+        with refused(506):
+            bench.send("q")
+        assert bench.stat("q").discardsOverflow == 1
+        assert bench.broker.statistics().totals["discardsOverflow"] == 1
+        assert (bench.stat("q").msgDepth, bench.stat("q").msgTotalEnqueues) == (3, 3)
+
+    def test_the_session_dies_and_the_connection_lives(self):
+        """LP-06, X-13: unaccepted messages are requeued; the other session of the connection goes on."""
+        bench = Bench()
+        bench.declare("full", max_count=1, **NO_FLOW)
+        bench.declare("q")
+        bench.send("q")
+        dying = bench.session("p", "shared")
+        other = bench.session("other", "shared")
+        reader = bench.read("q", "p")
+        assert reader.got == "p-1"
+        bench.send("full")
+        with refused(506):
+            bench.send("full")
+        assert not dying.is_attached
+        assert (bench.stat("q").messageCount, bench.stat("q").consumerCount) == (1, 0)
+        with pytest.raises(SessionDetached):
+            bench.send("q")
+        bench.send("q", by="other")
+        assert other.is_attached
+        assert bench.stat("q").msgDepth == 2
+
+    def test_every_matching_queue_is_tried(self):
+        """LP-08: who accepted keeps the message; the exchange does not count it."""
+        bench = Bench()
+        for name, limit in (("a", 5), ("full", 1), ("also full", 1), ("z", 5)):
+            bench.declare(name, max_count=limit, **NO_FLOW)
+            bench.bind(name, "amq.fanout")
+        bench.send("", exchange="amq.fanout")
+        with refused(506, "Maximum depth exceeded on full:"):
+            bench.send("", exchange="amq.fanout")
+        assert [bench.stat(name).msgDepth for name in ("a", "full", "also full", "z")] == [2, 1, 1, 2]
+        exchange = bench.exchange_statistics("amq.fanout")
+        assert (exchange.msgReceives, exchange.msgRoutes) == (1, 4)
+
+    def test_a_transaction_that_does_not_fit(self):
+        """LP-09, G-18: QueuePolicyTest testPolicyFailureOnCommit, and nothing is dequeued either."""
+        bench = Bench()
+        bench.declare("q", max_count=5, **NO_FLOW)
+        bench.declare("source")
+        bench.send("source")
+        bench.session("t").tx_select()
+        reader = bench.read("source", "t")
+        reader.accept("p-1")
+        bench.send("q", 10, by="t")
+        with refused(541, "Transaction prepare failed."):
+            bench.session("t").tx_commit()
+        assert (bench.stat("q").msgDepth, bench.stat("q").msgTotalEnqueues) == (0, 0)
+        assert (bench.stat("source").messageCount, bench.stat("source").msgTotalDequeues) == (1, 0)
+
+    def test_one_full_queue_stops_the_whole_transaction(self):
+        """LP-09: two queues, one full: nothing arrives anywhere."""
+        bench = Bench()
+        bench.declare("free")
+        bench.declare("full", max_count=1, **NO_FLOW)
+        bench.send("full")
+        bench.session("t").tx_select()
+        bench.send("free", by="t")
+        bench.send("full", by="t")
+        with refused(541):
+            bench.session("t").tx_commit()
+        assert bench.labels("free") == ""
+        assert bench.labels("full") == "p-1"
+
+
+class TestRing:
+    def test_count(self):
+        """LP-10: QueuePolicyTest testRingPolicyCount."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=5)
+        bench.send("q", 10)
+        assert bench.labels("q") == "p-6 p-7 p-8 p-9 p-10"
+        bench.take("q", 5)
+        assert bench.take("q") == [""]
+        bench.send("q", 10)
+        assert bench.labels("q") == "p-16 p-17 p-18 p-19 p-20"
+
+    def test_size(self):
+        """LP-10.1, LP-10.2: QueuePolicyTest testRingPolicySize."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_size=500)
+        bench.send("q", 6)
+        assert bench.labels("q") == "p-2 p-3 p-4 p-5 p-6"
+        bench.send("q", size=400)
+        assert bench.labels("q") == "p-6 p-7"
+        with refused(506, "Message larger than configured maximum depth on q: size=1000, max-size=500"):
+            bench.send("q", size=1000)
+        assert bench.labels("q") == "p-6 p-7"
+        assert (bench.stat("q").discardsRing, bench.stat("q").discardsOverflow) == (5, 1)
+
+    @pytest.mark.parametrize(("size", "fits"), [(15, True), (16, False)], ids=["LP-10 15", "LP-10 16"])
+    def test_exactly_the_maximum(self, size, fits):
+        """LP-10.1: 15 fits in 15, 16 is refused."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_size=15)
+        bench.send("q", size=15)
+        if fits:
+            bench.send("q", size=size)
+            assert bench.stat("q").msgDepth == 1
+        else:
+            with refused(506):
+                bench.send("q", size=size)
+        assert bench.stat("q").discardsRing == int(fits)
+
+    def test_what_is_counted(self):
+        """LP-10.2: stats.py test_discards_ring_overflow; an eviction is no acquire."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=3)
+        bench.send("q", 5)
+        statistics = bench.stat("q")
+        assert (statistics.discardsRing, statistics.msgTotalDequeues, statistics.acquires) == (2, 2, 0)
+
+    def test_acquired_messages_go_too(self):
+        """LP-10.2, LP-11, X-24: and what their consumer does with them afterwards is ignored."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=3)
+        reader = bench.read("q", messages=3)
+        bench.send("q", 6)
+        assert reader.got == "p-1 p-2 p-3"
+        assert bench.labels("q") == "p-4 p-5 p-6"
+        reader.accept("p-1")
+        reader.release("p-2")
+        reader.reject("p-3")
+        statistics = bench.stat("q")
+        assert (statistics.msgDepth, statistics.discardsRing, statistics.msgTotalDequeues) == (3, 3, 3)
+        assert (statistics.releases, statistics.discardsSubscriber) == (0, 0)
+        assert reader.session.is_attached
+
+    def test_evicted_messages_go_to_the_alternate(self):
+        """LP-10.3: MessagingSessionTests testReroutingRingQueue."""
+        bench = Bench()
+        bench.declare("ring", policy_type="ring", max_count=10, alternate="amq.fanout")
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        bench.send("ring", 20)
+        assert bench.labels("ring").split() == [f"p-{n}" for n in range(11, 21)]
+        assert bench.labels("other").split() == [f"p-{n}" for n in range(1, 11)]
+
+    def test_the_alternates_own_alternate(self):
+        """LP-10.3, EX-09: the fall-back."""
+        bench = Bench()
+        bench.exchange("first", "direct", alternate="amq.fanout")
+        bench.declare("ring", policy_type="ring", max_count=1, alternate="first")
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        bench.send("ring", 2)
+        assert bench.labels("other") == "p-1"
+
+    def test_the_default_limit_counts(self):
+        """LP-14, FC-03: bytes of default-queue-limit; and never any flow control."""
+        bench = Bench(default_queue_limit=1000)
+        bench.declare("q", policy_type="ring")
+        bench.send("q", 12)
+        assert bench.stat("q").msgDepth == 10
+        assert (bench.held(), bench.stat("q").flowStoppedCount) == ("", 0)
+
+    def test_nothing_left_to_evict(self):
+        """RF-21: all room is reserved by the committing transaction; the message is dropped silently."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=2)
+        bench.send("q", 2)
+        bench.session("t").tx_select()
+        bench.send("q", 3, by="t")
+        bench.session("t").tx_commit()
+        assert bench.labels("q") == "t-1 t-2"
+        assert bench.stat("q").discardsRing == 3
+
+
+class TestPriorityRing:
+    def test_golden(self):
+        """LP-12, G-12: 4 is dropped, the first 5 is evicted by the second, that one by 9."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=3, priorities=10)
+        for index, priority in enumerate([5, 6, 7, 4, 5, 9]):
+            (transfer,) = bench.send("q", label=f"{priority}-{index}", priority=priority)
+            assert transfer.is_complete
+        assert bench.labels("q") == "9-5 7-2 6-1"
+        assert bench.stat("q").discardsRing == 3
+
+    def test_raw_priorities_are_compared(self):
+        """RF-20: 1 and 2 share level 0 of five levels, and yet 1 does not evict 2."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=1, priorities=5)
+        bench.send("q", priority=2)
+        bench.send("q", priority=1)
+        assert bench.labels("q") == "p-1"
+        bench.send("q", priority=2)
+        assert bench.labels("q") == "p-3"
+
+    def test_only_the_head_of_the_lowest_level_is_looked_at(self):
+        """LP-12, RF-20: it has 2; that 1 stands behind it in the same level does not help."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=2, priorities=5)
+        bench.send("q", priority=2)
+        bench.send("q", priority=1)
+        bench.send("q", priority=1)
+        assert bench.labels("q") == "p-1 p-2"
+        assert bench.stat("q").discardsRing == 1
+
+    def test_acquired_ones_are_evicted(self):
+        """LP-11, LP-12: MessagingSessionTests testPriorityRingEviction."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=5, priorities=10)
+        reader = bench.read("q", messages=5)
+        bench.send("q", 10)
+        assert reader.got == "p-1 p-2 p-3 p-4 p-5"
+        reader.release()
+        assert bench.labels("q") == "p-6 p-7 p-8 p-9 p-10"
+        assert bench.stat("q").releases == 0
+
+    @pytest.mark.parametrize(
+        ("kept", "priorities"),
+        [
+            pytest.param(10, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9], id="LP-12 twice"),
+            pytest.param(5, [9, 9, 9, 1, 1, 1, 1, 5, 5, 9], id="LP-12 highest first"),
+        ],
+    )
+    def test_the_best_are_kept(self, kept, priorities):
+        """LP-12: priority.py test_ring_queue: the highest levels, the latest among equals."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=kept, priorities=10)
+        sent = [(priority, index) for index, priority in enumerate(priorities)]
+        for priority, index in sent:
+            bench.send("q", label=f"{priority}-{index}", priority=priority)
+        best = sorted(sent)[-kept:]
+        best.sort(key=lambda item: (-item[0], item[1]))
+        assert bench.labels("q").split() == [f"{priority}-{index}" for priority, index in best]
+
+
+class TestLastValueRing:
+    def test_golden(self):
+        """LP-13, G-12: the depth check comes before the replacement, and evicts an unrelated message."""
+        bench = Bench()
+        bench.declare("q", policy_type="ring", max_count=3, last_value_queue_key="k")
+        for label in ("a", "b", "c", "b2"):
+            bench.send("q", label=label, headers={"k": label[0]})
+        assert bench.labels("q") == "c b2"
+        statistics = bench.stat("q")
+        assert (statistics.msgDepth, statistics.discardsRing, statistics.discardsLvq) == (2, 1, 1)
+
+
+class TestSelfDestruct:
+    def test_golden(self):
+        """LP-15: acquired messages go to the alternate, too; the message that did it is lost."""
+        bench = Bench()
+        bench.declare("q", policy_type="self-destruct", max_count=3, alternate="amq.fanout", **NO_FLOW)
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        reader = bench.read("q", messages=2)
+        bench.send("q", 3)
+        (fourth,) = bench.send("q")
+        assert fourth.is_complete
+        assert not bench.exists("q")
+        assert bench.labels("other") == "p-1 p-2 p-3"
+        assert bench.broker.statistics().abandonedViaAlt == 3
+        (fifth,) = bench.send("q")
+        assert fifth.is_complete
+        assert bench.broker.statistics().discardsNoRoute == 1
+        assert reader.session.is_attached
+
+    def test_waiting_consumers_learn_of_it(self):
+        """LP-15, CN-18, RF-15: 408."""
+        bench = Bench()
+        bench.declare("q", policy_type="self-destruct", max_count=1, **NO_FLOW)
+        reader = bench.read("q")
+        bench.send("q", 2)
+        assert not bench.exists("q")
+        assert (reader.session.error.code, reader.session.error.text) == (408, "Queue q has been deleted.")
+        assert bench.broker.statistics().abandoned == 1
+
+    def test_bound_queues_of_others_are_not_disturbed(self):
+        """LP-15, LP-16: MessagingSessionTests testSelfDestructQueue: twenty sends to a fanout succeed."""
+        bench = Bench()
+        bench.declare("r1", policy_type="self-destruct", max_count=10)
+        bench.declare("r2")
+        for name in ("r1", "r2"):
+            bench.bind(name, "amq.fanout")
+        bench.send("", 20, exchange="amq.fanout")
+        assert not bench.exists("r1")
+        assert bench.stat("r2").msgDepth == 20
+
+    def test_flow_control_comes_first(self):
+        """LP-16, G-06: 9 and 10 are held, 11 destroys, all complete."""
+        bench = Bench()
+        bench.declare("q", policy_type="self-destruct", max_count=10)
+        bench.send("q", 10)
+        assert bench.held() == "p-9 p-10"
+        bench.send("q")
+        assert bench.held() == ""
+        assert not bench.exists("q")
+
+    def test_it_takes_precedence_over_last_value(self):
+        """LP-17: three messages with the same key: depth 3."""
+        bench = Bench()
+        bench.declare("q", policy_type="self-destruct", last_value_queue_key="k")
+        bench.send("q", 3, headers={"k": "same"})
+        assert (bench.stat("q").msgDepth, bench.stat("q").discardsLvq) == (3, 0)
+
+    def test_a_queue_that_is_gone_takes_nothing(self):
+        """LP-18: its transaction publishes are dropped silently."""
+        bench = Bench()
+        bench.declare("q")
+        bench.declare("other")
+        bench.session("t").tx_select()
+        bench.send("q", by="t")
+        bench.send("other", by="t")
+        bench.ctl.queue_delete("q")
+        bench.session("t").tx_commit()
+        assert bench.labels("other") == "t-2"
+        assert bench.broker.statistics().totals["msgTotalEnqueues"] == 1
+
+    def test_a_transaction_which_destroys_its_queue(self):
+        """LP-15, LP-18: the room was reserved, but the queue is gone when the messages are pushed."""
+        bench = Bench()
+        bench.declare("q", policy_type="self-destruct", max_count=2, **NO_FLOW)
+        bench.session("t").tx_select()
+        bench.send("q", 3, by="t")
+        bench.session("t").tx_commit()
+        assert not bench.exists("q")
+        totals = bench.broker.statistics().totals
+        assert totals["msgTotalEnqueues"] == totals["msgTotalDequeues"]
+        enqueued, dequeued = len(bench.seen("enqueued")), len(bench.seen("dequeued"))
+        assert enqueued == dequeued
+
+
+class TestNoLocal:
+    def test_messages_of_the_owners_connection_are_dropped(self):
+        """RF-24, QT-17: silently, before the depth check, and for all sessions of the connection."""
+        bench = Bench()
+        owner = bench.session("owner", "shared")
+        bench.session("friend", "shared")
+        owner.queue_declare("q", {"no-local": "true", "qpid.max_count": 1}, exclusive=True)
+        for by in ("owner", "friend", "owner"):
+            (transfer,) = bench.send("q", by=by)
+            assert transfer.is_complete
+        bench.send("q", by="stranger")
+        assert bench.labels("q") == "stranger-1"
+        statistics = bench.stat("q")
+        assert (statistics.msgTotalEnqueues, statistics.discardsOverflow) == (1, 0)
+
+    def test_exclusive_subscription(self):
+        """RF-24, QT-17: message.py test_no_local_exclusive_subscribe."""
+        bench = Bench()
+        bench.declare("q", {"no-local": "true"})
+        reader = bench.read("q", "c", exclusive=True)
+        bench.send("q", by="c", label="mine")
+        bench.send("q", by="p", label="theirs")
+        assert reader.got == "theirs"
+
+    def test_a_plain_queue_takes_them(self):
+        """RF-24: it needs the argument, and an owner or exclusive consumer."""
+        bench = Bench()
+        bench.declare("local", {"no-local": "true"}, by="owner")
+        bench.declare("owned", by="owner", exclusive=True)
+        bench.send("local", by="owner")
+        bench.send("owned", by="owner")
+        assert (bench.stat("local").msgDepth, bench.stat("owned").msgDepth) == (1, 1)
+
+    @pytest.mark.parametrize("end", ["the owner", "the exclusive subscription"])
+    def test_it_ends_with(self, end):
+        """RF-24, QT-17: nobody owns the queue any more, so no connection is its owner's."""
+        bench = Bench()
+        bench.session("friend", "shared")
+        holder = bench.session("holder", "shared")
+        if end == "the owner":
+            holder.queue_declare("q", {"no-local": "true"}, exclusive=True)
+        else:
+            holder.queue_declare("q", {"no-local": "true"})
+            bench.read("q", "holder", exclusive=True)
+        bench.send("q", by="friend", label="dropped")
+        holder.close()
+        bench.send("q", by="friend", label="taken")
+        assert bench.labels("q") == "taken"

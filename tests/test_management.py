@@ -1,0 +1,440 @@
+"""Management methods, statistics and status codes (CF-07 … CF-10, QT-22 … QT-24, RF-11, RF-23)."""
+
+import pytest
+from support import GROUP, Bench, management_refused, refused
+
+
+def queue_of(count: int, **short: object) -> Bench:
+    bench = Bench()
+    bench.declare("q", **short)
+    bench.send("q", count)
+    return bench
+
+
+def run(first: int, last: int) -> str:
+    """Write the labels of a run."""
+    return " ".join(f"p-{number}" for number in range(first, last + 1))
+
+
+def of_group(name: str) -> dict[str, object]:
+    return {
+        "filter_type": "header_match_str",
+        "filter_params": {"header_key": GROUP, "header_value": name},
+    }
+
+
+class TestPurge:
+    def test_count(self):
+        """QT-22: management.py test_purge_queue: 20: 1 → 19, 9 → 10, 0 → 0."""
+        bench = queue_of(20)
+        purge = bench.broker.management.purge
+        for request, left in ((1, 19), (9, 10), (0, 0)):
+            purge("q", request)
+            assert bench.stat("q").msgDepth == left
+        statistics = bench.stat("q")
+        assert (statistics.discardsPurge, statistics.acquires, statistics.msgTotalDequeues) == (20, 20, 20)
+
+    def test_oldest_first(self):
+        """QT-22: the first n."""
+        bench = queue_of(5)
+        bench.broker.management.purge("q", 2)
+        assert bench.labels("q") == run(3, 5)
+
+    def test_the_command(self):
+        """QT-22: queue.py test_purge; stats.py test_discards_purge (3); acquired ones stay."""
+        bench = queue_of(4)
+        bench.read("q", messages=1)
+        bench.ctl.queue_purge("q")
+        statistics = bench.stat("q")
+        assert (statistics.discardsPurge, statistics.msgDepth, statistics.messageCount) == (3, 1, 0)
+        bench.send("q")
+        assert bench.labels("q") == "p-5"
+
+    def test_unknown(self):
+        """QT-22: 404; without a name 531."""
+        bench = Bench()
+        with refused(404, "Queue not found: q"):
+            bench.ctl.queue_purge("q")
+        with refused(531):
+            bench.ctl.queue_purge("")
+
+    def test_filter_counts_matching_ones(self):
+        """QT-22, MG-19: the count is of messages that match."""
+        bench = Bench()
+        bench.declare("q")
+        bench.send_groups("q", "A-1 B-2 A-3 A-4")
+        bench.broker.management.purge("q", 2, of_group("A"))
+        assert bench.labels("q") == "B-2 A-4"
+        bench.broker.management.purge("q", 0, of_group("none"))
+        assert bench.stat("q").discardsPurge == 2
+        bench.broker.management.purge("q", 0, {})
+        assert bench.stat("q").msgDepth == 0
+
+
+FILTERS = [
+    ({"filter_type": "nonsense"}, "{filter_type:nonsense}"),
+    ({"filter_type": "header_match_str"}, "{filter_type:header_match_str}"),
+    (
+        {"filter_type": "header_match_str", "filter_params": {"header_key": "G"}},
+        "{filter_params:{header_key:G}, filter_type:header_match_str}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("filter", "shown"), FILTERS, ids=["RF-23 type", "RF-23 no params", "RF-23 half"])
+def test_bad_filters(filter, shown):
+    """RF-23, QT-22: status 7, with the filter's keys ascending; nothing is removed."""
+    bench = queue_of(3, alternate="amq.fanout")
+    bench.declare("other")
+    manage = bench.broker.management
+    for method in (
+        lambda: manage.purge("q", 0, filter),
+        lambda: manage.reroute("q", 0, True, "", filter),
+        lambda: manage.queueMoveMessages("q", "other", 0, filter),
+    ):
+        with management_refused(7, f"Unrecognized message filter: '{shown}'"):
+            method()
+    assert bench.stat("q").msgDepth == 3
+
+
+class TestReroute:
+    def bench(self) -> Bench:
+        """management.py test_reroute_queue: an alternate, a direct exchange, and twenty messages."""
+        bench = Bench()
+        for name in ("alt", "two"):
+            bench.declare(name)
+        bench.bind("alt", "amq.fanout")
+        bench.exchange("alt.direct2", "direct")
+        bench.bind("two", "alt.direct2", "q")
+        bench.declare("q", alternate="amq.fanout")
+        bench.send("q", 20)
+        return bench
+
+    def test_counts(self):
+        """QT-23: 19/1, 10/9; unknown exchange status 4; the rest; reroutes and acquires are counted."""
+        bench = self.bench()
+        manage = bench.broker.management
+        manage.reroute("q", 1, True)
+        assert (bench.stat("q").msgDepth, bench.labels("alt")) == (19, "p-1")
+        manage.reroute("q", 9, False, "alt.direct2")
+        assert (bench.stat("q").msgDepth, bench.labels("two")) == (10, run(2, 10))
+        with management_refused(4, "InvalidParameter"):
+            manage.reroute("q", 0, False, "nosuch")
+        manage.reroute("q", 0, True)
+        assert (bench.stat("q").msgDepth, bench.stat("alt").msgDepth) == (0, 11)
+        statistics = bench.stat("q")
+        assert (statistics.reroutes, statistics.acquires, statistics.discardsPurge) == (20, 20, 0)
+
+    def test_onto_itself(self):
+        """QT-23, EX-10: twenty stay twenty."""
+        bench = self.bench()
+        bench.exchange("loop", "fanout")
+        bench.bind("q", "loop")
+        bench.broker.management.reroute("q", 0, False, "loop")
+        assert bench.labels("q") == run(1, 20)
+
+    def test_no_alternate(self):
+        """QT-23, RF-23: test_reroute_invalid_alt_exchange: status 4, the message is kept."""
+        bench = queue_of(1)
+        with management_refused(4, "InvalidParameter"):
+            bench.broker.management.reroute("q", 1, True)
+        assert bench.labels("q") == "p-1"
+
+    def test_unroutable_ones_are_dropped(self):
+        """QT-23, EX-08: a reroute through an exchange where nothing matches."""
+        bench = queue_of(2)
+        bench.broker.management.reroute("q", 0, False, "amq.direct")
+        assert (bench.stat("q").msgDepth, bench.broker.statistics().discardsNoRoute) == (0, 2)
+
+    def test_through_the_exchanges_alternate(self):
+        """QT-23, EX-09: test_reroute_alternate_exchange."""
+        bench = queue_of(2)
+        bench.exchange("no match", "direct", alternate="amq.fanout")
+        bench.declare("caught")
+        bench.bind("caught", "amq.fanout")
+        bench.broker.management.reroute("q", 0, False, "no match")
+        assert bench.labels("caught") == run(1, 2)
+
+    def test_a_priority_queue(self):
+        """RF-11, QT-23: test_reroute_priority_queue: the highest first."""
+        bench = Bench()
+        bench.declare("q", priorities=10)
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        for priority in (1, 9, 5):
+            bench.send("q", label=str(priority), priority=priority)
+        bench.broker.management.reroute("q", 2, False, "amq.fanout")
+        assert bench.labels("other") == "9 5"
+
+
+class TestMove:
+    def test_counts(self):
+        """QT-23: management.py test_move_queued_messages: 10, the rest, more than there are; order kept."""
+        bench = queue_of(20)
+        bench.declare("other")
+        move = bench.broker.management.queueMoveMessages
+        move("q", "other", 10)
+        assert (bench.labels("q"), bench.labels("other")) == (run(11, 20), run(1, 10))
+        move("q", "other", 0)
+        assert bench.labels("other") == run(1, 20)
+        move("other", "q", 40)
+        assert (bench.labels("q"), bench.labels("other")) == (run(1, 20), "")
+
+    @pytest.mark.parametrize(("source", "target"), [("no", "q"), ("q", "no")], ids=["QT-23 from", "QT-23 to"])
+    def test_unknown_queues(self, source, target):
+        """QT-23, RF-23: status 4."""
+        bench = queue_of(1)
+        with management_refused(4, "InvalidParameter"):
+            bench.broker.management.queueMoveMessages(source, target, 1)
+        assert bench.labels("q") == "p-1"
+
+    def test_nothing_to_move(self):
+        """QT-23: test_move_queued_messages_empty."""
+        bench = queue_of(0)
+        bench.declare("other")
+        bench.broker.management.queueMoveMessages("q", "other")
+        assert bench.stat("other").msgTotalEnqueues == 0
+
+    def test_into_a_full_queue(self):
+        """QT-23, G-15, CF-08: five moved into max_count 2: status 7, two there, three lost."""
+        bench = queue_of(5)
+        bench.declare("other", max_count=2, flow_stop_count=0)
+        text = "resource-limit-exceeded: Maximum depth exceeded on other:"
+        with management_refused(7, text):
+            bench.broker.management.queueMoveMessages("q", "other")
+        assert (bench.stat("q").msgDepth, bench.labels("other")) == (0, run(1, 2))
+
+    def test_what_is_not_counted(self):
+        """QT-23: neither acquires nor discards; but it is a dequeue and an enqueue."""
+        bench = queue_of(3)
+        bench.declare("other")
+        bench.broker.management.queueMoveMessages("q", "other")
+        statistics = bench.stat("q")
+        assert (statistics.acquires, statistics.discardsPurge, statistics.reroutes) == (0, 0, 0)
+        assert (statistics.msgTotalDequeues, bench.stat("other").msgTotalEnqueues) == (3, 3)
+
+    def test_acquired_ones_stay(self):
+        """QT-22, QT-23, MG-19: AVAILABLE messages only."""
+        bench = queue_of(3)
+        bench.declare("other")
+        reader = bench.read("q", messages=1)
+        bench.broker.management.queueMoveMessages("q", "other")
+        assert (bench.stat("q").msgDepth, bench.labels("other")) == (1, run(2, 3))
+        reader.release()
+        assert bench.labels("q") == "p-1"
+
+    def test_consumers_are_woken(self):
+        """QT-23, CN-19: a moved message is an enqueue like any other."""
+        bench = queue_of(2)
+        bench.declare("other")
+        reader = bench.read("other")
+        bench.broker.management.queueMoveMessages("q", "other")
+        assert reader.got == run(1, 2)
+
+    def test_what_a_transaction_published(self):
+        """QT-23, CM-10: moved like any other message."""
+        bench = Bench()
+        for name in ("q", "other"):
+            bench.declare(name)
+        bench.session("t").tx_select()
+        bench.send("q", by="t")
+        bench.session("t").tx_commit()
+        bench.broker.management.queueMoveMessages("q", "other")
+        assert bench.labels("other") == "t-1"
+
+
+class TestCreateAndDelete:
+    def test_queue(self):
+        """CF-07, CF-10: properties are declare arguments and a few more."""
+        bench = Bench()
+        manage = bench.broker.management
+        manage.create("queue", "q", {"qpid.max_count": 1, "durable": True, "alternate-exchange": "amq.fanout"})
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        bench.send("q")
+        assert (bench.stat("q").bindingCount, bench.broker.statistics().queueCount) == (1, 2)
+        manage.delete("queue", "q")
+        assert bench.labels("other") == "p-1"
+
+    def test_auto_delete(self):
+        """CF-07, QT-08."""
+        bench = Bench()
+        bench.broker.management.create("queue", "q", {"auto-delete": True})
+        bench.idle("q").cancel()
+        assert not bench.exists("q")
+
+    def test_exchange_and_binding(self):
+        """CF-07: testQmfCreateAndDelete: default type topic; bindings are exchange/queue/key."""
+        bench = Bench()
+        manage = bench.broker.management
+        manage.create("exchange", "x")
+        manage.create("topic", "y", {"exchange-type": "fanout", "alternate-exchange": "x"})
+        assert [bench.exchange_statistics(name).type for name in "xy"] == ["topic", "fanout"]
+        manage.create("queue", "q")
+        manage.create("binding", "x/q/a.*")
+        bench.send("a.b", exchange="x")
+        manage.delete("binding", "x/q/a.*")
+        bench.send("a.c", exchange="x")
+        assert bench.labels("q") == "p-1"
+        manage.delete("exchange", "y")
+        manage.delete("exchange", "x")
+        with refused(404):
+            bench.ctl.exchange_declare("x", passive=True)
+
+    ERRORS = [
+        pytest.param(
+            lambda m: m.create("queue", "q"), "object already exists: q", id="CF-07 a queue that exists"
+        ),
+        pytest.param(
+            lambda m: m.create("exchange", "amq.topic"), "object already exists: amq.topic", id="CF-07 exchange"
+        ),
+        pytest.param(
+            lambda m: m.create("nonsense", "x"), "unknown object type: nonsense", id="CF-07 create nonsense"
+        ),
+        pytest.param(
+            lambda m: m.delete("nonsense", "x"), "unknown object type: nonsense", id="CF-07 delete nonsense"
+        ),
+        pytest.param(
+            lambda m: m.create("exchange", "x", {"exchange-type": "star"}), "Invalid exchange type: star",
+            id="EX-03 CF-07 an exchange type",
+        ),
+        pytest.param(
+            lambda m: m.create("queue", "new", {"qpid.max_count": "x"}), "invalid conversion: Cannot convert x",
+            id="RF-23 conversions come without a code name",
+        ),
+        pytest.param(
+            lambda m: m.create("queue", "new", {"qpid.group_header_key": "G"}),
+            "invalid-argument: Only shared groups are supported", id="CF-07 MG-01 a combination",
+        ),
+        pytest.param(
+            lambda m: m.create("queue", "new", {"alternate-exchange": "nosuch"}),
+            "not-found: Exchange not found: nosuch", id="CF-07 EX-03 an alternate",
+        ),
+        pytest.param(
+            lambda m: m.delete("queue", "no"), "not-found: Delete failed. No such queue: no", id="CF-07 QT-21"
+        ),
+        pytest.param(
+            lambda m: m.delete("queue", "q", {"if_empty": True}), "precondition-failed: ", id="QT-21 if_empty"
+        ),
+        pytest.param(
+            lambda m: m.delete("queue", "q", {"if_unused": True}), "precondition-failed: ", id="QT-21 if_unused"
+        ),
+        pytest.param(
+            lambda m: m.delete("queue", "q", {"if_empty": "maybe"}),
+            "invalid conversion: Cannot convert maybe to bool", id="CF-08 an option that cannot be converted",
+        ),
+        pytest.param(
+            lambda m: m.delete("queue", "owned"), "resource-locked: ", id="CN-23 CF-08 somebody's queue"
+        ),
+        pytest.param(
+            lambda m: m.delete("exchange", "amq.direct"), "not-allowed: ", id="EX-03 CF-08 amq.direct"
+        ),
+        pytest.param(
+            lambda m: m.create("binding", "no/q/k"), "not-found: Exchange not found: no", id="CF-08 a binding"
+        ),
+    ]  # fmt: skip
+
+    @pytest.mark.parametrize(("act", "text"), ERRORS)
+    def test_errors(self, act, text):
+        """CF-07, CF-08, RF-23: status 7 with the text; nothing is made or deleted."""
+        bench = queue_of(1)
+        bench.declare("owned", by="owner", exclusive=True)
+        bench.read("q", "b", browse=True)
+        with management_refused(7, text):
+            act(bench.broker.management)
+        assert bench.broker.statistics().queueCount == 2
+
+
+UNKNOWN = "No object found with ID=0-0-0--0(org.apache.qpid.broker:queue:no)"
+
+
+@pytest.mark.parametrize(
+    ("act", "status", "text"),
+    [
+        pytest.param(lambda m: m.purge("no"), 1, UNKNOWN, id="RF-23 CF-08 purge"),
+        pytest.param(lambda m: m.reroute("no", exchange="amq.fanout"), 1, UNKNOWN, id="RF-23 CF-08 reroute"),
+        pytest.param(lambda m: m.query("queue", "no"), 1, "UnknownObject", id="RF-23 MG-24 query"),
+        pytest.param(lambda m: m.query("exchange", "x"), 3, "NotImplemented", id="MG-24 CF-08 an exchange"),
+        pytest.param(lambda m: m.query("topic", "x"), 3, "NotImplemented", id="MG-24 CF-08 a topic"),
+        pytest.param(lambda m: m.query("binding", "x"), 3, "NotImplemented", id="MG-24 CF-08 a binding"),
+        pytest.param(lambda m: m.query("thing", "x"), 7, "unknown object type", id="MG-24 CF-08 a thing"),
+    ],
+)
+def test_status_codes(act, status, text):
+    """CF-08, RF-23, MG-24: what comes back for what is not there."""
+    with management_refused(status, text):
+        act(Bench().broker.management)
+
+
+# Statistics
+
+
+def test_queue_statistics():
+    """CF-09: every counter once, in one life of a queue."""
+    bench = Bench()
+    bench.declare("q", max_count=10, alternate="amq.fanout")
+    bench.declare("other")
+    bench.bind("q", "amq.direct", "k")
+    bench.send("q", 8, size=50)
+    bench.send("q", size=50, ttl=1)
+    bench.session("t").tx_select()
+    bench.send("q", by="t", size=60, durable=True)
+    bench.session("t").tx_commit()
+    with refused(506):
+        bench.send("q", by="full")
+    reader = bench.read("q", messages=4)
+    reader.accept("p-1")
+    reader.reject("p-2")
+    reader.release("p-3")
+    bench.broker.management.purge("q", 1)
+    bench.broker.management.reroute("q", 1, True)
+    bench.broker.advance(1_000_000)
+    bench.labels("q")
+    transactional = bench.read("q", "t", messages=1)
+    transactional.accept()
+    bench.session("t").tx_commit()
+    expected = {
+        "name": "q",
+        "msgTotalEnqueues": 10, "byteTotalEnqueues": 510,
+        "msgTotalDequeues": 6, "byteTotalDequeues": 300,
+        "msgTxnEnqueues": 1, "byteTxnEnqueues": 60,
+        "msgTxnDequeues": 1, "byteTxnDequeues": 50,
+        "msgPersistEnqueues": 1, "msgPersistDequeues": 0,
+        "msgDepth": 4, "byteDepth": 210, "messageCount": 3,
+        "acquires": 7, "releases": 1,
+        "discardsTtl": 1, "discardsRing": 0, "discardsLvq": 0, "discardsOverflow": 1,
+        "discardsSubscriber": 1, "discardsPurge": 1, "reroutes": 1,
+        "consumerCount": 2, "bindingCount": 2,
+        "flowStopped": False, "flowStoppedCount": 1,
+    }  # fmt: skip
+    shown = bench.stat("q").asdict()
+    assert {key: shown[key] for key in expected} == expected
+
+
+def test_broker_statistics():
+    """CF-10: totals over the queues there are, and those there were."""
+    bench = Bench()
+    for name in ("a", "b"):
+        bench.declare(name)
+        bench.send(name, 3)
+    bench.take("a", 2)
+    bench.ctl.queue_delete("a")
+    bench.send("nowhere")
+    shown = bench.broker.statistics()
+    assert (shown.queueCount, shown.discardsNoRoute, shown.abandoned) == (1, 1, 1)
+    totals = shown.totals
+    assert (totals["msgTotalEnqueues"], totals["msgTotalDequeues"], totals["acquires"]) == (6, 3, 2)
+    assert totals["byteTotalEnqueues"] == 600
+
+
+def test_subscription_and_session_statistics():
+    """CF-10: browsing, acknowledged, exclusive, creditMode, delivered; unackedMessages."""
+    bench = queue_of(2)
+    reader = bench.read("q", "c", "a", mode=1, accept=1, exclusive=True)
+    bench.read("q", "c", "b", browse=True)
+    first, second = (s.statistics() for s in reader.session.consuming.subscriptions.values())
+    assert (first.name, first.queue, first.browsing, first.acknowledged) == ("a", "q", False, False)
+    assert (first.exclusive, first.creditMode, first.delivered) == (True, "WINDOW", 2)
+    assert (second.browsing, second.acknowledged, second.exclusive) == (True, True, False)
+    assert (second.creditMode, second.delivered) == ("CREDIT", 0)
+    assert reader.unacked == 2

@@ -1,0 +1,107 @@
+"""What a byte is: the size the broker counts for a message (DQ-05 … DQ-09)."""
+
+from uuid import UUID
+
+import pytest
+from support import Bench
+
+from qflow.broker import Message
+
+BARE = {"content_size": 1, "routing_key": "ab"}
+SIZES = [
+    pytest.param({}, "", 13, id="DQ-08 bare"),
+    pytest.param({"content_size": 0}, "", 12, id="DQ-08 empty body"),
+    pytest.param({"priority": 4}, "", 14, id="DQ-08 priority"),
+    pytest.param({"ttl": 1000}, "", 21, id="DQ-08 ttl"),
+    pytest.param({"headers": {}}, "", 29, id="DQ-08 empty headers"),
+    pytest.param({"headers": {"a": 1}}, "", 40, id="DQ-08 an integer header"),
+    pytest.param({"headers": {"a": "b"}}, "", 35, id="DQ-08 a string header"),
+    pytest.param({}, "amq.direct", 23, id="DQ-06 DQ-08 through amq.direct"),
+    pytest.param({"routing_key": None}, "", 10, id="DQ-07 no routing key"),
+    pytest.param({"routing_key": ""}, "", 11, id="DQ-07 an empty routing key"),
+    pytest.param({"durable": True}, "", 14, id="DQ-07 delivery mode"),
+    pytest.param({"timestamp": 1}, "", 21, id="DQ-07 timestamp"),
+    pytest.param({"priority": 0, "durable": True, "ttl": 1, "timestamp": 1}, "", 31, id="DQ-07 four of them"),
+    pytest.param({"message_id": UUID(int=7)}, "", 37, id="DQ-07 message id"),
+    pytest.param({"correlation_id": "xyz"}, "", 26, id="DQ-07 correlation id"),
+    pytest.param({"content_type": "t"}, "", 23, id="DQ-07 content type"),
+    pytest.param({"user_id": "u"}, "", 24, id="DQ-07 user id"),
+    pytest.param({"app_id": "a"}, "", 24, id="DQ-07 app id"),
+    pytest.param({"user_id": "u", "app_id": "a"}, "", 27, id="DQ-07 two properties share one struct"),
+    pytest.param({"headers": {"a": True}}, "", 33, id="DQ-07 a boolean header"),
+    pytest.param({"headers": {"a": 1.5}}, "", 40, id="DQ-07 a double header"),
+    pytest.param({"headers": {"a": None}}, "", 32, id="DQ-07 a void header"),
+    pytest.param({"headers": {"key": "value", "n": 3}}, "", 29 + 12 + 11, id="DQ-07 two headers"),
+    pytest.param({"routing_key": "ä"}, "", 13, id="DQ-07 lengths are those of the encoded text"),
+]
+
+
+@pytest.mark.parametrize(("properties", "exchange", "size"), SIZES)
+def test_encoded_size(properties, exchange, size):
+    """DQ-05, DQ-06, DQ-07, DQ-08: header body and content, and what each property adds."""
+    bench = Bench()
+    bench.declare("ab")
+    transfer = bench.session("p").message_transfer(Message(**{**BARE, **properties}), exchange)
+    assert transfer.size == size
+
+
+@pytest.mark.parametrize(
+    ("key", "exchange", "content"), [("q", "", 8), ("orders", "amq.topic", 0), ("a.b.c", "x" * 40, 12345)]
+)
+def test_closed_form_of_a_raw_transfer(key, exchange, content):
+    """DQ-08: 10 + routing key + exchange + body; 19 bytes for "abcdefgh" (message.py credit tests)."""
+    assert Message(content, routing_key=key).encoded_size(exchange) == 10 + len(key) + len(exchange) + content
+
+
+@pytest.mark.parametrize(
+    ("queue", "overhead"), [("ttq", 29), ("enqueue_test", 38), ("tx_enqueue_test", 41)], ids=str
+)
+def test_what_the_messaging_client_adds(queue, overhead):
+    """DQ-08: an empty map of headers; the numbers that stats.py and threshold.py assert."""
+    assert Message(0, routing_key=queue, headers={}).encoded_size("") == overhead
+
+
+def test_what_a_subject_adds():
+    """DQ-08: 63 bytes for ``stats-test-exchange/a``, as stats.py asserts."""
+    message = Message(0, routing_key="a", headers={"qpid.subject": "a"})
+    assert message.encoded_size("stats-test-exchange") == 63
+
+
+def test_one_number_everywhere():
+    """DQ-05: depth, limits, thresholds, credit and exchange statistics all use it; moving keeps it."""
+    bench = Bench()
+    bench.declare("q", max_size=200, flow_stop_size=150, flow_resume_size=100)
+    bench.declare("a much longer name")
+    bench.bind("q", "amq.fanout")
+    bench.send("key", size=100, exchange="amq.fanout")
+    assert (bench.stat("q").byteDepth, bench.is_on("q")) == (100, False)
+    (second,) = bench.send("key", size=51, exchange="amq.fanout")
+    assert (second.size, bench.stat("q").byteDepth, bench.is_on("q")) == (51, 151, True)
+    assert bench.exchange_statistics("amq.fanout").byteReceives == 151
+    reader = bench.read("q", volume=150)
+    assert reader.got == "p-1"
+    reader.grant(volume=1)
+    assert reader.got == "p-1 p-2"
+    reader.release("p-1", "p-2")
+    bench.broker.management.queueMoveMessages("q", "a much longer name")
+    assert bench.stat("a much longer name").byteDepth == 151
+
+
+@pytest.mark.parametrize(("own", "size"), [(None, 21), (5, 21)], ids=["stamped", "brings its own"])
+def test_stamping_adds_eight_bytes(own, size):
+    """DQ-05: ``enable-timestamp`` is applied before the size is computed."""
+    bench = Bench(enable_timestamp=True)
+    bench.declare("ab")
+    bench.broker.advance(3_000_000)
+    transfer = bench.session("p").message_transfer(Message(1, routing_key="ab", timestamp=own))
+    assert (transfer.size, bench.stat("ab").byteDepth) == (size, size)
+    assert transfer.message.timestamp == (3 if own is None else own)
+
+
+def test_content_only_accounting():
+    """DQ-09: until 2013 a byte was a byte of content."""
+    bench = Bench(message_size="content")
+    bench.declare("q", max_size=250)
+    for content in (100, 0, 150):
+        bench.session("p").message_transfer(Message(content, routing_key="q", headers={"a": "b"}))
+    assert (bench.stat("q").msgDepth, bench.stat("q").byteDepth) == (3, 250)

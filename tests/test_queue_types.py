@@ -1,0 +1,596 @@
+"""Last value, priority and fairshare queues, expiry, queues that delete themselves, positions (QT, RF-11, RF-19)."""
+
+import pytest
+from support import INFINITE, Bench, refused
+
+from qflow.broker import Message
+
+
+def last_values(labels: str = "", **short: object) -> Bench:
+    """A last value queue by header k; the letter of a label is its key."""
+    bench = Bench()
+    bench.declare("q", last_value_queue_key="k", **short)
+    send_values(bench, labels)
+    return bench
+
+
+def send_values(bench: Bench, labels: str) -> None:
+    for label in labels.split():
+        bench.send("q", label=label, headers={"k": label[0]})
+
+
+class TestLastValue:
+    def test_simple(self):
+        """QT-01: lvq.py test_simple: what a browser sees, and then sees again."""
+        bench = last_values("a-1 b-1 a-2 a-3 c-1 c-2")
+        browser = bench.read("q", "b", browse=True)
+        assert browser.got == "b-1 a-3 c-2"
+        send_values(bench, "b-2")
+        assert browser.got == "b-1 a-3 c-2 b-2"
+        send_values(bench, "c-3 d-1")
+        assert browser.got == "b-1 a-3 c-2 b-2 c-3 d-1"
+        send_values(bench, "b-3")
+        assert browser.got == "b-1 a-3 c-2 b-2 c-3 d-1 b-3"
+        assert bench.labels("q") == "a-3 c-3 d-1 b-3"
+
+    def test_what_is_counted(self):
+        """QT-01: stats.py test_discards_lvq_replace: A B A A B; each replacement is an acquire, too."""
+        bench = last_values("a-1 b-1 a-2 a-3 b-2")
+        statistics = bench.stat("q")
+        assert (statistics.discardsLvq, statistics.msgTotalDequeues, statistics.acquires) == (3, 3, 3)
+        assert statistics.msgDepth == 2
+
+    def test_acquired_ones_are_replaced(self):
+        """QT-01, QT-03: QueueTest testLVQ: consumer order 2, 3, 4; then a, b, c while acquired: 5, 6, 7."""
+        bench = last_values("a1 b2 c3 a4")
+        reader = bench.read("q", messages=3)
+        assert reader.got == "b2 c3 a4"
+        send_values(bench, "a5 b6 c7")
+        assert (bench.stat("q").msgDepth, bench.labels("q")) == (3, "a5 b6 c7")
+        reader.accept("b2")
+        reader.release("c3")
+        reader.reject("a4")
+        statistics = bench.stat("q")
+        assert (statistics.msgDepth, statistics.releases, statistics.discardsSubscriber) == (3, 0, 0)
+
+    def test_a_released_one_is_available_again(self):
+        """QT-03: unless it was replaced; MessagingSessionTests testReleaseResetsCursorForLVQ."""
+        bench = last_values("a-1 b-1")
+        reader = bench.read("q", messages=2)
+        send_values(bench, "b-2")
+        reader.release()
+        assert bench.labels("q") == "a-1 b-2"
+
+    def test_missing_and_odd_keys(self):
+        """QT-01, MG-04: missing is a value of its own; integers and text compare as text."""
+        bench = last_values("a-1")
+        for label, headers in (("none", None), ("other", {"x": 1}), ("five", {"k": 5}), ("text", {"k": "5"})):
+            bench.send("q", label=label, headers=headers)
+        assert bench.labels("q") == "a-1 other text"
+
+    @pytest.mark.parametrize(
+        ("key", "header"),
+        [
+            pytest.param("qpid.last_value_queue", "qpid.LVQ_key", id="QT-01 legacy"),
+            pytest.param("qpid.last_value_queue_no_browse", "qpid.LVQ_key", id="QT-01 legacy, no browse"),
+            pytest.param("qpid.last_value_queue_key", "1", id="QT-01 a key of its own"),
+        ],
+    )
+    def test_legacy_arguments(self, key, header):
+        """QT-01: they select the header qpid.LVQ_key."""
+        bench = Bench()
+        bench.declare("q", {key: 1})
+        for label, value in (("1", "a"), ("2", "b"), ("3", "a")):
+            bench.send("q", label=label, headers={header: value})
+        assert bench.labels("q") == "2 3"
+
+    def test_a_replacement_at_the_limit(self):
+        """QT-02: refused, although the depth would not grow."""
+        bench = last_values("a-1 b-1", max_count=2, flow_stop_count=0)
+        with refused(506):
+            send_values(bench, "a-2")
+        assert bench.labels("q") == "a-1 b-1"
+
+    def test_a_new_value_takes_a_new_position(self):
+        """QT-01, QT-20: testSetPositionLvq: a b c a b c → front position 4, back 6."""
+        bench = last_values("a-1 b-1 c-1 a-2 b-2 c-2")
+        positions = [event.detail["position"] for event in bench.seen("enqueued")]
+        assert positions == [1, 2, 3, 4, 5, 6]
+        gone = [event.detail["position"] for event in bench.seen("dequeued")]
+        assert gone == [1, 2, 3]
+
+
+LEVELS = {
+    10: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9],
+    5: [0, 0, 0, 1, 2, 3, 4, 4, 4, 4, 4, 4],
+    1: [0] * 12,
+    2: [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1],
+    4: [0, 0, 0, 0, 1, 2, 3, 3, 3, 3, 3, 3],
+    11: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10],
+}
+LIST_1 = [8, 9, 5, 1, 2, 2, 3, 4, 9, 7, 8, 9, 9, 2]
+LIST_2 = [8, 9, 5, 1, 2, 2, 3, 4, 15, 7, 8, 10, 10, 2]
+
+
+def in_level_order(priorities: list[int], levels: int) -> str:
+    """Return labels <priority>-<n>, highest level first, in order of sending within a level."""
+    numbered = [(LEVELS[levels][min(p, 11)], n, p) for n, p in enumerate(priorities)]
+    return " ".join(f"{p}-{n}" for level, n, p in sorted(numbered, key=lambda item: (-item[0], item[1])))
+
+
+def priority_queue(sent: list[int], levels: int = 10) -> Bench:
+    bench = Bench()
+    bench.declare("q", priorities=levels)
+    for number, priority in enumerate(sent):
+        bench.send("q", label=f"{priority}-{number}", priority=priority)
+    return bench
+
+
+class TestPriorities:
+    @pytest.mark.parametrize("levels", LEVELS, ids=[f"QT-04 {levels} levels" for levels in LEVELS])
+    def test_levels(self, levels):
+        """QT-04, QT-05: priorities 0 … 11, sent in a mixed order, come out by level."""
+        sent = [5, 11, 0, 3, 8, 1, 9, 2, 10, 7, 4, 6, 5, 0, 11]
+        bench = priority_queue(sent, levels)
+        assert bench.labels("q") == in_level_order(sent, levels)
+        assert bench.read("q").got == in_level_order(sent, levels)
+
+    @pytest.mark.parametrize(
+        ("sent", "levels", "key"),
+        [
+            pytest.param(LIST_1, 10, "qpid.priorities", id="QT-05 test_prioritised_delivery_1"),
+            pytest.param(LIST_2, 10, "x-qpid-priorities", id="QT-05 CF-01 with alias"),
+            pytest.param(LIST_1, 5, "qpid.priorities", id="QT-05 test_prioritised_delivery_2"),
+        ],
+    )
+    def test_delivery(self, sent, levels, key):
+        """QT-04, QT-05: priority.py: highest level first, FIFO inside."""
+        bench = Bench()
+        bench.declare("q", {key: levels})
+        for number, priority in enumerate(sent):
+            bench.send("q", label=f"{priority}-{number}", priority=priority)
+        assert bench.read("q").got == in_level_order(sent, levels)
+
+    def test_no_priority_is_zero(self):
+        """QT-04: missing = 0; and 0 levels are no priority queue."""
+        bench = Bench()
+        bench.declare("q", priorities=10)
+        bench.declare("plain", priorities=0)
+        for queue in ("q", "plain"):
+            bench.send(queue, label="none")
+            bench.send(queue, label="zero", priority=0)
+            bench.send(queue, label="one", priority=1)
+        assert (bench.labels("q"), bench.labels("plain")) == ("one none zero", "none zero one")
+
+    def test_browsing(self):
+        """QT-05: priority.py test_browsing: every message exactly once, also late ones."""
+        bench = priority_queue([1, 9, 5])
+        browser = bench.read("q", "b", browse=True)
+        assert browser.got == "9-1 5-2 1-0"
+        bench.send("q", label="late", priority=9)
+        assert browser.got == "9-1 5-2 1-0 late"
+
+    def test_requeue(self):
+        """QT-05, CN-14: priority.py test_requeue: as if nothing had happened."""
+        bench = priority_queue(LIST_1)
+        bench.read("q", "once", messages=10).session.close()
+        got = [label.rstrip("*") for label in bench.read("q").got.split()]
+        assert " ".join(got) == in_level_order(LIST_1, 10)
+
+    def test_a_release_goes_back_to_its_place(self):
+        """QT-05, RF-10: and resets the cursors of its level only."""
+        bench = priority_queue([5, 9, 5])
+        holder = bench.read("q", "holder", messages=2)
+        assert holder.got == "9-1 5-0"
+        other = bench.read("q", "other", messages=1)
+        assert other.got == "5-2"
+        holder.release("5-0")
+        other.grant(messages=1)
+        assert other.got == "5-2 5-0"
+
+    def test_too_big_is_skipped_here(self):
+        """RF-10, CN-08: the cursor of a level is not put back; a release in that level resets it."""
+        bench = Bench()
+        bench.declare("q", priorities=10)
+        reader = bench.read("q", volume=150)
+        bench.send("q", label="first", size=100)
+        bench.send("q", label="big", size=500)
+        bench.send("q", label="small", size=50)
+        reader.grant(volume=10_000)
+        assert (reader.got, bench.labels("q")) == ("first small", "big")
+        other = bench.read("q", "other", messages=1)
+        assert other.got == "big"
+        other.release("big")
+        assert reader.got == "first small big"
+
+    def test_too_big_in_the_very_first_scan(self):
+        """RF-10: there all positions are forgotten."""
+        bench = priority_queue([5, 5])
+        reader = bench.read("q", volume=99)
+        reader.grant(volume=1)
+        assert reader.got == "5-0"
+
+    def test_purge_and_move_take_the_highest_first(self):
+        """RF-11, QT-22, QT-23."""
+        bench = priority_queue([1, 9, 5, 7])
+        bench.declare("other")
+        bench.broker.management.purge("q", request=1)
+        assert bench.labels("q") == "7-3 5-2 1-0"
+        bench.broker.management.queueMoveMessages("q", "other", 2)
+        assert (bench.labels("q"), bench.labels("other")) == ("1-0", "7-3 5-2")
+
+
+def fair_order(priorities: list[int], levels: int, limits: list[int]) -> list[int]:
+    """Return the order that priority.py's reference generator gives: at most ``limits[level]`` in a row."""
+    waiting = [[p for p in priorities if LEVELS_8[min(p, 11)] == level] for level in range(levels)]
+    order: list[int] = []
+    while any(waiting):
+        for level in reversed(range(levels)):
+            taken = waiting[level][: limits[level] or None]
+            order += taken
+            del waiting[level][: len(taken)]
+    return order
+
+
+LEVELS_8 = [0, 0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7]
+
+
+class TestFairshare:
+    @pytest.mark.parametrize(
+        ("short", "limits"),
+        [
+            pytest.param({"qpid.fairshare": 5}, [5] * 8, id="QT-06 test_fairshare_1"),
+            pytest.param({"x-qpid-fairshare": 5}, [5] * 8, id="QT-06 CF-01 with alias"),
+            pytest.param(
+                {"qpid.fairshare-7": 0, "qpid.fairshare-6": 4, "qpid.fairshare-5": 3, "qpid.fairshare-4": 2,
+                 "qpid.fairshare-3": 2, "qpid.fairshare-2": 2, "qpid.fairshare-1": 2},
+                [0, 2, 2, 2, 2, 3, 4, 0], id="QT-06 test_fairshare_3, limits of each level",
+            ),
+            pytest.param({"x-qpid-fairshare-7": 3}, [0] * 7 + [3], id="QT-06 CF-01 one level's alias"),
+        ],
+    )  # fmt: skip
+    def test_order(self, short, limits):
+        """QT-06: after N of one level in a row the next lower one with messages, cyclically."""
+        sent = [(7 * n + n // 5) % 11 for n in range(60)]
+        bench = Bench()
+        bench.declare("q", {"qpid.priorities": 8, **short})
+        for number, priority in enumerate(sent):
+            bench.send("q", label=f"{priority}-{number}", priority=priority)
+        taken = [int(label.partition("-")[0]) for label in bench.take("q", 60)]
+        assert taken == fair_order(sent, 8, limits)
+
+    def test_one_priority_only(self):
+        """QT-06: priority.py test_fairshare_2: thirty of one level come in order."""
+        bench = Bench()
+        bench.declare("q", priorities=10, fairshare=5)
+        bench.send("q", 30, priority=10)
+        assert bench.take("q", 30) == [f"p-{number}" for number in range(1, 31)]
+
+    def test_the_state_is_the_queues(self):
+        """QT-06: level and count are shared by all readers."""
+        bench = Bench()
+        bench.declare("q", priorities=2, fairshare=2)
+        for number in range(6):
+            bench.send("q", label=f"high-{number}", priority=9)
+            bench.send("q", label=f"low-{number}", priority=0)
+        first, second = bench.idle("q", "c1"), bench.idle("q", "c2")
+        taken = [reader.fetch() for reader in (first, second, first, second, first, second)]
+        assert taken == ["high-0", "high-1", "low-0", "low-1", "high-2", "high-3"]
+
+    def test_a_purge_advances_it(self):
+        """RF-11: one step for each removed message, and one more when the count is reached."""
+        bench = Bench()
+        bench.declare("q", priorities=2, fairshare=2)
+        for number in range(4):
+            bench.send("q", label=f"high-{number}", priority=9)
+            bench.send("q", label=f"low-{number}", priority=0)
+        bench.broker.management.purge("q", request=1)
+        assert bench.take("q", 2) == ["low-0", "low-1"]
+
+
+class TestExpiry:
+    def test_expired_messages_are_skipped(self):
+        """QT-07: ttl 500 ms and 300 s: after 1 s only the second (message.py test_ttl); counts as a dequeue."""
+        bench = Bench()
+        bench.declare("q")
+        bench.send("q", label="first", ttl=500)
+        bench.send("q", label="second", ttl=300_000)
+        bench.broker.advance(1_000_000)
+        assert bench.stat("q").msgDepth == 2
+        assert bench.read("q").got == "second"
+        statistics = bench.stat("q")
+        assert (statistics.discardsTtl, statistics.msgTotalDequeues, statistics.msgDepth) == (1, 1, 1)
+
+    @pytest.mark.parametrize(("now", "expired"), [(500_000, False), (500_001, True)], ids=["QT-07 at", "QT-07 after"])
+    def test_the_moment(self, now, expired):
+        """QT-07: expiration strictly before now."""
+        bench = Bench()
+        bench.declare("q")
+        bench.send("q", ttl=500)
+        bench.broker.advance(now)
+        assert bench.read("q").got == ("" if expired else "p-1")
+
+    def test_browsers_discard_them_too(self):
+        """QT-07, RF-07."""
+        bench = Bench()
+        bench.declare("q")
+        bench.send("q", 2, ttl=1)
+        bench.broker.advance(1_000_000)
+        assert bench.read("q", browse=True).got == ""
+        assert (bench.stat("q").discardsTtl, bench.stat("q").msgDepth) == (2, 0)
+
+    def test_acquired_ones_do_not_expire(self):
+        """QT-07: until they are released and met again."""
+        bench = Bench()
+        bench.declare("q")
+        bench.send("q", ttl=1)
+        reader = bench.read("q", messages=1)
+        bench.broker.advance(1_000_000)
+        bench.labels("q")
+        assert bench.stat("q").msgDepth == 1
+        reader.release()
+        assert bench.labels("q") == ""
+        assert bench.stat("q").discardsTtl == 1
+
+    def test_a_full_queue_of_expired_messages_still_rejects(self):
+        """QT-07: an enqueue does not expire anything."""
+        bench = Bench()
+        bench.declare("q", max_count=2, flow_stop_count=0)
+        bench.send("q", 2, ttl=1)
+        bench.broker.advance(1_000_000)
+        with refused(506):
+            bench.send("q")
+        bench.labels("q")
+        bench.send("q", by="next")
+        assert bench.labels("q") == "next-1"
+
+    def test_no_ttl(self):
+        """QT-07: 0 is for ever."""
+        bench = Bench()
+        bench.declare("q")
+        bench.session("p").message_transfer(Message(1, routing_key="q", ttl=0, label="x"))
+        bench.broker.advance(10**15)
+        assert bench.read("q").got == "x"
+
+
+class TestAutoDelete:
+    def test_shared(self):
+        """QT-08, RF-19 i: queue.py test_autodelete_shared: the last consumer's end, by close or cancel."""
+        bench = Bench()
+        bench.declare("q", auto_delete=True)
+        first, second = bench.read("q", "c1"), bench.read("q", "c2")
+        first.session.close()
+        assert bench.exists("q")
+        second.cancel()
+        assert not bench.exists("q")
+
+    def test_browsers_are_users(self):
+        """QT-08, RF-19."""
+        bench = Bench()
+        bench.declare("q", auto_delete=True)
+        consumer = bench.read("q", "c")
+        browser = bench.read("q", "b", browse=True)
+        consumer.cancel()
+        assert bench.exists("q")
+        browser.cancel()
+        assert not bench.exists("q")
+
+    def test_never_used(self):
+        """QT-09: it survives the session that declared it."""
+        bench = Bench()
+        bench.declare("q", by="owner", auto_delete=True)
+        bench.session("owner").close()
+        assert bench.exists("q")
+
+    def test_emptied_while_unused(self):
+        """QT-09, G-16, RF-19 iii: purging its only message deletes it; purging an empty one does not."""
+        bench = Bench()
+        bench.declare("q", auto_delete=True)
+        bench.ctl.queue_purge("q")
+        assert bench.exists("q")
+        bench.send("q", 2)
+        bench.broker.management.purge("q", request=1)
+        assert bench.exists("q")
+        bench.ctl.queue_purge("q")
+        assert not bench.exists("q")
+
+    def test_ring_eviction_does_not_trigger_it(self):
+        """QT-09, RF-19 iii."""
+        bench = Bench()
+        bench.declare("q", auto_delete=True, policy_type="ring", max_count=1)
+        bench.send("q", 3)
+        assert bench.exists("q")
+        assert bench.stat("q").discardsRing == 2
+
+    def test_its_messages_go_to_the_alternate(self):
+        """QT-08, QT-24: test_queue_autodelete: one of three acquired: all three, in order."""
+        bench = Bench()
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        bench.declare("q", auto_delete=True, alternate="amq.fanout")
+        for label in ("One", "Two", "Three"):
+            bench.send("q", label=label)
+        bench.read("q", messages=1).session.close()
+        assert (bench.exists("q"), bench.labels("other")) == (False, "One Two Three")
+
+    POLICIES = [
+        pytest.param("delete-if-unused", True, True, id="RF-19 unused"),
+        pytest.param("delete-if-unused-and-empty", False, True, id="RF-19 unused and empty"),
+        pytest.param("manual", False, False, id="RF-19 manual"),
+        pytest.param("nonsense", False, False, id="QT-08 an unknown one is ignored"),
+    ]
+
+    @pytest.mark.parametrize(("policy", "gone_with_message", "gone_empty"), POLICIES)
+    def test_lifetime_policies(self, policy, gone_with_message, gone_empty):
+        """RF-19, QT-08: they imply auto-delete."""
+        for messages, gone in ((1, gone_with_message), (0, gone_empty)):
+            bench = Bench()
+            bench.declare("q", {"qpid.lifetime-policy": policy})
+            bench.send("q", messages)
+            bench.idle("q").cancel()
+            assert bench.exists("q") is not gone
+
+    def test_manual_clears_auto_delete(self):
+        """QT-08."""
+        bench = Bench()
+        bench.declare("q", {"qpid.lifetime-policy": "manual"}, auto_delete=True)
+        bench.idle("q").cancel()
+        assert bench.exists("q")
+
+    def test_unused_and_empty_goes_with_its_last_message(self):
+        """RF-19: checked at each dequeue that empties it."""
+        bench = Bench()
+        bench.declare("q", {"qpid.lifetime-policy": "delete-if-unused-and-empty"})
+        bench.send("q")
+        reader = bench.read("q")
+        reader.cancel()
+        assert bench.exists("q")
+        reader.accept("p-1")
+        assert not bench.exists("q")
+
+    def test_delete_on_close(self):
+        """RF-19: always true, so the dequeue of the last message deletes it under a live consumer."""
+        bench = Bench()
+        bench.declare("q", {"qpid.lifetime-policy": "delete-on-close"})
+        bench.send("q", 2)
+        reader = bench.read("q")
+        reader.accept("p-1")
+        assert bench.exists("q")
+        reader.accept("p-2")
+        assert not bench.exists("q")
+        assert reader.session.error.code == 408
+
+    def test_timeout(self):
+        """QT-08: extensions.py test_timed_autodelete: still there at once, gone afterwards."""
+        bench = Bench()
+        bench.declare("q", by="owner", exclusive=True, auto_delete=True, auto_delete_timeout=3)
+        bench.session("owner").close()
+        bench.broker.advance(2_999_999)
+        assert bench.exists("q")
+        bench.broker.advance(3_000_000)
+        assert not bench.exists("q")
+
+    def test_a_timeout_implies_auto_delete(self):
+        """QT-08."""
+        bench = Bench()
+        bench.declare("q", auto_delete_timeout=1)
+        bench.idle("q").cancel()
+        bench.broker.advance(1_000_000)
+        assert not bench.exists("q")
+
+    def test_a_new_subscription_cancels_the_timer(self):
+        """QT-08: and its end starts a new one."""
+        bench = Bench()
+        bench.declare("q", auto_delete_timeout=3)
+        bench.idle("q", "c1").cancel()
+        bench.broker.advance(2_000_000)
+        again = bench.idle("q", "c2")
+        bench.broker.advance(4_000_000)
+        again.cancel()
+        bench.broker.advance(6_000_000)
+        assert bench.exists("q")
+        bench.broker.advance(7_000_000)
+        assert not bench.exists("q")
+
+    def test_an_exclusive_owner_is_a_user(self):
+        """QT-08, RF-19 ii: it goes when the owner goes."""
+        bench = Bench()
+        bench.declare("q", by="owner", exclusive=True, auto_delete=True)
+        bench.read("q", "b", browse=True).cancel()
+        assert bench.exists("q")
+        bench.session("owner").close()
+        assert not bench.exists("q")
+
+
+class TestDeleting:
+    def test_if_empty(self):
+        """QT-21: queue.py test_delete_ifempty: 406; after consuming it works."""
+        bench = Bench()
+        bench.declare("q")
+        bench.send("q")
+        with refused(406):
+            bench.ctl.queue_delete("q", if_empty=True)
+        bench.take("q")
+        bench.ctl.queue_delete("q", if_empty=True)
+        assert not bench.exists("q")
+
+    def test_if_unused(self):
+        """QT-21: queue.py test_delete_ifunused; browsers count."""
+        bench = Bench()
+        bench.declare("q")
+        browser = bench.read("q", "b", browse=True)
+        with refused(406):
+            bench.ctl.queue_delete("q", if_unused=True)
+        browser.cancel()
+        bench.ctl.queue_delete("q", if_unused=True)
+        assert not bench.exists("q")
+
+    def test_unknown(self):
+        """QT-21: 404."""
+        with refused(404):
+            Bench().ctl.queue_delete("q")
+
+    def test_abandoned(self):
+        """QT-24, DQ-08: stats.py: on delete abandoned + 2, acquired ones included."""
+        bench = Bench()
+        bench.declare("enqueue_test")
+        for body in (10, 20, 30, 40):
+            bench.send("enqueue_test", size=body + 38)
+        statistics = bench.stat("enqueue_test")
+        assert (statistics.msgTotalEnqueues, statistics.byteTotalEnqueues) == (4, 100 + 152)
+        reader = bench.read("enqueue_test", messages=3)
+        reader.accept("p-1", "p-2")
+        statistics = bench.stat("enqueue_test")
+        assert (statistics.msgTotalDequeues, statistics.byteTotalDequeues) == (2, 30 + 76)
+        assert (statistics.msgDepth, statistics.byteDepth) == (2, 70 + 76)
+        bench.ctl.queue_delete("enqueue_test")
+        shown = bench.broker.statistics()
+        assert (shown.abandoned, shown.abandonedViaAlt, shown.queueCount) == (2, 0, 0)
+        assert shown.totals["msgTotalDequeues"] == 4
+
+    def test_abandoned_via_the_alternate(self):
+        """QT-24: test_discards_abandoned_alt, testDeleteQueueWithUnackedMessages."""
+        bench = Bench()
+        bench.declare("q", alternate="amq.fanout")
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        bench.send("q", 10)
+        reader = bench.read("q", messages=5, volume=INFINITE)
+        bench.ctl.queue_delete("q")
+        assert bench.labels("other").split() == [f"p-{number}" for number in range(1, 11)]
+        shown = bench.broker.statistics()
+        assert (shown.abandonedViaAlt, shown.abandoned) == (10, 0)
+        reader.session.close()
+        assert bench.stat("other").msgDepth == 10
+
+    def test_a_new_queue_of_the_same_name(self):
+        """QT-20, QT-21: starts anew: positions from 1, nothing counted."""
+        bench = Bench()
+        bench.declare("q", flow_stop_count=1)
+        bench.send("q", 2)
+        bench.ctl.queue_delete("q")
+        bench.declare("q")
+        bench.send("q")
+        assert bench.seen("enqueued")[-1].detail["position"] == 1
+        assert (bench.stat("q").msgTotalEnqueues, bench.stat("q").flowStoppedCount) == (1, 0)
+
+
+def test_positions():
+    """QT-20: from 1, one for each push, also for replaced and evicted ones; never used again."""
+    bench = Bench()
+    bench.declare("q", policy_type="ring", max_count=2)
+    bench.send("q", 4)
+    bench.take("q", 2)
+    bench.send("q")
+    assert [event.detail["position"] for event in bench.seen("enqueued")] == [1, 2, 3, 4, 5]
+
+
+def test_browse_only():
+    """QT-10: MessagingSessionTests testBrowseOnly: two receivers each get all ten."""
+    bench = Bench()
+    bench.declare("q", {"qpid.browse-only": True})
+    bench.send("q", 10)
+    readers = [bench.read("q", name) for name in ("c1", "c2")]
+    assert [len(reader.got.split()) for reader in readers] == [10, 10]
+    readers[0].accept()
+    assert bench.stat("q").messageCount == 10

@@ -1,0 +1,556 @@
+"""Broker options and declare arguments: what they come to, and which are refused (FC-01 … FC-12, CF-01 … CF-06)."""
+
+import pytest
+from support import Bench, refused
+
+from qflow.broker import BrokerOptions
+from qflow.broker.errors import StartupError
+
+DEFAULT_LIMIT = 104_857_600
+
+
+def thresholds(bench: Bench, queue: str = "q") -> tuple[int, int, int, int] | None:
+    """Return stop and resume, count then size, in force; None without flow control."""
+    limit = bench.broker.queue(queue).flow_limit
+    if limit is None:
+        return None
+    in_force = limit.thresholds
+    return in_force.stop_count, in_force.resume_count, in_force.stop_size, in_force.resume_size
+
+
+# Flow thresholds
+
+
+GOLDEN = [
+    (1, 1, 1),
+    (2, 2, 1),
+    (3, 2, 2),
+    (4, 3, 2),
+    (5, 4, 3),
+    (7, 6, 4),
+    (10, 8, 7),
+    (90, 72, 62),
+    (170, 136, 118),
+    (180, 144, 125),
+    (100, 80, 70),
+    (1_000, 800, 700),
+    (10_000, 8_000, 7_000),
+    (104_857_600, 83_886_080, 73_400_320),
+    (2_950_001, 2_360_001, 2_065_000),
+]
+
+
+@pytest.mark.parametrize("unit", ["count", "size"])
+@pytest.mark.parametrize(("maximum", "stop", "resume"), GOLDEN, ids=[f"FC-04 {row[0]}" for row in GOLDEN])
+def test_golden_defaults(unit, maximum, stop, resume):
+    """FC-02.4, FC-02.5, FC-04: stop rounds half up, resume truncates, in doubles; resume 0 becomes stop."""
+    bench = Bench(default_queue_limit=0)
+    bench.declare("q", {f"qpid.max_{unit}": maximum})
+    assert thresholds(bench) == ((stop, resume, 0, 0) if unit == "count" else (0, 0, stop, resume))
+
+
+ONE_BELOW_EXACT = [
+    90, 170, 180, *range(330, 361, 10), *range(650, 731, 10), *range(1290, 1461, 10),
+]  # fmt: skip
+
+
+def test_where_doubles_differ_from_exact_arithmetic():
+    """FC-04: below 2000 the default resume is one lower than exact at these maxima, and nowhere else."""
+    bench = Bench(default_queue_limit=0)
+    different = []
+    for maximum in range(2, 2000):
+        bench.declare(f"q{maximum}", max_count=maximum)
+        stop, resume, _, _ = thresholds(bench, f"q{maximum}")
+        assert stop == (maximum * 80 + 50) // 100, maximum
+        if resume != maximum * 70 // 100:
+            assert resume == maximum * 70 // 100 - 1, maximum
+            different.append(maximum)
+    assert different == ONE_BELOW_EXACT
+
+
+def test_other_ratios():
+    """FC-04: 97/73 percent of 2950001 (QueueFlowLimitTest testFlowOverrideDefaults)."""
+    bench = Bench(
+        default_queue_limit=2_950_001, default_flow_stop_threshold=97, default_flow_resume_threshold=73
+    )
+    bench.declare("q")
+    assert thresholds(bench) == (0, 0, 2_861_501, 2_153_500)
+
+
+S, R = 83_886_080, 73_400_320
+IN_FORCE = [
+    pytest.param({}, (0, 0, S, R), id="FC-02 FC-04 no argument: the default limit's"),
+    pytest.param({"max_count": 10}, (8, 7, S, R), id="FC-02 both units at once"),
+    pytest.param({"max_size": 0}, None, id="FC-02.3 an explicit max_size 0 leaves nothing to compute from"),
+    pytest.param({"max_size": 10_000}, (0, 0, 8_000, 7_000), id="X-23 8000 and 7000 of a declared 10000"),
+    pytest.param({"max_size": 0, "flow_stop_count": 10}, (10, 10, 0, 0), id="FC-05.2 resume 0 becomes stop"),
+    pytest.param({"flow_stop_count": 10}, (10, 10, S, R), id="FC-07 stop_count without max_count"),
+    pytest.param(
+        {"flow_stop_count": 30, "flow_resume_count": 21, "flow_stop_size": 0x2FFFFFFFF,
+         "flow_resume_size": 0x1FFFFFFFF, "max_size": 0},
+        (30, 21, 0x2FFFFFFFF, 0x1FFFFFFFF), id="FC-01 sizes are 64 bits wide (testFlowArgs)",
+    ),
+    pytest.param(
+        {"flow_stop_count": 35_000, "flow_resume_count": 30_000, "max_size": 0},
+        (35_000, 30_000, 0, 0), id="FC-02.6 count overrides (testFlowOverrideArgs a)",
+    ),
+    pytest.param(
+        {"flow_stop_size": 350_000, "flow_resume_size": 300_000, "max_size": 0},
+        (0, 0, 350_000, 300_000), id="FC-02.6 size overrides (testFlowOverrideArgs b)",
+    ),
+    pytest.param({"flow_resume_count": 10}, (0, 10, S, R), id="FC-02.2 FC-07 a resume alone is kept"),
+    pytest.param(
+        {"flow_resume_count": 5, "max_count": 10}, (8, 5, S, R), id="FC-02.2 a resume with the default stop"
+    ),
+    pytest.param({"flow_stop_count": 0, "flow_stop_size": 0}, None, id="FC-08 both stops 0"),
+    pytest.param(
+        {"flow_stop_count": 0, "max_count": 100}, (0, 70, S, R), id="FC-08 FC-09 the resume of 70 remains"
+    ),
+    pytest.param(
+        {"flow_stop_size": 0, "max_count": 100}, (80, 70, 0, R), id="FC-08 stop_size 0 leaves the count"
+    ),
+    pytest.param(
+        {"flow_stop_count": 0, "flow_resume_count": 500, "max_count": 10},
+        (0, 500, S, R), id="FC-05 FC-07 a unit without stop is not validated",
+    ),
+    pytest.param({"flow_stop_count": 70, "max_count": 100}, (70, 70, S, R), id="FC-07 70 of 100"),
+    pytest.param({"flow_stop_count": 80, "max_count": 100}, (80, 70, S, R), id="FC-07 80 of 100"),
+    pytest.param({"flow_stop_count": 100, "max_count": 100}, (100, 70, S, R), id="FC-05.3 X-08 stop == max"),
+    pytest.param(
+        {"flow_stop_size": 1000, "flow_resume_size": 0}, (0, 0, 1000, 1000), id="FC-07 resume_size 0"
+    ),
+    pytest.param(
+        {"flow_stop_size": 1000, "flow_resume_size": 500}, (0, 0, 1000, 500), id="FC-07 resume_size 500"
+    ),
+    pytest.param(
+        {"flow_stop_count": 10, "flow_resume_count": 10}, (10, 10, S, R), id="FC-05.1 resume == stop"
+    ),
+    pytest.param(
+        {"max_size": 0, "flow_stop_size": 209_715_200}, (0, 0, 209_715_200, 209_715_200),
+        id="FC-06 200 MiB with max_size 0",
+    ),
+    pytest.param({"policy_type": "ring", "max_count": 10}, None, id="FC-03 ring"),
+    pytest.param(
+        {"policy_type": "ring", "flow_stop_count": 10, "flow_resume_count": 11}, None,
+        id="FC-03 ring: thresholds are not even looked at",
+    ),
+    pytest.param({"policy_type": "ring_strict", "max_count": 10}, (8, 7, S, R), id="FC-03 X-11 ring_strict"),
+    pytest.param({"policy_type": "self-destruct", "max_count": 10}, (8, 7, S, R), id="LP-16 self-destruct"),
+    pytest.param({"flow_stop_count": "3"}, (3, 3, S, R), id="FC-11 a string which holds an integer"),
+    pytest.param(
+        {"flow_stop_count": "-0", "flow_stop_size": 0}, None, id="FC-11 the string -0 is 0"
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("short", "expected"), IN_FORCE)
+def test_thresholds_in_force(short, expected):
+    """FC-01, FC-02, FC-05, FC-07, FC-08, FC-09: what a declare comes to."""
+    bench = Bench()
+    bench.declare("q", **short)
+    assert thresholds(bench) == expected
+
+
+RESUME_COUNT = 'Queue "q": qpid.flow_resume_count={} must be less or equal to qpid.flow_stop_count={}'
+RESUME_SIZE = 'Queue "q": qpid.flow_resume_size={} must be less or equal to qpid.flow_stop_size={}'
+MAX_COUNT = 'Queue "q": qpid.flow_stop_count={} must be less than qpid.max_count={}'
+MAX_SIZE = 'Queue "q": qpid.flow_stop_size={} must be less than qpid.max_size={}'
+REFUSED = [
+    pytest.param(
+        {"flow_stop_count": 5, "max_count": 100}, RESUME_COUNT.format(70, 5), id="FC-07 X-20 5 of 100"
+    ),
+    pytest.param({"flow_stop_count": 69, "max_count": 100}, RESUME_COUNT.format(70, 69), id="FC-07 69"),
+    pytest.param({"flow_stop_count": 101, "max_count": 100}, MAX_COUNT.format(101, 100), id="FC-07 101"),
+    pytest.param({"flow_stop_size": 1000}, RESUME_SIZE.format(R, 1000), id="FC-07 stop_size 1000"),
+    pytest.param(
+        {"flow_stop_count": 10, "flow_resume_count": 11}, RESUME_COUNT.format(11, 10), id="FC-05.1 count"
+    ),
+    pytest.param(
+        {"flow_stop_size": 500, "flow_resume_size": 501}, RESUME_SIZE.format(501, 500), id="FC-05.1 size"
+    ),
+    pytest.param(
+        {"flow_stop_size": 1001, "flow_resume_size": 5, "max_size": 1000}, MAX_SIZE.format(1001, 1000),
+        id="FC-05.3 size",
+    ),
+    pytest.param(
+        {"flow_stop_count": 101, "flow_resume_count": 102, "max_count": 100}, RESUME_COUNT.format(102, 101),
+        id="FC-05 resume is checked before max",
+    ),
+    pytest.param(
+        {"flow_stop_size": 5, "flow_resume_size": 6, "flow_stop_count": 5, "flow_resume_count": 6},
+        RESUME_COUNT.format(6, 5), id="FC-02.7 count before size",
+    ),
+    pytest.param(
+        {"flow_stop_size": 209_715_200, "flow_resume_size": 1}, MAX_SIZE.format(209_715_200, DEFAULT_LIMIT),
+        id="FC-06 200 MiB against the default limit",
+    ),
+    pytest.param(
+        {"flow_stop_count": 0, "flow_stop_size": 10, "flow_resume_size": 11}, RESUME_SIZE.format(11, 10),
+        id="FC-05 the other unit is validated all the same",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("short", "text"), REFUSED)
+def test_thresholds_refused(short, text):
+    """FC-05, FC-06, FC-07: the broker's own words, and nothing is created."""
+    bench = Bench()
+    with refused(542, text):
+        bench.declare("q", **short)
+    assert not bench.exists("q")
+
+
+def test_thresholds_are_for_life():
+    """FC-12, CF-04: a second declare changes nothing, and the arguments show what was declared only."""
+    bench = Bench()
+    bench.declare("q", max_count=10)
+    bench.declare("q", flow_stop_count=3, flow_resume_count=2)
+    assert thresholds(bench)[:2] == (8, 7)
+    assert bench.broker.queue("q").settings.arguments == {"qpid.max_count": 10}
+
+
+CONVERSIONS = [
+    pytest.param("abc", "invalid conversion: Cannot convert abc", id="FC-11 a word"),
+    pytest.param("", "invalid conversion: Cannot convert ", id="FC-11 an empty string"),
+    pytest.param("3.5", "invalid conversion: Cannot convert 3.5", id="FC-11 a fraction in a string"),
+    pytest.param(-1, "invalid conversion: Cannot convert from int64 to uint", id="FC-11 a negative"),
+    pytest.param(3.5, "invalid conversion: Cannot convert from double to uint", id="FC-11 a float"),
+    pytest.param(True, "invalid conversion: Cannot convert from bool to uint", id="FC-11 true"),
+    pytest.param(False, "invalid conversion: Cannot convert from bool to uint", id="FC-11 false"),
+    pytest.param(None, "invalid conversion: ", id="FC-11 null"),
+]
+
+
+@pytest.mark.parametrize(
+    "key", ["flow_stop_count", "flow_resume_count", "flow_stop_size", "flow_resume_size"]
+)
+@pytest.mark.parametrize(("value", "text"), CONVERSIONS)
+def test_threshold_conversions(key, value, text):
+    """FC-11: every value that is not an integer, nor a string which holds one, is refused."""
+    bench = Bench()
+    with refused(542, text):
+        bench.declare("q", **{key: value})
+    assert not bench.exists("q")
+
+
+# Broker options
+
+
+@pytest.mark.parametrize(
+    ("stop", "resume", "stop_count", "resume_count"),
+    [
+        pytest.param(100, 100, 100, 100, id="FC-10 100/100"),
+        pytest.param(80, 0, 80, 80, id="FC-10 FC-05.2 resume 0 alone is fine"),
+        pytest.param(90, 75, 90, 75, id="FC-10 90/75"),
+    ],
+)
+def test_ratios_that_start(stop, resume, stop_count, resume_count):
+    """FC-10: the two ratios are percentages of the limits."""
+    bench = Bench(default_flow_stop_threshold=stop, default_flow_resume_threshold=resume)
+    bench.declare("q", max_count=100)
+    assert thresholds(bench)[:2] == (stop_count, resume_count)
+
+
+def test_both_ratios_zero():
+    """FC-10, FC-02: the defaults are off, thresholds of one's own are not."""
+    bench = Bench(default_flow_stop_threshold=0, default_flow_resume_threshold=0)
+    bench.declare("q", max_count=10)
+    bench.declare("own", max_count=10, flow_stop_count=5)
+    assert (thresholds(bench), thresholds(bench, "own")) == (None, (5, 5, 0, 0))
+
+
+RATIO = "Default queue flow stop ratio must be >= flow resume ratio: flowStopRatio={} flowResumeRatio={}"
+RANGE = "Default queue flow ratios must be between 0 and 100, inclusive: flowStopRatio={} flowResumeRatio={}"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        pytest.param({"default_flow_stop_threshold": 60}, RATIO.format(60, 70), id="FC-10 60 alone"),
+        pytest.param({"default_flow_stop_threshold": 0}, RATIO.format(0, 70), id="FC-10 X-09 0 alone"),
+        pytest.param({"default_flow_resume_threshold": 81}, RATIO.format(80, 81), id="FC-10 resume 81"),
+        pytest.param({"default_flow_stop_threshold": 101}, RANGE.format(101, 70), id="FC-10 over 100"),
+        pytest.param({"default_flow_resume_threshold": 101}, RANGE.format(80, 101), id="FC-10 resume 101"),
+    ],
+)
+def test_ratios_that_do_not_start(options, text):
+    """FC-10: checked once, when the broker starts."""
+    with pytest.raises(StartupError) as raised:
+        BrokerOptions(**options)
+    assert str(raised.value) == text
+
+
+# Declare arguments in general
+
+
+BAD = [
+    pytest.param("qpid.max_count", "foo", id="CF-03 extensions.py test_policy_count_as_invalid_string"),
+    pytest.param("qpid.max_size", "foo", id="CF-03 a word for a size"),
+    pytest.param("qpid.max_count", -1, id="CF-03 extensions.py test_policy_negative_count"),
+    pytest.param("qpid.max_size", -1, id="CF-03 extensions.py test_policy_negative_size"),
+    pytest.param("qpid.max_size", 3.14159, id="CF-03 extensions.py test_policy_size_as_float"),
+    pytest.param("qpid.max_count", "2222222.22222", id="CF-03 a fraction in a string"),
+    pytest.param("qpid.max_count", None, id="CF-03 null for a number"),
+    pytest.param("qpid.max_count", True, id="CF-03 a bool for a number"),
+    pytest.param("qpid.max_count", 2**32, id="CF-03 count-like keys have 32 bits"),
+    pytest.param("qpid.flow_stop_count", 2**32, id="FC-11 a count of 2**32"),
+    pytest.param("qpid.max_size", 2**64, id="CF-03 size-like keys have 64 bits"),
+    pytest.param("qpid.priorities", "many", id="CF-03 priorities"),
+    pytest.param("x-qpid-priorities", "many", id="CF-01 CF-03 an alias"),
+    pytest.param("qpid.alert_count", -1, id="CF-03 an alert"),
+    pytest.param("qpid.auto_delete_timeout", -1, id="CF-03 a timeout"),
+    pytest.param("qpid.shared_msg_group", "yes", id="CF-03 MG-01 yes is no bool"),
+    pytest.param("qpid.browse-only", "maybe", id="CF-03 maybe is no bool"),
+    pytest.param("qpid.policy_type", 1, id="CF-03 LP-04 a policy is a string"),
+    pytest.param("qpid.queue_msg_sequence", 1, id="CF-03 QT-15 a sequence header is a string"),
+    pytest.param("qpid.fairshare-x", 1, id="QT-06 a level that is no number"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), BAD)
+def test_bad_values(key, value):
+    """CF-03, CF-05: refused with 542, twice the same, and nothing is left behind."""
+    bench = Bench()
+    for _ in range(2):
+        with refused(542, "invalid conversion: "):
+            bench.declare("q", {key: value})
+        assert not bench.exists("q")
+
+
+FINE = [
+    pytest.param("qpid.max_count", "3", id="CF-03 extensions.py test_policy_max_count_as_valid_string"),
+    pytest.param("qpid.max_size", str(2**40), id="CF-03 a string of 64 bits"),
+    pytest.param("qpid.max_count", 2**32 - 1, id="CF-03 the largest count"),
+    pytest.param("qpid.alert_repeat_gap", -5, id="CF-03 IN-01 alert_repeat_gap may be negative"),
+    pytest.param("qpid.browse-only", 2, id="CF-03 an integer for a bool"),
+    pytest.param("qpid.browse-only", "True", id="CF-03 True for a bool"),
+    pytest.param("qpid.browse-only", "false", id="CF-03 false for a bool"),
+    pytest.param("qpid.max-count", "anything", id="CF-02 an unknown key"),
+    pytest.param("qpid.flow_stop_cuont", -7, id="CF-02 a misspelt key"),
+    pytest.param("anything", None, id="CF-02 any other key"),
+    pytest.param("qpid.policy_type", "RING", id="LP-04 an unknown policy"),
+    pytest.param("qpid.lifetime-policy", "for-ever", id="QT-08 an unknown lifetime policy"),
+    pytest.param("qpid.priorities", 0, id="QT-04 no priorities at all"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), FINE)
+def test_good_values(key, value):
+    """CF-02, CF-03: accepted, and kept as they were given."""
+    bench = Bench()
+    bench.declare("q", {key: value})
+    assert bench.broker.queue("q").settings.arguments == {key: value}
+
+
+@pytest.mark.parametrize(
+    ("alias", "value", "name", "expected"),
+    [
+        pytest.param("x-qpid-priorities", 5, "priorities", 5, id="CF-01 priorities"),
+        pytest.param("x-qpid-maximum-message-count", 7, "alert_count_up", 7, id="CF-01 an alert, no limit"),
+        pytest.param("x-qpid-maximum-message-size", 7, "alert_size_up", 7, id="CF-01 an alert in bytes"),
+        pytest.param("x-qpid-minimum-alert-repeat-gap", 7, "alert_repeat_gap", 7, id="CF-01 repeat gap"),
+    ],
+)
+def test_aliases(alias, value, name, expected):
+    """CF-01: older names of some keys."""
+    bench = Bench()
+    bench.declare("q", {alias: value})
+    assert getattr(bench.broker.queue("q").settings, name) == expected
+    bench.send("q", 8)
+    assert bench.stat("q").msgDepth == 8
+
+
+GROUPS = {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1}
+COMBINATIONS = [
+    pytest.param(
+        {"qpid.last_value_queue_key": "k", "qpid.priorities": 5, "qpid.fairshare": 1, **GROUPS},
+        "Cannot specify qpid.last_value_queue_key and qpid.priorities for the same queue",
+        id="MG-01 CF-05 LVQ and priorities come first",
+    ),
+    pytest.param(
+        {"qpid.fairshare": 3, "qpid.last_value_queue_key": "k", **GROUPS},
+        "Cannot specify fairshare settings when queue is not enabled for priorities",
+        id="QT-06 MG-01 then fairshare",
+    ),
+    pytest.param(
+        {"qpid.fairshare-0": 3},
+        "Cannot specify fairshare settings when queue is not enabled for priorities",
+        id="QT-06 one level's fairshare",
+    ),
+    pytest.param(
+        {"qpid.priorities": 2, "qpid.fairshare-0": 1, "qpid.fairshare-1": 1, "qpid.fairshare-2": 1},
+        "Cannot have fairshare set for priority levels greater than 2",
+        id="QT-06 more entries than levels",
+    ),
+    pytest.param(
+        {"qpid.last_value_queue_key": "k", **GROUPS},
+        "Cannot specify qpid.last_value_queue_key and qpid.group_header_key for the same queue",
+        id="MG-01 LVQ and groups",
+    ),
+    pytest.param(
+        {"qpid.priorities": 5, **GROUPS},
+        "Cannot specify qpid.priorities and qpid.group_header_key for the same queue",
+        id="MG-01 priorities and groups",
+    ),
+    pytest.param(
+        {"qpid.shared_msg_group": 1},
+        "Can only specify qpid.shared_msg_group if qpid.group_header_key is set",
+        id="MG-01 shared without key",
+    ),
+    pytest.param(
+        {"qpid.shared_msg_group": 1, "qpid.group_header_key": ""},
+        "Can only specify qpid.shared_msg_group if qpid.group_header_key is set",
+        id="MG-01 shared with an empty key",
+    ),
+    pytest.param(
+        {"qpid.group_timestamp": 1},
+        "Can only specify qpid.group_timestamp if qpid.group_header_key is set",
+        id="MG-01 timestamp without key",
+    ),
+    pytest.param(
+        {"qpid.group_header_key": "g"},
+        "Only shared groups are supported at present; qpid.shared_msg_group is required if",
+        id="MG-01 key without shared",
+    ),
+    pytest.param(
+        {"qpid.group_header_key": "g", "qpid.shared_msg_group": 0},
+        "Only shared groups are supported at present; qpid.shared_msg_group is required if",
+        id="MG-01 key with shared 0",
+    ),
+    pytest.param(
+        {"qpid.paging": 1, **GROUPS},
+        "Cannot specify qpid.group_header_key and qpid.paging for the same queue",
+        id="MG-01 QT-19 X-16 groups and paging",
+    ),
+    pytest.param(
+        {"qpid.paging": 1, "qpid.last_value_queue_key": "k"},
+        "Cannot specify qpid.last_value_queue_key and qpid.paging for the same queue",
+        id="QT-19 LVQ and paging",
+    ),
+    pytest.param(
+        {"qpid.paging": 1, "qpid.priorities": 2},
+        "Cannot specify qpid.priorities and qpid.paging for the same queue",
+        id="QT-19 priorities and paging",
+    ),
+    pytest.param(
+        {"qpid.max_pages_loaded": 4}, "Can only specify qpid.max_pages_loaded if", id="QT-19 pages loaded"
+    ),
+    pytest.param({"qpid.page_factor": 2}, "Can only specify qpid.page_factor if", id="QT-19 page factor"),
+]
+
+
+@pytest.mark.parametrize(("declared", "text"), COMBINATIONS)
+def test_combinations(declared, text):
+    """MG-01, QT-06, QT-19: what does not go together, in the order in which the broker asks."""
+    bench = Bench()
+    with refused(542, text):
+        bench.declare("q", declared)
+    assert not bench.exists("q")
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        pytest.param({**GROUPS, "qpid.policy_type": "ring", "qpid.max_count": 3}, id="MG-02 ring"),
+        pytest.param({**GROUPS, "qpid.policy_type": "self-destruct"}, id="MG-02 self-destruct"),
+        pytest.param({**GROUPS, "qpid.flow_stop_count": 5}, id="MG-02 flow control"),
+        pytest.param({**GROUPS, "qpid.alert_count": 5}, id="MG-02 alerts"),
+        pytest.param({**GROUPS, "qpid.browse-only": 1}, id="MG-02 browse-only"),
+        pytest.param({**GROUPS, "qpid.group_timestamp": 1}, id="MG-01 IN-02 group_timestamp"),
+        pytest.param({**GROUPS, "qpid.group_header_key": 5}, id="MG-01 an integer for the key"),
+        pytest.param({**GROUPS, "qpid.shared_msg_group": "True"}, id="MG-01 shared as a word"),
+        pytest.param({"qpid.priorities": 2, "qpid.fairshare-5": 1}, id="QT-06 the index is not checked"),
+    ],
+)
+def test_combinations_that_go(declared):
+    """MG-01, MG-02, QT-06: what does."""
+    bench = Bench()
+    bench.declare("q", declared)
+    assert bench.exists("q")
+
+
+def test_an_integer_header_key_is_its_text():
+    """MG-01: 5 becomes "5"."""
+    bench = Bench()
+    bench.declare("q", group_header_key=5, shared_msg_group=1)
+    bench.send("q", headers={"5": "A"})
+    assert bench.owners("q") == {"A": (1, "")}
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [
+        pytest.param(
+            {"qpid.shared_msg_group": 1, "qpid.flow_stop_count": 5, "qpid.flow_resume_count": 6,
+             "qpid.max_count": "x"},
+            "invalid conversion: Cannot convert x", id="CF-05 every conversion comes first",
+        ),
+        pytest.param(
+            {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 6, "qpid.shared_msg_group": 1},
+            "Can only specify qpid.shared_msg_group", id="CF-05 then combinations",
+        ),
+    ],
+)  # fmt: skip
+def test_order_of_checks(declared, text):
+    """CF-05: conversions, combinations, thresholds; the first error wins and nothing is created."""
+    bench = Bench()
+    with refused(542, text):
+        bench.declare("q", declared)
+    assert not bench.exists("q")
+
+
+class TestDeclaringAgain:
+    def test_arguments_and_alternate_are_ignored(self):
+        """CF-04, IN-08: the existing queue stays as it is, its message on it."""
+        bench = Bench()
+        bench.declare("q", max_count=10)
+        bench.send("q")
+        bench.declare("q", max_count=1, policy_type="ring", alternate="amq.fanout")
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        bench.ctl.queue_delete("q")
+        assert bench.stat("other").msgDepth == 0
+
+    def test_arguments_are_still_converted(self):
+        """CF-04: a bad number is refused even though nobody would use it."""
+        bench = Bench()
+        bench.declare("q")
+        with refused(542, "invalid conversion: Cannot convert x"):
+            bench.declare("q", max_count="x")
+        assert bench.exists("q")
+
+    def test_combinations_are_not_checked(self):
+        """CF-04: thresholds and pairs which a first declare would refuse are ignored."""
+        bench = Bench()
+        bench.declare("q")
+        bench.declare("q", flow_stop_count=5, flow_resume_count=6, shared_msg_group=1)
+        assert bench.exists("q")
+
+    def test_passive(self):
+        """CF-04: 404 if there is none; the arguments are not even converted if there is one."""
+        bench = Bench()
+        with refused(404, "Queue not found: q"):
+            bench.ctl.queue_declare("q", passive=True)
+        bench.declare("q")
+        bench.ctl.queue_declare("q", {"qpid.max_count": "x"}, passive=True)
+        assert bench.exists("q")
+
+    def test_exclusive_conflict(self):
+        """CF-04, CN-23: 405 if somebody else owns it."""
+        bench = Bench()
+        bench.declare("q", by="owner", exclusive=True)
+        with refused(405):
+            bench.declare("q", exclusive=True)
+
+
+def test_an_empty_queue_name():
+    """CF-06: purge and subscribe 531, bind 404; declaring one works."""
+    bench = Bench()
+    with refused(531):
+        bench.ctl.queue_purge("")
+    with refused(531):
+        bench.session("c").message_subscribe("", "s")
+    with refused(404):
+        bench.bind("", "amq.fanout")
+    bench.declare("")
+    assert bench.exists("")

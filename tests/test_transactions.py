@@ -1,0 +1,282 @@
+"""Transactions: what happens at commit, what does not before, and what a rollback leaves (CM-10, CM-11, RF-22)."""
+
+import pytest
+from support import Bench, refused
+
+
+def transactional(name: str = "t", **queues: dict) -> Bench:
+    """Declare queues, and select a session for transactions."""
+    bench = Bench()
+    for queue, short in queues.items():
+        bench.declare(queue, **short)
+    bench.session(name).tx_select()
+    return bench
+
+
+def test_golden():
+    """G-18, CM-10, FC-15: ten in a transaction, stop 5: complete at once, ON at commit, nothing held."""
+    bench = Bench()
+    bench.declare("q", by="t", flow_stop_count=5)
+    session = bench.session("t")
+    session.tx_select()
+    bench.send("q", 10, by="t")
+    assert bench.completed("t") == "0-11"
+    assert (bench.stat("q").msgDepth, bench.is_on("q")) == (0, False)
+    session.tx_commit()
+    assert bench.completed("t") == "0-12"
+    statistics = bench.stat("q")
+    assert (statistics.msgDepth, statistics.flowStopped, statistics.flowStoppedCount) == (10, True, 1)
+    assert bench.held("t") == ""
+    (plain,) = bench.send("q")
+    assert plain.held_by == ("q",)
+
+
+def test_messages_of_a_transaction_are_let_go_without_effect():
+    """CM-10, CM-02: they sit in the held index; their dequeue changes nothing for the session."""
+    bench = transactional(q={"flow_stop_count": 1})
+    bench.send("q", 3, by="t")
+    bench.session("t").tx_commit()
+    bench.send("q")
+    told = len(bench.seen("completed"))
+    assert bench.take("q", 3) == ["t-1", "t-2", "t-3"]
+    assert (bench.is_on("q"), bench.held()) == (True, "p-1")
+    completed = [event.session for event in bench.seen("completed")[told:]]
+    assert "t" not in completed
+
+
+def test_commit_and_rollback_of_publishes():
+    """CM-10: MessagingSessionTests testTx, testCommitSend, testRollbackSend."""
+    bench = transactional(q={})
+    session = bench.session("t")
+    bench.send("q", 2, by="t")
+    assert bench.stat("q").msgDepth == 0
+    session.tx_commit()
+    assert bench.labels("q") == "t-1 t-2"
+    bench.send("q", 2, by="t")
+    session.tx_rollback()
+    bench.send("q", by="t")
+    session.tx_commit()
+    assert bench.labels("q") == "t-1 t-2 t-5"
+
+
+def test_statistics():
+    """CM-10, CM-11, DQ-08: stats.py test_transactional_enqueues_dequeues: overhead 41."""
+    bench = transactional(tx_enqueue_test={})
+    session = bench.session("t")
+    for body in (10, 20, 30, 40):
+        bench.send("tx_enqueue_test", size=body + 41, by="t")
+    statistics = bench.stat("tx_enqueue_test")
+    assert (statistics.msgTxnEnqueues, statistics.msgTotalEnqueues) == (0, 0)
+    session.tx_commit()
+    statistics = bench.stat("tx_enqueue_test")
+    assert (statistics.msgTxnEnqueues, statistics.byteTxnEnqueues) == (4, 100 + 4 * 41)
+    assert (statistics.msgTotalEnqueues, statistics.byteTotalEnqueues) == (4, 264)
+    reader = bench.read("tx_enqueue_test", "t")
+    reader.accept()
+    assert bench.stat("tx_enqueue_test").msgTxnDequeues == 0
+    session.tx_commit()
+    statistics = bench.stat("tx_enqueue_test")
+    assert (statistics.msgTxnDequeues, statistics.byteTxnDequeues) == (4, 264)
+    assert (statistics.msgDepth, statistics.byteDepth) == (0, 0)
+
+
+def test_forwarding():
+    """CM-10, CM-11: tx.py test_commit: consume and publish across exchanges, all at once."""
+    bench = transactional(a={}, b={}, c={})
+    session = bench.session("t")
+    bench.bind("b", "amq.direct", "key")
+    bench.bind("c", "amq.topic", "topic.#")
+    bench.send("a", 4)
+    reader = bench.read("a", "t")
+    reader.accept()
+    bench.send("a", by="t", label="new a")
+    bench.send("key", by="t", exchange="amq.direct", label="new b")
+    bench.send("topic.x", by="t", exchange="amq.topic", label="new c")
+    assert (bench.stat("a").msgDepth, bench.stat("b").msgDepth, bench.stat("c").msgDepth) == (4, 0, 0)
+    reader.stop()
+    session.tx_commit()
+    assert [bench.labels(queue) for queue in "abc"] == ["new a", "new b", "new c"]
+    assert bench.stat("a").msgTxnDequeues == 4
+
+
+def test_rollback_of_accepts():
+    """CM-11, MG-22: they stay acquired; released, they come again in order (tx.py test_rollback)."""
+    bench = transactional(q={})
+    session = bench.session("t")
+    bench.send("q", 3)
+    reader = bench.read("q", "t")
+    reader.accept()
+    session.tx_rollback()
+    statistics = bench.stat("q")
+    assert (statistics.msgDepth, statistics.messageCount, statistics.msgTotalDequeues) == (3, 0, 0)
+    reader.stop()
+    reader.release(set_redelivered=True)
+    assert bench.read("q", "d").got == "p-1* p-2* p-3*"
+
+
+def test_rollback_with_full_prefetch():
+    """CN-14, CM-11: MessagingSessionTests testRollbackWithFullPrefetch: always the first one first."""
+    bench = transactional(q={})
+    session = bench.session("t")
+    bench.send("q", 12)
+    reader = bench.read("q", "t", messages=9, mode=1)
+    for _ in range(10):
+        first = reader.deliveries()[-9]
+        assert first.message == "p-1"
+        reader.accept("p-1")
+        session.tx_rollback()
+        reader.stop()
+        reader.release()
+        reader.complete()
+        reader.grant(9, 0xFFFFFFFF)
+
+
+def test_thresholds_move_at_commit():
+    """CM-11, CM-10, DQ-02: accepts un-count at commit; a rollback changes nothing."""
+    bench = transactional(q={"flow_stop_count": 2, "flow_resume_count": 2})
+    session = bench.session("t")
+    bench.send("q", 3)
+    assert bench.held() == "p-3"
+    reader = bench.read("q", "t")
+    reader.accept()
+    assert (bench.is_on("q"), bench.held()) == (True, "p-3")
+    session.tx_rollback()
+    assert (bench.is_on("q"), bench.held()) == (True, "p-3")
+    reader.accept()
+    session.tx_commit()
+    assert (bench.is_on("q"), bench.held()) == (False, "")
+
+
+def test_pushes_come_before_dequeues():
+    """RF-22: checks in order, then pushes in order, then dequeues: at stop 2 the queue goes ON and OFF."""
+    bench = transactional(q={"flow_stop_count": 2, "flow_resume_count": 2})
+    session = bench.session("t")
+    bench.send("q", 2)
+    reader = bench.read("q", "t")
+    reader.accept()
+    reader.stop()
+    bench.send("q", by="t")
+    session.tx_commit()
+    assert (bench.stat("q").flowStoppedCount, bench.is_on("q")) == (1, False)
+    kinds = [event.kind for event in bench.seen("enqueued", "dequeued")]
+    assert kinds == ["enqueued"] * 3 + ["dequeued"] * 2
+
+
+def test_accepts_free_no_room_for_the_same_transaction():
+    """RF-22, LP-09: a full queue cannot be emptied and refilled in one transaction."""
+    bench = transactional(q={"max_count": 2, "flow_stop_count": 0, "flow_stop_size": 0})
+    bench.send("q", 2)
+    reader = bench.read("q", "t")
+    reader.accept()
+    bench.send("q", by="t")
+    with refused(541, "Transaction prepare failed."):
+        bench.session("t").tx_commit()
+    assert bench.labels("q") == "p-1 p-2"
+
+
+def test_dequeues_in_order_of_delivery():
+    """RF-22: ascending, whatever the order of the accepts."""
+    bench = transactional(q={})
+    bench.send("q", 3)
+    reader = bench.read("q", "t")
+    for label in ("p-3", "p-1", "p-2"):
+        reader.accept(label)
+    bench.session("t").tx_commit()
+    assert [event.message for event in bench.seen("dequeued")] == ["p-1", "p-2", "p-3"]
+
+
+def test_release_and_reject_are_never_transactional():
+    """RF-22: they happen at once, and a rollback does not take them back."""
+    bench = transactional(q={})
+    bench.send("q", 2)
+    reader = bench.read("q", "t", messages=2)
+    reader.reject("p-1")
+    reader.release("p-2")
+    assert (bench.stat("q").discardsSubscriber, bench.labels("q")) == (1, "p-2")
+    bench.session("t").tx_rollback()
+    assert bench.labels("q") == "p-2"
+
+
+def test_accept_none_is_not_transactional():
+    """CN-11: it is gone when it is delivered."""
+    bench = transactional(q={})
+    bench.send("q")
+    bench.read("q", "t", accept=1)
+    bench.session("t").tx_rollback()
+    assert bench.stat("q").msgDepth == 0
+
+
+def test_a_new_transaction_is_open_afterwards():
+    """RF-22, CF-10: after commit and after rollback; the statistics count them, TxnCount only grows (IN-03)."""
+    bench = transactional(q={})
+    session = bench.session("t")
+    for end in (session.tx_commit, session.tx_rollback, session.tx_commit):
+        bench.send("q", by="t")
+        assert "t-3" not in bench.labels("q")
+        end()
+    shown = session.statistics()
+    assert (shown.TxnCommits, shown.TxnRejects, shown.TxnStarts, shown.TxnCount) == (2, 1, 4, 4)
+    assert bench.labels("q") == "t-1 t-3"
+
+
+@pytest.mark.parametrize("command", ["tx_commit", "tx_rollback"])
+def test_without_select(command):
+    """CF-08, tx-none: 503 command-invalid."""
+    bench = Bench()
+    with refused(503, "Session has not been selected for use with transactions"):
+        getattr(bench.session("a"), command)()
+
+
+def test_unacked_after_commit():
+    """RF-25: the statistic is stale after a commit, until the session's next accept, even inside."""
+    bench = transactional(q={})
+    session = bench.session("t")
+    bench.send("q", 3)
+    reader = bench.read("q", "t")
+    reader.accept("p-1", "p-2")
+    assert reader.unacked == 3
+    session.tx_commit()
+    assert reader.unacked == 3
+    reader.accept("p-3")
+    assert reader.unacked == 1
+
+
+def test_commit_sweeps_one_more():
+    """RF-03: the records from the first accepted to the last accepted + 1."""
+    bench = transactional(q={}, other={})
+    session = bench.session("t")
+    bench.send("q", 2)
+    bench.send("other", 2)
+    reader = bench.read("q", "t", "a", messages=1)
+    bench.read("other", "t", "b", browse=True, accept=1)
+    assert reader.unacked == 3
+    reader.accept("p-1")
+    session.tx_commit()
+    reader.accept("p-1")
+    assert reader.unacked == 1
+
+
+def test_the_order_of_enlisting_counts():
+    """LP-09, RF-22: the first publish that does not fit stops the prepare; later ones are never asked."""
+    full = {"max_count": 1, "flow_stop_count": 0, "flow_stop_size": 0}
+    bench = transactional(free={}, full=full, never=full)
+    bench.send("full")
+    bench.send("never")
+    for queue in ("free", "full", "never"):
+        bench.send(queue, by="t")
+    with refused(541):
+        bench.session("t").tx_commit()
+    assert (bench.stat("full").discardsOverflow, bench.stat("never").discardsOverflow) == (1, 0)
+    assert bench.stat("free").msgTotalEnqueues == 0
+
+
+def test_an_accepted_message_that_a_ring_has_evicted():
+    """LP-11, CM-11: tx-accept-ring: the commit finds it gone, and goes on."""
+    bench = transactional(q={"policy_type": "ring", "max_count": 2})
+    bench.send("q", 2)
+    reader = bench.read("q", "t", messages=2)
+    reader.accept()
+    bench.send("q")
+    bench.session("t").tx_commit()
+    statistics = bench.stat("q")
+    assert (statistics.discardsRing, statistics.msgTxnDequeues, statistics.msgDepth) == (1, 1, 1)
