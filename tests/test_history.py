@@ -101,7 +101,7 @@ def test_alt_06_the_list_goes_with_the_session():
     [("watermark", 2, True), ("shipped", 2, False), ("shipped", 3, True)],
 )
 def test_alt_08_on_condition(kind, sent, is_on):
-    """ALT-07, ALT-08, X-06: the proposal blocks *at* the level, what shipped above it."""
+    """ALT-03, ALT-04, ALT-07, ALT-08, X-06: the proposal blocks *at* the level, what shipped above it."""
     broker, producer = make(kind, {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 2})
     send(producer, "q", sent)
     assert broker.queue("q").statistics().flowStopped is is_on

@@ -244,11 +244,21 @@ class TestMove:
 
 
 class TestCreateAndDelete:
+    def test_strict_changes_nothing(self):
+        """IN-06, CF-02: an unknown argument is taken all the same."""
+        bench = Bench()
+        bench.broker.management.create("queue", "q", {"qpid.max-count": 3, "made.up": 1}, strict=True)
+        for _ in range(4):
+            bench.send("q")
+        assert bench.stat("q").msgDepth == 4
+
     def test_queue(self):
         """CF-07, CF-10: properties are declare arguments and a few more."""
         bench = Bench()
         manage = bench.broker.management
-        manage.create("queue", "q", {"qpid.max_count": 1, "durable": True, "alternate-exchange": "amq.fanout"})
+        manage.create(
+            "queue", "q", {"qpid.max_count": 1, "durable": True, "alternate-exchange": "amq.fanout"}
+        )
         bench.declare("other")
         bench.bind("other", "amq.fanout")
         bench.send("q")

@@ -57,8 +57,8 @@ class CommandRunner:
         """Return whether an observer wants to see commands."""
         raise NotImplementedError
 
-    def show(self, kind: str, arguments: Detail) -> None:
-        """Tell the observer of a command."""
+    def show(self, kind: str, arguments: Detail, number: int = -1) -> None:
+        """Tell the observer of a command, and of its number if it has one."""
         raise NotImplementedError
 
 
@@ -102,7 +102,7 @@ def command(
                     # An iterator can be read once only, and both the observer and the command want to.
                     shown["transfers"] = tuple(shown["transfers"])
                     args, kwargs = (), shown
-                self.show(kind, shown)
+                self.show(kind, shown, number)
             try:
                 result = method(self, *args, **kwargs)
             except AmqpException as error:

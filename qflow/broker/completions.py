@@ -87,6 +87,10 @@ class Completions(CommandOwner):
         """Remember that a command carries the sync flag (CM-05 a)."""
         self._awaited.add(number)
 
+    def is_awaited(self, number: int) -> bool:
+        """Return whether a command carries the sync flag and is not complete."""
+        return number in self._awaited
+
     def hold(self, transfer: Transfer) -> None:
         """Keep a transfer whose completion a queue withholds."""
         self.incomplete[transfer.number] = transfer

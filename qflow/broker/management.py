@@ -153,10 +153,12 @@ class Management:
     def _create_queue(self, name: str, options: dict[str, Argument]) -> None:
         if name in self.core.queues.queues:
             raise ManagementError(EXCEPTION, f"object already exists: {name}")
-        options.pop("durable", None)
+        durable = to_bool(options.pop("durable", False))
         auto_delete = to_bool(options.pop("auto-delete", False))
         alternate = self._alternate(options)
-        queue, _ = self.core.queues.declare(name, options, auto_delete=auto_delete, alternate=alternate)
+        queue, _ = self.core.queues.declare(
+            name, options, auto_delete=auto_delete, alternate=alternate, durable=durable
+        )
         self.core.exchanges.default.bind(queue, name, {})
 
     def _create_exchange(self, name: str, options: dict[str, Argument]) -> None:

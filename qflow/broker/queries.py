@@ -20,6 +20,7 @@ class QueueQueryResult:
     message_count: int = 0
     subscriber_count: int = 0
     alternate_exchange: str = ""
+    durable: bool = False
     auto_delete: bool = False
     exclusive: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
@@ -55,6 +56,7 @@ def query_queue(queues: QueueRegistry, name: str) -> QueueQueryResult:
         message_count=queue.message_count,
         subscriber_count=queue.users.total,
         alternate_exchange=queue.alternate.name if queue.alternate is not None else "",
+        durable=queue.durable,
         auto_delete=queue.lifetime.deletes_itself,
         exclusive=bool(queue.lifetime.owner),
         arguments=dict(queue.settings.arguments),

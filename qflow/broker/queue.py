@@ -47,12 +47,15 @@ class Queue(QueueView):
         Who owns the queue, and when it deletes itself.
     alternate : Router or None
         Where rejected, evicted and orphaned messages go (EX-09).
+    durable : bool
+        Remembered and shown; nothing here outlives the broker.
     """
 
     __slots__ = (
         "settings",
         "lifetime",
         "alternate",
+        "durable",
         "store",
         "listeners",
         "flow_limit",
@@ -77,12 +80,14 @@ class Queue(QueueView):
         thresholds: FlowThresholds | None,
         lifetime: Lifetime,
         alternate: Router | None,
+        durable: bool = False,
     ) -> None:
         depth = QueueDepth(settings.max_count, effective_max_size(settings, context.options))
         super().__init__(context, name, depth)
         self.settings = settings
         self.lifetime = lifetime
         self.alternate = alternate
+        self.durable = durable
         self.store = make_store(settings)
         self.listeners = QueueListeners()
         self.flow_limit = make_flow_control(context, name, settings, thresholds)

@@ -75,7 +75,7 @@ class QueueHandler(MessageHandler):
             target = registry.get(queue)
         else:
             target, is_new = registry.declare(
-                queue, arguments or {}, auto_delete=auto_delete, alternate=alternate
+                queue, arguments or {}, auto_delete=auto_delete, alternate=alternate, durable=durable
             )
             if is_new:
                 self.core.exchanges.default.bind(target, queue, {})

@@ -52,6 +52,7 @@ class QueueRegistry:
         *,
         auto_delete: bool = False,
         alternate: Exchange | None = None,
+        durable: bool = False,
     ) -> tuple[Queue, bool]:
         """Return the queue of that name, made now if it does not exist, and whether it was made.
 
@@ -70,7 +71,7 @@ class QueueRegistry:
         settings.validate()
         thresholds = FlowThresholds.of(name, settings, self.context.options)
         lifetime = make_lifetime(self.context, settings, auto_delete)
-        queue = Queue(self.context, name, settings, thresholds, lifetime, alternate)
+        queue = Queue(self.context, name, settings, thresholds, lifetime, alternate, durable)
         if alternate is not None:
             alternate.alternate_users += 1
         self.queues[name] = queue

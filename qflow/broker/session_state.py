@@ -109,11 +109,13 @@ class SessionState(CommandRunner):
         """Return whether an observer wants to see commands."""
         return self.core.observer is not None
 
-    def show(self, kind: str, arguments: Detail) -> None:
+    def show(self, kind: str, arguments: Detail, number: int = -1) -> None:
         """Tell the observer of a command with its arguments."""
         detail = dict(arguments or {})
         if self.is_pipelining:
             detail["pipelined"] = True
+        if self.completions.is_awaited(number):
+            detail["sync"] = True
         queue, link = str(detail.get("queue", "")), str(detail.get("tag", detail.get("exchange", "")))
         self.core.emit(kind, queue, self.name, link, detail=detail)
 

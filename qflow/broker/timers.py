@@ -37,6 +37,10 @@ class Timers:
         """When the first task is due, or None."""
         return self._heap[0][0] if self._heap else None
 
+    def scheduled(self) -> list[tuple[int, TimerTask]]:
+        """Return what is to happen and when, in order."""
+        return [(due, task) for due, _, task in sorted(self._heap, key=lambda entry: entry[:2])]
+
     def schedule(self, due: int, task: TimerTask) -> None:
         """Add a task."""
         self._sequence += 1

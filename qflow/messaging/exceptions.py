@@ -1,0 +1,282 @@
+"""The exceptions of ``qpid.messaging``, by the names and with the ancestors people catch them by.
+
+Two families are new.  In one process nobody can come to help a call that waits without end, so
+such a call raises a :class:`WouldBlockForever` which says what it waits for.  Each of its kinds is
+also the exception that the same call raises after a time-out.
+"""
+
+# ruff: noqa: N818  (the names are the real client's)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qflow.broker.errors import AmqpException, SessionDetached, SessionException
+
+
+class Timeout(Exception):
+    """The time-out of a call is over, in told time."""
+
+
+class MessagingError(Exception):
+    """What all errors of the API are, but :class:`Timeout`.
+
+    Parameters
+    ----------
+    code : int or None
+        The broker's code, if the broker refused something (rule book 8.6).
+    text : str or None
+        What went wrong.
+    **info : object
+        Shown behind the text.
+
+    Examples
+    --------
+    >>> print(MessagingError(542, "invalid-argument: no"))
+    invalid-argument: no(542)
+    """
+
+    def __init__(self, code: int | None = None, text: str | None = None, **info: object) -> None:
+        self.code = code
+        self.text = text
+        self.info = info
+        message = f"{text}" if code is None else f"{text}({code})"
+        if info:
+            message += " " + ", ".join(f"{key}={value!r}" for key, value in info.items())
+        super().__init__(message)
+
+
+class InternalError(MessagingError):
+    """The client itself failed."""
+
+
+class ConnectionError(MessagingError):
+    """The connection, and with it every session of it, is gone or cannot be made."""
+
+
+class ConnectError(ConnectionError):
+    """There is nobody to connect to."""
+
+
+class VersionError(ConnectError):
+    """The peers speak different protocols."""
+
+
+class AuthenticationFailure(ConnectError):
+    """The peer does not let the user in."""
+
+
+class ConnectionClosed(ConnectionError):
+    """The connection is not attached."""
+
+
+class HeartbeatTimeout(ConnectionError):
+    """The peer fell silent."""
+
+
+class SessionError(MessagingError):
+    """The session is gone: the broker refused a command of it (LP-06)."""
+
+
+class Detached(SessionError):
+    """The call needs a session that is attached."""
+
+
+class NontransactionalSession(SessionError):
+    """Commit or rollback on a session that is not transactional."""
+
+
+class TransactionError(SessionError):
+    """The transaction failed."""
+
+
+class TransactionAborted(TransactionError):
+    """Nothing of the transaction has happened (LP-09)."""
+
+
+class TransactionUnknown(TransactionError):
+    """Whether the transaction has happened is not known."""
+
+
+class UnauthorizedAccess(SessionError):
+    """403: the broker forbids it."""
+
+
+class ServerError(SessionError):
+    """541: the broker failed."""
+
+
+class SessionClosed(SessionError):
+    """The session has been closed."""
+
+
+class LinkError(MessagingError):
+    """A sender or receiver cannot be made or used; its session lives on."""
+
+
+class InsufficientCapacity(LinkError):
+    """The window of a sender stayed full until the time-out, or has no room at all (CAP-07)."""
+
+
+class AddressError(LinkError):
+    """The address makes no sense."""
+
+
+class MalformedAddress(AddressError):
+    """The address does not follow the grammar (CF-14)."""
+
+
+class InvalidOption(AddressError):
+    """The address has an option that is unknown, or a value that is not allowed (CF-14)."""
+
+
+class ResolutionError(AddressError):
+    """The address names something that is not there, or is not as it should be."""
+
+
+class AssertionFailed(ResolutionError):
+    """The node is not as the address says it has to be (CF-15)."""
+
+
+class NotFound(ResolutionError):
+    """The node does not exist, and the address does not say to create it."""
+
+
+class LinkClosed(LinkError):
+    """The sender or receiver has been closed."""
+
+
+class SenderError(LinkError):
+    """A sender failed."""
+
+
+class SendError(SenderError):
+    """A message could not be sent."""
+
+
+class TargetCapacityExceeded(SendError):
+    """506: the queue is full (LP-05); the session is gone."""
+
+
+class ReceiverError(LinkError):
+    """405: somebody else has exclusive use of the queue (CN-02)."""
+
+
+class FetchError(ReceiverError):
+    """A message could not be fetched."""
+
+
+class Empty(FetchError):
+    """No message came within the time-out."""
+
+
+class ContentError(MessagingError):
+    """The content and its type do not fit; the call fails, everything else lives on."""
+
+
+class EncodeError(ContentError):
+    """The content cannot be encoded."""
+
+
+class DecodeError(ContentError):
+    """The content cannot be decoded."""
+
+
+class WouldBlockForever(MessagingError):
+    """The real client would wait here without end: nobody else in this process can act meanwhile.
+
+    Attributes
+    ----------
+    held : tuple of str
+        Labels of the transfers whose completion is withheld, in the order sent.
+    held_by : tuple of str
+        Names of the queues (or the store) that withhold them.
+    """
+
+    def __init__(self, text: str, held: Sequence[str] = (), held_by: Sequence[str] = ()) -> None:
+        super().__init__(text=text)
+        self.held = tuple(held)
+        self.held_by = tuple(held_by)
+
+
+class SendWouldBlock(WouldBlockForever, InsufficientCapacity):
+    """``send`` without a time-out waits for room in a window whose messages are held."""
+
+
+class SyncWouldBlock(WouldBlockForever, Timeout):
+    """``sync`` without a time-out waits for a transfer that a stopped queue holds."""
+
+
+class FetchWouldBlock(WouldBlockForever, Empty):
+    """``fetch`` without a time-out waits for a message that nobody can send."""
+
+
+_BY_CODE: dict[int, type[MessagingError]] = {
+    403: UnauthorizedAccess,
+    404: NotFound,
+    405: ReceiverError,
+    506: TargetCapacityExceeded,
+    541: ServerError,
+}
+
+
+def from_broker(error: AmqpException) -> MessagingError:
+    """Return the API's exception for a refusal of the broker.
+
+    Examples
+    --------
+    >>> from qflow.broker.errors import FramingErrorException, ResourceLimitExceededException
+    >>> from_broker(ResourceLimitExceededException("Maximum depth exceeded on q"))
+    TargetCapacityExceeded('resource-limit-exceeded: Maximum depth exceeded on q(506)')
+    >>> type(from_broker(FramingErrorException("bad"))).__name__
+    'ConnectionError'
+    """
+    if isinstance(error, SessionDetached):
+        return Detached(text=error.text)
+    if not isinstance(error, SessionException):
+        return ConnectionError(error.code, str(error))
+    return _BY_CODE.get(error.code, SessionError)(error.code, str(error))
+
+
+__all__ = [
+    "AddressError",
+    "AssertionFailed",
+    "AuthenticationFailure",
+    "ConnectError",
+    "ConnectionClosed",
+    "ConnectionError",
+    "ContentError",
+    "DecodeError",
+    "Detached",
+    "Empty",
+    "EncodeError",
+    "FetchError",
+    "FetchWouldBlock",
+    "HeartbeatTimeout",
+    "InsufficientCapacity",
+    "InternalError",
+    "InvalidOption",
+    "LinkClosed",
+    "LinkError",
+    "MalformedAddress",
+    "MessagingError",
+    "NontransactionalSession",
+    "NotFound",
+    "ReceiverError",
+    "ResolutionError",
+    "SendError",
+    "SendWouldBlock",
+    "SenderError",
+    "ServerError",
+    "SessionClosed",
+    "SessionError",
+    "SyncWouldBlock",
+    "TargetCapacityExceeded",
+    "Timeout",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionUnknown",
+    "UnauthorizedAccess",
+    "VersionError",
+    "WouldBlockForever",
+]

@@ -1,0 +1,176 @@
+"""The brokers of this process, by the URLs under which applications connect to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from uuid import NAMESPACE_URL, uuid5
+
+from qflow.broker import Broker, BrokerOptions
+from qflow.messaging.constants import AMQP_PORT
+from qflow.messaging.qmf_events import EventPublisher
+from qflow.messaging.told_time import MICROSECONDS, wait
+
+DEFAULT_URL = "localhost"
+_URL = re.compile(
+    r"(?:amqps?:(?://)?)?(?:(?P<user>[^@/:]*)(?:[/:](?P<password>[^@]*))?@)?(?:tcp:)?"
+    r"(?P<host>\[[^\]]*\]|[^:/]+)(?::(?P<port>\d+))?/?"
+)
+
+
+Clock = Callable[[], float]
+
+
+class Host:
+    """One broker, with what its clients share: names that never repeat, told time, management events."""
+
+    def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
+        self.broker = broker
+        self.events = EventPublisher(broker)
+        self._names = 0
+        self._clock = clock
+        self._read_at = clock() if clock is not None else 0.0
+
+    def begin(self) -> None:
+        """Before each command: tell the time that has passed on the clock, if there is one; watch events."""
+        if self._clock is not None:
+            now = self._clock()
+            passed, self._read_at = round((now - self._read_at) * MICROSECONDS), now
+            if passed > 0:
+                self.broker.advance(self.broker.now + passed)
+        self.events.listen()
+
+    def unique_name(self, kind: str) -> str:
+        """Return a name that no session of the broker has; the same in every run, unlike the real ones."""
+        while True:
+            self._names += 1
+            name = f"{kind}-{self._names}"
+            if not any(session.startswith(name) for session in self.broker.sessions):
+                return name
+
+    def unique_id(self) -> str:
+        """Return a UUID for the name of a temporary node; the same in every run."""
+        return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
+
+    def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait in told time; see :func:`qflow.messaging.told_time.wait`."""
+        self.begin()
+
+        def look() -> bool:
+            self.events.publish()
+            return is_done()
+
+        return wait(self.broker, look, timeout)
+
+
+class Brokers:
+    """Brokers by URL; a URL nobody has named before gets one with default options.
+
+    Scheme, user and a port of 5672 make no difference.
+
+    Examples
+    --------
+    >>> registry = Brokers()
+    >>> registry.get("localhost") is registry.get("amqp://guest:guest@localhost:5672")
+    True
+    >>> registry.install("small", BrokerOptions(default_queue_limit=1000)).options.default_queue_limit
+    1000
+    """
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, Host] = {}
+
+    def get(self, url: object = DEFAULT_URL) -> Broker:
+        """Return the broker behind a URL: for its statistics, its management, its events."""
+        return self.host(url).broker
+
+    def install(
+        self,
+        url: object = DEFAULT_URL,
+        broker: Broker | BrokerOptions | None = None,
+        clock: Clock | None = None,
+    ) -> Broker:
+        """Put a broker behind a URL, instead of the one that is there.
+
+        Parameters
+        ----------
+        url : object
+            Anything whose ``str()`` is a URL.
+        broker : Broker, BrokerOptions or None
+            Yours; or what a new one is started with; None for the defaults.
+        clock : callable or None
+            Where time comes from beside what calls tell: ``time.monotonic`` lets code that sleeps
+            run unchanged, but no two runs are the same then.  None: time is only told.
+
+        Returns
+        -------
+        Broker
+            The one that is behind the URL from now on.
+        """
+        made = broker if isinstance(broker, Broker) else Broker(broker)
+        known = next((host for host in self._hosts.values() if host.broker is made), None)
+        self._hosts[_key(url)] = known or Host(made, clock)
+        return made
+
+    def host(self, url: object) -> Host:
+        """Return the host behind a URL, made now if there is none."""
+        key = _key(url)
+        if key not in self._hosts:
+            self._hosts[key] = Host(Broker())
+        return self._hosts[key]
+
+    def reset(self) -> None:
+        """Forget all brokers; connections that are open keep theirs."""
+        self._hosts.clear()
+
+    def sleep(self, seconds: float, url: object | None = None) -> None:
+        """Let time pass, at once: in every broker, or in the one behind a URL."""
+        hosts = list(self._hosts.values()) if url is None else [self.host(url)]
+        for host in {id(host): host for host in hosts}.values():
+            host.wait(lambda: False, seconds)
+
+
+brokers = Brokers()
+"""The registry that :class:`~qflow.messaging.Connection` uses."""
+
+
+def sleep(seconds: float, url: object | None = None) -> None:
+    """Let told time pass without waiting: what ``time.sleep`` is for in code that talks to a real broker.
+
+    Parameters
+    ----------
+    seconds : float
+        How much; time-to-live, auto-delete time-outs and the expiry cleaner see it.
+    url : object or None
+        One broker only; None for all of this process.
+
+    Examples
+    --------
+    >>> before = brokers.get().now
+    >>> sleep(2)
+    >>> brokers.get().now - before
+    2000000
+    """
+    brokers.sleep(seconds, url)
+
+
+def parse_url(url: object) -> tuple[str, int, str | None, str | None]:
+    """Return host, port, user and password of a URL; what is no URL is a host's name as it stands.
+
+    Examples
+    --------
+    >>> parse_url("guest/secret@example:10000")
+    ('example', 10000, 'guest', 'secret')
+    """
+    match = _URL.fullmatch(str(url))
+    if match is None:
+        return str(url), AMQP_PORT, None, None
+    return match["host"], int(match["port"] or AMQP_PORT), match["user"], match["password"]
+
+
+def _key(url: object) -> str:
+    host, port, *_ = parse_url(url)
+    return f"{host.lower()}:{port}"
+
+
+__all__ = ["Brokers", "brokers", "sleep"]

@@ -1,0 +1,188 @@
+"""Alerts and other events as messages: the cases of ``threshold.py`` and ``qmf_events.py`` (QT-13, CF-12)."""
+
+import pytest
+from test_messaging_support import Bench, drain, is_empty
+
+from qflow.broker import Event
+from qflow.messaging import Connection, Message, Receiver
+
+UP, DOWN, EXCEEDED = (f"queueThreshold{kind}" for kind in ("CrossedUpward", "CrossedDownward", "Exceeded"))
+OVERHEAD = 29
+"""Bytes the broker counts for a message on "ttq" beside its text (DQ-08)."""
+
+
+def subscribe(bench: Bench, kind: str, link: str = "") -> Receiver:
+    source = f"qmf.default.topic/agent.ind.event.org_apache_qpid_broker.{kind}.#"
+    return bench.receiver(source + (f"; {{link: {link}}}" if link else ""))
+
+
+def declared(name: str, arguments: str) -> str:
+    return (
+        f"{name}; {{create:always, node: {{x-declare:{{auto_delete:True,exclusive:True,"
+        f"arguments:{{{arguments}}}}}}}}}"
+    )
+
+
+def values(event: Message, kind: str) -> dict[str, object]:
+    assert event.content[0]["_schema_id"]["_class_name"] == kind
+    assert event.content[0]["_schema_id"]["_package_name"] == "org.apache.qpid.broker"
+    return event.content[0]["_values"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count", "consumed", "has_deprecated"),
+    [
+        ("'qpid.alert_count': 5, 'qpid.alert_count_down': 3", 5, 2, False),
+        ("'qpid.alert_size_up': 150, 'qpid.alert_size_down': 120", 5, 2, False),
+        ("'x-qpid-maximum-message-count': 10", 10, 0, True),
+        ("'x-qpid-maximum-message-size': 100", 3, 0, True),
+    ],
+    ids=["count", "size", "count alias", "size alias"],
+)
+def test_alert(arguments: str, count: int, consumed: int, has_deprecated: bool) -> None:
+    """QT-11 … QT-13, DQ-08: one event with the depths at that moment, and one on the way down."""
+    bench = Bench()
+    up, down, exceeded = (subscribe(bench, kind) for kind in (UP, DOWN, EXCEEDED))
+    sender = bench.sender(declared("ttq", arguments))
+    receiver = bench.receiver("ttq")
+    size = 0
+    for number in range(count):
+        sender.send(Message(f"msg-{number}"))
+        size += len(f"msg-{number}") + OVERHEAD
+    expected = {"qName": "ttq", "msgDepth": count, "byteDepth": size}
+    assert values(up.fetch(timeout=1), UP) == expected
+    assert is_empty(up)
+    assert len(drain(exceeded)) == has_deprecated
+    for left in range(count - 1, count - 1 - consumed, -1):
+        message = receiver.fetch(timeout=1)
+        bench.session.acknowledge()
+        size -= len(message.content) + OVERHEAD
+        expected = {"qName": "ttq", "msgDepth": left, "byteDepth": size}
+    if consumed:
+        assert values(down.fetch(timeout=1), DOWN) == expected
+    assert is_empty(down)
+
+
+def test_alert_on_alert_queue() -> None:
+    """QT-13: the queue that alerts come to may raise one itself; that is all."""
+    bench = Bench()
+    up = subscribe(bench, UP, "{x-declare:{arguments:{'qpid.alert_count':1}}}")
+    bench.sender(declared("ttq", "'qpid.alert_count':1")).send(Message("my-message"))
+    names = [values(up.fetch(timeout=1), UP)["qName"] for _ in range(2)]
+    assert names == ["ttq", up.queue]
+    assert is_empty(up)
+
+
+def test_alerts_that_cause_alerts_end() -> None:
+    """QT-13, LP-10: a ring of one, alerting on itself, would raise alerts for ever; it is cut short."""
+    bench = Bench()
+    seen: list[Event] = []
+    bench.broker.observe(seen.append)
+    ring = "{x-declare:{arguments:{'qpid.alert_count':1,'qpid.policy_type':ring,'qpid.max_count':1}}}"
+    alerts = bench.receiver(f"qmf.default.topic/agent.ind.event.#; {{link: {ring}}}")
+    published = bench.stat(alerts.queue).msgTotalEnqueues
+    bench.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
+    assert bench.stat(alerts.queue).msgDepth == 1
+    assert bench.stat(alerts.queue).msgTotalEnqueues - published < 20
+
+
+def test_hysteresis() -> None:
+    """QT-12, QT-13: up 10, down 5; every further event needs the other one in between (golden sequence)."""
+    bench = Bench()
+    up, down = subscribe(bench, UP), subscribe(bench, DOWN)
+    sender = bench.sender(declared("thq", "'qpid.alert_count_up':10,'qpid.alert_count_down':5"))
+    receiver = bench.receiver("thq")
+    up.capacity = down.capacity = receiver.capacity = 5
+    depth = 0
+    for change, ups, downs in (
+        (8, 0, 0),
+        (-6, 0, 0),
+        (8, 1, 0),
+        (-1, 0, 0),
+        (1, 0, 0),
+        (10, 0, 0),
+        (-5, 0, 0),
+        (-12, 0, 1),
+        (-1, 0, 0),
+        (6, 0, 0),
+        (6, 1, 0),
+        (-9, 0, 1),
+        (1, 0, 0),
+        (-1, 0, 0),
+        (-5, 0, 0),
+    ):
+        depth += change
+        for number in range(change):
+            sender.send(Message(f"msg-{number}"))
+        for _ in range(-change):
+            receiver.fetch(timeout=1)
+        bench.session.acknowledge()
+        assert bench.stat("thq").msgDepth == depth
+        assert (len(drain(up)), len(drain(down))) == (ups, downs), f"at {depth}"
+
+
+def test_events_of_queues() -> None:
+    """CF-12: a queue's coming and going, by declare, delete, auto-delete with and without an owner."""
+    bench = Bench()
+    gone, made = subscribe(bench, "queueDelete.*"), subscribe(bench, "queueDeclare.*")
+    bench.sender("myq; {create:always, delete:always}").close()
+    other = bench.new_session()
+    other.sender("owned; {create:always, node:{x-declare:{auto-delete:True, exclusive:True}}}")
+    other.close()
+    bench.receiver("shared; {create:always, node:{x-declare:{auto-delete:True}}}").close()
+    assert [values(event, "queueDeclare")["qName"] for event in drain(made)] == ["myq", "owned", "shared"]
+    assert [values(event, "queueDelete")["qName"] for event in drain(gone)] == ["myq", "owned", "shared"]
+
+
+def test_other_events_and_filter_by_key() -> None:
+    """CF-12: exchanges, bindings and subscriptions; a receiver gets what its key asks for and no more."""
+    bench = Bench()
+    everything = bench.receiver("qmf.default.topic/agent.ind.event.#")
+    drain(everything)
+    bench.receiver("news; {create: always, delete: always, node: {type: topic}}").close()
+    kinds = [message.content[0]["_schema_id"]["_class_name"] for message in drain(everything)]
+    assert kinds == [
+        "exchangeDeclare",
+        "queueDeclare",
+        "bind",
+        "bind",
+        "subscribe",
+        "unsubscribe",
+        "unbind",
+        "unbind",
+        "queueDelete",
+        "exchangeDelete",
+    ]
+
+
+def test_an_observer_keeps_seeing_everything() -> None:
+    """Events reach an observer of the broker beside the messages, and after nobody subscribes any more."""
+    bench = Bench()
+    seen: list[Event] = []
+    bench.broker.observe(seen.append)
+    up = subscribe(bench, UP)
+    sender = bench.sender(declared("ttq", "'qpid.alert_count':1"))
+    sender.send("one")
+    assert len(drain(up)) == 1
+    assert [event.queue for event in seen if event.kind == UP] == ["ttq"]
+    up.close()
+    sender.send("two")
+    assert bench.broker.observer is not None
+    assert [event.kind for event in seen].count("enqueued") == 3
+
+
+def test_nobody_listens_nothing_is_sent() -> None:
+    """EX-08: without a subscriber the agent sends nothing, so that nothing is unroutable."""
+    bench = Bench()
+    bench.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
+    assert bench.broker.statistics().discardsNoRoute == 0
+    assert "qmf.agent" not in bench.broker.sessions
+
+
+def test_events_of_another_connection() -> None:
+    """Whoever causes an event, its receiver gets it."""
+    bench = Bench()
+    up = subscribe(bench, UP)
+    elsewhere = Connection.establish(bench.url).session()
+    elsewhere.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
+    assert values(up.fetch(0), UP)["qName"] == "ttq"

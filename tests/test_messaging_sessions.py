@@ -1,0 +1,797 @@
+"""Sessions, senders and receivers: the cases of ``endpoints.py`` (CAP-07, CN-09 … CN-17, CM-10)."""
+
+import json
+import math
+import sys
+
+import pytest
+from test_messaging_support import Bench, address, contents, drain, is_empty
+
+from qflow.broker import Broker
+from qflow.messaging import (
+    REJECTED,
+    RELEASED,
+    UNLIMITED,
+    Brokers,
+    Connection,
+    ConnectionClosed,
+    ConnectionError,
+    Detached,
+    Disposition,
+    Empty,
+    FetchWouldBlock,
+    InsufficientCapacity,
+    LinkClosed,
+    Message,
+    NontransactionalSession,
+    ReceiverError,
+    ServerError,
+    Session,
+    SessionClosed,
+    SessionError,
+    SyncWouldBlock,
+    TargetCapacityExceeded,
+    Timeout,
+    TransactionAborted,
+    brokers,
+    uuid4,
+)
+
+Q = address("q", delete="always")
+
+
+def send(bench: Bench, count: int, target: str = Q, session: Session | None = None) -> list[str]:
+    sender = (session or bench.session).sender(target)
+    texts = [f"m{number}" for number in range(1, count + 1)]
+    for text in texts:
+        sender.send(text)
+    return texts
+
+
+def texts(receiver: object, limit: int | None = None) -> str:
+    """What can be fetched; ``*`` for redelivered."""
+    return " ".join(f"{m.content}{'*' * m.redelivered}" for m in drain(receiver, limit))
+
+
+# Connections
+
+
+def test_establish_open_close() -> None:
+    bench = Bench()
+    connection = Connection(bench.url)
+    assert (connection.opened(), connection.attached()) == (False, False)
+    with pytest.raises(ConnectionClosed):
+        connection.check_closed()
+    connection.open()
+    assert (connection.opened(), connection.attached()) == (True, True)
+    connection.check_closed()
+    with pytest.raises(ConnectionError, match="already open"):
+        connection.open()
+    connection.close()
+    assert (connection.opened(), connection.attached()) == (False, False)
+
+
+def test_connection_options() -> None:
+    """Those of the real client are taken, others and other protocols refused."""
+    connection = Connection(
+        "guest@somewhere", reconnect=True, transport="tcp", protocol="amqp0-10", heartbeat=5
+    )
+    assert (connection.host, connection.port, connection.username) == ("somewhere", 5672, "guest")
+    assert (connection.reconnect, connection.heartbeat, connection.address_ttl) == (True, 5, 60)
+    with pytest.raises(ConnectionError, match="Unknown connection option speed with value 5"):
+        Connection("somewhere", speed=5)
+    with pytest.raises(ConnectionError, match="must be amqp0-10"):
+        Connection("somewhere", protocol="amqp1.0")
+    assert Connection(host="somewhere").url == "somewhere"
+
+
+def test_urls_name_brokers() -> None:
+    """The same broker under every way to write its URL; another one elsewhere."""
+    here = Bench()
+    Connection.establish(f"amqp://user:secret@{here.url}:5672").session().sender(address("q")).send("x")
+    assert here.stat("q").msgDepth == 1
+    assert brokers.get(f"{here.url}:5673") is not here.broker
+
+
+def test_named_sessions() -> None:
+    bench = Bench()
+    one = bench.connection.session("one")
+    assert one is bench.connection.session("one")
+    assert one is not bench.connection.session("two")
+    assert bench.connection.session() is not bench.connection.session()
+    one.close()
+    assert bench.connection.session("one") is not one
+
+
+def test_detach_and_attach() -> None:
+    """CN-17: unacknowledged messages go back; links are made anew; what was prefetched is forgotten."""
+    bench = Bench()
+    send(bench, 2)
+    receiver = bench.receiver("q", capacity=5)
+    assert receiver.fetch().content == "m1"
+    bench.connection.detach()
+    with pytest.raises(Detached):
+        bench.sender("q").send("m3")
+    with pytest.raises(Detached):
+        receiver.fetch(0)
+    assert bench.stat("q").messageCount == 2
+    bench.connection.attach()
+    assert texts(receiver) == "m1* m2*"
+
+
+def test_receiver_made_while_detached() -> None:
+    bench = Bench()
+    bench.connection.detach()
+    receiver = bench.receiver("q; {create: always}")
+    bench.connection.attach()
+    bench.sender("q").send("m")
+    assert texts(receiver) == "m"
+
+
+@pytest.mark.parametrize(("reliability", "left"), [("unreliable", ""), ("at-least-once", "m1 m2 m3")])
+def test_reliability_of_a_subscription(reliability: str, left: str) -> None:
+    """CF-14: the queue of an unreliable subscription does not outlive the attachment."""
+    bench = Bench()
+    receiver = bench.receiver(f"amq.topic; {{link: {{reliability: {reliability}}}}}")
+    send(bench, 3, "amq.topic/x")
+    bench.connection.detach()
+    bench.connection.attach()
+    assert texts(receiver) == left
+
+
+def test_detaching_aborts_transactions() -> None:
+    """CM-10: the real client cannot go on with a transaction elsewhere."""
+    bench = Bench()
+    session = bench.new_session(transactional=True)
+    noticed: list[tuple[object, Exception]] = []
+    session.set_async_exception_notify_handler(lambda where, error: noticed.append((where, error)))
+    session.sender(address("q")).send("x")
+    bench.connection.detach()
+    with pytest.raises(TransactionAborted):
+        session.check_error()
+    assert [where for where, _ in noticed] == [session]
+    assert bench.stat("q").msgDepth == 0
+
+
+# Senders
+
+
+@pytest.mark.parametrize(
+    "content", ["text", "ümlaut", b"bytes", ["list", 1, 3.14], {"pie": "blueberry", "pi": 3.14}, None]
+)
+def test_content_round_trip(content: object) -> None:
+    bench = Bench()
+    sender, receiver = bench.sender(Q), bench.receiver("q")
+    sender.send(content)
+    assert receiver.fetch(0).content == content
+    sender.send(Message(content))
+    assert receiver.fetch(0).content == content
+
+
+@pytest.mark.parametrize("capacity", [1, 5, UNLIMITED])
+def test_send_async(capacity: object) -> None:
+    """CAP-07: 15 messages through any window, in order."""
+    bench = Bench()
+    sender, receiver = bench.sender(Q), bench.receiver("q")
+    sender.capacity = capacity
+    for number in range(15):
+        sender.send(f"m{number}", sync=False)
+    assert contents(drain(receiver, timeout=2)) == [f"m{number}" for number in range(15)]
+
+
+def test_send_without_capacity() -> None:
+    """CAP-07: capacity 0 has no room, ever."""
+    bench = Bench()
+    sender = bench.sender(Q)
+    sender.capacity = 0
+    with pytest.raises(InsufficientCapacity, match="capacity = 0"):
+        sender.send("x", sync=False)
+
+
+def test_send_to_a_closed_session() -> None:
+    bench = Bench()
+    sender = bench.sender(Q)
+    bench.session.close()
+    with pytest.raises(Detached):
+        sender.send("x")
+    with pytest.raises(Detached):
+        bench.session.sender(Q).send("x")
+    with pytest.raises(SessionClosed):
+        bench.session.check_closed()
+
+
+# Receivers
+
+
+def test_fetch() -> None:
+    """CN-09: Empty at once, and after the time-out, in told time; then in order, whatever the time-out."""
+    bench = Bench()
+    sender, receiver = bench.sender(Q), bench.receiver("q")
+    with pytest.raises(Empty):
+        receiver.fetch(0)
+    assert bench.broker.now == 0
+    with pytest.raises(Empty):
+        receiver.fetch(2)
+    assert bench.broker.now == 2_000_000
+    for text in ("one", "two", "three"):
+        sender.send(text)
+    assert [receiver.fetch(0).content, receiver.fetch(2).content, receiver.fetch().content] == [
+        "one",
+        "two",
+        "three",
+    ]
+    assert bench.broker.now == 2_000_000
+
+
+@pytest.mark.parametrize("closes", ["receiver", "session", "connection"])
+def test_fetch_from_closed(closes: str) -> None:
+    bench = Bench()
+    receiver = bench.receiver(Q)
+    {"receiver": receiver, "session": bench.session, "connection": bench.connection}[closes].close()
+    with pytest.raises(LinkClosed):
+        receiver.fetch(0)
+    receiver.close()
+
+
+def test_capacity_increase_and_decrease() -> None:
+    """CN-09."""
+    bench = Bench()
+    sender, receiver = bench.sender(Q), bench.receiver("q")
+    sender.send("one")
+    assert receiver.available() == 0
+    receiver.capacity = UNLIMITED
+    assert (receiver.capacity, receiver.available()) == (UNLIMITED, 1)
+    assert receiver.fetch(0).content == "one"
+    receiver.capacity = 0
+    sender.send("two")
+    assert receiver.available() == 0
+    assert receiver.fetch(0).content == "two"
+    sender.send("three")
+    assert receiver.available() == 0
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1])
+@pytest.mark.parametrize("capacity", [5, 10, 100])
+def test_capacity(capacity: int, threshold: float) -> None:
+    """CN-09: available stays between ⌈threshold · capacity⌉ and capacity while the queue has more."""
+    bench = Bench()
+    sender, receiver = bench.sender(Q), bench.receiver("q")
+    receiver.threshold = threshold
+    receiver.capacity = capacity
+    assert receiver.available() == 0
+    for number in range(2 * capacity):
+        sender.send(f"m{number}", sync=False)
+    sender.sync()
+    low = math.ceil(threshold * capacity)
+    assert low <= receiver.available() <= capacity
+    for part in (capacity // 2, capacity - capacity // 2):
+        assert len(drain(receiver, limit=part)) == part
+        assert low <= receiver.available() <= capacity
+    assert len(drain(receiver)) == capacity
+    assert receiver.available() == 0
+
+
+def test_available() -> None:
+    """CN-09: 3, 10, 7 after three, 0."""
+    bench = Bench()
+    sender, receiver = bench.sender(Q), bench.receiver("q")
+    receiver.capacity = UNLIMITED
+    seen = [receiver.available()]
+    for count in (3, 7):
+        for _ in range(count):
+            sender.send("x")
+        seen.append(receiver.available())
+    for limit in (3, None):
+        drain(receiver, limit)
+        seen.append(receiver.available())
+    assert seen == [0, 3, 10, 7, 0]
+
+
+def test_double_close_on_a_topic() -> None:
+    """EX-06: one subscriber leaves, the other goes on."""
+    bench = Bench()
+    sender = bench.sender("t; {create: always, delete: sender, node: {type: topic}}")
+    first, second = bench.receiver(sender.target), bench.receiver(sender.target)
+    sender.send("m1")
+    assert (texts(first), texts(second)) == ("m1", "m1")
+    first.close()
+    first.close()
+    sender.send("m2")
+    assert texts(second) == "m2"
+    second.close()
+
+
+def test_mode() -> None:
+    """CN-12: a browser takes nothing away."""
+    bench = Bench()
+    send(bench, 3)
+    browser, consumer = bench.receiver("q; {mode: browse}"), bench.receiver("q; {mode: consume}")
+    assert texts(browser) == "m1 m2 m3"
+    assert texts(consumer) == "m1 m2 m3"
+    assert is_empty(bench.receiver(browser.source))
+
+
+def test_browse_and_release() -> None:
+    """CN-12, CN-15 (MessagingSessionTests testBrowse): settling what was browsed changes nothing."""
+    bench = Bench()
+    send(bench, 5)
+    browsers = [bench.receiver("q; {mode: browse}", capacity=10) for _ in range(2)]
+    for browser in browsers:
+        for message in drain(browser):
+            bench.session.acknowledge(message, Disposition(REJECTED))
+    assert texts(bench.receiver("q")) == "m1 m2 m3 m4 m5"
+
+
+@pytest.mark.parametrize("reliability", ["unreliable", "at-most-once"])
+def test_unreliable_receivers_give_nothing_back(reliability: str) -> None:
+    """CN-11, CN-17: a reliable session that ends gives back; from an unreliable link all is gone."""
+    bench = Bench()
+    send(bench, 3)
+    reliable = bench.consumer("q")
+    assert texts(reliable) == "m1 m2 m3"
+    reliable.session.close()
+    unreliable = bench.consumer(f"q; {{link: {{reliability: {reliability}}}}}")
+    assert texts(unreliable) == "m1* m2* m3*"
+    unreliable.session.close()
+    assert is_empty(bench.receiver("q"))
+
+
+def test_closing_a_receiver_gives_back_what_was_prefetched() -> None:
+    """CN-14: and keeps what was fetched."""
+    bench = Bench()
+    send(bench, 4)
+    receiver = bench.receiver("q", capacity=3)
+    receiver.fetch(0)
+    receiver.close()
+    assert texts(bench.receiver("q")) == "m2* m3* m4*"
+
+
+def test_expiry_while_waiting() -> None:
+    """QT-07: what expires during a fetch with a time-out elsewhere is not delivered later."""
+    bench = Bench()
+    sender = bench.sender(Q)
+    sender.send(Message("short", ttl=0.5))
+    sender.send(Message("long", ttl=300))
+    with pytest.raises(Empty):
+        bench.receiver("other; {create: always}").fetch(1)
+    message = bench.receiver("q").fetch(0)
+    assert (message.content, message.ttl) == ("long", 299.0)
+
+
+def test_fetch_that_could_never_return() -> None:
+    """No time-out, and nobody who could send: it says so, and why."""
+    bench = Bench()
+    receiver = bench.receiver(Q)
+    with pytest.raises(FetchWouldBlock, match="queue 'q' is empty; nobody else can act"):
+        receiver.fetch()
+    send(bench, 2)
+    other = bench.consumer("q")
+    drain(other)
+    with pytest.raises(FetchWouldBlock, match="all 2 on queue 'q' are acquired"):
+        receiver.fetch()
+    with pytest.raises(FetchWouldBlock, match="no receiver has a capacity"):
+        bench.session.next_receiver()
+
+
+def test_fetch_names_the_owners_of_groups() -> None:
+    """MG-12."""
+    bench = Bench()
+    grouped = address("g", {"qpid.group_header_key": "k", "qpid.shared_msg_group": 1})
+    sender = bench.sender(grouped)
+    for _ in range(2):
+        sender.send(Message("x", properties={"k": "A"}))
+    bench.consumer("g").fetch(0)
+    with pytest.raises(FetchWouldBlock, match=r"1 of 2 on queue 'g' are available, .* owned: A by client-"):
+        bench.consumer("g").fetch()
+
+
+def test_fetch_waits_for_what_time_brings() -> None:
+    """QT-08, QT-24: a queue's auto-delete sends its messages to where somebody waits for them."""
+    bench = Bench()
+    receiver = bench.receiver("amq.fanout")
+    declare = "{alternate-exchange: 'amq.fanout', arguments: {'qpid.auto_delete_timeout': 5}}"
+    sender = bench.sender(f"q; {{create: always, node: {{x-declare: {declare}}}}}")
+    sender.send("left behind")
+    bench.consumer("q").close()
+    assert receiver.fetch(timeout=60).content == "left behind"
+    assert bench.broker.now == 5_000_000
+
+
+def test_a_clock_tells_the_time() -> None:
+    """QT-07: with a clock, code that sleeps by itself needs no change; told time passes beside it."""
+    seconds = [100.0]
+    brokers.install("with-a-clock", clock=lambda: seconds[0])
+    broker = brokers.get("with-a-clock")
+    session = Connection.establish("with-a-clock").session()
+    sender, receiver = session.sender(Q), session.receiver("q")
+    sender.send(Message("short", ttl=1))
+    sender.send(Message("long", ttl=10))
+    seconds[0] += 2
+    assert texts(receiver) == "long"
+    with pytest.raises(Empty):
+        receiver.fetch(3)
+    assert broker.now == 5_000_000
+
+
+# Sessions
+
+
+def test_next_receiver() -> None:
+    """CN-19, CN-20: messages come to three receivers in turn; fetched in the order in which they came."""
+    bench = Bench()
+    receivers = [bench.receiver(Q, capacity=UNLIMITED) for _ in range(3)]
+    send(bench, 10)
+    fetched = []
+    while True:
+        try:
+            receiver = bench.session.next_receiver(timeout=2)
+        except Empty:
+            break
+        assert receiver in receivers
+        assert receiver.available() > 0
+        fetched.append(receiver.fetch().content)
+    assert fetched == [f"m{number}" for number in range(1, 11)]
+
+
+@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize("ack_capacity", [None, 1, 5, UNLIMITED])
+def test_acknowledge(ack_capacity: object, sync: bool) -> None:
+    """CN-13, CN-17: closed without acknowledging, all go back; acknowledged, they are gone."""
+    bench = Bench()
+    sent = send(bench, 15)
+    first = bench.consumer("q")
+    assert contents(drain(first)) == sent
+    first.session.close()
+    second = bench.consumer("q")
+    if ack_capacity is not None:
+        second.session.ack_capacity = ack_capacity
+    assert contents(drain(second)) == sent
+    second.session.acknowledge(sync=sync)
+    assert (second.unsettled(), second.session.acked) == (0, [])
+    second.session.close()
+    assert is_empty(bench.receiver("q"))
+
+
+def test_acknowledge_without_capacity() -> None:
+    bench = Bench()
+    send(bench, 1)
+    receiver = bench.receiver("q")
+    receiver.fetch(0)
+    bench.session.ack_capacity = 0
+    with pytest.raises(InsufficientCapacity, match="ack_capacity = 0"):
+        bench.session.acknowledge(sync=False)
+
+
+def test_acknowledge_some() -> None:
+    """CN-13 (MessagingSessionTests testAcknowledge): 11…20, every other acknowledged; the others remain."""
+    bench = Bench()
+    send(bench, 20)
+    receiver = bench.consumer("q")
+    drain(receiver, limit=10)
+    receiver.session.acknowledge()
+    for index, message in enumerate(drain(receiver)):
+        if index % 2:
+            receiver.session.acknowledge(message)
+    receiver.session.close()
+    assert texts(bench.receiver("q")) == "m11* m13* m15* m17* m19*"
+
+
+def test_acknowledge_twice() -> None:
+    bench = Bench()
+    send(bench, 1)
+    message = bench.receiver("q").fetch(0)
+    bench.session.acknowledge(message)
+    with pytest.raises(ValueError, match="not waiting for acknowledgement"):
+        bench.session.acknowledge(message)
+    bench.session.acknowledge()
+
+
+def test_release() -> None:
+    """CN-15: with set_redelivered the flag is set, without it is not."""
+    bench = Bench()
+    send(bench, 3)
+    receiver = bench.receiver("q")
+    first, second, third = drain(receiver)
+    bench.session.acknowledge(first)
+    bench.session.acknowledge(second, Disposition(RELEASED, set_redelivered=True))
+    bench.session.acknowledge(third, Disposition(RELEASED))
+    assert texts(receiver) == "m2* m3"
+
+
+def test_reject() -> None:
+    """CN-16: what is refused goes to the alternate exchange."""
+    bench = Bench()
+    target = "q; {create: always, node: {x-declare: {alternate-exchange: 'amq.topic'}}}"
+    send(bench, 3, target)
+    receiver, refused = bench.receiver("q"), bench.receiver("amq.topic")
+    first, second, third = drain(receiver)
+    bench.session.acknowledge(first)
+    bench.session.acknowledge(second, Disposition(REJECTED))
+    bench.session.acknowledge(third, Disposition(REJECTED, code=0, text="test-reject"))
+    assert texts(refused) == "m2 m3"
+    assert bench.stat("q").discardsSubscriber == 2
+
+
+def test_mixed_dispositions_in_one_acknowledge_all() -> None:
+    """Each message is settled as it was told; None for all accepts all."""
+    bench = Bench()
+    send(bench, 4)
+    receiver = bench.receiver("q")
+    drain(receiver)
+    bench.session.acknowledge(disposition=Disposition(RELEASED))
+    assert texts(receiver) == "m1 m2 m3 m4"
+    bench.session.acknowledge()
+    assert bench.stat("q").msgDepth == 0
+
+
+def test_acknowledge_behind_a_held_transfer() -> None:
+    """CM-14, CM-06: a gap hides the confirmation; the real client would wait, the broker has done it."""
+    bench = Bench()
+    send(bench, 1)
+    receiver = bench.receiver("q")
+    stopped = bench.sender(address("stopped", {"qpid.flow_stop_count": 1}))
+    for _ in range(2):
+        stopped.send("x", sync=False)
+    message = receiver.fetch(0)
+    with pytest.raises(SyncWouldBlock, match="held by queue 'stopped'"):
+        bench.session.acknowledge(message)
+    assert bench.stat("q").msgDepth == 0
+    assert (bench.session.acked, receiver.unsettled()) == ([message], 1)
+    with pytest.raises(Timeout):
+        bench.session.sync(timeout=1)
+    bench.stat("stopped").purge(0)
+    bench.session.sync()
+    assert bench.session.acked == []
+
+
+def test_message_received_handler() -> None:
+    bench = Bench()
+    called: list[Session] = []
+    bench.session.set_message_received_notify_handler(called.append)
+    bench.receiver(Q, capacity=UNLIMITED)
+    send(bench, 2)
+    assert called == [bench.session] * 2
+
+
+# Transactions
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_transaction_of_both_kinds(commits: bool) -> None:
+    """CM-10, CM-11: consume and publish together, or not at all; what goes back is flagged."""
+    bench = Bench()
+    send(bench, 3, "from; {create: sender}")
+    session = bench.new_session(transactional=True)
+    source, target = session.receiver("from"), session.sender("to; {create: always}")
+    copies = bench.receiver("to")
+    for _ in range(3):
+        target.send(source.fetch(0))
+        assert is_empty(copies)
+    session.acknowledge()
+    if commits:
+        session.commit()
+        assert (texts(bench.receiver("from")), texts(copies)) == ("", "m1 m2 m3")
+    else:
+        session.rollback()
+        assert (texts(bench.receiver("from")), texts(copies)) == ("m1* m2* m3*", "")
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_transaction_of_sends(commits: bool) -> None:
+    """CM-10."""
+    bench = Bench()
+    session = bench.new_session(transactional=True)
+    send(bench, 3, "q; {create: sender}", session)
+    receiver = bench.receiver("q")
+    assert is_empty(receiver)
+    if not commits:
+        session.rollback()
+    session.commit()
+    assert texts(receiver) == ("m1 m2 m3" if commits else "")
+
+
+def test_transaction_of_acknowledgements() -> None:
+    """CM-11, CN-17: rolled back, committed without, closed without: always all back, flagged."""
+    bench = Bench()
+    send(bench, 3)
+    session = bench.new_session(transactional=True)
+    receiver = session.receiver("q")
+    assert texts(receiver) == "m1 m2 m3"
+    session.rollback()
+    for _ in range(2):
+        assert texts(receiver) == "m1* m2* m3*"
+        session.acknowledge()
+        session.rollback()
+    assert texts(receiver) == "m1* m2* m3*"
+    session.commit()
+    assert is_empty(receiver)
+    session.close()
+    other = bench.new_session(transactional=True)
+    assert texts(other.receiver("q")) == "m1* m2* m3*"
+    other.acknowledge()
+    other.commit()
+    assert bench.stat("q").msgDepth == 0
+
+
+def test_double_commit() -> None:
+    bench = Bench()
+    session = bench.new_session(transactional=True)
+    receiver = session.receiver("amq.direct/doubleCommit")
+    send(bench, 3, "amq.direct/doubleCommit", session)
+    session.commit()
+    assert texts(receiver) == "m1 m2 m3"
+    session.acknowledge()
+    session.commit()
+
+
+def test_rollback_with_prefetch() -> None:
+    """CN-14 (MessagingSessionTests testRollbackWithFullPrefetch): ten times, and m1 comes first each time."""
+    bench = Bench()
+    send(bench, 10)
+    session = bench.new_session(transactional=True)
+    receiver = session.receiver("q", capacity=9)
+    for _ in range(10):
+        assert receiver.fetch(0).content == "m1"
+        session.acknowledge()
+        session.rollback()
+    assert texts(receiver) == " ".join(f"m{n}*" for n in range(1, 11)).replace("m10*", "m10")
+
+
+def test_two_transactional_sessions() -> None:
+    """CM-10 (MessagingSessionTests testTx): each sees what the other has committed."""
+    bench = Bench()
+    one, two = bench.new_session(transactional=True), bench.new_session(transactional=True)
+    sender, receiver = one.sender(Q), two.receiver("q")
+    sender.send("first")
+    with pytest.raises(Empty):
+        receiver.fetch(0)
+    one.commit()
+    assert receiver.fetch(0).content == "first"
+    two.rollback()
+    assert receiver.fetch(0).content == "first"
+    two.acknowledge()
+    two.commit()
+    sender.send("second")
+    one.rollback()
+    with pytest.raises(Empty):
+        receiver.fetch(0)
+
+
+def test_commit_without_transactions() -> None:
+    bench = Bench()
+    for call in (bench.session.commit, bench.session.rollback):
+        with pytest.raises(NontransactionalSession):
+            call()
+
+
+def test_commit_into_a_full_queue() -> None:
+    """LP-09: 541, as TransactionAborted; nothing of it happened, and the session is gone."""
+    bench = Bench()
+    session = bench.new_session(transactional=True)
+    send(bench, 10, address("q", {"qpid.max_count": 5}), session)
+    with pytest.raises(TransactionAborted, match="internal-error: Transaction prepare failed") as raised:
+        session.commit()
+    assert isinstance(raised.value.__cause__, ServerError)
+    assert bench.stat("q").msgDepth == 0
+    with pytest.raises(TransactionAborted):
+        session.sender("q")
+
+
+# What sessions die of
+
+
+def test_session_error_surfaces() -> None:
+    """LP-05, LP-06 (testSessionCheckError): the session is gone, the connection lives."""
+    bench = Bench()
+    sender = bench.sender(address("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0}))
+    sender.send("one", sync=False)
+    assert bench.session.get_error() is None
+    sender.send("two", sync=False)
+    assert isinstance(bench.session.get_error(), TargetCapacityExceeded)
+    with pytest.raises(TargetCapacityExceeded):
+        bench.session.check_error()
+    bench.session.close()
+    assert bench.new_session().receiver("q").fetch(0).content == "one"
+
+
+def test_a_synchronous_send_raises_at_once() -> None:
+    """LP-05."""
+    bench = Bench()
+    sender = bench.sender(address("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0}))
+    sender.send("one")
+    with pytest.raises(TargetCapacityExceeded):
+        sender.send("two")
+
+
+def test_consumer_of_a_deleted_queue() -> None:
+    """CN-18: 408 at the next attempt to deliver; what was fetched can still be acknowledged."""
+    bench = Bench()
+    send(bench, 1)
+    receiver = bench.consumer("q")
+    message = receiver.fetch(0)
+    bench.broker.management.delete("queue", "q")
+    receiver.session.acknowledge(message)
+    with pytest.raises(SessionError, match="resource-deleted: Queue q has been deleted") as raised:
+        receiver.fetch(1)
+    assert raised.value.code == 408
+
+
+def test_exclusive_receiver() -> None:
+    """CN-02: 405, as ReceiverError; a browser is let in."""
+    bench = Bench()
+    bench.receiver("q; {create: always, link: {x-subscribe: {exclusive: True}}}")
+    with pytest.raises(ReceiverError, match="resource-locked") as raised:
+        bench.consumer("q")
+    assert raised.value.code == 405
+    bench.consumer("q; {mode: browse}")
+
+
+def test_a_syntax_error_in_a_queue_filter_ends_the_connection() -> None:
+    """QT-16: 501, as ConnectionError, for every session."""
+    bench = Bench()
+    other = bench.new_session()
+    with pytest.raises(ConnectionError):
+        bench.sender(address("q", {"qpid.filter": "a b c ("}))
+    with pytest.raises(ConnectionError):
+        other.sender(Q)
+
+
+# The package
+
+
+def test_names() -> None:
+    """``import *`` gives what the real import gives; tools find Message beside the connection's class."""
+    names: dict[str, object] = {}
+    exec("from qflow.messaging import *", names)
+    for name in (
+        "Connection",
+        "Session",
+        "Sender",
+        "Receiver",
+        "Message",
+        "Disposition",
+        "Endpoint",
+        "uuid4",
+    ):
+        assert name in names
+    for name in (
+        "UNLIMITED",
+        "REJECTED",
+        "RELEASED",
+        "AMQP_PORT",
+        "AMQPS_PORT",
+        "Timeout",
+        "Empty",
+        "NotFound",
+    ):
+        assert name in names
+    assert sys.modules[Connection.__module__].Message is Message
+
+
+def test_the_same_broker_behind_two_urls() -> None:
+    """Its clients share names, time and events, whichever way they come."""
+    bench = Bench()
+    other = f"{bench.url}-again"
+    assert brokers.install(other, bench.broker) is bench.broker
+    assert Connection.establish(other).id != bench.connection.id
+    assert brokers.host(other) is brokers.host(bench.url)
+    registry = Brokers()
+    first = registry.get("a")
+    registry.reset()
+    assert registry.get("a") is not first
+
+
+def test_a_broker_with_messages_can_be_saved_and_restored() -> None:
+    """Contents are part of a snapshot; clients are not, they connect to the restored broker anew."""
+    bench = Bench()
+    sender = bench.sender(Q)
+    for content in ("text", b"bytes", {"a": [1, None, 2.5]}, ["x"]):
+        sender.send(Message(content, reply_to="r", properties={"u": uuid4()}))
+    bench.consumer("q").fetch(0)
+    saved = json.loads(json.dumps(bench.broker.snapshot()))
+    restored = brokers.install(f"{bench.url}-restored", Broker.restore(saved))
+    assert restored.state_hash() == bench.broker.state_hash()
+    receiver = Connection.establish(f"{bench.url}-restored").session().receiver("q")
+    got = drain(receiver)
+    assert contents(got) == [b"bytes", {"a": [1, None, 2.5]}, ["x"]]
+    assert {message.reply_to for message in got} == {"r"}

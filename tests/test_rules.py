@@ -1,0 +1,38 @@
+"""Every rule of the book is held by a test, or there is an argument why none can (qflow rules)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qflow.teaching.rules import ARGUED, rule_titles, show, tests_by_rule, uncovered
+
+HERE = Path(__file__).parent
+
+
+def test_every_rule_has_a_test_or_an_argument():
+    assert uncovered(HERE) == []
+
+
+def test_no_argument_excuses_a_rule_that_has_a_test_or_does_not_exist():
+    assert set(ARGUED) <= set(rule_titles())
+    assert not set(ARGUED) & set(tests_by_rule(HERE))
+
+
+def test_a_rule_is_found_in_a_name_a_table_and_a_docstring(tmp_path):
+    (tmp_path / "test_x.py").write_text(
+        "import pytest\n"
+        'TABLE = [pytest.param(1, id="LP-02 exactly full")]\n'
+        '@pytest.mark.parametrize("n", TABLE)\n'
+        "def test_fc_14(n):\n"
+        '    """CM-3 is written short."""\n'
+        "    assert n\n"
+    )
+    assert tests_by_rule(tmp_path) == {rule: ["test_x::test_fc_14"] for rule in ("CM-03", "FC-14", "LP-02")}
+
+
+def test_the_table_is_printed_with_titles_tests_and_a_closing_count(capsys):
+    assert show() == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("FC-14   ON when a message makes the level exceed a stop threshold")
+    assert lines[at + 1].startswith("        test_")
+    assert lines[-1] == f"{len(rule_titles())} of {len(rule_titles())} rules have a test or an argument"
