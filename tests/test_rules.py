@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qflow.teaching.rules import ARGUED, rule_titles, show, tests_by_rule, uncovered
+from qflow.teaching.rules import ARGUED, rule_titles, show, cited_rules, uncovered
 
 HERE = Path(__file__).parent
 
@@ -15,7 +15,7 @@ def test_every_rule_has_a_test_or_an_argument():
 
 def test_no_argument_excuses_a_rule_that_has_a_test_or_does_not_exist():
     assert set(ARGUED) <= set(rule_titles())
-    assert not set(ARGUED) & set(tests_by_rule(HERE))
+    assert not set(ARGUED) & set(cited_rules(HERE))
 
 
 def test_a_rule_is_found_in_a_name_a_table_and_a_docstring(tmp_path):
@@ -27,7 +27,7 @@ def test_a_rule_is_found_in_a_name_a_table_and_a_docstring(tmp_path):
         '    """CM-3 is written short."""\n'
         "    assert n\n"
     )
-    assert tests_by_rule(tmp_path) == {rule: ["test_x::test_fc_14"] for rule in ("CM-03", "FC-14", "LP-02")}
+    assert cited_rules(tmp_path) == {rule: ["test_x::test_fc_14"] for rule in ("CM-03", "FC-14", "LP-02")}
 
 
 def test_the_table_is_printed_with_titles_tests_and_a_closing_count(capsys):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from qflow.kit import RefusalError, checkout_root, kit_path
 
-_RULE = re.compile(r"\b(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF)[-_]\d+\b", re.IGNORECASE)
+_RULE = re.compile(r"(?<![A-Za-z])(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF)[-_]\d+\b", re.IGNORECASE)
 
 ARGUED: dict[str, str] = {
     "FC-27": "the model's counters cannot underflow, which the state machine's invariants show",
@@ -34,7 +34,7 @@ def rule_titles() -> dict[str, str]:
         return {row["rule"]: row["title"] for row in csv.DictReader(file)}
 
 
-def tests_by_rule(folder: Path) -> dict[str, list[str]]:
+def cited_rules(folder: Path) -> dict[str, list[str]]:
     """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body.
 
     Parameters
@@ -52,7 +52,7 @@ def tests_by_rule(folder: Path) -> dict[str, list[str]]:
 
 def uncovered(folder: Path) -> list[str]:
     """Return the rules that no test cites and no argument excuses."""
-    cited = tests_by_rule(folder)
+    cited = cited_rules(folder)
     return [rule for rule in rule_titles() if rule not in cited and rule not in ARGUED]
 
 
@@ -67,7 +67,7 @@ def show() -> int:
     root = checkout_root()
     if root is None:
         raise RefusalError("The tests are in a checkout of qflow; run this command there.")
-    cited = tests_by_rule(root / "tests")
+    cited = cited_rules(root / "tests")
     for rule, title in rule_titles().items():
         tests = cited.get(rule, [])
         print(f"{rule:<7} {title}")
@@ -81,22 +81,26 @@ def show() -> int:
 
 
 def _tests(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield a file's test functions with their source and all that a decorator names."""
+    """Yield a file's test functions with their source, and the tables their decorators name."""
     text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
     tree = ast.parse(text)
     tables = {
-        target.id: ast.get_source_segment(text, node) or ""
+        target.id: _source(lines, node)
         for node in tree.body
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith(("test_", "invariant_")):
-            pieces = [node.name, ast.get_source_segment(text, node) or ""]
-            pieces += [ast.get_source_segment(text, decorator) or "" for decorator in node.decorator_list]
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             names = {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
+            pieces = [_source(lines, part) for part in (*node.decorator_list, node)]
             yield node.name, "\n".join([*pieces, *(tables[name] for name in sorted(names) if name in tables)])
+
+
+def _source(lines: list[str], node: ast.stmt | ast.expr) -> str:
+    return "\n".join(lines[node.lineno - 1 : node.end_lineno])
 
 
 def _normal(citation: str) -> str:
