@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qflow.teaching.rules import ARGUED, rule_titles, show, cited_rules, uncovered
+from qflow.teaching.rules import ARGUED, cited_rules, rule_titles, show, uncovered
 
 HERE = Path(__file__).parent
 

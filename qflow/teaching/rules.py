@@ -95,7 +95,8 @@ def _tests(path: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             names = {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
-            pieces = [_source(lines, part) for part in (*node.decorator_list, node)]
+            parts: list[ast.stmt | ast.expr] = [*node.decorator_list, node]
+            pieces = [_source(lines, part) for part in parts]
             yield node.name, "\n".join([*pieces, *(tables[name] for name in sorted(names) if name in tables)])
 
 
