@@ -7,13 +7,19 @@ installed. A request that cannot be fulfilled ends with one plain sentence on st
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from qflow import __version__
-from qflow.configuration.cli import add_arguments as add_configuration
+
+# Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
+ROOMS = {
+    "config": ("qflow.configuration.cli", "read qpid-config's options and show what a queue will really do"),
+    "trace": ("qflow.trace.cli", "look at traces, replay them, and lay two side by side"),
+}
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -48,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     from qflow.kit import RefusalError
 
-    parser = _parser()
-    chosen, further = parser.parse_known_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser(given)
+    chosen, further = parser.parse_known_args(given)
     if further and chosen.command != "lab":
         parser.error(f"unknown argument {further[0]!r}")
     try:
@@ -76,10 +83,9 @@ def _run(chosen: argparse.Namespace, further: list[str]) -> int:
         from qflow.conformance import cli
 
         return cli.run(chosen.recordings, chosen.json)
-    if chosen.command == "config":
-        from qflow.configuration import cli as configuration
-
-        return configuration.run(chosen)
+    if chosen.command in ROOMS:
+        status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
+        return status
     if chosen.command == "rules":
         from qflow.teaching import rules
 
@@ -90,14 +96,18 @@ def _run(chosen: argparse.Namespace, further: list[str]) -> int:
     return work(chosen.names, folder=chosen.dir)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(prog="qflow", description="A message broker you can hold in your hand.")
     parser.add_argument("--version", action="version", version=f"qflow {__version__}")
     rooms = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_lab(rooms)
     _add_conform(rooms)
     _add_notebooks(rooms)
-    add_configuration(rooms)
+    for name, (module, purpose) in ROOMS.items():
+        if name in given:
+            importlib.import_module(module).add_arguments(rooms)
+        else:
+            rooms.add_parser(name, help=purpose)
     rooms.add_parser("rules", help="list the broker's rules and the tests that hold the engine to each")
     return parser
 

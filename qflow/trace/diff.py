@@ -1,0 +1,195 @@
+"""Where two traces part, and how the two runs differ in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+from qflow.trace.schema import NAMES, Row, Trace
+
+_COMPARED = tuple(name for name in NAMES if name not in ("run", "seq"))
+
+
+class Difference(NamedTuple):
+    """The first row in which two traces differ.
+
+    Fields
+    ------
+    place : int
+        Its place, from 0.
+    a, b : Row or None
+        The rows there; None where a trace has ended.
+    columns : tuple of str
+        The columns that differ; empty if one trace has ended.
+    """
+
+    place: int
+    a: Row | None
+    b: Row | None
+    columns: tuple[str, ...]
+
+    def text(self, first: str = "the first", second: str = "the second") -> str:
+        """Say it in a sentence."""
+        place = f"row {self.place + 1}"
+        for trace, row in ((second, self.a), (first, self.b)):
+            if row is None:
+                other = self.b or self.a
+                return (
+                    f"{place}: {first if trace == second else second} has ended, {trace} has {_shown(other)}"
+                )
+        parts = (
+            f"{name} is {getattr(self.a, name)!r} in {first}, {getattr(self.b, name)!r} in {second}"
+            for name in self.columns
+        )
+        return f"{place} ({_shown(self.a)}): {'; '.join(parts)}"
+
+
+def _shown(row: Row | None) -> str:
+    return "" if row is None else f"{row.kind} at {row.time} us"
+
+
+def first_difference(a: Trace, b: Trace) -> Difference | None:
+    """Return the first row in which two traces differ, or None; ``run`` and ``seq`` do not count.
+
+    Examples
+    --------
+    >>> from qflow.broker import Event
+    >>> a, b = Trace("a"), Trace("b")
+    >>> a.append(Event(0, "enqueued", queue="q", size=5)); b.append(Event(0, "enqueued", queue="q", size=6))
+    >>> first_difference(a, b).text()
+    'row 1 (enqueued at 0 us): size is 5 in the first, 6 in the second'
+    """
+    common = min(len(a), len(b))
+    index = min((_first_unequal(a, b, name, common) for name in _COMPARED), default=common)
+    if index < common:
+        columns = tuple(name for name in _COMPARED if getattr(a, name)[index] != getattr(b, name)[index])
+        return Difference(index, a.row(index), b.row(index), columns)
+    if len(a) == len(b):
+        return None
+    return Difference(
+        index, a.row(index) if len(a) > index else None, b.row(index) if len(b) > index else None, ()
+    )
+
+
+def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
+    first, second = getattr(a, name), getattr(b, name)
+    if first[:common] == second[:common]:
+        return common
+    return next(index for index in range(common) if first[index] != second[index])
+
+
+@dataclass(slots=True)
+class QueueSummary:
+    """What became of one queue in one run; ``time_on`` is in microseconds."""
+
+    enqueued: int = 0
+    dequeued: int = 0
+    dropped: int = 0
+    held: int = 0
+    depth: int = 0
+    max_depth: int = 0
+    flow_stopped: int = 0
+    time_on: int = 0
+    _on_since: int | None = field(default=None, repr=False, compare=False)
+
+    def take(self, kind: str, time: int) -> None:
+        """Count one row."""
+        if kind == "enqueued":
+            self.enqueued += 1
+            self.depth += 1
+            self.max_depth = max(self.max_depth, self.depth)
+        elif kind == "dequeued":
+            self.dequeued += 1
+            self.depth -= 1
+        elif kind == "dropped":
+            self.dropped += 1
+        elif kind == "held":
+            self.held += 1
+        elif kind == "flow_stopped":
+            self.flow_stopped += 1
+            self._on_since = time
+        elif kind in ("flow_resumed", "queueDelete"):
+            self.end(time)
+
+    def end(self, time: int) -> None:
+        """Flow control is OFF from now on, or the run is over."""
+        if self._on_since is not None:
+            self.time_on += time - self._on_since
+            self._on_since = None
+
+    def values(self) -> dict[str, int]:
+        """Return the counts by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name[0] != "_"}
+
+
+def summarize(trace: Trace) -> dict[str, QueueSummary]:
+    """Return what became of each queue of a trace.
+
+    Examples
+    --------
+    >>> from qflow.broker import Event
+    >>> trace = Trace()
+    >>> for time, kind in ((0, "enqueued"), (5, "flow_stopped"), (25, "dequeued"), (25, "flow_resumed")):
+    ...     trace.append(Event(time, kind, queue="q"))
+    >>> summary = summarize(trace)["q"]
+    >>> summary.max_depth, summary.depth, summary.time_on
+    (1, 0, 20)
+    """
+    queues: dict[str, QueueSummary] = {}
+    for kind, queue, time in zip(trace.kind, trace.queue, trace.time, strict=True):
+        # Commands name queues too, which need not exist.
+        if queue and "." not in kind:
+            queues.setdefault(queue, QueueSummary()).take(kind, time)
+    for summary in queues.values():
+        summary.end(trace.time[-1])
+    return queues
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs side by side.
+
+    Attributes
+    ----------
+    parting : Difference or None
+        The first row in which they differ; None if they are the same.
+    queues : dict
+        Queue name to its summaries in the two runs.
+    """
+
+    parting: Difference | None
+    queues: dict[str, tuple[QueueSummary, QueueSummary]]
+
+    def lines(self, first: str = "the first", second: str = "the second") -> Iterator[str]:
+        """Yield it as text: where they part, then what differs, queue by queue."""
+        if self.parting is None:
+            yield "the two runs are the same"
+            return
+        yield f"they part at {self.parting.text(first, second)}"
+        for name, (a, b) in self.queues.items():
+            theirs = b.values()
+            changes = [
+                f"{key} {value} -> {theirs[key]}" for key, value in a.values().items() if value != theirs[key]
+            ]
+            yield f"queue {name}: {', '.join(changes) or 'no difference in the end'}"
+
+
+def compare(a: Trace, b: Trace) -> Comparison:
+    """Say where two runs part and how they differ, queue by queue.
+
+    Examples
+    --------
+    >>> from qflow.broker import Event
+    >>> a, b = Trace("a"), Trace("b")
+    >>> a.append(Event(0, "enqueued", queue="q")); b.append(Event(0, "dropped", queue="q"))
+    >>> for line in compare(a, b).lines("a", "b"):
+    ...     print(line)
+    they part at row 1 (enqueued at 0 us): kind is 'enqueued' in a, 'dropped' in b
+    queue q: enqueued 1 -> 0, dropped 0 -> 1, depth 1 -> 0, max_depth 1 -> 0
+    """
+    first, second = summarize(a), summarize(b)
+    names = [*first, *(name for name in second if name not in first)]
+    nothing = QueueSummary()
+    pairs = {name: (first.get(name, nothing), second.get(name, nothing)) for name in names}
+    return Comparison(first_difference(a, b), pairs)

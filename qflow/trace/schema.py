@@ -1,0 +1,249 @@
+"""The schema of a trace: its columns, its kinds, and the table that holds them in memory.
+
+A trace is an ordered table, one row an event; commands are rows too, so that a trace can be
+replayed. Everything that reads or writes traces looks here for what a column means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from array import array
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from qflow.broker.errors import StartupError
+from qflow.broker.events import COMMANDS, EFFECTS, Detail, Event
+from qflow.broker.options import BrokerOptions
+from qflow.trace.values import decode_detail, encode_detail
+from qflow.workload.model import Workload
+from qflow.workload.run import CLIENT_EVENTS
+
+FORMAT = "qflow trace 1"
+KINDS: Mapping[str, str] = {**COMMANDS, **EFFECTS, **CLIENT_EVENTS}
+"""Every kind of row, and what it means."""
+
+
+class TraceError(ValueError):
+    """A trace cannot be read, written or replayed; one sentence says where, why and what helps."""
+
+
+class Column(NamedTuple):
+    """A column: its name, its type (``text`` or ``int64``), and what it holds."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("run", "text", "name of the run, the same in every row of a file"),
+    Column("seq", "int64", "number of the event in its run, from 0, growing"),
+    Column("time", "int64", "virtual microseconds since the broker started, never going back"),
+    Column("kind", "text", "what happened: a key of qflow.trace.schema.KINDS"),
+    Column("queue", "text", "the queue's name, or empty"),
+    Column("session", "text", "the session's name, or empty"),
+    Column("link", "text", "a subscription's tag or an exchange's name, or empty"),
+    Column("message", "text", "the message's label, or empty"),
+    Column("size", "int64", "bytes the broker counts for the message, or 0"),
+    Column("group", "text", "the message's group, or empty"),
+    Column("detail", "text", "what else belongs to the kind, as canonical JSON, or empty"),
+)
+NAMES: tuple[str, ...] = tuple(column.name for column in COLUMNS)
+
+
+class Row(NamedTuple):
+    """One row of a trace, with the values of :data:`COLUMNS` in their order."""
+
+    run: str
+    seq: int
+    time: int
+    kind: str
+    queue: str
+    session: str
+    link: str
+    message: str
+    size: int
+    group: str
+    detail: str
+
+
+class Trace:
+    """One run as columns, with what is needed to run it again.
+
+    Parameters
+    ----------
+    run : str
+        The run's name.
+    options : BrokerOptions or None
+        What its broker was started with; None for the defaults.
+    workload : Workload or None
+        What was run, if it was a workload.
+
+    Attributes
+    ----------
+    seq, time, size : array of 64-bit integers
+    kind, queue, session, link, message, group, detail : list of str
+        The columns; row *i* is at place *i* of each.
+    expected : int or None
+        Rows that the whole trace has, if it is known that some are missing here.
+
+    Examples
+    --------
+    >>> trace = Trace("demo")
+    >>> trace.append(Event(0, "queueDelete", queue="q", detail={"reason": "delete"}))
+    >>> trace.row(0).detail, len(trace)
+    ('{"reason":"delete"}', 1)
+    """
+
+    def __init__(
+        self, run: str = "run", options: BrokerOptions | None = None, workload: Workload | None = None
+    ) -> None:
+        self.run = run
+        self.options = options or BrokerOptions()
+        self.workload = workload
+        self.expected: int | None = None
+        self.seq, self.time, self.size = array("q"), array("q"), array("q")
+        self.kind: list[str] = []
+        self.queue: list[str] = []
+        self.session: list[str] = []
+        self.link: list[str] = []
+        self.message: list[str] = []
+        self.group: list[str] = []
+        self.detail: list[str] = []
+
+    # Filling
+
+    def append(self, event: Event) -> None:
+        """Add an event as the next row; this is what an observer of a broker may be.
+
+        Raises
+        ------
+        TypeError
+            If the detail holds a value that no trace can keep.
+        """
+        time, kind, queue, session, link, message, size, group, detail = event
+        text = "" if detail is None else encode_detail(detail)
+        self.seq.append(len(self.kind))
+        self.time.append(time)
+        self.queue.append(queue)
+        self.session.append(session)
+        self.link.append(link)
+        self.message.append(message)
+        self.size.append(size)
+        self.group.append(group)
+        self.detail.append(text)
+        # The last, as it counts the rows: a trace that is interrupted here has whole rows only.
+        self.kind.append(kind)
+
+    def append_row(self, row: Row) -> None:
+        """Add a row as it is, its ``seq`` included."""
+        self.seq.append(row.seq)
+        self.time.append(row.time)
+        self.queue.append(row.queue)
+        self.session.append(row.session)
+        self.link.append(row.link)
+        self.message.append(row.message)
+        self.size.append(row.size)
+        self.group.append(row.group)
+        self.detail.append(row.detail)
+        self.kind.append(row.kind)
+
+    # Looking
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def row(self, index: int) -> Row:
+        """Return a row by its place, from 0."""
+        return Row(
+            self.run,
+            self.seq[index],
+            self.time[index],
+            self.kind[index],
+            self.queue[index],
+            self.session[index],
+            self.link[index],
+            self.message[index],
+            self.size[index],
+            self.group[index],
+            self.detail[index],
+        )
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows in order."""
+        return map(self.row, range(len(self)))
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the columns, or a slice of their rows, as lists by name."""
+        end = len(self) if end is None else min(end, len(self))
+        columns: dict[str, list[Any]] = {"run": [self.run] * (end - start)}
+        for name in NAMES[1:]:
+            columns[name] = list(getattr(self, name)[start:end])
+        return columns
+
+    def event(self, index: int) -> Event:
+        """Return a row as the event it was, its detail decoded."""
+        text = self.detail[index]
+        detail: Detail = decode_detail(text) if text else None
+        row = self.row(index)
+        return Event(
+            row.time, row.kind, row.queue, row.session, row.link, row.message, row.size, row.group, detail
+        )
+
+    def events(self) -> Iterator[Event]:
+        """Yield all rows as events."""
+        return map(self.event, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        return self.header() == other.header() and all(
+            getattr(self, name) == getattr(other, name) for name in NAMES
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        last = self.time[-1] if self.time else 0
+        return f"Trace({self.run!r}, {len(self)} rows, {last} us)"
+
+    # What travels in front of the rows
+
+    def empty(self) -> Trace:
+        """Return a trace without rows, of the same run, options and workload."""
+        return Trace(self.run, self.options, self.workload)
+
+    def header(self) -> dict[str, Any]:
+        """Return what a file holds besides the rows, as JSON can hold it."""
+        return {
+            "format": FORMAT,
+            "run": self.run,
+            "rows": len(self) if self.expected is None else self.expected,
+            "options": dataclasses.asdict(self.options),
+            "workload": None if self.workload is None else dataclasses.asdict(self.workload),
+        }
+
+    @classmethod
+    def from_header(cls, header: object) -> Trace:
+        """Make a trace without rows from what a file holds besides them.
+
+        Raises
+        ------
+        TraceError
+            If that is not the header of a trace, or of another format.
+        """
+        if not isinstance(header, Mapping) or header.get("format") != FORMAT:
+            got = header.get("format") if isinstance(header, Mapping) else header
+            raise TraceError(f"a trace begins with a header of format {FORMAT!r}, got {got!r}")
+        run, rows, workload = header.get("run"), header.get("rows"), header.get("workload")
+        if not isinstance(run, str) or not isinstance(header.get("options"), Mapping):
+            raise TraceError("the header of a trace names its run and the broker's options; it does not")
+        if isinstance(rows, bool) or not isinstance(rows, int | None):
+            raise TraceError(f"the header of a trace gives rows as a whole number, got {rows!r}")
+        try:
+            options = BrokerOptions(**header["options"])
+            trace = cls(run, options, None if workload is None else Workload.from_json(workload))
+        except (TypeError, ValueError, StartupError) as error:
+            raise TraceError(f"the header of the trace holds what qflow cannot use: {error}") from None
+        trace.expected = rows
+        return trace

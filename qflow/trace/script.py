@@ -1,0 +1,180 @@
+"""The commands of a trace, and how one is given to a broker again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from qflow.broker.broker import Broker
+from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
+from qflow.broker.events import COMMANDS
+from qflow.broker.session import Session
+from qflow.trace.schema import Trace, TraceError
+from qflow.trace.values import decode_detail
+
+METHODS = ("create", "delete", "query", "purge", "reroute", "queueMoveMessages", "queueRedirect", "echo")
+"""The management methods that a trace may call."""
+
+FLAGS = ("pipelined", "sync")
+"""What a command's detail tells besides its arguments: how it was sent (RF-08, CM-05)."""
+
+
+class Step(NamedTuple):
+    """One command of a trace.
+
+    Fields
+    ------
+    row : int
+        Its place in the trace, from 0; -1 for a command that was added later.
+    time : int
+        When it is given, in microseconds.
+    kind, session : str
+        Which command, and whose.
+    arguments : dict
+        Its detail.
+    """
+
+    row: int
+    time: int
+    kind: str
+    session: str
+    arguments: dict[str, Any]
+
+
+def steps_of(trace: Trace) -> Iterator[Step]:
+    """Yield the commands of a trace.
+
+    Raises
+    ------
+    TraceError
+        Naming the row whose detail cannot be read.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker
+    >>> from qflow.trace.record import record
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> broker.session("s").queue_declare("q")
+    >>> [(step.row, step.kind) for step in steps_of(trace)]
+    [(0, 'session.attach'), (1, 'queue.declare')]
+    """
+    for row, kind in enumerate(trace.kind):
+        if kind in COMMANDS:
+            yield step_at(trace, row)
+
+
+def step_at(trace: Trace, row: int) -> Step:
+    """Return the command in a row of a trace.
+
+    Raises
+    ------
+    TraceError
+        If its detail cannot be read.
+    """
+    try:
+        arguments = decode_detail(trace.detail[row])
+    except ValueError as error:
+        raise TraceError(f"row {row + 1}, column detail: {error}") from None
+    return Step(row, trace.time[row], trace.kind[row], trace.session[row], arguments)
+
+
+def give(broker: Broker, step: Step) -> None:
+    """Give a broker one command of a trace, at its time.
+
+    A refusal is part of what happened and passes in silence: the broker's rows tell of it.
+
+    Raises
+    ------
+    TraceError
+        If the command cannot be given at all: a session that was never attached, an argument that is
+        missing or of a wrong type.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> give(broker, Step(0, 0, "session.attach", "s", {"connection": "s"}))
+    >>> give(broker, Step(1, 5, "queue.declare", "s", {"queue": "q"}))
+    >>> broker.now, broker.queue("q").message_depth
+    (5, 0)
+    >>> give(broker, Step(2, 5, "queue.purge", "t", {"queue": "q"}))
+    Traceback (most recent call last):
+        ...
+    qflow.trace.schema.TraceError: row 3 (queue.purge): session 't' was never attached; a trace shows \
+session.attach first
+    """
+    try:
+        if step.time > broker.now:
+            broker.advance(step.time)
+        with suppress(AmqpException, ManagementError, SessionDetached):
+            _ACTIONS.get(step.kind, _command)(broker, step)
+    except TraceError as error:
+        raise TraceError(f"{_place(step)}: {error}") from None
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise TraceError(f"{_place(step)}: the engine cannot do this: {_words(error)}") from error
+
+
+def _place(step: Step) -> str:
+    return f"row {step.row + 1} ({step.kind})" if step.row >= 0 else f"the added command {step.kind}"
+
+
+def _words(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _advance(broker: Broker, step: Step) -> None:
+    broker.advance(max(broker.now, step.arguments["now"]))
+
+
+def _attach(broker: Broker, step: Step) -> None:
+    broker.session(step.session, step.arguments.get("connection", ""))
+
+
+def _manage(broker: Broker, step: Step) -> None:
+    method = step.arguments["method"]
+    if method not in METHODS:
+        raise TraceError(f"unknown management method {method!r}, allowed are {', '.join(METHODS)}")
+    getattr(broker.management, method)(**step.arguments["arguments"])
+
+
+def _session(broker: Broker, step: Step) -> Session:
+    session = broker.sessions.get(step.session)
+    if session is None:
+        raise TraceError(f"session {step.session!r} was never attached; a trace shows session.attach first")
+    return session
+
+
+def _detach(broker: Broker, step: Step) -> None:
+    _session(broker, step).close()
+
+
+def _written(broker: Broker, step: Step) -> None:
+    with _session(broker, step).pipelined():
+        pass
+
+
+def _transfer(broker: Broker, step: Step) -> None:
+    given = step.arguments
+    session = _session(broker, step)
+    session.is_pipelining = "pipelined" in given
+    session.message_transfer(given["message"], given["exchange"], given["sync"])
+
+
+def _command(broker: Broker, step: Step) -> None:
+    session, arguments = _session(broker, step), step.arguments
+    session.is_pipelining = "pipelined" in arguments
+    if "sync" in arguments:
+        session.completions.report_when_complete(session.completions.next_number)
+    given = {key: value for key, value in arguments.items() if key not in FLAGS}
+    getattr(session, step.kind.replace(".", "_"))(**given)
+
+
+_ACTIONS: dict[str, Callable[[Broker, Step], None]] = {
+    "advance": _advance,
+    "management": _manage,
+    "message.transfer": _transfer,
+    "session.attach": _attach,
+    "session.detach": _detach,
+    "session.written": _written,
+}
