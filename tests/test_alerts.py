@@ -46,7 +46,9 @@ def test_size():
             id="QT-13 CF-01 test_alert_size_alias",
         ),
         pytest.param({"qpid.alert_count_up": 2, "qpid.alert_count_down": 1}, 2, [("up", 2, 200)], id="QT-11"),
-        pytest.param({"qpid.alert_size_up": 200, "qpid.alert_size_down": 1}, 2, [("up", 2, 200)], id="QT-11 _up"),
+        pytest.param(
+            {"qpid.alert_size_up": 200, "qpid.alert_size_down": 1}, 2, [("up", 2, 200)], id="QT-11 size_up"
+        ),
         pytest.param(
             {"qpid.max_count": 10}, 8, [("up", 8, 800), ("old", 8, 800)], id="QT-11 80 percent of a count"
         ),

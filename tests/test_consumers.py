@@ -588,7 +588,7 @@ def test_two_browsers_and_a_consumer():
 
 
 def test_acquire():
-    """CN-12, RF-02: explicit acquire takes the message; the odd ones accepted (test_subscribe_not_acquired_3)."""
+    """CN-12, RF-02: test_subscribe_not_acquired_3: the odd ones are acquired and accepted."""
     bench = queue_of(10)
     browser = bench.read("q", "a", browse=True)
     odd = [f"p-{n}" for n in range(1, 11, 2)]
@@ -712,7 +712,7 @@ def test_close_rolls_back():
 
 
 def test_a_closing_session_swallows_a_wake_up():
-    """RF-14: its subscriptions stay in the list while its messages are released; the cancels make up for it."""
+    """RF-14: its subscriptions stay in the list while it releases; the cancels make up for it."""
     bench = queue_of(2)
     closing = bench.read("q", "closing")
     assert closing.got == run(1, 2)
@@ -798,6 +798,16 @@ def test_ones_own_connection_is_served_last():
     bench.read("q", "browser", browse=True)
     bench.send("q")
     assert [event.session for event in bench.seen("delivered")] == ["browser", "p"]
+
+
+def test_the_closing_sessions_connection_is_served_last():
+    """RF-12, RF-14, CN-28: also when another session of it was notified first."""
+    bench = queue_of(2)
+    closing = bench.read("q", "closing", messages=2, connection="shared")
+    neighbour = bench.read("q", "neighbour", connection="shared")
+    stranger = bench.read("q", "stranger")
+    closing.session.close()
+    assert (neighbour.got, stranger.got) == ("", run(1, 2, "*"))
 
 
 def test_consumer_before_browsers():
@@ -908,7 +918,7 @@ def test_a_consumer_starts_again_after_a_release():
 
 
 def test_one_dispatch_attempt_passes_an_event_on():
-    """RF-07, CN-25: too little for the next message: blocked, and one other is woken; a browser wakes none."""
+    """RF-07, CN-25: too little for the next message: blocked, one other is woken; a browser wakes none."""
     bench = Bench()
     bench.declare("q")
     browser = bench.read("q", "browser", browse=True, volume=100)
@@ -928,6 +938,15 @@ def test_who_may_see_what():
     for priority in (1, 9, 5):
         bench.send("q", label=str(priority), priority=priority)
     assert bench.read("q", messages=2).got == "9 5"
+
+
+def test_what_a_trace_says_of_who_gets_nothing():
+    """CN-05, CN-19: "idle" is who waits in the queue's list, "out_of_credit" is who does not."""
+    bench = queue_of(1)
+    bench.read("q", "poor", volume=99)
+    bench.read("q", "rich")
+    last = {event.link: event.kind for event in bench.seen("idle", "out_of_credit")}
+    assert last == {"poor::s": "out_of_credit", "rich::s": "idle"}
 
 
 # Exclusive queues

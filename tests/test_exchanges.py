@@ -84,7 +84,9 @@ ERRORS = [
     ),
     pytest.param(lambda b: b.exchange("amq.direct", "topic"), 530, "", id="EX-03 reserved, other type"),
     pytest.param(
-        declare_twice({"kind": "fanout", "alternate": "amq.direct"}, {"kind": "fanout", "alternate": "other"}),
+        declare_twice(
+            {"kind": "fanout", "alternate": "amq.direct"}, {"kind": "fanout", "alternate": "other"}
+        ),
         530, "Exchange declared with alternate-exchange amq.direct, requested other",
         id="EX-03 another alternate",
     ),
@@ -535,7 +537,7 @@ def orphan(bench: Bench, way: str) -> None:
 @pytest.mark.parametrize("routed", ["first", "second", "nowhere"])
 @pytest.mark.parametrize("way", WAYS)
 def test_chain_of_alternates(way, routed):
-    """EX-09: the queue's alternate, then that exchange's own; test_queue_delete_no_match, test_reject_no_match."""
+    """EX-09: the queue's alternate, then that exchange's own (test_queue_delete_no_match and others)."""
     bench = bench_with_queues("one", "two")
     bench.exchange("second", "fanout")
     bench.exchange("first", "direct", alternate="second")

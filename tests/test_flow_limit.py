@@ -5,6 +5,7 @@ from support import NONE, Bench, management_refused, refused
 
 # The state machine
 
+
 def moves(text: str) -> list[tuple[int, int, str]]:
     """Read "7x+100:off": seven times enqueue 100 bytes, OFF after each; - dequeues one of that size."""
     made = []
@@ -318,7 +319,7 @@ def test_the_limit_is_enforced_while_on():
 
 
 def test_the_default_size_of_the_suites():
-    """FC-24, CAP-11: 78-byte messages, limit 10000: ON at message 103, refused at 128 messages / 9984 bytes."""
+    """FC-24, CAP-11: 78-byte messages, limit 10000: ON at message 103, full at 128 / 9984 bytes."""
     bench = Bench()
     bench.declare("q", max_size=10_000)
     for number in range(1, 129):
@@ -429,7 +430,5 @@ def test_through_management():
     bench = Bench()
     text = 'invalid-argument: Queue "q": qpid.flow_resume_count=6 must be less or equal to '
     with management_refused(7, text):
-        bench.broker.management.create(
-            "queue", "q", {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 6}
-        )
+        bench.broker.management.create("queue", "q", {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 6})
     assert not bench.exists("q")

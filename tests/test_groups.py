@@ -258,6 +258,19 @@ def test_state_of_a_group():
     assert bench.owners("q") == {"A": (1, "c1::s")}
 
 
+def test_what_a_trace_says_of_ownership():
+    """MG-07, MG-08: owned by the first acquire, free with the last acquired message."""
+    bench = grouped("A-1 A-2 A-3")
+    reader = bench.read("q", "c1", messages=2)
+    reader.accept("A-1")
+    reader.release("A-2")
+    changes = bench.seen("group_owned", "group_freed")
+    assert [(e.kind, e.queue, e.group, e.link) for e in changes] == [
+        ("group_owned", "q", "A", "c1::s"),
+        ("group_freed", "q", "A", "c1::s"),
+    ]
+
+
 def test_accepting_part_of_what_is_held():
     """MG-09: A-1 of A-1, A-2: still the owner; the only one: it loses the group at once."""
     bench = grouped("A-1 A-2 A-3")
@@ -378,7 +391,7 @@ def test_more_consumers_than_groups():
 
 
 def test_the_lost_wake_up():
-    """MG-13, RF-17, G-10, X-18: an accept frees the group; the idle consumer sleeps on until something happens."""
+    """MG-13, RF-17, G-10, X-18: an accept frees the group; the idle consumer sleeps on."""
     bench = grouped()
     c1 = bench.read("q", "c1", messages=1)
     c2 = bench.read("q", "c2")

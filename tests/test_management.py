@@ -78,10 +78,16 @@ FILTERS = [
         {"filter_type": "header_match_str", "filter_params": {"header_key": "G"}},
         "{filter_params:{header_key:G}, filter_type:header_match_str}",
     ),
+    (
+        {"filter_type": "other", "filter_params": {"header_value": "A", "header_key": "g"}},
+        "{filter_params:{header_key:g, header_value:A}, filter_type:other}",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("filter", "shown"), FILTERS, ids=["RF-23 type", "RF-23 no params", "RF-23 half"])
+@pytest.mark.parametrize(
+    ("filter", "shown"), FILTERS, ids=["RF-23 type", "RF-23 no params", "RF-23 half", "RF-23 other type"]
+)
 def test_bad_filters(filter, shown):
     """RF-23, QT-22: status 7, with the filter's keys ascending; nothing is removed."""
     bench = queue_of(3, alternate="amq.fanout")
@@ -296,7 +302,8 @@ class TestCreateAndDelete:
             lambda m: m.create("queue", "q"), "object already exists: q", id="CF-07 a queue that exists"
         ),
         pytest.param(
-            lambda m: m.create("exchange", "amq.topic"), "object already exists: amq.topic", id="CF-07 exchange"
+            lambda m: m.create("exchange", "amq.topic"), "object already exists: amq.topic",
+            id="CF-07 an exchange that exists",
         ),
         pytest.param(
             lambda m: m.create("nonsense", "x"), "unknown object type: nonsense", id="CF-07 create nonsense"
@@ -309,8 +316,8 @@ class TestCreateAndDelete:
             id="EX-03 CF-07 an exchange type",
         ),
         pytest.param(
-            lambda m: m.create("queue", "new", {"qpid.max_count": "x"}), "invalid conversion: Cannot convert x",
-            id="RF-23 conversions come without a code name",
+            lambda m: m.create("queue", "new", {"qpid.max_count": "x"}),
+            "invalid conversion: Cannot convert x", id="RF-23 conversions come without a code name",
         ),
         pytest.param(
             lambda m: m.create("queue", "new", {"qpid.group_header_key": "G"}),
@@ -327,7 +334,8 @@ class TestCreateAndDelete:
             lambda m: m.delete("queue", "q", {"if_empty": True}), "precondition-failed: ", id="QT-21 if_empty"
         ),
         pytest.param(
-            lambda m: m.delete("queue", "q", {"if_unused": True}), "precondition-failed: ", id="QT-21 if_unused"
+            lambda m: m.delete("queue", "q", {"if_unused": True}), "precondition-failed: ",
+            id="QT-21 if_unused",
         ),
         pytest.param(
             lambda m: m.delete("queue", "q", {"if_empty": "maybe"}),

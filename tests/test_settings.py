@@ -1,4 +1,4 @@
-"""Broker options and declare arguments: what they come to, and which are refused (FC-01 … FC-12, CF-01 … CF-06)."""
+"""Broker options and declare arguments: what they come to, and which are refused (FC-01 … FC-12, CF)."""
 
 import pytest
 from support import Bench, refused
@@ -466,6 +466,15 @@ def test_combinations_that_go(declared):
     """MG-01, MG-02, QT-06: what does."""
     bench = Bench()
     bench.declare("q", declared)
+    assert bench.exists("q")
+
+
+def test_paging_is_left_out():
+    """QT-19: refused as not implemented, rather than ignored."""
+    bench = Bench()
+    with refused(540):
+        bench.declare("q", paging=True)
+    bench.declare("q", paging=False)
     assert bench.exists("q")
 
 

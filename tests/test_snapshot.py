@@ -1,4 +1,4 @@
-"""Snapshot, restore and state hash: a broker goes on as if nothing had happened (design: the engine's manners)."""
+"""Snapshot, restore and state hash: a restored broker goes on as if nothing had happened."""
 
 import json
 import os

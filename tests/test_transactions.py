@@ -1,4 +1,4 @@
-"""Transactions: what happens at commit, what does not before, and what a rollback leaves (CM-10, CM-11, RF-22)."""
+"""Transactions: what happens at commit, not before, and what a rollback leaves (CM-10, CM-11, RF-22)."""
 
 import pytest
 from support import Bench, refused
@@ -207,7 +207,7 @@ def test_accept_none_is_not_transactional():
 
 
 def test_a_new_transaction_is_open_afterwards():
-    """RF-22, CF-10: after commit and after rollback; the statistics count them, TxnCount only grows (IN-03)."""
+    """RF-22, CF-10, IN-03: after commit and after rollback; TxnCount only grows."""
     bench = transactional(q={})
     session = bench.session("t")
     for end in (session.tx_commit, session.tx_rollback, session.tx_commit):

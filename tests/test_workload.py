@@ -13,9 +13,10 @@ import pytest
 from qflow.broker.errors import InvalidArgumentException, ResourceLimitExceededException
 from qflow.broker.events import COMMANDS, EFFECTS
 from qflow.broker.options import BrokerOptions
-from qflow.workload import CLIENT_EVENTS, Consumer, Producer, Workload, WorkloadError, simulate
+from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload, WorkloadError, simulate
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import due_messages
+from qflow.workload.slices import simulate_in_slices
 
 ROOT = Path(__file__).parent.parent
 RECORDED = ROOT / "data" / "recordings" / "workloads"
@@ -536,7 +537,7 @@ BAD = [
     ("producers.groups", [0, 1.5], PRODUCER + "groups must be a number of groups (from 1) and a skew"),
     ("producers.seed", -1, PRODUCER + "seed must be a whole number from 0, got -1"),
     ("producers.seed", None, PRODUCER + "seed must be a whole number from 0, got None"),
-    ("producers.arrival", "normal", PRODUCER + "arrival must be 'poisson' or 'const', got 'normal'"),
+    ("producers.arrival", "normal", PRODUCER + "arrival must be 'poisson' or 'const' or 'recorded', got"),
     ("producers.capasity", 5, "producer 1: unknown attribute 'capasity', allowed are name, to"),
     ("consumers.queue", "x", CONSUMER + "queue must be one of its queues (q), got 'x'"),
     ("consumers.prefetch", 0, CONSUMER + "prefetch must be a whole number from 1 to 4294967294, got 0"),
@@ -633,8 +634,8 @@ def test_changing_one_thing_changes_nothing_else():
             "producer 'p': capacity must be a whole number from 1, got 0",
         ),
         (
-            lambda w: w.with_producer("p", window=3),
-            "producer 'p': unknown attribute 'window', allowed are name",
+            lambda w: w.with_producer("p", windows=3),
+            "producer 'p': unknown attribute 'windows', allowed are name",
         ),
     ],
 )
@@ -642,3 +643,150 @@ def test_changing_what_is_not_there_or_not_allowed(change, sentence):
     with pytest.raises(WorkloadError) as refusal:
         change(Workload.from_json(small()))
     assert sentence in str(refusal.value)
+
+
+# Windows, sessions, networks, and clients that come and go
+
+
+def stall(window, seeds, rates=(20_000, 10_000)):
+    to = ("", "q")
+    made = workload(
+        {"qpid.flow_stop_count": 100, "qpid.flow_resume_count": 50},
+        producers=(
+            Producer("C1", to, rates[0], 50, 100, window=window, seed=seeds),
+            Producer("C2", to, rates[1], 15, 100, window=window, seed=seeds + 100),
+        ),
+    )
+    return len(of_kind(simulate(made), "enqueued"))
+
+
+def test_the_ideal_window_stalls_at_stop_and_capacities():
+    """CAP-08: 165 is reached, whatever the phase."""
+    assert {stall("ideal", seed) for seed in range(6)} == {165}
+
+
+def test_the_qpid_cpp_window_stalls_lower_when_it_sends_faster_than_answers_come():
+    """CAP-02, CAP-08: it forgets completed transfers late; bounds: stop + senders, stop + capacities."""
+    depths = {stall("qpid-cpp", seed, (rate, rate)) for seed in range(6) for rate in (8_000, 20_000, 50_000)}
+    assert 102 <= min(depths) < 140
+    assert max(depths) == 165
+
+
+def test_the_qpid_python_window_stalls_within_the_same_bounds():
+    """CAP-07."""
+    assert all(102 <= stall("qpid-python", seed) <= 165 for seed in range(6))
+
+
+def test_a_qpid_cpp_sender_waits_for_the_other_senders_of_its_session():
+    """CAP-09: x has a held transfer, so y cannot sync once its window is full; on its own session it can."""
+
+    def sent_by_y(session):
+        named = {"window": "qpid-cpp", "capacity": 4, "rate": 20_000, "session": session}
+        made = Workload(
+            "shared",
+            1,
+            {"a": {"qpid.flow_stop_count": 1}, "b": {}},
+            producers=(producer("x", "a", **{**named, "capacity": 50}), producer("y", "b", **named)),
+        )
+        run = simulate(made)
+        return sum(event.message.startswith("y-") for event in of_kind(run, "enqueued"))
+
+    assert sent_by_y("one") < 10 < sent_by_y("")
+
+
+def test_a_window_without_pressure_changes_nothing():
+    runs = [
+        simulate(workload(producers=(producer(window=w, rate=100),), consumers=(consumer(),)))
+        for w in ("ideal", "qpid-cpp", "qpid-python")
+    ]
+    enqueued = [[(e.time, e.message) for e in of_kind(run, "enqueued")] for run in runs]
+    assert enqueued[0] == enqueued[1] == enqueued[2]
+
+
+def test_consumers_reject_crash_and_join_late():
+    clients = (
+        consumer("c", reject=0.3, release=0.2, crash=0.5, seed=1),
+        consumer("late", start=0.7, service=("exp", 0.0005), seed=2),
+    )
+    run = simulate(workload(producers=(producer(rate=200),), consumers=clients))
+    verdicts = Counter(e.kind for e in run.events if e.session == "c")
+    assert min(verdicts[f"message.{verdict}"] for verdict in ("accept", "reject", "release")) > 5
+    assert max(e.time for e in run.events if e.session == "c") <= SECOND // 2
+    assert min(e.time for e in of_kind(run, "delivered") if e.session == "late") >= 0.7 * SECOND
+    assert depths(run)[-1][1] == 0
+
+
+def test_delayed_acknowledgements_return_credit_in_batches():
+    """A consumer with prefetch 1 gets one message for each service time and delay, whatever the backlog."""
+    slow = Network(ack_delay=0.04)
+    made = workload(
+        producers=(producer(rate=1000),),
+        consumers=(consumer(prefetch=1, service=("const", 0.01), network=slow),),
+    )
+    delivered = [event.time for event in of_kind(simulate(made), "delivered")]
+    gaps = {after - before for before, after in itertools.pairwise(delivered[2:20])}
+    assert gaps == {50_000}
+
+
+def test_latency_is_paid_both_ways():
+    made = workload(producers=(producer(rate=100, capacity=1, network=Network(latency=0.02)),), duration=0.1)
+    run = simulate(made)
+    sent = [event.time for event in of_kind(run, "client.transfer")]
+    assert of_kind(run, "message.transfer")[0].time == sent[0] + 20_000
+    assert sent[1] == sent[0] + 40_000
+
+
+def test_recorded_arrivals_are_sent_as_they_stand_and_no_further():
+    recorded = ((0.1, 10, "a"), (0.2, 20, "b"))
+    made = workload(producers=(producer(arrival="recorded", recorded=recorded),))
+    enqueued = of_kind(simulate(made), "message.transfer")
+    assert [event.time for event in enqueued] == [100_000, 200_000]
+
+
+def test_closed_producers_lose_the_time_for_which_they_were_blocked():
+    named = {"arrival": "recorded", "recorded": ((0.01, 10, ""),), "capacity": 1}
+    served = (consumer(prefetch=1, service=("const", 0.05)),)
+    queue = {"qpid.flow_stop_count": 1}
+    run = simulate(workload(queue, producers=(producer(model="closed", **named),), consumers=served))
+    sent = [event.time for event in of_kind(run, "message.transfer")]
+    assert len(sent) > 10
+    assert all(after - before >= 10_000 for before, after in itertools.pairwise(sent))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "sentence"),
+    [
+        ("producers", {"session": "c"}, "session must be a name that no client has"),
+        ("producers", {"model": "ajar"}, "model must be 'open' or 'closed'"),
+        ("producers", {"recorded": [[0, 1, ""]]}, "recorded must be absent unless arrival is 'recorded'"),
+        ("producers", {"arrival": "recorded", "recorded": [[0, -1, ""]]}, "recorded must be a list of"),
+        ("producers", {"network": {"latncy": 1}}, "network: unknown attribute 'latncy'"),
+        ("producers", {"network": {}, "window": "qpid-cpp"}, "nothing unless the window is ideal"),
+        ("consumers", {"reject": 1.5}, "reject must be a probability"),
+        ("consumers", {"crash": -1}, "crash must be seconds"),
+        ("consumers", {"service": ["recorded", []]}, "service must be"),
+        ("consumers", {"overhead": ["x"]}, "overhead must be a list of seconds"),
+        ("consumers", {"network": {"ack_delay": -1}}, "ack_delay must be a number of seconds"),
+    ],
+)
+def test_a_bad_value_of_a_real_client_is_one_clear_sentence(kind, change, sentence):
+    mapping = small()
+    mapping[kind][0].update(change)
+    with pytest.raises(WorkloadError) as refusal:
+        Workload.from_json(mapping)
+    assert sentence in str(refusal.value)
+
+
+def test_slices_of_a_run_are_the_run():
+    made = Workload.load(RECORDED / "ring.json").replace(duration=2)
+    told = []
+    run, is_whole = simulate_in_slices(made, lambda time, count: told.append((time, count)))
+    assert is_whole
+    assert run.events == simulate(made).events
+    assert told[-1] == (run.end, len(run.events))
+
+
+def test_other_seeds_are_other_chances_and_each_its_own():
+    made = Workload.load(RECORDED / "groups-skewed.json").with_seed(3)
+    seeds = [client.seed for client in (*made.producers, *made.consumers)]
+    assert seeds == [3000, 3001, 3002, 3003, 3004, 3005]

@@ -19,7 +19,8 @@ True
 from qflow.workload.checks import WorkloadError
 from qflow.workload.clients import Consumer, Producer
 from qflow.workload.model import Workload
+from qflow.workload.network import Network
 from qflow.workload.run import CLIENT_EVENTS, Run
 from qflow.workload.simulate import simulate
 
-__all__ = ["CLIENT_EVENTS", "Consumer", "Producer", "Run", "Workload", "WorkloadError", "simulate"]
+__all__ = ["CLIENT_EVENTS", "Consumer", "Network", "Producer", "Run", "Workload", "WorkloadError", "simulate"]

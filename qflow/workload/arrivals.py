@@ -7,6 +7,7 @@ producer this yields the very messages that it sent, at the very times it meant 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import cycle, repeat
 from random import Random
 
 from qflow.workload.agenda import SECOND
@@ -15,6 +16,9 @@ from qflow.workload.clients import Producer
 _FINE = 1_000_000
 """Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
 run, and no processor's last digit of a logarithm can show."""
+
+NEVER = 1 << 62
+"""When a recorded schedule is over, the next message is due at this instant: no run lasts so long."""
 
 Draw = Callable[[], int]
 
@@ -30,7 +34,8 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     Yields
     ------
     (int, int, str)
-        Microseconds since the start, not descending; bytes; group, or "".
+        Microseconds since the start, not descending; bytes; group, or "".  Of a closed producer, the
+        microseconds for which it thinks before it sends.
 
     Examples
     --------
@@ -42,6 +47,8 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     >>> [due for due, _, _ in islice(due_messages(bursts), 5)]
     [250000, 500000, 750000, 1000000, 10250000]
     """
+    if producer.arrival == "recorded":
+        yield from _recorded(producer)
     random = Random(producer.seed)
     gap, size, group = _gap(producer, random), _size(producer, random), _group(producer, random)
     on, cycle = _burst(producer)
@@ -51,6 +58,14 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
             fine += cycle - fine % cycle
         fine += gap()
         yield (fine + _FINE // 2) // _FINE, size(), group()
+
+
+def _recorded(producer: Producer) -> Iterator[tuple[int, int, str]]:
+    messages = [(round(seconds * SECOND), size, group) for seconds, size, group in producer.recorded]
+    if producer.model == "closed" and messages:
+        yield from cycle(messages)
+    yield from messages
+    yield from repeat((NEVER, 0, ""))
 
 
 def _gap(producer: Producer, random: Random) -> Draw:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qflow.workload.checks import as_tuple, is_name, is_number, is_positive, is_whole, require
+from qflow.workload.network import Network
 
-ARRIVALS = ("poisson", "const")
+ARRIVALS = ("poisson", "const", "recorded")
+MODELS = ("open", "closed")
+WINDOWS = ("ideal", "qpid-cpp", "qpid-python")
 SERVICES = ("exp", "const")
 
 MESSAGES_PER_SECOND = 1_000_000
@@ -43,8 +46,20 @@ class Producer:
     seed : int
         Its chance: the same seed gives the same messages at the same times.  Producers that shall
         not march in step need different ones.
-    arrival : {"poisson", "const"}
-        Whether the times between due messages vary or are all the same.
+    arrival : {"poisson", "const", "recorded"}
+        Whether the times between due messages vary or are all the same; or they are those of ``recorded``.
+    recorded : tuple of (float, int, str)
+        For arrival "recorded": each message's due time (seconds since the start), content bytes and group
+        ("" for none).  Rate, size, burst and groups are then only what they are on average.
+    model : {"open", "closed"}
+        For arrival "recorded": "open" is a schedule, due times as given; "closed" counts each time from the
+        moment at which the producer was free to send (its think time).
+    window : {"ideal", "qpid-cpp", "qpid-python"}
+        How it counts what is outstanding (CAP-02, CAP-07, CAP-08).
+    session : str
+        The session it sends on; producers of the same session share it (CAP-09).  "" for one of its own.
+    network : Network or None
+        What lies between it and the broker; None for nothing.
 
     Raises
     ------
@@ -70,9 +85,14 @@ class Producer:
     groups: tuple[int, float] | None = None
     seed: int = 0
     arrival: str = "poisson"
+    recorded: tuple[tuple[float, int, str], ...] = field(default=(), repr=False)
+    model: str = "open"
+    window: str = "ideal"
+    session: str = ""
+    network: Network | None = None
 
     def __post_init__(self) -> None:
-        for attribute in ("to", "size", "burst", "groups"):
+        for attribute in ("to", "size", "burst", "groups", "recorded"):
             object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
         require(is_name(self.name), "producer", "name", self.name, "text, not empty")
         where = f"producer {self.name!r}"
@@ -105,6 +125,24 @@ class Producer:
         )
         require(is_whole(self.seed, 0), where, "seed", self.seed, "a whole number from 0")
         require(self.arrival in ARRIVALS, where, "arrival", self.arrival, _one_of(ARRIVALS))
+        self._check_recorded(where)
+        require(self.window in WINDOWS, where, "window", self.window, _one_of(WINDOWS))
+        require(isinstance(self.session, str), where, "session", self.session, "a name, or nothing")
+        is_plain = self.window == "ideal" and not self.session
+        is_right = _is_network(self.network) and (is_plain or self.network is None)
+        allowed = "a Network, or nothing; nothing unless the window is ideal and the session its own"
+        require(is_right, where, "network", self.network, allowed)
+
+    def _check_recorded(self, where: str) -> None:
+        require(self.model in MODELS, where, "model", self.model, _one_of(MODELS))
+        is_right = isinstance(self.recorded, tuple) and all(map(_is_recorded, self.recorded))
+        shown = self.recorded if not isinstance(self.recorded, tuple) else self.recorded[:1]
+        allowed = "a list of (seconds from 0, bytes, group)"
+        require(is_right, where, "recorded", shown, allowed)
+        is_needed = self.arrival == "recorded"
+        require(
+            is_needed or not self.recorded, where, "recorded", shown, "absent unless arrival is 'recorded'"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +157,9 @@ class Consumer:
         What it reads.
     prefetch : int
         Message credit; byte credit is unlimited.
-    service : (str, float)
-        Time spent on each message: ``("exp", mean)`` or ``("const", seconds)``.
+    service : (str, float) or ("recorded", tuple of float)
+        Time spent on each message: ``("exp", mean)``, ``("const", seconds)``, or recorded ones in turn,
+        from the first again after the last.
     slow : tuple of (float, float, float)
         Spells of slowness: from, to (seconds since the start of the run), and the factor by which a
         service that begins in between takes longer.
@@ -130,6 +169,14 @@ class Consumer:
         Probability that a message is released instead of accepted.
     seed : int
         Its chance.
+    reject : float
+        Probability that a message is rejected; release and reject are 1 at most, together.
+    crash : float or None
+        Seconds since the start at which it dies; its session ends, what it holds goes back (MG-16).
+    overhead : tuple of float
+        Seconds by which the first, second, ... service takes longer, from the first again after the last.
+    network : Network or None
+        What lies between it and the broker; None for nothing.
 
     Raises
     ------
@@ -149,14 +196,18 @@ class Consumer:
     name: str
     queue: str
     prefetch: int
-    service: tuple[str, float]
+    service: tuple[str, float | tuple[float, ...]]
     slow: tuple[tuple[float, float, float], ...] = ()
     start: float = 0.0
     release: float = 0.0
     seed: int = 0
+    reject: float = 0.0
+    crash: float | None = None
+    overhead: tuple[float, ...] = field(default=(), repr=False)
+    network: Network | None = None
 
     def __post_init__(self) -> None:
-        for attribute in ("service", "slow"):
+        for attribute in ("service", "slow", "overhead"):
             object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
         require(is_name(self.name), "consumer", "name", self.name, "text, not empty")
         where = f"consumer {self.name!r}"
@@ -173,7 +224,7 @@ class Consumer:
             where,
             "service",
             self.service,
-            f"{_one_of(SERVICES)}, and seconds (above 0)",
+            f"{_one_of(SERVICES)}, and seconds (above 0); or 'recorded', and a list of seconds",
         )
         require(
             isinstance(self.slow, tuple) and all(_is_spell(spell) for spell in self.slow),
@@ -185,6 +236,14 @@ class Consumer:
         require(is_number(self.start, 0), where, "start", self.start, "a number of seconds from 0")
         require(is_number(self.release, 0, 1), where, "release", self.release, "a probability from 0 to 1")
         require(is_whole(self.seed, 0), where, "seed", self.seed, "a whole number from 0")
+        is_right = is_number(self.reject, 0, 1 - self.release)
+        allowed = "a probability from 0 to 1, less that of a release"
+        require(is_right, where, "reject", self.reject, allowed)
+        is_right = self.crash is None or is_number(self.crash, self.start)
+        require(is_right, where, "crash", self.crash, "seconds, not before its start, or nothing")
+        is_right = isinstance(self.overhead, tuple) and all(is_number(item) for item in self.overhead)
+        require(is_right, where, "overhead", self.overhead, "a list of seconds")
+        require(_is_network(self.network), where, "network", self.network, "a Network, or nothing")
 
 
 def _one_of(choices: tuple[str, ...]) -> str:
@@ -209,7 +268,19 @@ def _is_groups(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and is_whole(value[0], 1) and is_positive(value[1])
 
 
+def _is_network(value: object) -> bool:
+    return value is None or isinstance(value, Network)
+
+
+def _is_recorded(value: object) -> bool:
+    if not isinstance(value, tuple) or len(value) != 3:
+        return False
+    return is_number(value[0], 0) and is_whole(value[1], 0) and isinstance(value[2], str)
+
+
 def _is_service(value: object) -> bool:
+    if isinstance(value, tuple) and len(value) == 2 and value[0] == "recorded":
+        return _is_tuple(value[1], len(value[1])) and value[1] != () and all(map(is_positive, value[1]))
     return isinstance(value, tuple) and len(value) == 2 and value[0] in SERVICES and is_positive(value[1])
 
 

@@ -11,6 +11,7 @@ from qflow.broker.semantic_state import OnDelivery
 from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
 from qflow.workload.clients import Consumer
+from qflow.workload.network import Link, Network
 from qflow.workload.service import Service
 from qflow.workload.stage import Stage
 
@@ -26,25 +27,54 @@ class ConsumerClient:
         Where it does it.
     """
 
-    __slots__ = ("_model", "_stage", "_service", "_session", "_backlog", "_is_busy")
+    __slots__ = ("_model", "_stage", "_service", "_session", "_backlog", "_is_busy", "_link", "_latency")
 
     def __init__(self, model: Consumer, stage: Stage) -> None:
         self._model = model
         self._stage = stage
         self._service = Service(model)
         self._session: Session | None = None
-        self._backlog: deque[int] = deque()
+        self._backlog: deque[DeliveryRecord] = deque()
         self._is_busy = False
+        self._link = Link(stage.agenda, model.network)
+        self._latency = round((model.network or Network()).latency * SECOND)
         stage.agenda.enter(round(model.start * SECOND), SUBSCRIBE, self._subscribe)
+        if model.crash is not None:
+            stage.agenda.enter(round(model.crash * SECOND), SUBSCRIBE, self._crash)
 
     def _subscribe(self) -> None:
         try:
-            self._session = subscribe(self._model, self._stage, self._on_delivery)
+            self._session = attach(self._model, self._stage, self._on_delivery)
         except AmqpException as error:
             self._stage.errors[self._model.name] = error
+            return
+        # The credit travels after the subscription, and may have to wait for it.
+        self._link.answered()
+        self._link.write(lambda: None)
+        self._link.write(self._grant)
+
+    def _grant(self) -> None:
+        if self._session is not None and self._session.is_attached:
+            grant(self._model, self._session)
+
+    def _crash(self) -> None:
+        if self._session is not None and self._session.is_attached:
+            self._session.close()
 
     def _on_delivery(self, record: DeliveryRecord) -> None:
-        self._backlog.append(record.id)
+        if self._model.network is None:
+            self._take(record)
+            return
+        self._link.answered()
+        agenda = self._stage.agenda
+        agenda.enter(agenda.now + self._latency, SETTLE, lambda: self._receive(record))
+
+    def _receive(self, record: DeliveryRecord) -> None:
+        self._stage.note("client.deliver", self._model.name, self._model.queue, record.label)
+        self._take(record)
+
+    def _take(self, record: DeliveryRecord) -> None:
+        self._backlog.append(record)
         if not self._is_busy:
             self._is_busy = True
             self._begin()
@@ -54,21 +84,46 @@ class ConsumerClient:
         agenda.enter(agenda.now + self._service.time(agenda.now), SETTLE, self._settle)
 
     def _settle(self) -> None:
-        session = self._session
-        if session is None or not session.is_attached:
+        if self._session is None or not self._session.is_attached:
             return
-        numbers = (self._backlog.popleft(),)
-        if self._service.is_release():
-            session.message_release(numbers)
-        else:
-            session.message_accept(numbers)
-        session.session_completed(numbers)
+        record = self._backlog.popleft()
+        verdict = self._service.verdict()
+        if self._model.network is not None:
+            self._stage.note(f"client.{verdict}", self._model.name, self._model.queue, record.label)
+        self._link.write(lambda: self._arrive(verdict, record.id))
+        self._link.write(lambda: self._arrive("complete", record.id))
         self._is_busy = bool(self._backlog)
         if self._is_busy:
             self._begin()
 
+    def _arrive(self, verdict: str, number: int) -> None:
+        session = self._session
+        if session is None or not session.is_attached:
+            return
+        if verdict == "accept":
+            session.message_accept((number,))
+        elif verdict == "release":
+            session.message_release((number,))
+        elif verdict == "reject":
+            session.message_reject((number,))
+        else:
+            session.session_completed((number,))
+
 
 def subscribe(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
+    """Attach a consumer's session, subscribe and grant credit.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal.
+    """
+    session = attach(model, stage, on_delivery)
+    grant(model, session)
+    return session
+
+
+def attach(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
     """Attach a consumer's session and subscribe, in window mode as every subscription begins (CN-03).
 
     Raises
@@ -79,6 +134,10 @@ def subscribe(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session
     session = stage.broker.session(model.name)
     session.consuming.on_delivery = on_delivery
     session.message_subscribe(model.queue, model.name)
+    return session
+
+
+def grant(model: Consumer, session: Session) -> None:
+    """Grant a consumer its credit: the prefetch in messages, and any number of bytes."""
     session.message_flow(model.name, BYTE_UNIT, INFINITE)
     session.message_flow(model.name, MESSAGE_UNIT, model.prefetch)
-    return session

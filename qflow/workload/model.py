@@ -12,8 +12,17 @@ from typing import Any, TypeVar
 from qflow.broker.conversions import Argument
 from qflow.broker.errors import StartupError
 from qflow.broker.options import BrokerOptions
-from qflow.workload.checks import WorkloadError, as_tuple, is_name, is_positive, require, require_keys
+from qflow.workload.checks import (
+    WorkloadError,
+    as_tuple,
+    is_name,
+    is_positive,
+    is_whole,
+    require,
+    require_keys,
+)
 from qflow.workload.clients import Consumer, Producer
+from qflow.workload.network import Network
 
 Client = TypeVar("Client", Producer, Consumer)
 
@@ -99,6 +108,10 @@ class Workload:
             allowed = f"unique among the clients, and not {SETUP!r}"
             require(client.name not in names, where, "a client's name", client.name, allowed)
             names.add(client.name)
+        for producer in self.producers:
+            allowed = "a name that no client has"
+            is_free = producer.session not in names
+            require(is_free, f"producer {producer.name!r}", "session", producer.session, allowed)
         for consumer in self.consumers:
             require(
                 consumer.queue in self.queues, f"consumer {consumer.name!r}", "queue", consumer.queue, known
@@ -133,7 +146,8 @@ class Workload:
         ----------
         mapping : mapping
             Attributes of the same names as the parameters of :class:`Workload`; ``queues`` and
-            ``duration`` are required, clients are mappings of their parameters.
+            ``duration`` are required, clients are mappings of their parameters, and their ``network``
+            is a mapping of those of :class:`qflow.workload.Network`.
         name : str
             Used if the mapping holds none.
 
@@ -158,7 +172,8 @@ required are name, queue, prefetch, service
             require(isinstance(items, list | tuple), "workload", group, items, "a list")
             singular = group.removesuffix("s")
             given[group] = tuple(
-                kind(**_attributes(kind, f"{singular} {index}", item)) for index, item in enumerate(items, 1)
+                kind(**_client_attributes(kind, f"{singular} {index}", item))
+                for index, item in enumerate(items, 1)
             )
         if "options" in given:
             given["options"] = _options(given["options"])
@@ -199,6 +214,22 @@ required are name, queue, prefetch, service
         """Return a copy in which some attributes of a consumer differ, such as ``prefetch=1``."""
         return self.replace(consumers=self._changed("consumer", self.consumers, name, changes))
 
+    def with_seed(self, seed: int) -> Workload:
+        """Return a copy whose clients have other chances, each its own.
+
+        Examples
+        --------
+        >>> producer = Producer("p", ("", "q"), rate=1, capacity=1, size=1)
+        >>> Workload("w", 1, {"q": {}}, producers=(producer,)).with_seed(7).producers[0].seed
+        7000
+        """
+        require(is_whole(seed, 0), f"workload {self.name!r}", "the seed", seed, "a whole number from 0")
+        first, second = seed * 1000, seed * 1000 + len(self.producers)
+        return self.replace(
+            producers=tuple(dataclasses.replace(c, seed=first + n) for n, c in enumerate(self.producers)),
+            consumers=tuple(dataclasses.replace(c, seed=second + n) for n, c in enumerate(self.consumers)),
+        )
+
     def _changed(
         self, kind: str, clients: tuple[Client, ...], name: str, changes: Mapping[str, Any]
     ) -> tuple[Client, ...]:
@@ -231,6 +262,13 @@ def _attributes(
         and item.name not in optional
     ]
     return require_keys(where, mapping, _names(kind), required)
+
+
+def _client_attributes(kind: Callable[..., object], where: str, item: object) -> dict[str, Any]:
+    given = dict(_attributes(kind, where, item))
+    if given.get("network") is not None:
+        given["network"] = Network(**_attributes(Network, f"{where}: network", given["network"]))
+    return given
 
 
 def _options(given: object) -> BrokerOptions:

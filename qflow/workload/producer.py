@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import islice
+
 from qflow.broker.errors import AmqpException
+from qflow.broker.message import Message
 from qflow.broker.range_set import RangeSet
 from qflow.broker.session import Session
-from qflow.workload.agenda import SECOND, SEND
+from qflow.workload.agenda import SECOND, SEND, SETTLE
 from qflow.workload.arrivals import due_messages
 from qflow.workload.clients import Producer
+from qflow.workload.network import Link, Network
 from qflow.workload.stage import Stage, make_message
 
-GRACE = 10 * SECOND
-"""After the last message was due, clients have this long to catch up and drain the queues."""
+TURN = 10_000
+"""Microseconds for which a client learns of completions before it sends again, or sends before it learns:
+the recorded ones do both in one process, whose interpreter changes over after that time."""
 
 
 class ProducerClient:
@@ -40,8 +46,19 @@ class ProducerClient:
         "_size",
         "_group",
         "_sent",
-        "_reported",
+        "_link",
+        "_outstanding",
+        "_completed",
+        "_inbox",
+        "_is_learning",
+        "_is_sending",
+        "_turn_end",
+        "_free_at",
+        "_latency",
+        "_send_cost",
+        "_network",
         "_is_blocked",
+        "_is_closed",
     )
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
@@ -51,8 +68,18 @@ class ProducerClient:
         self._last_due = last_due
         self._due, self._size, self._group = next(self._messages)
         self._sent = 0
-        self._reported = 0
+        self._link = Link(stage.agenda, model.network)
+        self._network = network = model.network or Network()
+        self._latency, self._send_cost = round(network.latency * SECOND), round(network.send_cost * SECOND)
+        # Numbers of transfers that the broker has not reported; and those it has, on their way to us.
+        self._outstanding: dict[int, None] = {}
+        self._completed = 0
+        self._inbox: deque[tuple[int, int]] = deque()
+        self._is_learning = self._is_sending = False
+        self._turn_end = 0
+        self._free_at = 0
         self._is_blocked = False
+        self._is_closed = model.arrival == "recorded" and model.model == "closed"
         self._session: Session = stage.broker.session(model.name)
         self._session.completions.on_report = self._on_report
         self._plan()
@@ -60,20 +87,93 @@ class ProducerClient:
     def _plan(self) -> None:
         if self._due <= self._last_due:
             agenda = self._stage.agenda
-            agenda.enter(max(agenda.now, self._due), SEND, self._on_due)
+            agenda.enter(max(agenda.now, self._due, self._free_at), SEND, self._on_due)
 
     def _on_due(self) -> None:
-        if self._stage.remaining == 0:
+        if self._stage.remaining == 0 or not self._session.is_attached:
             return
-        if self._sent - self._reported >= self._model.capacity:
+        if self._free_at > self._stage.agenda.now:
+            self._plan()
+        elif self._has_room():
+            self._send()
+        else:
             self._is_blocked = True
             self._stage.note("client.block", self._model.name)
-        else:
-            self._send()
+        self._is_sending = not self._is_blocked and self._is_due()
+        self._learn_next()
+
+    def _is_due(self) -> bool:
+        return self._due <= min(self._last_due, max(self._stage.agenda.now, self._free_at))
+
+    def _has_room(self) -> bool:
+        return len(self._outstanding) + len(self._inbox) < self._model.capacity
+
+    # Sending
+
+    def _send(self) -> None:
+        number = self._sent
+        self._sent += 1
+        label = f"{self._model.name}-{self._sent}"
+        message = make_message(self._model.to[1], label, self._size, self._group)
+        self._outstanding[number] = None
+        self._stage.count_message()
+        agenda = self._stage.agenda
+        self._due, self._size, self._group = next(self._messages)
+        if self._is_closed:
+            self._due += agenda.now
+        if self._model.network is not None:
+            self._stage.note("client.transfer", self._model.name, message=label)
+            self._free_at = agenda.now + self._send_cost
+        self._link.write(lambda: self._arrive(message))
+        if self._session.is_attached:
+            self._plan()
+
+    def _arrive(self, message: Message) -> None:
+        if not self._session.is_attached:
+            return
+        try:
+            self._session.message_transfer(message, self._model.to[0], sync=True)
+        except AmqpException as error:
+            self._stage.errors[self._model.name] = error
+
+    # Learning of completions
 
     def _on_report(self, completed: RangeSet) -> None:
         # The session's only commands are transfers, so the size of the set is their number.
-        self._reported = len(completed)
+        fresh, self._completed = len(completed) - self._completed, len(completed)
+        now = self._stage.agenda.now
+        for number in list(islice((n for n in self._outstanding if n in completed), fresh)):
+            del self._outstanding[number]
+            self._inbox.append((now + self._latency, number))
+        if self._model.network is None:
+            self._inbox.clear()
+            self._wake()
+        else:
+            self._link.answered()
+            self._learn_next()
+
+    def _learn_next(self) -> None:
+        if not self._inbox or self._is_learning or self._is_sending:
+            return
+        self._is_learning = True
+        if not self._turn_end:
+            self._turn_end = max(self._free_at, self._inbox[0][0]) + TURN
+        self._free_at = max(self._free_at, self._inbox[0][0]) + self._network.report_time(self._sent)
+        self._stage.agenda.enter(self._free_at, SETTLE, self._learn)
+
+    def _learn(self) -> None:
+        _, number = self._inbox.popleft()
+        self._is_learning = False
+        now = self._stage.agenda.now
+        self._stage.note("client.complete", self._model.name, message=f"{self._model.name}-{number + 1}")
+        if not self._inbox or now >= self._turn_end:
+            self._turn_end = 0
+            # The other half of the client has its turn, if it has something to send.
+            self._is_sending = self._is_blocked or self._is_due()
+            self._wake()
+        self._learn_next()
+
+    def _wake(self) -> None:
         if self._is_blocked:
             self._is_blocked = False
             agenda = self._stage.agenda
@@ -82,24 +182,3 @@ class ProducerClient:
     def _on_room(self) -> None:
         self._stage.note("client.unblock", self._model.name)
         self._on_due()
-
-    def _send(self) -> None:
-        stage = self._stage
-        exchange, key = self._model.to
-        self._sent += 1
-        message = make_message(key, f"{self._model.name}-{self._sent}", self._size, self._group)
-        self._count()
-        try:
-            self._session.message_transfer(message, exchange, sync=True)
-        except AmqpException as error:
-            stage.errors[self._model.name] = error
-            return
-        self._due, self._size, self._group = next(self._messages)
-        self._plan()
-
-    def _count(self) -> None:
-        stage = self._stage
-        if stage.remaining is not None:
-            stage.remaining -= 1
-            if not stage.remaining:
-                stage.agenda.end = min(stage.agenda.end, stage.agenda.now + GRACE)

@@ -11,6 +11,12 @@ from qflow.workload.model import Workload
 CLIENT_EVENTS: dict[str, str] = {
     "client.block": "a producer has a message due and its window is full; session: the producer",
     "client.unblock": "its window has room again; session: the producer",
+    "client.transfer": "a producer with a network sends; the broker meets it later (message.transfer)",
+    "client.complete": "a producer with a network learns that a transfer is complete",
+    "client.accept": "a consumer with a network accepts; the broker meets it later (message.accept)",
+    "client.release": "a consumer with a network releases",
+    "client.reject": "a consumer with a network rejects",
+    "client.deliver": "a message reaches a consumer with a network",
     "client.differs": "a replayed log does what the engine's clients cannot; detail: logged, engine",
 }
 """Kinds of event that only clients can tell of: the broker does not know a window (CAP-01)."""

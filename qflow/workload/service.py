@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle
 from random import Random
 
 from qflow.workload.agenda import SECOND
@@ -21,11 +22,11 @@ class Service:
     --------
     >>> steady = Consumer("c", "q", prefetch=1, service=("const", 0.002), slow=((1, 2, 10),))
     >>> service = Service(steady)
-    >>> service.time(999_999), service.time(1_000_000), service.time(2_000_000), service.is_release()
-    (2000, 20000, 2000, False)
+    >>> service.time(999_999), service.time(1_000_000), service.time(2_000_000), service.verdict()
+    (2000, 20000, 2000, 'accept')
     """
 
-    __slots__ = ("_draw", "_spells", "_release", "_random")
+    __slots__ = ("_draw", "_spells", "_release", "_reject", "_random", "_overhead")
 
     def __init__(self, consumer: Consumer) -> None:
         self._random = Random(consumer.seed)
@@ -34,6 +35,8 @@ class Service:
             (round(start * SECOND), round(end * SECOND), factor) for start, end, factor in consumer.slow
         ]
         self._release = consumer.release
+        self._reject = consumer.release + consumer.reject
+        self._overhead = cycle(consumer.overhead or (0.0,))
 
     def time(self, now: int) -> int:
         """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
@@ -41,15 +44,20 @@ class Service:
         for start, end, factor in self._spells:
             if start <= now < end:
                 seconds *= factor
-        return round(seconds * SECOND) or 1
+        return max(1, round((seconds + next(self._overhead)) * SECOND))
 
-    def is_release(self) -> bool:
-        """Return whether the message is released; drawn for each message, whatever the probability."""
-        return self._random.random() < self._release
+    def verdict(self) -> str:
+        """Return "accept", "release" or "reject"; drawn for each message, whatever the probabilities."""
+        chance = self._random.random()
+        if chance < self._release:
+            return "release"
+        return "reject" if chance < self._reject else "accept"
 
 
 def _draw(consumer: Consumer, random: Random) -> Callable[[], float]:
     kind, seconds = consumer.service
+    if isinstance(seconds, tuple):
+        return cycle(seconds).__next__
     if kind == "const":
         return lambda: seconds
     rate = 1 / seconds

@@ -6,9 +6,10 @@ from qflow.workload.agenda import SECOND
 from qflow.workload.checks import is_whole, require
 from qflow.workload.consumer import ConsumerClient
 from qflow.workload.model import Workload
-from qflow.workload.producer import GRACE, ProducerClient
+from qflow.workload.producer import ProducerClient
 from qflow.workload.run import Run
-from qflow.workload.stage import Stage, uncollected
+from qflow.workload.stage import GRACE, Stage, uncollected
+from qflow.workload.windowed import SharedSession, WindowedProducer
 
 
 def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
@@ -54,12 +55,36 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     """
     limited = message_limit is None or is_whole(message_limit, 1)
     require(limited, "simulate", "message_limit", message_limit, "a whole number from 1, or None")
-    duration = round(workload.duration * SECOND)
     with uncollected():
-        stage = Stage(workload, duration + GRACE, message_limit)
-        for consumer in workload.consumers:
-            ConsumerClient(consumer, stage)
-        for producer in workload.producers:
-            ProducerClient(producer, stage, duration)
+        stage = set_up(workload, message_limit)
         stage.run()
     return stage.finish(workload)
+
+
+def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
+    """Return the stage of a run, with every client in its place and nothing done yet.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal of a queue.
+
+    Examples
+    --------
+    >>> set_up(Workload("w", 1, {"q": {}})).agenda.end
+    11000000
+    """
+    duration = round(workload.duration * SECOND)
+    stage = Stage(workload, duration + GRACE, message_limit)
+    for consumer in workload.consumers:
+        ConsumerClient(consumer, stage)
+    shared: dict[str, SharedSession] = {}
+    for producer in workload.producers:
+        if producer.window == "ideal" and not producer.session:
+            ProducerClient(producer, stage, duration)
+            continue
+        name = producer.session or producer.name
+        if name not in shared:
+            shared[name] = SharedSession(name, stage)
+        WindowedProducer(producer, stage, duration, shared[name])
+    return stage

@@ -10,9 +10,12 @@ from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Detail, Event
 from qflow.broker.message import Message
-from qflow.workload.agenda import Agenda
+from qflow.workload.agenda import SECOND, Agenda
 from qflow.workload.model import SETUP, Workload
 from qflow.workload.run import Run
+
+GRACE = 10 * SECOND
+"""After the last message was due, clients have this long to catch up and drain the queues."""
 
 
 class Stage:
@@ -59,6 +62,13 @@ class Stage:
         """Let everything happen that is due, of the clients and of the broker's own timers."""
         timers = self.broker.timers
         self.agenda.run(self.broker.advance, alarm=lambda: timers.next_due, until=until)
+
+    def count_message(self) -> None:
+        """Count one message that is sent; after the last one clients go on for :data:`GRACE`."""
+        if self.remaining is not None:
+            self.remaining -= 1
+            if not self.remaining:
+                self.agenda.end = min(self.agenda.end, self.agenda.now + GRACE)
 
     def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:
         """Add a row that only a client can tell of: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""

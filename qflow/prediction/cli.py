@@ -1,0 +1,117 @@
+"""``qflow predict``: what would have happened under other settings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``predict`` to the commands of a parser; the engine is not loaded for that."""
+    parser = rooms.add_parser(
+        "predict",
+        help="run the workload behind a client log again, under the recorded settings or others",
+        description="Run the workload behind a client log again. Prints, for each queue, producer and "
+        "consumer, what was recorded, what is predicted, and the difference.",
+    )
+    parser.add_argument("workload", metavar="WORKLOAD.json", help="what was run")
+    parser.add_argument("log", metavar="LOG", help="what its clients saw: .parquet, .csv or .csv.gz")
+    parser.add_argument(
+        "--queue-arguments",
+        action="append",
+        default=[],
+        metavar="JSON",
+        help='such as \'{"orders": {"qpid.flow_stop_count": 300}}\'; null removes an argument',
+    )
+    parser.add_argument("--capacity", action="append", default=[], metavar="CLIENT=N", help="a producer's")
+    parser.add_argument("--prefetch", action="append", default=[], metavar="CLIENT=N", help="a consumer's")
+    parser.add_argument(
+        "--settings",
+        metavar="OTHER.json",
+        help="take arguments, capacities and prefetch from a workload file",
+    )
+    parser.add_argument(
+        "--model", choices=("open", "closed"), help="what blocked producers do; default: as the log shows"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Predict, and print the report.
+
+    Parameters
+    ----------
+    namespace : argparse.Namespace
+        What :func:`add_arguments` asked for.
+
+    Returns
+    -------
+    int
+        0; or 2 if a file or a setting makes no sense, which one sentence on standard error explains.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be opened.
+    """
+    from qflow.broker.errors import AmqpException
+    from qflow.prediction.predict import predict
+    from qflow.prediction.text import report_text
+    from qflow.trace.client_log import ClientLog, LogError
+    from qflow.workload import Workload, WorkloadError
+
+    try:
+        workload = Workload.load(namespace.workload)
+        settings = _settings(namespace, workload)
+        report = predict(workload, ClientLog.load(namespace.log), settings, namespace.model)
+    except (WorkloadError, LogError, AmqpException) as error:
+        print(f"qflow predict: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(report) if namespace.json else report_text(report))
+    return 0
+
+
+def _settings(namespace: argparse.Namespace, workload: Any) -> Any:
+    from qflow.prediction.settings import Settings
+    from qflow.workload import Workload
+
+    settings = Settings()
+    if namespace.settings:
+        settings = Settings.of(Workload.load(namespace.settings), workload)
+    for text in namespace.queue_arguments:
+        settings = settings.and_then(Settings(_queue_arguments(text)))
+    return settings.and_then(
+        Settings(
+            capacity=_numbers("--capacity", namespace.capacity),
+            prefetch=_numbers("--prefetch", namespace.prefetch),
+        )
+    )
+
+
+def _queue_arguments(text: str) -> dict[str, dict[str, Any]]:
+    from qflow.workload import WorkloadError
+
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not all(isinstance(value, dict) for value in given.values()):
+        raise WorkloadError(
+            f"--queue-arguments: must be a JSON map of queue names to maps of arguments, got {text!r}"
+        )
+    return given
+
+
+def _numbers(option: str, words: Sequence[str]) -> dict[str, int]:
+    from qflow.workload import WorkloadError
+
+    numbers: dict[str, int] = {}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        if not name or not number.isdecimal():
+            raise WorkloadError(f"{option}: must be a client's name and a whole number, NAME=N, got {word!r}")
+        numbers[name] = int(number)
+    return numbers

@@ -1,0 +1,164 @@
+"""Predict: run the workload behind a log again, under the recorded settings or others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qflow.prediction.measures import client_measures, recorded_queue, rows_of_run
+from qflow.prediction.settings import Settings
+from qflow.trace.client_log import ClientLog
+from qflow.trace.extract import Extraction, extract
+from qflow.workload.agenda import SECOND
+from qflow.workload.clients import MODELS
+from qflow.workload.measures import Measures, queue_measures
+from qflow.workload.model import Workload
+from qflow.workload.simulate import simulate
+
+Sections = dict[str, dict[str, Measures]]
+
+SECTIONS = ("queues", "producers", "consumers")
+
+
+def predict(
+    workload: Workload,
+    log: ClientLog,
+    settings: Settings | None = None,
+    model: str | None = None,
+    *,
+    compare_models: bool = True,
+) -> dict[str, Any]:
+    """Return what the broker and its clients would do, beside what they did.
+
+    All measures are over the time the producers ran (from 0 to the workload's duration); depths and
+    shares are averaged over time.
+
+    Parameters
+    ----------
+    workload : Workload
+        What was recorded.
+    log : ClientLog
+        What its clients saw.
+    settings : Settings or None
+        What is changed; None for the recorded settings.
+    model : {"open", "closed"} or None
+        What producers do while they are blocked, which no log can tell: "open" producers keep a schedule
+        and catch up, "closed" ones think after each message.  None for what the log shows.
+    compare_models : bool
+        Whether to run the other model too and say how far the two differ.
+
+    Returns
+    -------
+    dict
+        Ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
+        ``recorded`` (or None), what is ``predicted``, and the ``difference`` (predicted less recorded);
+        ``model`` is the one used; ``models_differ`` holds, for each name and measure, the other model's
+        prediction less this one's.
+
+    Raises
+    ------
+    WorkloadError
+        If the settings name something that is not there, or a value is not allowed.
+    AmqpException
+        The broker's own refusal of a queue.
+
+    Examples
+    --------
+    >>> from qflow.trace import LogRow
+    >>> from qflow.workload import Producer
+    >>> producer = Producer("p", ("", "q"), rate=1000, capacity=5, size=100)
+    >>> workload = Workload("small", 1, {"q": {"qpid.flow_stop_count": 10}}, producers=(producer,))
+    >>> rows = [LogRow(n * 1000, "p", "transfer", "q", f"p-{n}", 100, "") for n in range(1, 13)]
+    >>> report = predict(workload, ClientLog("small", rows))
+    >>> report["model"], report["queues"]["q"]["predicted"]["max_depth"]
+    ('open', 12)
+    """
+    extraction = extract(log, workload, model)
+    settings = settings or Settings()
+    end = round(workload.duration * SECOND)
+    predicted, errors = _predicted(extraction, settings, end)
+    recorded = _recorded(workload, log, end)
+    report: dict[str, Any] = {
+        "workload": workload.name,
+        "seconds": workload.duration,
+        "model": extraction.model,
+        "model_chosen": "as asked" if model else "from the log: " + _why(extraction),
+        "sources": dict(extraction.sources),
+        "settings": {
+            "queue_arguments": {name: dict(arguments) for name, arguments in settings.queues.items()},
+            "capacity": dict(settings.capacity),
+            "prefetch": dict(settings.prefetch),
+        },
+    }
+    for section in SECTIONS:
+        report[section] = {
+            name: {
+                "recorded": recorded[section].get(name),
+                "predicted": measures,
+                "difference": _less(measures, recorded[section].get(name)),
+            }
+            for name, measures in predicted[section].items()
+        }
+    report["errors"] = errors
+    if compare_models:
+        report["models_differ"] = _models_differ(workload, log, settings, extraction.model, predicted, end)
+    return report
+
+
+def _predicted(extraction: Extraction, settings: Settings, end: int) -> tuple[Sections, dict[str, str]]:
+    workload = settings.apply(extraction.workload)
+    run = simulate(workload)
+    producers, consumers = client_measures(
+        rows_of_run(run.events),
+        [producer.name for producer in workload.producers],
+        [consumer.name for consumer in workload.consumers],
+        end,
+    )
+    queues = queue_measures(run.events, workload, end)
+    errors = {name: str(error) for name, error in run.errors.items()}
+    return {"queues": queues, "producers": producers, "consumers": consumers}, errors
+
+
+def _recorded(workload: Workload, log: ClientLog, end: int) -> Sections:
+    accepted = dict.fromkeys(workload.queues, 0)
+    for row in log.rows:
+        if row.event == "accept" and row.ts_us <= end and row.queue in accepted:
+            accepted[row.queue] += 1
+    queues = {name: recorded_queue(log, name, accepted[name], end) for name in workload.queues}
+    present = {row.client for row in log.rows}
+    producers, consumers = client_measures(
+        log.rows,
+        [producer.name for producer in workload.producers if producer.name in present],
+        [consumer.name for consumer in workload.consumers if consumer.name in present],
+        end,
+    )
+    known = {name: measures for name, measures in queues.items() if measures is not None}
+    return {"queues": known, "producers": producers, "consumers": consumers}
+
+
+def _models_differ(
+    workload: Workload, log: ClientLog, settings: Settings, model: str, used: Sections, end: int
+) -> dict[str, Any]:
+    (other,) = (name for name in MODELS if name != model)
+    predicted, _ = _predicted(extract(log, workload, other), settings, end)
+    differences: dict[str, Any] = {
+        section: {name: _less(measures, used[section][name]) for name, measures in predicted[section].items()}
+        for section in SECTIONS
+    }
+    return {"other": other, **differences}
+
+
+def _less(measures: Measures, other: Measures | None) -> Measures | None:
+    if other is None:
+        return None
+    difference: Measures = {}
+    for key, value in measures.items():
+        before = other.get(key)
+        difference[key] = None if value is None or before is None else value - before
+    return difference
+
+
+def _why(extraction: Extraction) -> str:
+    answers = [answer for answer in extraction.catches_up.values() if answer is not None]
+    if not answers:
+        return "no producer was blocked for long"
+    return f"{sum(answers)} of {len(answers)} producers that were blocked caught up afterwards"

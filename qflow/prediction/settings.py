@@ -1,0 +1,90 @@
+"""Settings: what is changed before a recorded workload is run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from qflow.broker.conversions import Argument
+from qflow.workload.model import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Changes to a workload that leave its clients' behaviour alone.
+
+    Parameters
+    ----------
+    queues : mapping
+        Queue name to declare arguments, which are added to those it has; None removes one.
+    capacity : mapping
+        Producer name to its capacity.
+    prefetch : mapping
+        Consumer name to its prefetch.
+
+    Examples
+    --------
+    >>> from qflow.workload import Workload
+    >>> changed = Settings({"q": {"qpid.flow_stop_count": 300}}).apply(Workload("w", 1, {"q": {}}))
+    >>> changed.queues
+    {'q': {'qpid.flow_stop_count': 300}}
+    """
+
+    queues: Mapping[str, Mapping[str, Argument | None]] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    prefetch: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, other: Workload, workload: Workload) -> Settings:
+        """Return what must change in a workload so that it is set up as another one of the same clients.
+
+        Queues and clients that only one of them has are left out.
+
+        Examples
+        --------
+        >>> from qflow.workload import Workload
+        >>> this = Workload("a", 1, {"q": {"qpid.max_count": 10}})
+        >>> Settings.of(Workload("b", 1, {"q": {"qpid.max_size": 999}}), this).queues
+        {'q': {'qpid.max_count': None, 'qpid.max_size': 999}}
+        """
+        queues: dict[str, dict[str, Argument | None]] = {}
+        for name, arguments in workload.queues.items():
+            if name in other.queues:
+                gone: dict[str, Argument | None] = dict.fromkeys(arguments)
+                queues[name] = {**gone, **other.queues[name]}
+        producers = {producer.name for producer in workload.producers}
+        consumers = {consumer.name for consumer in workload.consumers}
+        return cls(
+            queues,
+            {producer.name: producer.capacity for producer in other.producers if producer.name in producers},
+            {consumer.name: consumer.prefetch for consumer in other.consumers if consumer.name in consumers},
+        )
+
+    def and_then(self, later: Settings) -> Settings:
+        """Return these settings with later ones on top.
+
+        Examples
+        --------
+        >>> Settings(capacity={"p": 5}).and_then(Settings(capacity={"p": 9})).capacity
+        {'p': 9}
+        """
+        queues = {name: dict(arguments) for name, arguments in self.queues.items()}
+        for name, arguments in later.queues.items():
+            queues[name] = {**queues.get(name, {}), **arguments}
+        return Settings(queues, {**self.capacity, **later.capacity}, {**self.prefetch, **later.prefetch})
+
+    def apply(self, workload: Workload) -> Workload:
+        """Return a workload with these settings.
+
+        Raises
+        ------
+        WorkloadError
+            If it has no such queue or client, or a value is not allowed.
+        """
+        for queue, arguments in self.queues.items():
+            workload = workload.with_queue(queue, arguments)
+        for name, capacity in self.capacity.items():
+            workload = workload.with_producer(name, capacity=capacity)
+        for name, prefetch in self.prefetch.items():
+            workload = workload.with_consumer(name, prefetch=prefetch)
+        return workload

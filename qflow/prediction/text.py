@@ -1,0 +1,53 @@
+"""A prediction as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def report_text(report: Mapping[str, Any]) -> str:
+    """Return a report of :func:`qflow.prediction.predict` as lines for people.
+
+    Examples
+    --------
+    >>> entry = {"recorded": None, "predicted": {"mean_depth": 2.5}, "difference": None}
+    >>> report = {"workload": "w", "seconds": 30, "model": "open", "model_chosen": "as asked",
+    ...     "queues": {"q": entry}, "producers": {}, "consumers": {}, "errors": {}}
+    >>> print(report_text(report))
+    w: 30 s, open model (as asked)
+    queue q                     recorded   predicted  difference
+      mean_depth                       -         2.5           -
+    """
+    lines = [
+        f"{report['workload']}: {report['seconds']:g} s, {report['model']} model ({report['model_chosen']})"
+    ]
+    for section in ("queues", "producers", "consumers"):
+        for name, entry in report[section].items():
+            title = f"{section.removesuffix('s')} {name}"
+            lines.append(f"{title:<24}{'recorded':>12}{'predicted':>12}{'difference':>12}")
+            lines += _rows(entry)
+    lines += [f"{client} ended by {error}" for client, error in report["errors"].items()]
+    if "models_differ" in report:
+        lines.append(_difference(report["models_differ"]))
+    return "\n".join(lines)
+
+
+def _rows(entry: Mapping[str, Any]) -> list[str]:
+    recorded, difference = entry["recorded"] or {}, entry["difference"] or {}
+    return [
+        f"  {key:<22}{_number(recorded.get(key)):>12}{_number(value):>12}{_number(difference.get(key)):>12}"
+        for key, value in entry["predicted"].items()
+    ]
+
+
+def _number(value: float | int | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _difference(differ: Mapping[str, Any]) -> str:
+    parts = [
+        f"{name}: mean_depth {_number(measures['mean_depth'])}, share_on {_number(measures['share_on'])}"
+        for name, measures in differ["queues"].items()
+    ]
+    return f"The {differ['other']} model differs by: " + "; ".join(parts)

@@ -1,0 +1,167 @@
+"""The workload behind a log: what a simulated client did is found again in what it would have logged."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qflow.prediction.measures import rows_of_run
+from qflow.trace import ClientLog, LogRow
+from qflow.trace.extract import extract, works_of
+from qflow.trace.network_costs import consumer_network, producer_network
+from qflow.trace.schedules import catches_up, inferred_schedule, sends_of
+from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
+from qflow.workload.arrivals import due_messages
+from qflow.workload.network import Network
+
+RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
+SLOW_ACKS = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
+
+
+def load(name):
+    return ClientLog.load(RECORDED / f"{name}.csv.gz"), Workload.load(RECORDED / f"{name}.json")
+
+
+def logged(workload):
+    """What the clients of a simulated run would have logged, with sizes and groups."""
+    run = simulate(workload)
+    sizes = {}
+    for producer in workload.producers:
+        messages = due_messages(producer)
+        for number in range(1, 1 + sum(e.kind == "client.transfer" for e in run.events)):
+            sizes[f"{producer.name}-{number}"] = next(messages)[1:]
+    rows = [
+        row._replace(size=sizes[row.label][0], group=sizes[row.label][1])
+        if row.event in ("transfer", "deliver")
+        else row
+        for row in rows_of_run(run.events)
+    ]
+    return ClientLog(workload.name, rows)
+
+
+def small(network=SLOW_ACKS, **queue):
+    queue = queue or {"qpid.flow_stop_count": 60, "qpid.flow_resume_count": 30}
+    return Workload(
+        "small",
+        6,
+        {"q": queue},
+        producers=(Producer("p", ("", "q"), 300, 20, (4.0, 0.5), groups=(5, 1.0), seed=7, network=network),),
+        consumers=(Consumer("c", "q", 10, ("exp", 0.004), release=0.05, seed=8, network=network),),
+    )
+
+
+def test_stated_clients_are_recognised_by_their_draws():
+    workload = small()
+    extraction = extract(logged(workload), workload)
+    assert extraction.sources == {"p": "stated", "c": "stated"}
+    assert extraction.catches_up == {"p": True}
+    assert extraction.model == "open"
+    assert max(map(abs, extraction.workload.consumers[0].overhead)) < 0.001
+
+
+def test_clients_with_another_seed_are_taken_as_recorded():
+    workload = small()
+    stated = workload.with_producer("p", seed=70).with_consumer("c", seed=80)
+    extraction = extract(logged(workload), stated)
+    assert extraction.sources == {"p": "recorded", "c": "recorded"}
+    producer, consumer = extraction.workload.producers[0], extraction.workload.consumers[0]
+    true = [
+        message for message, _ in zip(due_messages(workload.producers[0]), producer.recorded, strict=False)
+    ]
+    assert [(size, group) for _, size, group in true[:1000]] == [
+        item[1:] for item in producer.recorded[:1000]
+    ]
+    late = [abs(item[0] - due / 1e6) for item, (due, _, _) in zip(producer.recorded, true, strict=False)]
+    assert sum(late) / len(late) < 0.1
+    kind, times = consumer.service
+    assert kind == "recorded"
+    assert sum(times) / len(times) == pytest.approx(0.004, rel=0.1)
+    assert consumer.release == pytest.approx(0.05, abs=0.02)
+
+
+def test_delays_and_costs_are_found_again():
+    workload = small()
+    extracted = extract(logged(workload), workload).workload
+    assert extracted.consumers[0].network.ack_delay == pytest.approx(0.042, rel=0.05)
+    costs = extracted.producers[0].network
+    assert costs.send_cost == pytest.approx(0.00008, rel=0.5)
+    assert costs.report_cost + 500 * costs.report_growth == pytest.approx(0.0002, rel=0.5)
+
+
+def test_clients_without_delay_are_found_to_have_none():
+    workload = small(Network(latency=0.0001))
+    extracted = extract(logged(workload), workload).workload
+    assert extracted.consumers[0].network.ack_delay == 0
+    assert extracted.producers[0].network.ack_delay == 0
+
+
+def test_a_producer_that_thinks_after_a_block_is_closed():
+    thinking = tuple((0.003, 100, "") for _ in range(50))
+    workload = small()
+    producer = Producer(
+        "p", ("", "q"), 300, 20, 100, arrival="recorded", recorded=thinking, model="closed", network=SLOW_ACKS
+    )
+    workload = workload.replace(producers=(producer,)).with_consumer("c", service=("exp", 0.01))
+    run = simulate(workload)
+    extraction = extract(ClientLog("thinking", rows_of_run(run.events)), workload)
+    assert extraction.catches_up == {"p": False}
+    assert extraction.model == "closed"
+    found = [seconds for seconds, _, _ in extraction.workload.producers[0].recorded]
+    assert sorted(found)[len(found) // 2] == pytest.approx(0.003, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["slow-consumer", "capacity-165", "overflow-despite-flow-control"])
+def test_the_recorded_clients_are_those_that_their_files_state(name):
+    log, workload = load(name)
+    extraction = extract(log, workload)
+    assert set(extraction.sources.values()) == {"stated"}
+    assert extraction.model == "open"
+    # The broker's system delays acknowledgements by 40 ms, and looks every 4 ms.
+    for client in extraction.workload.consumers:
+        assert 0.039 < client.network.ack_delay < 0.048
+
+
+def test_extracting_twice_gives_the_same():
+    log, workload = load("capacity-165")
+    assert extract(log, workload) == extract(log, workload)
+
+
+def test_only_two_models_are_known():
+    with pytest.raises(WorkloadError, match="model must be 'open' or 'closed', or None, got 'wide'"):
+        extract(ClientLog("none", []), small(), "wide")
+
+
+def test_an_empty_log_leaves_clients_that_do_nothing():
+    extraction = extract(ClientLog("none", []), small())
+    assert extraction.workload.producers[0].recorded == ()
+    assert simulate(extraction.workload).errors == {}
+
+
+def test_a_producer_still_behind_at_the_end_would_have_gone_on():
+    rows = [LogRow(n * 10_000, "p", "transfer", "q", f"p-{n}", 1, "") for n in range(1, 50)]
+    rows += [LogRow(500_000, "p", "block", "", "", 0, ""), LogRow(900_000, "p", "unblock", "", "", 0, "")]
+    rows += [LogRow(900_100, "p", "transfer", "q", "p-50", 1, "")]
+    schedule = inferred_schedule(sends_of(rows), 1_000_000)
+    assert schedule[49] == 500_000
+    assert len(schedule) > 60
+    assert schedule == sorted(schedule)
+
+
+def test_a_log_that_tells_nothing_of_costs():
+    assert consumer_network([], 5) is None
+    assert producer_network([], 0.0) == Network()
+    assert catches_up(sends_of([])) is None
+    assert works_of([]) == []
+
+
+def test_service_begins_when_the_message_is_there_and_the_one_before_is_done():
+    rows = [LogRow(time, "c", "deliver", "q", f"p-{n}", 1, "") for n, time in ((1, 10), (2, 11))]
+    rows += [LogRow(time, "c", "accept", "q", f"p-{n}", 1, "") for n, time in ((1, 30), (2, 70))]
+    assert works_of(rows) == [(10, 30, "accept"), (30, 70, "accept")]
+
+
+def test_recorded_times_are_used_again_when_they_run_out():
+    workload = small().with_consumer("c", service=("recorded", (0.001, 0.002)), release=0.0)
+    run = simulate(replace(workload, duration=1))
+    works = works_of(rows_of_run([event for event in run.events if event.session == "c"]))
+    assert {end - begin for begin, end, _ in works} == {1000, 2000}

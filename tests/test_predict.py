@@ -1,0 +1,266 @@
+"""Predictions: beside the real broker's recordings, and beside simulations whose truth is known."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from qflow.prediction import Settings, cli, predict
+from qflow.prediction.measures import producer_measures, rows_of_run
+from qflow.prediction.text import report_text
+from qflow.trace import ClientLog, LogRow
+from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
+from qflow.workload import cli as run_cli
+from qflow.workload.arrivals import due_messages
+from qflow.workload.network import Network
+
+RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
+MEASURES = {"mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput", "discards"}
+NETWORK = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
+
+
+def paths(name):
+    return str(RECORDED / f"{name}.json"), str(RECORDED / f"{name}.csv.gz")
+
+
+@pytest.fixture(scope="module")
+def reports():
+    made = {}
+    for name in ("slow-consumer", "capacity-165"):
+        workload, log = paths(name)
+        made[name] = predict(Workload.load(workload), ClientLog.load(log))
+    return made
+
+
+def assert_close(recorded, predicted):
+    assert predicted["mean_depth"] == pytest.approx(recorded["mean_depth"], rel=0.05)
+    assert predicted["share_on"] == pytest.approx(recorded["share_on"], abs=0.03)
+    stops = recorded["flowStoppedCount"]
+    assert abs(predicted["flowStoppedCount"] - stops) <= max(2, stops / 10)
+    assert predicted["throughput"] == pytest.approx(recorded["throughput"], rel=0.03)
+
+
+# Beside the real broker
+
+
+@pytest.mark.parametrize("name", ["slow-consumer", "capacity-165"])
+def test_the_recorded_settings_are_predicted(reports, name):
+    report = reports[name]
+    assert report["model"] == "open"
+    assert report["errors"] == {}
+    for entry in report["queues"].values():
+        assert set(entry["recorded"]) == set(entry["predicted"]) == MEASURES
+        assert_close(entry["recorded"], entry["predicted"])
+        assert entry["difference"]["max_depth"] == (
+            entry["predicted"]["max_depth"] - entry["recorded"]["max_depth"]
+        )
+
+
+@pytest.mark.parametrize("name", ["slow-consumer", "capacity-165"])
+def test_the_recorded_clients_are_predicted(reports, name):
+    for entry in reports[name]["producers"].values():
+        recorded, predicted = entry["recorded"], entry["predicted"]
+        # Who gets the room that a message leaves, of two that are blocked, is a race.
+        assert predicted["throughput"] == pytest.approx(recorded["throughput"], rel=0.1)
+        assert predicted["blocked_share"] == pytest.approx(recorded["blocked_share"], abs=0.05)
+        assert predicted["latency_p99"] == pytest.approx(recorded["latency_p99"], rel=0.25)
+    for entry in reports[name]["consumers"].values():
+        assert entry["predicted"]["throughput"] == pytest.approx(entry["recorded"]["throughput"], rel=0.03)
+        assert entry["predicted"]["busy_share"] == pytest.approx(entry["recorded"]["busy_share"], abs=0.03)
+
+
+def test_a_producer_that_a_full_queue_threw_out_is_thrown_out():
+    workload, log = paths("overflow-despite-flow-control")
+    report = predict(Workload.load(workload), ClientLog.load(log), compare_models=False)
+    assert "p1" in report["errors"]
+    assert report["errors"]["p1"].startswith("resource-limit-exceeded: Maximum depth")
+    entry = report["queues"]["q"]
+    assert entry["predicted"]["share_on"] == pytest.approx(entry["recorded"]["share_on"], abs=0.03)
+
+
+def test_the_models_differ_and_the_report_says_by_how_much(reports):
+    differ = reports["slow-consumer"]["models_differ"]
+    assert differ["other"] == "closed"
+    assert set(differ["queues"]["orders"]) == MEASURES
+    assert "models_differ" in json.loads(json.dumps(reports["slow-consumer"]))
+
+
+def test_more_head_room_means_fewer_stops():
+    workload, log = paths("slow-consumer")
+    settings = Settings({"orders": {"qpid.flow_resume_count": 100}}, capacity={"p1": 20})
+    report = predict(Workload.load(workload), ClientLog.load(log), settings, compare_models=False)
+    predicted = report["queues"]["orders"]["predicted"]
+    assert predicted["flowStoppedCount"] < report["queues"]["orders"]["recorded"]["flowStoppedCount"]
+    assert predicted["max_depth"] <= 920
+    assert report["settings"]["capacity"] == {"p1": 20}
+
+
+# Beside known truth: log under settings A, predict B, simulate B
+
+
+def truth(seed=0):
+    network = NETWORK
+    return Workload(
+        "truth",
+        8,
+        {"q": {"qpid.flow_stop_count": 120, "qpid.flow_resume_count": 60}},
+        producers=(
+            Producer("p1", ("", "q"), 150, 30, 100, seed=seed + 1, network=network),
+            Producer("p2", ("", "q"), 100, 15, (4.0, 0.5), seed=seed + 2, network=network),
+        ),
+        consumers=(
+            Consumer("c1", "q", 8, ("exp", 0.008), seed=seed + 3, network=network),
+            Consumer("c2", "q", 8, ("exp", 0.01), seed=seed + 4, network=network),
+        ),
+    )
+
+
+def log_of(workload):
+    run = simulate(workload)
+    sizes = {}
+    for producer in workload.producers:
+        for number, (_, size, _) in zip(range(1, 5000), due_messages(producer), strict=False):
+            sizes[f"{producer.name}-{number}"] = size
+    rows = [
+        row._replace(size=sizes[row.label]) if row.event == "transfer" else row
+        for row in rows_of_run(run.events)
+    ]
+    return ClientLog(workload.name, rows)
+
+
+CHANGES = {
+    "thresholds": Settings({"q": {"qpid.flow_stop_count": 60, "qpid.flow_resume_count": 10}}),
+    "capacity": Settings(capacity={"p1": 80, "p2": 5}),
+    "prefetch": Settings(prefetch={"c1": 2, "c2": 30}),
+    "no flow control": Settings(
+        {"q": {"qpid.flow_stop_count": 0, "qpid.flow_resume_count": 0, "qpid.max_size": 0}}
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("is_stated", [True, False])
+def test_changed_settings_are_predicted_as_they_come_out(change, is_stated):
+    """With the clients' draws known from the workload file, and with only their log to go by."""
+    workload = truth()
+    log = log_of(workload)
+    stated = workload if is_stated else truth(seed=50)
+    report = predict(stated, log, CHANGES[change], compare_models=False)
+    expected = predict(
+        CHANGES[change].apply(workload), log_of(CHANGES[change].apply(workload)), compare_models=False
+    )
+    predicted = report["queues"]["q"]["predicted"]
+    direct = expected["queues"]["q"]["predicted"]
+    assert set(report["sources"].values()) == ({"stated"} if is_stated else {"recorded"})
+    tolerance = 0.05 if is_stated else 0.15
+    assert predicted["mean_depth"] == pytest.approx(direct["mean_depth"], rel=tolerance)
+    assert predicted["share_on"] == pytest.approx(direct["share_on"], abs=0.03 if is_stated else 0.06)
+    assert predicted["throughput"] == pytest.approx(direct["throughput"], rel=0.03)
+    stops = direct["flowStoppedCount"]
+    assert abs(predicted["flowStoppedCount"] - stops) <= max(2, stops / (10 if is_stated else 5))
+
+
+# Settings and measures
+
+
+def test_settings_of_another_file_replace_arguments_and_clients():
+    this = truth()
+    other = this.with_queue("q", {"qpid.flow_stop_count": None, "qpid.max_count": 7})
+    other = other.with_producer("p1", capacity=3).with_consumer("c2", prefetch=1)
+    assert Settings.of(other, this).apply(this) == other
+
+
+def test_settings_of_what_is_not_there_are_refused():
+    with pytest.raises(WorkloadError, match="the producer to change must be one of p1, p2, got 'p9'"):
+        Settings(capacity={"p9": 1}).apply(truth())
+
+
+def test_a_block_that_never_ends_counts_to_the_end():
+    rows = [LogRow(400_000, "p", "block", "", "", 0, "")]
+    assert producer_measures(rows, 1_000_000)["blocked_share"] == 0.6
+
+
+def test_predicting_twice_gives_the_same():
+    workload = truth()
+    log = log_of(workload)
+    assert predict(workload, log) == predict(workload, log)
+
+
+# Command lines
+
+
+def command(room, *words):
+    parser = argparse.ArgumentParser()
+    room.add_arguments(parser.add_subparsers())
+    return room.run(parser.parse_args(words))
+
+
+def test_predict_prints_one_json_object(capsys):
+    workload, log = paths("capacity-165")
+    words = ["--queue-arguments", '{"q": {"qpid.flow_stop_count": 60}}', "--prefetch", "late=2", "--json"]
+    assert command(cli, "predict", workload, log, *words, "--settings", workload, "--model", "closed") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["model"] == "closed"
+    assert report["settings"]["queue_arguments"]["q"]["qpid.flow_stop_count"] == 60
+    assert report["settings"]["prefetch"] == {"late": 2}
+    assert report["queues"]["q"]["predicted"]["max_depth"] <= 125
+    assert "recorded" in report_text(report)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--capacity", "p1"], "--capacity: must be a client's name and a whole number, NAME=N, got 'p1'"),
+        (["--capacity", "nobody=5"], "the producer to change must be one of C1, C2, got 'nobody'"),
+        (["--queue-arguments", "5"], "--queue-arguments: must be a JSON map"),
+        (["--queue-arguments", '{"q": {"qpid.flow_resume_count": 900}}'], "resume"),
+    ],
+)
+def test_predict_refuses_in_one_sentence(capsys, words, sentence):
+    assert command(cli, "predict", *paths("capacity-165"), *words) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def write(tmp_path, **more):
+    mapping = {
+        "duration": 1,
+        "queues": {"q": {"qpid.flow_stop_count": 5}},
+        "producers": [{"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 9, **more}],
+    }
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(mapping))
+    return str(path)
+
+
+def test_run_prints_a_summary_and_writes_a_trace(tmp_path, capsys):
+    trace = tmp_path / "out.jsonl"
+    path = write(tmp_path, network={"latency": 0.001})
+    assert command(run_cli, "run", path, "--seed", "4", "--json", "--trace", str(trace)) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["queues"]["q"]["max_depth"] == 10
+    assert summary["producers"]["p"] == {"sent": 10, "blocks": 1}
+    assert trace.stat().st_size > 0
+    assert command(run_cli, "run", path) == 0
+    assert "queue q: mean_depth" in capsys.readouterr().out
+
+
+def test_run_refuses_in_one_sentence(tmp_path, capsys):
+    assert command(run_cli, "run", write(tmp_path, window="wide")) == 2
+    assert "window must be 'ideal'" in capsys.readouterr().err
+    assert command(run_cli, "run", write(tmp_path), "--trace", "out.xlsx") == 2
+    assert "a trace is" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
+    def interrupt(self, time, count):
+        if time >= 500_000:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_cli._Progress, "__call__", interrupt)
+    assert command(run_cli, "run", write(tmp_path), "--json") == 130
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["interrupted"] is True
+    assert summary["seconds"] == 0.5
