@@ -226,7 +226,8 @@ assert turned_on[900] > turned_on[850] > turned_on[700] == turned_on[500]
 
 # %% [markdown] id="surprise-then"
 # In this run, closer thresholds stop and free the producer more often, for fewer messages each time; from
-# some distance on, it makes no difference. The gap between the thresholds is what gives consumers time to work.
+# some distance on, it makes no difference. The gap between the thresholds is what gives consumers time to
+# work.
 #
 # And the other way round, with a resume threshold above the stop threshold? The broker does not allow it.
 
