@@ -343,10 +343,6 @@ class TestRing:
         assert bench.stat("q").msgDepth == 10
         assert (bench.held(), bench.stat("q").flowStoppedCount) == ("", 0)
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="the evicted message makes the room taken again, for ever; nothing is recorded of such a ring",
-    )
     def test_its_own_alternate(self):
         """LP-10, EX-10: what it evicts comes back to it; the command has to end all the same."""
         bench = Bench()

@@ -582,9 +582,6 @@ class TestDeleting:
         assert (bench.exists("q"), bench.labels("full")) == (False, "p-1")
         assert bench.stat("full").discardsOverflow == 1
 
-    @pytest.mark.xfail(
-        strict=True, reason="a refused orphan ends the deletion half-way: counters, event, 408"
-    )
     def test_into_a_full_alternate_to_the_end(self):
         """CF-10, CF-12, RF-15: what the queue counted stays counted; management and readers learn of it."""
         bench = self.full_alternate()
@@ -597,7 +594,6 @@ class TestDeleting:
         assert [event.queue for event in bench.seen("queueDelete")] == ["q"]
         assert reader.session.error.code == 408
 
-    @pytest.mark.xfail(strict=True, reason="a refused orphan ends the session's end half-way")
     def test_closing_into_a_full_alternate(self):
         """CN-17, QT-08, QT-24: a session ends to the end, whatever becomes of its auto-delete queue."""
         bench = self.full_alternate(auto_delete=True)

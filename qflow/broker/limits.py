@@ -107,14 +107,18 @@ def _ring(queue: QueueView, transfer: Transfer, by_priority: bool) -> bool:
             f"Message larger than configured maximum depth on {queue.name}: "
             f"size={transfer.size}, max-size={depth.max_size}"
         )
-    while depth.is_exceeded_by(transfer.size):
+    # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
+    for _ in range(depth.count + 1):
+        if not depth.is_exceeded_by(transfer.size):
+            depth.reserve(transfer.size)
+            return True
         victim = queue.eviction_candidate()
-        queue.count_ring()
         if victim is None or (by_priority and _priority(victim.transfer) > _priority(transfer)):
-            return False
+            break
+        queue.count_ring()
         queue.evict(victim)
-    depth.reserve(transfer.size)
-    return True
+    queue.count_ring()
+    return False
 
 
 def _priority(transfer: Transfer) -> int:

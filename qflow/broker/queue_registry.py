@@ -11,6 +11,7 @@ from qflow.broker.errors import (
     NotFoundException,
     PreconditionFailedException,
     ResourceLockedException,
+    SessionException,
 )
 from qflow.broker.exchanges import Exchange
 from qflow.broker.flow_limit import FlowThresholds
@@ -99,7 +100,14 @@ class QueueRegistry:
         return queue
 
     def destroy(self, queue: Queue, reason: str) -> None:
-        """Empty a queue whose bindings are gone, and tell its readers (FC-21, QT-24, RF-15)."""
+        """Empty a queue whose bindings are gone, and tell its readers (FC-21, QT-24, RF-15).
+
+        Raises
+        ------
+        SessionException
+            What the alternate's queues refused, once everything is done, and only to the command that
+            deletes the queue; a queue that deletes itself has nobody to tell.
+        """
         context = self.context
         del self.queues[queue.name]
         queue.is_deleted = True
@@ -107,9 +115,15 @@ class QueueRegistry:
         for message in orphans:
             queue.remove(message, "queue-deleted")
         alternate = queue.alternate
+        refusal: SessionException | None = None
         for message in orphans:
             if alternate is not None:
-                alternate.route_with_alternate(message.transfer, message.delivery_count)
+                try:
+                    alternate.route_with_alternate(message.transfer, message.delivery_count)
+                except SessionException as error:
+                    # The real broker gives up at the first refusal too: the rest is lost.
+                    refusal = error
+                    break
         if alternate is None:
             context.abandoned += len(orphans)
         else:
@@ -123,3 +137,5 @@ class QueueRegistry:
             queue.redirect.redirect, queue.redirect.is_redirect_source = None, False
             queue.redirect = None
         queue.listeners.notify_all()
+        if refusal is not None and reason == "delete":
+            raise refusal
