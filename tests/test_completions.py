@@ -339,3 +339,6 @@ def test_range_set(numbers, text):
     assert len(ranges) == len(set(numbers))
     assert [number in ranges for number in range(8)] == [number in numbers for number in range(8)]
     assert RangeSet.of(ranges.ranges()) == ranges
+    for other in ([(0, 1)], [(0, 4)], [(2, 4)]):
+        members = {number for first, last in other for number in range(first, last + 1)}
+        assert (RangeSet.of(other) == ranges) is (members == set(numbers))

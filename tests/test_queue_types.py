@@ -396,6 +396,20 @@ class TestAutoDelete:
         bench.ctl.queue_purge("q")
         assert not bench.exists("q")
 
+    @pytest.mark.parametrize("how", ["move", "reroute"])
+    def test_emptied_by_management(self, how):
+        """QT-09, RF-19: any dequeue that brings the depth to 0 while it is unused."""
+        bench = Bench()
+        bench.declare("q", auto_delete=True)
+        bench.declare("other")
+        bench.bind("other", "amq.fanout")
+        bench.send("q", 2)
+        if how == "move":
+            bench.broker.management.queueMoveMessages("q", "other")
+        else:
+            bench.broker.management.reroute("q", exchange="amq.fanout")
+        assert (bench.exists("q"), bench.labels("other")) == (False, "p-1 p-2")
+
     def test_ring_eviction_does_not_trigger_it(self):
         """QT-09, RF-19 iii."""
         bench = Bench()
@@ -461,6 +475,15 @@ class TestAutoDelete:
         reader.accept("p-2")
         assert not bench.exists("q")
         assert reader.session.error.code == 408
+
+    def test_the_last_message_expires(self):
+        """RF-07, RF-19: the scan that discards it is followed by the auto-delete check."""
+        bench = Bench()
+        bench.declare("q", {"qpid.lifetime-policy": "delete-on-close"})
+        bench.send("q", ttl=1)
+        bench.broker.advance(1_000_000)
+        reader = bench.read("q")
+        assert (bench.exists("q"), reader.session.error.code) == (False, 408)
 
     def test_timeout(self):
         """QT-08: extensions.py test_timed_autodelete: still there at once, gone afterwards."""
