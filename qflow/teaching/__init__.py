@@ -1,1 +1,5 @@
-"""Teaching: finding, laying out, building and opening the chapters."""
+"""Teaching: finding, laying out, building and opening the chapters; predictions, exercises, progress."""
+
+from qflow.teaching.predictions import Predictions
+
+__all__ = ["Predictions"]

@@ -1,0 +1,230 @@
+"""Predict before you run: guesses made at the top of a chapter, and what became of them at its end.
+
+A chapter asks with :meth:`Predictions.predict` and answers with :meth:`Predictions.compare`. In JupyterLab
+the question comes with a field to fill in; the same call takes the guess as an argument and prints plain
+text, so it works without any widget, in a terminal, and on paper. As long as nobody guesses, both calls
+always print the same, which is what the notebook tests compare.
+
+In a chapter's source::
+
+    # %% id="predict"
+    from qflow.teaching import Predictions
+
+    predictions = Predictions("01-thresholds")
+    predictions.predict(
+        "on",
+        "How many messages are on the queue when flow control turns ON?",
+        guess=None,  # your number in place of None
+        revisit="ON means more than the stop threshold, never equal to it (FC-14)",
+        because={900: "900 is not more than 900"},
+    )
+
+and at its end, with what the cells in between found out::
+
+    # %% id="compare"
+    predictions.compare(on=above_stop.msgDepth)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from qflow.teaching import progress
+from qflow.teaching.calibration import Outcome, calibration
+from qflow.teaching.guess_field import show
+
+Guess = int | float | str | bool
+"""What can be guessed: a number, or a state such as ``"ON"``."""
+
+
+@dataclass
+class Prediction:
+    """One question, and the guess if there is one.
+
+    Parameters
+    ----------
+    name
+        Its name within the chapter.
+    question
+        What is asked, one sentence.
+    guess
+        The learner's number or state; None as long as there is none.
+    choices
+        The states to choose from; empty if a number is asked for.
+    within
+        How far a number may be off and still count as right.
+    sure
+        How sure the learner is, in percent; None if not said.
+    revisit
+        The concept to look at again after a wrong guess, with its rule ids.
+    because
+        For a typical wrong guess, the misunderstanding behind it.
+    """
+
+    name: str
+    question: str
+    guess: Guess | None = None
+    choices: tuple[str, ...] = ()
+    within: float = 0
+    sure: int | None = None
+    revisit: str = ""
+    because: Mapping[Guess, str] = field(default_factory=dict)
+
+    def sentence(self) -> str:
+        """Say in one line what is asked and what was guessed.
+
+        Examples
+        --------
+        >>> Prediction("state", "Which state?", choices=("ON", "OFF")).sentence()
+        'Which state? (ON or OFF) No guess yet.'
+        >>> Prediction("depth", "How many?", guess=901, sure=80).sentence()
+        'How many? Your guess: 901 (80 % sure).'
+        """
+        asked = f"{self.question} ({' or '.join(self.choices)})" if self.choices else self.question
+        if self.guess is None:
+            return f"{asked} No guess yet."
+        sure = "" if self.sure is None else f" ({self.sure} % sure)"
+        return f"{asked} Your guess: {self.guess}{sure}."
+
+    def is_right(self, answer: Guess) -> bool:
+        """Tell whether the guess agrees with the answer; states in any case, numbers within their margin.
+
+        Examples
+        --------
+        >>> Prediction("n", "?", guess=95, within=5).is_right(100)
+        True
+        >>> Prediction("s", "?", guess="on").is_right("ON")
+        True
+        """
+        if isinstance(answer, str) or isinstance(self.guess, str):
+            return _plain(self.guess) == _plain(answer)
+        return self.guess is not None and abs(self.guess - answer) <= self.within
+
+
+class Predictions:
+    """The predictions of one chapter, from the first question to the comparison at the end.
+
+    Parameters
+    ----------
+    chapter
+        The chapter's name, such as ``"01-thresholds"``; guesses are kept under it.
+
+    Examples
+    --------
+    >>> predictions = Predictions("01-thresholds")
+    >>> predictions.predict("on", "At how many messages does it turn ON?", revisit="FC-14: more than")
+    At how many messages does it turn ON? No guess yet.
+    >>> predictions.compare(on=901)
+    on   901   you made no guess
+    <BLANKLINE>
+    You made no predictions here. To make them, put a guess in place of None in the cells above and run again.
+
+    With a guess:
+
+    >>> predictions.predict("on", "At how many messages does it turn ON?", guess=900, sure=90,
+    ...     revisit="FC-14: more than", because={900: "900 is not more than 900"})
+    At how many messages does it turn ON? Your guess: 900 (90 % sure).
+    >>> predictions.compare(on=901)
+    on   901   you said 900: 900 is not more than 900
+    <BLANKLINE>
+    You had 0 of 1.
+    You were 90 % sure on average, and right in 0 %: surer than you had reason to be.
+    Worth another look: FC-14: more than.
+    """
+
+    def __init__(self, chapter: str) -> None:
+        self.chapter = chapter
+        self.asked: dict[str, Prediction] = {}
+
+    def predict(
+        self,
+        name: str,
+        question: str,
+        guess: Guess | None = None,
+        *,
+        choices: Sequence[str] = (),
+        within: float = 0,
+        sure: int | None = None,
+        revisit: str = "",
+        because: Mapping[Guess, str] | None = None,
+    ) -> None:
+        """Ask one question and keep the guess; asking again replaces it.
+
+        Parameters
+        ----------
+        name
+            A short name, unique in the chapter; :meth:`compare` takes the answer under it.
+        question
+            What is asked, one sentence that ends with a question mark.
+        guess
+            A number or a state; None shows the question (with a field to fill in, in JupyterLab).
+        choices
+            The states to choose from, such as ``("ON", "OFF")``; none if a number is asked for.
+        within
+            How far a number may be off and still count, in the unit of the question.
+        sure
+            How sure the learner is, 0 to 100 percent; it makes the calibration at the end.
+        revisit
+            The concept behind it, named at the end if the guess was wrong; with rule ids.
+        because
+            For typical wrong guesses, the misunderstanding each of them shows.
+
+        Raises
+        ------
+        ValueError
+            If `sure` is no percentage, or the guess is none of the choices.
+        """
+        options = tuple(choices)
+        if sure is not None and not 0 <= sure <= 100:
+            raise ValueError(f"sure is a percentage from 0 to 100; got {sure!r}")
+        if guess is not None and options and _plain(guess) not in {_plain(choice) for choice in options}:
+            raise ValueError(f"the guess is one of {', '.join(options)}; got {guess!r}")
+        asked = Prediction(name, question, guess, options, within, sure, revisit, dict(because or {}))
+        self.asked[name] = asked
+        show(asked)
+
+    def compare(self, **answers: Guess) -> None:
+        """Print each answer beside its guess, then how well calibrated they were and what to revisit.
+
+        What was guessed is kept with the learner's progress.
+
+        Parameters
+        ----------
+        **answers
+            For each question's name what really happened.
+
+        Raises
+        ------
+        ValueError
+            If an answer belongs to no question, or a question gets no answer.
+        """
+        if unknown := sorted(set(answers) ^ set(self.asked)):
+            raise ValueError(f"questions and answers do not match: {', '.join(unknown)}")
+        outcomes = [self._outcome(self.asked[name], answer) for name, answer in answers.items()]
+        widths = [
+            max((len(str(part)) for part in column), default=0) for column in (answers, answers.values())
+        ]
+        for outcome in outcomes:
+            print(f"{outcome.name:<{widths[0]}}   {outcome.answer!s:>{widths[1]}}   {outcome.verdict}")
+        print("", *calibration(outcomes), sep="\n")
+        guessed = {o.name: {"right": o.is_right, "sure": o.sure} for o in outcomes if o.is_made}
+        if guessed:
+            progress.keep("predictions", self.chapter, guessed)
+
+    def _outcome(self, asked: Prediction, answer: Guess) -> Outcome:
+        right = asked.guess is not None and asked.is_right(answer)
+        if asked.guess is None:
+            verdict = "you made no guess"
+        elif right:
+            verdict = "you had it"
+        else:
+            why = next(
+                (text for wrong, text in asked.because.items() if _plain(wrong) == _plain(asked.guess)), ""
+            )
+            verdict = f"you said {asked.guess}" + (f": {why}" if why else "")
+        return Outcome(asked.name, answer, verdict, asked.guess is not None, right, asked.sure, asked.revisit)
+
+
+def _plain(value: Guess | None) -> str:
+    return str(value).strip().casefold()
