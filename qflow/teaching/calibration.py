@@ -9,7 +9,7 @@ from typing import Any
 FAIR = 15
 """Percentage points that certainty and success may differ by without a remark."""
 
-NONE_MADE = "You made no predictions here. To make them, put a guess in place of None in the cells above and run again."
+NONE_MADE = "You made no predictions here. To make them, put guesses in place of None and run again."
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class Predictions:
     >>> predictions.compare(on=901)
     on   901   you made no guess
     <BLANKLINE>
-    You made no predictions here. To make them, put a guess in place of None in the cells above and run again.
+    You made no predictions here. To make them, put guesses in place of None and run again.
 
     With a guess:
 
