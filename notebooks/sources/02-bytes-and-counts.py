@@ -1,0 +1,355 @@
+# %% [markdown] id="title"
+# # 2 · Bytes, counts and both
+#
+# *20 minutes. It helps to know chapter 1. Run the cells from top to bottom with Shift+Enter.*
+#
+# At the end of this chapter you can
+#
+# - say how many bytes the broker counts for a message, and why that is never just its content;
+# - say when flow control turns ON and OFF with thresholds in bytes, in messages, and in both;
+# - recognise a queue that is stopped by the unit nobody was looking at.
+#
+# **A question to begin with.** A queue has room for 1,000 messages. After 80 of them the producers stand
+# still, and the console shows: flow control is ON. Nobody has set any threshold. What happened?
+
+# %% [markdown] id="predict-text"
+# ## Predict before you run
+#
+# A queue stops above 10 messages **or** above 2,000 bytes. Its resume thresholds are 5 messages and 1,000
+# bytes. Put your guesses in place of `None`, or type them into the fields; nobody sees them.
+
+# %% id="predict"
+from qflow.teaching import Predictions
+
+predictions = Predictions("02-bytes-and-counts")
+predictions.predict(
+    "messages",
+    "Messages of 700 bytes arrive. After how many is flow control ON?",
+    guess=None,
+    revisit="one unit above its stop threshold is enough (FC-14)",
+    because={11: "that is the count alone; the bytes are there first"},
+)
+predictions.predict(
+    "state",
+    "It is ON. Now there are 5 messages of 100 bytes on the queue. In which state is it?",
+    guess=None,
+    choices=("ON", "OFF"),
+    revisit="both units have to be below their resume thresholds (FC-16)",
+)
+predictions.predict(
+    "bytes",
+    "A message has 1 byte of content and goes to the queue orders. How many bytes does the broker count?",
+    guess=None,
+    revisit="header and content count (DQ-05)",
+    because={1: "that is the content; its header counts too"},
+)
+
+# %% [markdown] id="naive-text"
+# ## The naive way: think in messages only
+#
+# Most people size queues in messages. Here is a queue for 1,000 of them, with nothing else set. The broker
+# then sets the stop threshold itself, to 80 percent: 800 messages. The messages are photographs of 1 MiB.
+
+# %% id="naive"
+from qflow.broker import Broker, BrokerOptions, Message
+
+MEBIBYTE = 1024 * 1024
+
+
+def photographs_until_on(options=None):
+    broker = Broker(options)
+    producer = broker.session("producer")
+    producer.queue_declare("photos", {"qpid.max_count": 1000})
+    while not broker.queue("photos").statistics().flowStopped:
+        producer.message_transfer(Message(MEBIBYTE, routing_key="photos"))
+    return broker.queue("photos")
+
+
+photos = photographs_until_on()
+print("stop threshold in messages:", photos.flow_limit.thresholds.stop_count)
+print("flow control turned ON at: ", photos.statistics().msgDepth, "messages")
+
+assert photos.flow_limit.thresholds.stop_count == 800
+assert photos.statistics().msgDepth == 80
+
+# %% [markdown] id="naive-then"
+# 80 messages, not 801. Nobody asked for a limit in bytes, but every queue has one: `default-queue-limit`,
+# 100 MiB for each queue that names none. And where there is a limit, there are thresholds: 80 and 70 percent
+# of it. *(LP-01, FC-02)*
+
+# %% id="default-limit"
+print("stop threshold in bytes:  ", photos.flow_limit.thresholds.stop_size)
+print("resume threshold in bytes:", photos.flow_limit.thresholds.resume_size)
+print("bytes on the queue:       ", photos.statistics().byteDepth)
+
+assert photos.flow_limit.thresholds.stop_size == 104_857_600 * 80 // 100
+assert photos.statistics().byteDepth > photos.flow_limit.thresholds.stop_size
+
+# %% [markdown] id="mechanism-text"
+# ## The mechanism: two counters, two pairs of thresholds
+#
+# A queue counts its messages and their bytes, and compares each with its own pair:
+#
+# | argument of `queue.declare` | unit |
+# |---|---|
+# | `qpid.flow_stop_count`, `qpid.flow_resume_count` | messages |
+# | `qpid.flow_stop_size`, `qpid.flow_resume_size` | bytes |
+#
+# The two units are joined by two different words:
+#
+# - ON when the messages **or** the bytes are above their stop threshold;
+# - OFF only when the messages **and** the bytes are below their resume thresholds.
+#
+# Three messages of 700 bytes are 2,100 bytes. The count is far from 10, but one unit is enough.
+
+# %% id="either"
+from qflow.teaching.clients import Diary, Reader, send
+
+BOTH = {
+    "qpid.flow_stop_count": 10,
+    "qpid.flow_resume_count": 5,
+    "qpid.flow_stop_size": 2000,
+    "qpid.flow_resume_size": 1000,
+}
+
+broker = Broker()
+producer = broker.session("producer")
+producer.queue_declare("orders", BOTH)
+diary = Diary.of_queue(broker, "orders", producer, caption="large messages: bytes turn it ON")
+
+for number in (1, 2, 3):
+    send(producer, "orders", size=700)
+    diary.note(f"message {number}")
+
+assert diary.column("flow control") == ["OFF", "OFF", "ON"]
+assert diary.column("bytes")[-1] == 2100
+diary
+
+# %% [markdown] id="both-text"
+# Now the way down, with small messages. The queue is ON because of its bytes. We take the large messages
+# off and leave many small ones: the bytes are far below 1,000, and yet it stays ON, because there are still
+# five messages, and five is not below five.
+
+# %% id="both"
+send(producer, "orders", 6, size=100)
+diary = Diary.of_queue(broker, "orders", producer, caption="on the way down both units have to agree")
+diary.note("6 small ones sent")
+consumer = Reader(broker, "consumer", "orders")
+for taken in range(1, 6):
+    consumer.take(1)
+    diary.note(f"{taken} taken")
+
+down = dict(zip(diary.column("messages"), diary.column("flow control"), strict=True))
+assert down == {9: "ON", 8: "ON", 7: "ON", 6: "ON", 5: "ON", 4: "OFF"}
+assert diary.column("bytes")[3] == 600  # below 1,000 from here on, and still ON
+diary
+
+# %% [markdown] id="example-text"
+# ### The example of the manual
+#
+# The broker's manual describes a queue limited to 5,000 messages and 10K bytes, with stop thresholds of
+# 4,000 messages and 8K bytes, and resume thresholds of 3,000 and 6K. (We take K as 1,024.) In its words, ON
+# is "total-msgs greater-than 4000 OR total-bytes greater-than 8K", and OFF "total-msg less-than 3000 AND
+# total-bytes less-than 6K". Four states on either side of the thresholds settle what that means.
+
+# %% id="example"
+MANUAL = {
+    "qpid.max_count": 5000,
+    "qpid.max_size": 10 * 1024,
+    "qpid.flow_stop_count": 4000,
+    "qpid.flow_resume_count": 3000,
+    "qpid.flow_stop_size": 8 * 1024,
+    "qpid.flow_resume_size": 6 * 1024,
+}
+
+broker = Broker()
+producer = broker.session("producer")
+producer.queue_declare("q", MANUAL)
+diary = Diary.of_queue(broker, "q", producer, caption="the manual's example")
+
+send(producer, "q", 8, size=1024)
+diary.note("8 messages of 1 KiB")
+send(producer, "q", 1, size=11)
+diary.note("one of 11 bytes more")
+consumer = Reader(broker, "consumer", "q")
+consumer.take(2)
+diary.note("2 KiB taken")
+consumer.take(1)
+diary.note("one more KiB taken")
+
+assert diary.column("flow control") == ["OFF", "ON", "ON", "OFF"]
+assert diary.column("bytes") == [8192, 8203, 6155, 5131]
+diary
+
+# %% [markdown] id="example-then"
+# With messages of one KiB the count of 4,000 will never be reached: the queue is full at 10 messages. A
+# threshold on a unit that cannot get there is harmless. It is not always useless: see the surprise below.
+
+# %% [markdown] id="size-text"
+# ## What is a byte?
+#
+# The manual speaks of "the total sum of all message content in bytes". That was true for the first years.
+# Since 2013 the broker counts **header and content** as they are encoded: every property, every header, the
+# routing key, and the name of the exchange, which the broker itself adds. *(DQ-05)*
+
+# %% id="size"
+from qflow.teaching.table import Table
+
+bare = Message(1, routing_key="ab")
+variants = {
+    "1 byte of content, a routing key of 2": bare,
+    "no content at all": Message(0, routing_key="ab"),
+    "with a priority": Message(1, routing_key="ab", priority=4),
+    "with a time to live and a priority": Message(1, routing_key="ab", priority=4, ttl=1),
+    "with an empty map of headers": Message(1, routing_key="ab", headers={}),
+    "with one header, an integer": Message(1, routing_key="ab", headers={"a": 1}),
+}
+sizes = {what: message.encoded_size("") for what, message in variants.items()}
+sizes["the first one, through amq.direct"] = bare.encoded_size("amq.direct")
+
+assert list(sizes.values()) == [13, 12, 14, 22, 29, 40, 23]
+Table(sizes.items(), ("message", "bytes counted"), "what the broker counts, in bytes")
+
+# %% [markdown] id="size-then"
+# Each of these numbers was also observed on the real broker. For a message without properties of its own
+# the sum is easy: **10 + routing key + exchange name + content**. For small messages the header is most of
+# what counts, so a limit in bytes holds far fewer of them than their contents suggest.
+#
+# The engine can count either way, so you can see the difference on the photographs: counting content only,
+# 80 photographs are *exactly* 80 percent, which is not above it. The 16 bytes of header tip the balance.
+
+# %% id="content-only"
+old_way = photographs_until_on(BrokerOptions(message_size="content"))
+
+print("counting content only, as until 2013:", old_way.statistics().msgDepth, "messages")
+print("counting header and content:         ", photos.statistics().msgDepth, "messages")
+
+assert old_way.statistics().msgDepth == 81
+
+# %% [markdown] id="surprise-text"
+# ## The surprise: a unit that is switched off can still keep you waiting
+#
+# Somebody wants thresholds in bytes only, and switches the count off by setting its stop threshold to 0.
+# The queue has room for 100 messages. The default *resume* threshold for the count, 70 percent, was not
+# switched off. It cannot turn anything ON, but it takes part in the decision to turn OFF. *(FC-09)*
+
+# %% id="residue"
+broker = Broker()
+producer = broker.session("producer")
+producer.queue_declare(
+    "orders",
+    {
+        "qpid.max_count": 100,
+        "qpid.flow_stop_count": 0,
+        "qpid.flow_stop_size": 8000,
+        "qpid.flow_resume_size": 7900,
+    },
+)
+diary = Diary.of_queue(broker, "orders", producer, caption="bytes turn it ON, a forgotten count keeps it ON")
+send(producer, "orders", 80, size=100)
+diary.note("80 sent")
+send(producer, "orders", 1, size=100)
+diary.note("81 sent")
+consumer = Reader(broker, "consumer", "orders")
+consumer.take(3)
+diary.note("3 taken: bytes are below 7,900")
+consumer.take(8)
+diary.note("8 more: 70 messages")
+consumer.take(1)
+diary.note("one more: 69 messages")
+
+assert diary.column("flow control") == ["OFF", "ON", "ON", "ON", "OFF"]
+assert broker.queue("orders").flow_limit.thresholds.resume_count == 70
+diary
+
+# %% [markdown] id="residue-cure"
+# The cure is to say what you mean: set `qpid.flow_resume_count` to 0 as well.
+#
+# Notice the difference to chapter 1. There the two thresholds of one unit gave a band in which the state
+# depends on the past. Here the second unit widens that band, without anybody having asked for it.
+
+# %% [markdown] id="picture-text"
+# ## Over time
+#
+# Now a run of thirty seconds with messages of very different sizes. The queue is limited in both units. The
+# picture shows its depth in **messages**; the hatched bands are the times when flow control was ON.
+
+# %% id="picture"
+from qflow.kit import kit_path
+from qflow.labs import depth_chart, picture_of
+from qflow.workload import Workload, simulate
+
+mixed = Workload.load(kit_path("data") / "recordings" / "workloads" / "bytes-and-count.json")
+picture = picture_of(simulate(mixed, message_limit=6_000))
+(queue,) = mixed.queues
+depth_chart(picture)
+
+# %% id="picture-words"
+levels = picture.frames.topology.queues[0]
+depths = picture.frames.column(f"queue.{queue}.depth")
+on_at = [depths[change.frame] for change in picture.frames.transitions if change.is_on]
+
+print(*picture.claims[:3], sep="\n")
+print(f"stop threshold: {levels.stop_count} messages or {levels.stop_size} bytes")
+print(f"messages on the queue each time it turned ON: {on_at}")
+
+assert on_at
+assert max(on_at) <= levels.stop_count  # never were the messages it, always the bytes
+
+# %% [markdown] id="picture-then"
+# In messages alone the picture makes no sense: flow control turns ON at a different depth each time, and
+# never above 400 messages. The bytes decide. When you see such a picture of your own queue, look at its
+# `byteDepth`.
+
+# %% [markdown] id="real-text"
+# ## What the real broker did
+#
+# The next table was recorded on a real Apache Qpid C++ broker, step by step, and played on the engine
+# beside it. Where the two differ, a cell would show both values. Both thresholds are crossed; then first
+# the count falls below its resume level (22 is less than 30), and nothing happens until the bytes follow.
+
+# %% id="real"
+from qflow.teaching.recorded import beside
+
+recorded = beside(
+    "fc-doc-combined-both",
+    range(2, 12),
+    messages="queues.q.depth",
+    bytes="queues.q.bytes",
+    ON="queues.q.flow",
+)
+
+assert recorded.agrees
+recorded
+
+# %% [markdown] id="real-two-text"
+# And the manual's example, where the bytes alone cross, recorded too. 8,192 bytes are not above 8,192.
+
+# %% id="real-two"
+manual = beside("fc-doc-combined-size", bytes="queues.q.bytes", ON="queues.q.flow", held="held.p")
+
+assert manual.agrees
+manual
+
+# %% [markdown] id="compare-text"
+# ## Your predictions
+
+# %% id="compare"
+predictions.compare(messages=3, state=down[5], bytes=Message(1, routing_key="orders").encoded_size(""))
+
+# %% [markdown] id="keypoints"
+# ## Keypoints
+#
+# - ON when messages **or** bytes are above their stop threshold; OFF when messages **and** bytes are below
+#   their resume thresholds. *(FC-14, FC-16)*
+# - Every queue has a limit in bytes, named or not: 100 MiB by default, and thresholds derived from it.
+#   *(LP-01, FC-02)*
+# - A byte is a byte of header or content. For a bare message: 10 + routing key + exchange + content. *(DQ-05,
+#   DQ-08)*
+# - The resume threshold of a unit that is switched off still takes part in turning OFF. *(FC-09)*
+#
+# ## Links on
+#
+# - Next: [3 · Held completions](03-held-completions.ipynb), what the producer sees of all this.
+# - Where the defaults come from, and how to set them: [5 · Configuration](05-configuration.ipynb).
+# - In code: `qflow/broker/flow_limit.py` and `qflow/broker/message.py`.

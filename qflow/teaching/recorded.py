@@ -1,0 +1,193 @@
+"""Recorded scenarios beside the model: what a real broker did at each step, and what the engine does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from qflow.conformance.observation import browse_everything, normalized, observe
+from qflow.conformance.player import Player
+from qflow.conformance.report import check
+from qflow.conformance.scenario import Scenario, load_scenarios
+from qflow.kit import RefusalError, kit_path
+from qflow.teaching.table import Table, shown
+
+
+@cache
+def scenarios() -> Mapping[str, Scenario]:
+    """Return every recorded scenario of the kit by its id.
+
+    Examples
+    --------
+    >>> scenarios()["fc-doc-900-500"].title
+    'Stop 900, resume 500, limit 1000 messages'
+    """
+    folder = kit_path("data") / "recordings" / "scenarios"
+    return {found.id: found for path in sorted(folder.glob("*.jsonl")) for found in load_scenarios(path)}
+
+
+class SideBySide(Table):
+    """A recorded scenario played on the engine; made by :func:`beside`.
+
+    Attributes
+    ----------
+    agrees
+        Whether **everything** that could be seen after each step was as recorded, not only what is shown.
+    steps
+        How many steps that are.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[object]], columns: Sequence[str], scenario: Scenario) -> None:
+        verdict = check(scenario)
+        self.agrees = verdict.agrees
+        self.steps = verdict.steps
+        outcome = "the model agrees with all of it" if verdict.agrees else verdict.text()
+        caption = (
+            f"{scenario.id}: {scenario.title}. Recorded from a real broker in {len(scenario.steps)} steps; "
+            f"{outcome}."
+        )
+        super().__init__(rows, columns, caption)
+
+
+def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> SideBySide:
+    """Play a recorded scenario on the engine, and lay the two side by side.
+
+    Parameters
+    ----------
+    scenario
+        The id of a recorded scenario, such as ``fc-doc-900-500``.
+    steps
+        Numbers of the steps to show, from 1; none means all. All are played and compared in any case.
+    columns
+        Column name to what it shows, as a path into what could be seen after a step: ``queues.q.depth``,
+        ``held.p``, ``got.c/s``, ``groups.q``.
+
+    Returns
+    -------
+    SideBySide
+        A value is shown once where broker and model agree; where not, as ``real ≠ model``.
+
+    Raises
+    ------
+    RefusalError
+        If there is no such scenario.
+
+    Examples
+    --------
+    >>> beside("fc-doc-900-500", (4, 7, 9), depth="queues.q.depth", ON="queues.q.flow", held="held.p")
+    fc-doc-900-500: Stop 900, resume 500, limit 1000 messages. Recorded from a real broker in 10 steps; \
+the model agrees with all of it.
+    step  what was done       depth  ON   held
+       4  p sends p-901 to q    901  yes  p-901
+       7  c accepts p-1..405    500  yes  p-901..905
+       9  c accepts p-406       499  no   –
+    """
+    found = scenarios().get(scenario)
+    if found is None:
+        raise RefusalError(
+            f"There is no recorded scenario {scenario!r}; FORMAT.md beside them says what there is."
+        )
+    texts: list[tuple[int, str]] = []
+    pairs: list[list[tuple[object, object]]] = []
+    player = Player(found.broker)
+    for number, step in enumerate(found.steps, 1):
+        player.play(step)
+        real, model = normalized(step["expect"]), observe(player)
+        pairs.append([(_find(real, path), _find(model, path)) for path in columns.values()])
+        texts.append((number, words(step)))
+    absent = [_absent(column) for column in zip(*pairs, strict=True)]
+    rows = [
+        [*text, *(_pair(*pair, none) for pair, none in zip(values, absent, strict=True))]
+        for text, values in zip(texts, pairs, strict=True)
+        if not steps or text[0] in steps
+    ]
+    return SideBySide(rows, ["step", "what was done", *columns], found)
+
+
+def left_over(scenario: str) -> dict[str, list[str]]:
+    """Return what a fresh browser sees on each queue after the last step, on the engine.
+
+    Examples
+    --------
+    >>> left_over("gr-ring-acquired")
+    {'q': ['B-5']}
+    """
+    found = scenarios()[scenario]
+    player = Player(found.broker)
+    for step in found.steps:
+        player.play(step)
+    return browse_everything(player)
+
+
+def words(step: Mapping[str, Any]) -> str:
+    """Say in words what a recorded step does.
+
+    Examples
+    --------
+    >>> words({"op": "accept", "session": "c", "labels": ["p-1..3"]})
+    'c accepts p-1..3'
+    >>> words({"op": "transfer", "session": "p", "exchange": "amq.fanout", "key": "x", "label": "p-1..6"})
+    'p sends p-1..6 to amq.fanout'
+    """
+    who = step.get("session", "somebody")
+    match step["op"]:
+        case "transfer" | "offer":
+            where = step.get("exchange") or step.get("key", "")
+            window = f", at most {step['capacity']} held" if step["op"] == "offer" else ""
+            return f"{who} sends {step['label']} to {where}{window}"
+        case "accept" | "reject" | "release" | "acquire" | "complete" as verb:
+            labels = ", ".join(step["labels"])
+            return f"{who} {verb}s {labels}"
+        case "subscribe":
+            credit = step.get("messages", "no")
+            credit = "unlimited" if credit == "inf" else credit
+            kind = "browses" if step.get("acquire_mode") == "not-acquired" else "subscribes to"
+            return f"{who} {kind} {step['queue']} with {credit} credit"
+        case "flow":
+            return f"{who} grants {step.get('messages', 'byte')} more"
+        case "fetch":
+            return f"{who} fetches one"
+        case "declare_queue":
+            arguments = ", ".join(
+                f"{key.removeprefix('qpid.')}={value}" for key, value in (step.get("args") or {}).items()
+            )
+            return f"queue {step['queue']}: {arguments or 'no arguments'}"
+        case "bind":
+            return f"{step['queue']} is bound to {step['exchange']}"
+        case "sync":
+            return f"{who} asks for a sync, {step['label']}"
+        case "qmf":
+            return f"management: {step['method']}"
+        case other:
+            rest = [str(step[key]) for key in ("queue", "sub", "exchange") if key in step]
+            return " ".join([who, other.replace("_", " "), *rest])
+
+
+def _find(seen: Mapping[str, Any], path: str) -> object:
+    value: Any = seen
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping):
+        return sorted(f"{name}: {_owner(entry)}" for name, entry in value.items())
+    return value
+
+
+def _owner(entry: object) -> str:
+    """Write what is known of a group: its messages and its owner."""
+    if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], int):
+        return f"{entry[0]} ({entry[1] or 'free'})"
+    return str(entry)
+
+
+def _absent(column: Sequence[tuple[object, object]]) -> object:
+    """Say what it means in this column that nothing was recorded: false, 0 or an empty list."""
+    kinds = {type(value) for pair in column for value in pair if value is not None}
+    if bool in kinds:
+        return False
+    return 0 if int in kinds else None
+
+
+def _pair(real: object, model: object, absent: object) -> object:
+    real, model = (absent if value is None else value for value in (real, model))
+    return real if real == model else f"{shown(real)} ≠ {shown(model)}"
