@@ -1,0 +1,204 @@
+"""``qflow site``: the chapters and labs as a site that any web server can hold, with no Python behind it.
+
+JupyterLite draws JupyterLab, Pyodide runs the very same engine inside the reader's browser. What cannot run
+there (Spark needs Java) is shown as it was executed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from qflow.kit import RefusalError, kit_path
+from qflow.launch import cargo, pyodide
+from qflow.teaching.launch import require
+
+DEFAULT_FOLDER = "qflow-site"
+TOOLS = {"jupyterlite_core": "jupyterlite-core", "jupyterlite_pyodide_kernel": "jupyterlite-pyodide-kernel"}
+EXECUTED_ONLY = ("13-",)
+"""Chapters that no browser can run; their outputs are shown."""
+
+INSTALL = """\
+# This page runs Python inside your browser. One cell, once: it unpacks qflow there.
+import piplite
+
+await piplite.install(["qflow", "ipywidgets", "anywidget", "plotly", "networkx"])"""
+
+_SHOWN = (
+    "> On this site you see this chapter as it was executed. To run it yourself, install qflow on a "
+    "computer: the README says how."
+)
+
+_CONFIGURATION = {
+    "jupyter-lite-schema-version": 0,
+    "jupyter-config-data": {
+        "appName": "qflow",
+        "exposeAppInBrowser": True,
+        "litePluginSettings": {"@jupyterlite/pyodide-kernel-extension:kernel": {"disablePyPIFallback": True}},
+    },
+}
+
+
+def build(folder: Path, *, keep: Path | None = None) -> Path:
+    """Build the site.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Where to write it; an earlier site there is replaced.
+    keep : pathlib.Path or None
+        Where what was fetched is kept; None for :func:`qflow.launch.cargo.cargo_folder`.
+
+    Returns
+    -------
+    pathlib.Path
+        The site's folder.
+
+    Raises
+    ------
+    RefusalError
+        If a tool is missing, something cannot be fetched, or the folder holds something else.
+    """
+    require(TOOLS, extra="site")
+    keep = keep or cargo.cargo_folder()
+    _refuse_strangers(folder)
+    say("Pyodide and its libraries")
+    package = cargo.fetch_pyodide(keep)
+    widgets = cargo.fetch_wheels(cargo.IN_THE_BROWSER, keep / "browser-wheels", python=pyodide.PYTHON)
+    with tempfile.TemporaryDirectory(prefix="qflow-site-") as name:
+        workplace = Path(name)
+        say("qflow's own wheel")
+        cargo.own_wheel(workplace / "pypi", compiled=False)
+        for wheel in widgets.glob("*.whl"):
+            shutil.copy(wheel, workplace / "pypi")
+        pyodide.lay_out(package, cargo.kernel_wheels(keep), workplace / "static" / "pyodide")
+        say("chapters")
+        write_contents(workplace / "files")
+        _write_json(workplace / "jupyter-lite.json", _CONFIGURATION)
+        _write_json(workplace / "overrides.json", _settings())
+        say("the site")
+        command = [sys.executable, "-m", "jupyter", "lite", "build"]
+        options = ["--no-sourcemaps", "--apps", "lab", "--apps", "notebooks", "--output-dir", "out"]
+        cargo.run([*command, *options, "--contents", "files"], folder=workplace)
+        _replace(workplace / "out", folder)
+    return folder
+
+
+def write_contents(folder: Path) -> list[str]:
+    """Copy the chapters and exercises, made ready for a browser; return their names."""
+    names = []
+    for room in ("notebooks", "exercises"):
+        try:
+            source = kit_path(room)
+        except RefusalError:
+            continue
+        for path in _wanted(source):
+            relative = path.relative_to(source)
+            target = folder / relative if room == "notebooks" else folder / room / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".ipynb":
+                book = json.loads(path.read_text(encoding="utf-8"))
+                _write_json(target, ready(book, runs=not path.name.startswith(EXECUTED_ONLY)))
+            else:
+                shutil.copyfile(path, target)
+            names.append(target.relative_to(folder).as_posix())
+    return names
+
+
+def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
+    """Return a notebook with a first cell that installs qflow, or one that says it is only shown.
+
+    Parameters
+    ----------
+    book : dict
+        A notebook of format 4.5.
+    runs : bool
+        Whether it can run in a browser.
+
+    Examples
+    --------
+    >>> ready({"cells": [{"cell_type": "markdown", "source": "# Hello"}]}, runs=False)["cells"][1]["source"]
+    '> On this site you see this chapter as it was executed. ...'
+    """
+    text = INSTALL if runs else _SHOWN
+    cell: dict[str, Any] = {"cell_type": "markdown", "id": "site", "metadata": {}, "source": text}
+    if runs:
+        cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
+    cells = book["cells"]
+    # The title stays first: it is what a reader looks for.
+    place = 1 if cells and cells[0]["cell_type"] == "markdown" else 0
+    return {**book, "cells": [*cells[:place], cell, *cells[place:]]}
+
+
+def say(what: str) -> None:
+    """Tell on standard error what is being done; parts of it take a while."""
+    print(f"{what} …", file=sys.stderr, flush=True)
+
+
+def _wanted(source: Path) -> Iterator[Path]:
+    unwanted = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
+    for path in sorted(source.rglob("*")):
+        if path.is_file() and not unwanted.intersection(path.relative_to(source).parts):
+            yield path
+
+
+def _settings() -> dict[str, Any]:
+    path = (
+        Path(__file__).resolve().parent.parent / "teaching/jupyter/labconfig/default_setting_overrides.json"
+    )
+    settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return settings
+
+
+def _refuse_strangers(folder: Path) -> None:
+    if folder.exists() and not (folder.is_dir() and (not any(folder.iterdir()) or _is_site(folder))):
+        raise RefusalError(
+            f"{folder} holds something that is not a site of qflow; choose another with --out."
+        )
+
+
+def _is_site(folder: Path) -> bool:
+    return (folder / "jupyter-lite.json").exists()
+
+
+def _replace(built: Path, folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(built, folder)
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``site`` to the ``qflow`` command."""
+    parser = rooms.add_parser("site", help="build a site that runs the chapters with no server behind it")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    made = actions.add_parser("build", help="write the site into a folder")
+    made.add_argument("--out", metavar="FOLDER", default=DEFAULT_FOLDER, help=f"default: ./{DEFAULT_FOLDER}")
+    actions.add_parser("fetch", help="fetch what a build needs from outside, so that it can go on offline")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run ``qflow site build`` or ``qflow site fetch``; return the exit status."""
+    if chosen.action == "fetch":
+        keep = cargo.cargo_folder()
+        cargo.fetch_pyodide(keep)
+        cargo.fetch_wheels(cargo.IN_THE_BROWSER, keep / "browser-wheels", python=pyodide.PYTHON)
+        print(f"What a site needs from outside lies in {keep}.")
+        return 0
+    folder = build(Path(chosen.out).absolute())
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"The site lies in {folder} ({size / 1e6:.0f} MB). To look at it:")
+    print(f"    python -m http.server --directory {folder}")
+    print("and open the address it prints, followed by lab/index.html.")
+    return 0
