@@ -14,6 +14,7 @@ from qflow.trace.checkpoint import Checkpoint
 from qflow.trace.diff import compare
 from qflow.trace.fork import fork
 from qflow.trace.replay_trace import Progress, Replay
+from qflow.trace.row_index import RowIndex
 from qflow.trace.schema import Row, Trace, TraceError
 from qflow.trace.script import Step, give, step_at
 from qflow.workload.stage import uncollected
@@ -83,6 +84,8 @@ class Timeline:
         if len(trace) > _LONG:
             # What the replay leaves behind is large, and the first seek should not have to clear it away.
             gc.collect()
+        self.index = RowIndex(trace)
+        """Where each kind of row stands; see :mod:`qflow.trace.explain`."""
         self._transitions: dict[tuple[str, tuple[str, ...]], array[int]] = {}
         self._live: Broker | None = None
         self._given = -1

@@ -1,0 +1,206 @@
+"""Instant: a broker as it was, and the rows before and after that tell how it came to be so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from qflow.broker.broker import Broker
+from qflow.broker.events import COMMANDS
+from qflow.broker.queue import Queue
+from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.session import Session
+from qflow.broker.subscription import Subscription
+from qflow.trace.checkpoint import Checkpoint
+from qflow.trace.explain.explanation import seconds
+from qflow.trace.row_index import RowIndex
+from qflow.trace.schema import Trace
+from qflow.trace.values import decode_detail
+from qflow.workload.run import CLIENT_EVENTS
+
+_ACTS = {
+    "session.attach": "attaches",
+    "session.detach": "ends its session",
+    "session.completed": "completes deliveries",
+    "message.transfer": "sends {message}",
+    "message.subscribe": "subscribes as {link}",
+    "message.cancel": "cancels {link}",
+    "message.flow": "grants credit to {link}",
+    "message.stop": "takes the credit of {link} away",
+    "message.flush": "flushes {link}",
+    "message.accept": "accepts",
+    "message.release": "releases",
+    "message.reject": "rejects",
+    "message.acquire": "acquires what it browsed",
+    "queue.declare": "declares {queue}",
+    "queue.delete": "deletes {queue}",
+    "queue.purge": "purges {queue}",
+    "tx.commit": "commits its transaction",
+    "tx.rollback": "rolls its transaction back",
+}
+"""What a session does with a command, as the end of a sentence that begins with its name."""
+
+
+class Instant:
+    """One instant of a trace.
+
+    Parameters
+    ----------
+    trace : Trace
+        The whole course of events.
+    index : RowIndex
+        Its rows by what they are about.
+    broker : Broker
+        As the command left it that the row belongs to; only looked at.
+    row : int
+        Place of the row.
+
+    Attributes
+    ----------
+    end : int
+        Place of the last row of that command: what has happened, seen from this instant.
+    """
+
+    def __init__(self, trace: Trace, index: RowIndex, broker: Broker, row: int) -> None:
+        self.trace, self.index, self.broker, self.row = trace, index, broker, row
+        self.end = row
+        while self.end + 1 < len(trace) and not _begins(trace.kind[self.end + 1]):
+            self.end += 1
+
+    # Rows
+
+    def last(self, kind: str, column: str, name: str, until: int | None = None) -> int | None:
+        """Return the place of the last row of a kind with a name in a column, until now."""
+        return self.index.last(kind, column, name, self.end if until is None else until)
+
+    def next(self, kind: str, column: str, name: str) -> int | None:
+        """Return the place of the first such row after now, or None if the trace shows none."""
+        return self.index.next(kind, column, name, self.end)
+
+    def about(self, label: str, kind: str, queue: str = "") -> list[int]:
+        """Return the places of the rows of a kind about a message, until now."""
+        return [row for row in self.index.of_message(label) if row <= self.end and self._is(row, kind, queue)]
+
+    def later_about(self, label: str, kind: str, queue: str = "") -> int | None:
+        """Return the place of the first such row after now, or None."""
+        rows = self.index.of_message(label)
+        return next((row for row in rows if row > self.end and self._is(row, kind, queue)), None)
+
+    def _is(self, row: int, kind: str, queue: str) -> bool:
+        return self.trace.kind[row] == kind and queue in ("", self.trace.queue[row])
+
+    def detail(self, row: int) -> dict[str, Any]:
+        """Return what else a row tells."""
+        text = self.trace.detail[row]
+        return decode_detail(text) if text else {}
+
+    def when(self, row: int) -> str:
+        """Say when a row happened."""
+        return seconds(self.trace.time[row])
+
+    @property
+    def now(self) -> str:
+        """Say when this instant is."""
+        return self.when(self.row)
+
+    @property
+    def trace_end(self) -> str:
+        """Say when the trace ends."""
+        return self.when(len(self.trace) - 1)
+
+    def command_of(self, row: int) -> int:
+        """Return the place of the command that a row belongs to."""
+        while row and self.trace.kind[row] not in COMMANDS:
+            row -= 1
+        return row
+
+    def cause(self, row: int) -> str:
+        """Say who did what that led to a row: a sentence without its full stop."""
+        command = self.command_of(row)
+        for place in range(row, command, -1):
+            if self.trace.kind[place] == "exception" and place != row:
+                return f"the session of {self.trace.session[place]} dies"
+        kind, session = self.trace.kind[command], self.trace.session[command]
+        if kind == "management":
+            return f"management calls {self.detail(command).get('method')}"
+        if kind == "advance":
+            return "time passes"
+        act = _ACTS.get(kind)
+        if act is None:
+            return f"{session} gives {kind}" if session else kind
+        names = {name: getattr(self.trace, name)[command] for name in ("message", "link", "queue")}
+        return f"{session} {act.format(**names)}"
+
+    # The broker
+
+    def queue(self, name: str) -> Queue | None:
+        """Return a queue, if it exists now."""
+        return self.broker.queues.queues.get(name)
+
+    def session(self, name: str) -> Session | None:
+        """Return a session, attached or not; None if it has never been attached."""
+        return self.broker.sessions.get(name)
+
+    def subscriptions(self) -> Iterator[tuple[Session, Subscription]]:
+        """Yield all subscriptions there are now, with their sessions."""
+        for session in self.broker.sessions.values():
+            for subscription in session.consuming.subscriptions.values():
+                yield session, subscription
+
+    def readers(self, queue: Queue) -> list[tuple[Session, Subscription]]:
+        """Return the subscriptions of a queue."""
+        return [pair for pair in self.subscriptions() if pair[1].queue is queue]
+
+    def owner(self, owner: str) -> tuple[Session, Subscription] | None:
+        """Return the subscription that owns groups under a name, if there is one now (MG-15)."""
+        return next((pair for pair in self.subscriptions() if pair[1].owner == owner), None)
+
+    def shown(self, owner: str) -> str:
+        """Say a subscription's name, ``session::tag``, as people would."""
+        session, found, tag = owner.partition("::")
+        return session if not found or session == tag else f"{session}/{tag}"
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.broker)
+
+    def twin(self) -> Broker:
+        """Return another broker in the same state, to try what would happen."""
+        return self._checkpoint.restore()
+
+    def queued(self, queue: Queue, label: str) -> QueuedMessage | None:
+        """Return a message that is on a queue now; the newest, if several have the label."""
+        for row in reversed(self.about(label, "enqueued", queue.name)):
+            message = queue.store.find(self.detail(row)["position"])
+            if message is not None and message.transfer.label == label:
+                return message
+        return None
+
+
+def _begins(kind: str) -> bool:
+    return kind in COMMANDS or kind in CLIENT_EVENTS
+
+
+def listed(names: list[str], most: int = 4) -> str:
+    """Say a list of names, shortened in the middle.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed([f"m{n}" for n in range(50)])
+    ('a', 'a, b and c', 'm0, m1, … m49')
+    """
+    if len(names) > most:
+        return f"{names[0]}, {names[1]}, … {names[-1]}"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def counted(number: int, noun: str) -> str:
+    """Say a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "message"), counted(2, "message")
+    ('1 message', '2 messages')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

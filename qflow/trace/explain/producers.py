@@ -1,0 +1,189 @@
+"""Producers: why one is blocked, or is not."""
+
+from __future__ import annotations
+
+from qflow.broker.session import Session
+from qflow.broker.transfer import Transfer
+from qflow.trace.explain.explanation import Reason, Subject
+from qflow.trace.explain.instant import Instant, counted, listed
+from qflow.trace.explain.losses import died_of
+from qflow.trace.explain.transfers import held
+from qflow.workload.clients import Producer
+
+
+def explain_producer(instant: Instant, name: str) -> Reason:
+    """Say whether a producer is blocked, and why."""
+    model = _model(instant, name)
+    session_name = (model.session or name) if model is not None else name
+    session = instant.session(session_name)
+    subject = Subject("producer", name)
+    if session is None:
+        return _not_there(instant, session_name, subject)
+    if not session.is_attached:
+        return _ended(instant, session, subject)
+    if session.completions.blocking_queues:
+        return _told_to_stop(instant, session, subject)
+    waiting = _held_by(session, model)
+    block = instant.last("client.block", "session", name)
+    free = instant.last("client.unblock", "session", name)
+    if block is not None and block > (free if free is not None else -1):
+        return _blocked(instant, model, session, block, waiting)
+    return _free(instant, model, session, free, waiting, subject)
+
+
+def _model(instant: Instant, name: str) -> Producer | None:
+    workload = instant.trace.workload
+    found = (producer for producer in workload.producers if producer.name == name) if workload else iter(())
+    return next(found, None)
+
+
+def _held_by(session: Session, model: Producer | None) -> list[Transfer]:
+    """Return a producer's own transfers that are withheld; senders of one session go by their labels."""
+    if model is None or not model.session:
+        return session.held
+    return [item for item in session.held if item.label.rpartition("-")[0] == model.name]
+
+
+# Blocked
+
+
+def _blocked(
+    instant: Instant, model: Producer | None, session: Session, row: int, waiting: list[Transfer]
+) -> Reason:
+    name = instant.trace.session[row]
+    subject = Subject("producer", name)
+    text = f"{name} is blocked: a message has been due since {instant.when(row)}, and its window is full."
+    return Reason(text, ("CAP-01",), row, subject, (_window(instant, model, session, waiting, subject),))
+
+
+def _window(
+    instant: Instant, model: Producer | None, session: Session, waiting: list[Transfer], subject: Subject
+) -> Reason:
+    """Say what fills the window: the transfers that are held, the oldest with its chain."""
+    outstanding, rules = _outstanding(instant, model, session, subject.name)
+    labels = [transfer.label for transfer in waiting]
+    sent = instant.about(labels[-1], "message.transfer")[-1] if labels else None
+    if not labels:
+        text = f"{outstanding}; the broker has completed all its transfers, and it has yet to learn that."
+        return Reason(text, rules, sent, subject)
+    withheld = "is held" if len(labels) == 1 else "are held"
+    text = f"{outstanding}: {listed(labels)} {withheld} ({counted(len(labels), 'transfer')})."
+    return Reason(text, rules, sent, subject, (held(instant, waiting[0]),))
+
+
+def _outstanding(
+    instant: Instant, model: Producer | None, session: Session, name: str
+) -> tuple[str, tuple[str, ...]]:
+    if model is None:
+        return f"{name} counts its window itself", ("CAP-01",)
+    if model.network is not None:
+        count = instant.index.count("client.transfer", "session", name, instant.end)
+        count -= instant.index.count("client.complete", "session", name, instant.end)
+        return f"{name} has {count} of {model.capacity} outstanding", ("CAP-01",)
+    if model.window != "ideal":
+        rule = "CAP-02" if model.window == "qpid-cpp" else "CAP-07"
+        shared = ("CAP-09",) if model.session else ()
+        text = f"{name} counts {model.capacity} of {model.capacity} outstanding, as {model.window} does"
+        return text, (rule, *shared)
+    completions = session.completions
+    count = completions.next_number - len(completions.reported)
+    return f"{name} has {count} of {model.capacity} outstanding", ("CAP-01", "CAP-08")
+
+
+def _told_to_stop(instant: Instant, session: Session, subject: Subject) -> Reason:
+    queues = session.completions.blocking_queues
+    row = instant.last("channel_flow", "session", session.name)
+    text = f"{subject.name} has been told to stop sending, because of {listed(queues)}."
+    return Reason(text, ("ALT-12",), row, subject)
+
+
+# Not blocked
+
+
+def _free(
+    instant: Instant,
+    model: Producer | None,
+    session: Session,
+    row: int | None,
+    waiting: list[Transfer],
+    subject: Subject,
+) -> Reason:
+    name = subject.name
+    if model is None:
+        return _without_window(instant, session, waiting, subject)
+    labels = [transfer.label for transfer in waiting]
+    outstanding, rules = _outstanding(instant, model, session, name)
+    if model.window != "ideal" and model.network is None:
+        outstanding = (
+            f"{counted(len(labels), 'transfer')} of {name} {'is' if len(labels) == 1 else 'are'} held"
+        )
+    since = f" since {instant.when(row)}" if row is not None else ""
+    text = f"{name} is not blocked{since}: {outstanding}."
+    because = [held(instant, waiting[0])] if waiting else []
+    if row is not None:
+        because.insert(0, _unblocked(instant, session, row, subject))
+    return Reason(text, rules, row, subject, (*because, _next_message(instant, session, subject)))
+
+
+def _unblocked(instant: Instant, session: Session, row: int, subject: Subject) -> Reason:
+    text = f"Its window had room again at {instant.when(row)}"
+    told = instant.last("reported", "session", session.name, until=row)
+    done = instant.last("completed", "session", session.name, until=row)
+    if told is None or done is None:
+        return Reason(f"{text}.", ("CAP-01",), row, subject)
+    label = instant.trace.message[done]
+    cause = instant.cause(done)
+    text = (
+        f"{text}: it was told that {label} is complete, when {cause}." if label else f"{text}, when {cause}."
+    )
+    return Reason(text, ("CM-05", "CAP-01"), told, subject)
+
+
+def _next_message(instant: Instant, session: Session, subject: Subject) -> Reason:
+    row = instant.next("message.transfer", "session", session.name)
+    if row is None:
+        text = f"{subject.name} sends nothing more before the trace ends at {instant.trace_end}."
+        return Reason(text, ("CAP-01",), None, subject)
+    text = (
+        f"Its next message, {instant.trace.message[row]}, is sent at {instant.when(row)}: its own decision."
+    )
+    return Reason(text, ("CAP-01",), row, subject)
+
+
+def _without_window(instant: Instant, session: Session, waiting: list[Transfer], subject: Subject) -> Reason:
+    name = subject.name
+    row = instant.last("message.transfer", "session", session.name)
+    if not waiting:
+        text = f"Nothing holds {name} back: all its transfers are complete."
+        return Reason(text, ("CM-02",), row, subject)
+    labels = [transfer.label for transfer in waiting]
+    parked = [number for number, item in session.completions.incomplete.items() if item is None]
+    text = (
+        f"{name} has {counted(len(labels), 'incomplete transfer')}, "
+        f"{listed(labels)}; it is blocked if its capacity is {len(labels)}."
+    )
+    because = [held(instant, waiting[0])]
+    if parked:
+        waits = f"Its execution.sync, command {parked[0]}, waits for every command before it."
+        because.append(Reason(waits, ("CM-06",), row, subject))
+    return Reason(text, ("CAP-01", "CM-01"), row, subject, tuple(because))
+
+
+# Gone
+
+
+def _not_there(instant: Instant, session: str, subject: Subject) -> Reason:
+    row = instant.next("session.attach", "session", session)
+    later = f"; it does at {instant.when(row)}" if row is not None else ""
+    return Reason(f"{subject.name} has not attached yet{later}.", ("CM-09",), row, subject)
+
+
+def _ended(instant: Instant, session: Session, subject: Subject) -> Reason:
+    row = instant.last("exception", "session", session.name)
+    if session.error is not None and row is not None:
+        text = f"{subject.name} sends nothing more: its session died at {instant.when(row)}."
+        return Reason(text, ("LP-06", "CM-13"), row, subject, (died_of(instant, row),))
+    row = instant.last("session.detach", "session", session.name)
+    when = f" at {instant.when(row)}" if row is not None else ""
+    text = f"{subject.name} has ended its session{when}, by its own decision."
+    return Reason(text, ("CM-09",), row, subject)

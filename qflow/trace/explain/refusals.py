@@ -1,0 +1,74 @@
+"""Refusals: why a subscription with credit may not have one message (the questions of RF-07, one by one)."""
+
+from __future__ import annotations
+
+from qflow.broker.cursor import QueueCursor
+from qflow.broker.queue import Queue
+from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.session import Session
+from qflow.broker.stores import MessageDeque, PriorityQueue
+from qflow.broker.subscription import Subscription
+from qflow.trace.explain.credit import too_little
+from qflow.trace.explain.explanation import Reason, Subject
+from qflow.trace.explain.groups import owned
+from qflow.trace.explain.instant import Instant
+from qflow.trace.explain.work import consumer_subject
+
+
+def refused(
+    instant: Instant, session: Session, subscription: Subscription, message: QueuedMessage
+) -> Reason | None:
+    """Say why a subscription with credit may not have an AVAILABLE message; None if it may (RF-07)."""
+    queue, transfer, label = subscription.queue, message.transfer, message.transfer.label
+    subject = consumer_subject(session, subscription)
+    if passed(queue, subscription, message):
+        return _passed(instant, subject, subscription, message)
+    if transfer.is_expired(instant.broker.now):
+        text = f"The time to live of {label} is over; whoever looks at it next removes it."
+        return Reason(text, ("MG-21", "QT-07"), None, Subject("message", label))
+    if subscription.selector is not None and not subscription.selector.matches(transfer):
+        text = f"The selector of {subject.name}, {subscription.selector.expression}, refuses {label}."
+        row = instant.last("subscribe", "link", subscription.name)
+        return Reason(text, ("CN-21",), row, subject)
+    if not subscription.credit.allows(transfer.size):
+        return too_little(instant, session, subscription, label, transfer.size)
+    if subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message):
+        assert queue.groups is not None, "only groups refuse"
+        state = queue.groups.groups[message.group]
+        text = f"{label} is of group {message.group}, which is not {subject.name}'s."
+        why = owned(instant, queue, state)
+        return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", label), (why,))
+    return None
+
+
+def passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
+    """Return whether a subscription's cursor stands behind a message and stays there (RF-10)."""
+    store, cursor = queue.store, subscription.cursor
+    if isinstance(store, PriorityQueue):
+        if cursor.levels is None:
+            return False
+        level = store.level_of(message)
+        return _is_behind(store._levels[level], cursor.levels[level], message)
+    return isinstance(store, MessageDeque) and _is_behind(store, cursor, message)
+
+
+def _is_behind(store: MessageDeque, cursor: QueueCursor, message: QueuedMessage) -> bool:
+    return cursor.start(store.version) >= message.position
+
+
+def _passed(instant: Instant, subject: Subject, subscription: Subscription, message: QueuedMessage) -> Reason:
+    label = message.transfer.label
+    rows = instant.about(label, "delivered", subscription.queue.name)
+    shown = next((row for row in reversed(rows) if instant.trace.link[row] == subscription.name), None)
+    if shown is not None and not subscription.acquires:
+        text = f"{subject.name} has been shown {label} already, and a browser's cursor never goes back."
+        return Reason(text, ("MG-17", "RF-10"), shown, subject)
+    if not subscription.acquires:
+        text = f"The cursor of the browser {subject.name} has passed {label}, and never goes back."
+        return Reason(text, ("MG-17", "RF-10"), None, subject)
+    text = f"The cursor of {subject.name} has passed {label}; only a release or a freed group sets it back."
+    because: tuple[Reason, ...] = ()
+    state = subscription.queue.groups.groups.get(message.group) if subscription.queue.groups else None
+    if state is not None and state.owner not in ("", subscription.owner):
+        because = (owned(instant, subscription.queue, state),)
+    return Reason(text, ("MG-10", "MG-11", "RF-10"), None, subject, because)

@@ -1,0 +1,170 @@
+"""Transfers: why a completion is withheld, and by whom; or why the transfer is complete."""
+
+from __future__ import annotations
+
+from qflow.broker.history.overflow_list import HOLDER as OVERFLOW
+from qflow.broker.history.watermarks import HOLDER as WATERMARK
+from qflow.broker.session import Session
+from qflow.broker.store import STORE
+from qflow.broker.transfer import Transfer
+from qflow.trace.explain.explanation import Reason, Subject
+from qflow.trace.explain.instant import Instant, counted, listed
+from qflow.trace.explain.losses import died_of, dropped
+from qflow.trace.explain.queues import on, turned_off
+
+
+def explain_transfer(instant: Instant, label: str) -> Reason:
+    """Say why a transfer is complete, or why it is not."""
+    sent = instant.about(label, "message.transfer")
+    if not sent:
+        return not_sent(instant, label, "transfer")
+    row = sent[-1]
+    session = instant.session(instant.trace.session[row])
+    number = instant.detail(row)["command"]
+    assert session is not None, "who sends is attached"
+    if number in session.completed:
+        return _complete(instant, label, row, session)
+    transfer = session.completions.incomplete.get(number)
+    if transfer is not None:
+        return held(instant, transfer)
+    return _lost(instant, label, row, session)
+
+
+def not_sent(instant: Instant, label: str, kind: str) -> Reason:
+    """Say that a message has not been sent yet, and when it is."""
+    subject = Subject(kind, label)
+    rows = [instant.later_about(label, name) for name in ("client.transfer", "message.transfer")]
+    later = min((row for row in rows if row is not None), default=None)
+    if later is None:
+        return Reason(f"{label} has not been sent.", ("CAP-01",), None, subject)
+    name = instant.trace.session[later]
+    text = f"{label} has not been sent yet; {name} sends it at {instant.when(later)}, by its own decision."
+    return Reason(text, ("CAP-01",), later, subject)
+
+
+# Withheld
+
+
+def held(instant: Instant, transfer: Transfer) -> Reason:
+    """Say who withholds a transfer's completion, each holder with its own chain (CM-03)."""
+    subject, label = Subject("transfer", transfer.label), transfer.label
+    holders = list(transfer.held_by)
+    rows = instant.about(label, "held")
+    row = rows[-1] if rows else None
+    if holders == [WATERMARK]:
+        holders = [instant.trace.queue[row]] if row is not None else []
+    text = f"Transfer {label} is not complete: it is held by {listed(holders) or 'nobody known'}."
+    because = tuple(reason for name in holders for reason in _holder(instant, name, transfer))
+    rules = ("FC-15", "CM-01") if len(holders) < 2 else ("FC-15", "CM-03")
+    return Reason(text, rules, row, subject, because)
+
+
+def _holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ...]:
+    subject = Subject("transfer", transfer.label)
+    if name == STORE:
+        text = f"The message store has not said yet that {transfer.label} is safe."
+        return (Reason(text, ("CM-12",), None, subject),)
+    if name == OVERFLOW:
+        text = f"{transfer.label} waits in the overflow list of its session, and so is on no queue yet."
+        return (Reason(text, ("ALT-06",), None, subject),)
+    queue = instant.queue(name)
+    if queue is None or queue.flow_limit is None or not queue.flow_limit.stopped:
+        return ()
+    return (on(instant, queue),)
+
+
+# Complete
+
+
+def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reason:
+    subject = Subject("transfer", label)
+    done = [row for row in instant.about(label, "completed") if row > sent]
+    row = done[-1] if done else sent
+    lets = [place for place in instant.about(label, "let_go") if place > sent]
+    if not lets:
+        text = f"Transfer {label} has been complete since {instant.when(row)}: nothing withheld it."
+        return Reason(text, ("CM-02",), row, subject, (_why_never_held(instant, label, sent),))
+    first = next(place for place in instant.about(label, "held") if place > sent)
+    times = f"was held from {instant.when(first)} and has been complete since {instant.when(row)}"
+    text = f"Transfer {label} {times}, when {instant.trace.queue[lets[-1]]} let it go."
+    because = tuple(_why_let_go(instant, label, place) for place in lets)
+    return Reason(text, ("CM-02", "FC-17"), row, subject, because)
+
+
+def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
+    rows = [row for row in instant.about(label, "enqueued") if row > sent]
+    subject = Subject("message", label)
+    own = [row for row in rows if instant.command_of(row) == sent]
+    if own:
+        queues = list(dict.fromkeys(instant.trace.queue[row] for row in own))
+        are = "was" if len(queues) == 1 else "were"
+        text = f"It went to {listed(queues)}, which {are} not ON then."
+        stopped = [queue for queue in queues if _was_on(instant, queue, own[-1])]
+        if stopped:
+            text = f"It went to {listed(queues)}; {listed(stopped)} had let go of it before it was complete."
+        return Reason(text, ("FC-13", "FC-14"), own[-1], subject)
+    for row in instant.about(label, "dropped"):
+        if row > sent:
+            return dropped(instant, row)
+    for row in instant.about(label, "unroutable"):
+        if row > sent:
+            exchange = instant.trace.link[row]
+            text = f"No binding of exchange {exchange!r} matched {label}: it was dropped without an error."
+            return Reason(text, ("EX-08",), row, subject)
+    if rows:
+        text = (
+            f"{label} was sent in a transaction, where no transfer is held; the commit put it on its queue."
+        )
+        return Reason(text, ("CM-10",), rows[0], subject)
+    text = (
+        f"{label} was sent in a transaction, where no transfer is held; it is on no queue before the commit."
+    )
+    return Reason(text, ("CM-10",), sent, subject)
+
+
+def _was_on(instant: Instant, queue: str, row: int) -> bool:
+    on_row = instant.last("flow_stopped", "queue", queue, until=row)
+    off_row = instant.last("flow_resumed", "queue", queue, until=row)
+    return on_row is not None and on_row > (off_row if off_row is not None else -1)
+
+
+def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
+    queue = instant.trace.queue[row]
+    command = instant.command_of(row)
+    resumed = instant.last("flow_resumed", "queue", queue, until=row)
+    if resumed is not None and resumed >= command:
+        count = sum(
+            1
+            for place in range(command, min(instant.end, len(instant.trace) - 1) + 1)
+            if instant.trace.kind[place] == "let_go" and instant.trace.queue[place] == queue
+        )
+        text = (
+            f"{queue} turned OFF at {instant.when(row)} and let go of {counted(count, 'transfer')} at once."
+        )
+        return Reason(
+            text, ("FC-17", "FC-16"), resumed, Subject("queue", queue), (turned_off(instant, queue, resumed),)
+        )
+    text = (
+        f"{label} itself left {queue} at {instant.when(row)}, when {instant.cause(row)}; {queue} stayed ON."
+    )
+    return Reason(text, ("FC-17",), row, Subject("message", label))
+
+
+# Neither
+
+
+def _lost(instant: Instant, label: str, sent: int, session: Session) -> Reason:
+    subject = Subject("transfer", label)
+    error = instant.last("exception", "session", session.name)
+    if error is not None and instant.command_of(error) == sent:
+        text = f"Transfer {label} was refused and will never be complete."
+        return Reason(text, ("LP-05",), error, subject, (died_of(instant, error),))
+    if session.is_attached:
+        text = f"Transfer {label} is processed, but completions are in order only, as before the feature."
+        return Reason(text, ("CM-04", "ALT-11"), sent, subject)
+    row = error if error is not None else instant.last("session.detach", "session", session.name)
+    because = (died_of(instant, error),) if error is not None else ()
+    text = (
+        f"Transfer {label} will never be reported complete: session {session.name} ended while it was held."
+    )
+    return Reason(text, ("CM-09",), row, subject, because)
