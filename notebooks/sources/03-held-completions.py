@@ -293,7 +293,8 @@ send(plain, "orders")
 
 print(f"before the commit: {before_commit} messages")
 print(
-    f"after the commit:  {after_commit.msgDepth} messages, ON: {after_commit.flowStopped}, held: {len(careful.held)}"
+    f"after the commit:  {after_commit.msgDepth} messages, ON: {after_commit.flowStopped}, "
+    f"held of the transaction: {len(careful.held)}"
 )
 print(f"the next plain transfer of somebody else is held: {len(plain.held) == 1}")
 
