@@ -80,9 +80,11 @@ def _all_refused(
     if len(available) > len(refusals) and would_take(instant, session, subscription) is not None:
         return not_woken(instant, session, subscription)
     subject = consumer_subject(session, subscription)
-    count = counted(len(available), "message")
-    text = f"{subject.name} has {has_credit(subscription)}, but may have none of the {count} available."
-    distinct = {refusal.text: refusal for refusal in refusals}
+    none = (
+        f"have none of the {len(available)} messages" if len(available) > 1 else "not have the only message"
+    )
+    text = f"{subject.name} has {has_credit(subscription)}, but may {none} available."
+    distinct = {refusal.because or refusal.text: refusal for refusal in refusals}
     row = instant.last("idle", "link", subscription.owner)
     return Reason(text, ("CN-21",), row, subject, tuple(distinct.values()))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from qflow.broker.credit import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, Balance
 from qflow.broker.session import Session
 from qflow.broker.subscription import Subscription
-from qflow.trace.explain.explanation import Reason
-from qflow.trace.explain.instant import Instant
+from qflow.trace.explain.explanation import Reason, Subject
+from qflow.trace.explain.instant import Instant, counted
 from qflow.trace.explain.work import consumer_subject, work
 
 UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
@@ -39,16 +39,13 @@ def remaining(balance: Balance) -> int:
 
 
 def has_credit(subscription: Subscription) -> str:
-    """Say how much credit a subscription has."""
+    """Say how much credit a subscription has; bytes only if they are limited."""
     shown = []
     for unit, noun in UNITS.items():
         balance = subscription.credit.balance(unit)
-        if balance.granted == INFINITE:
-            shown.append(f"any number of {noun}s")
-        else:
-            count = remaining(balance)
-            shown.append(f"{count} {noun}{'' if count == 1 else 's'}")
-    return f"credit for {' and '.join(shown)}"
+        if balance.granted != INFINITE:
+            shown.append(counted(remaining(balance), noun))
+    return f"credit for {' and '.join(shown)}" if shown else "unlimited credit"
 
 
 def _missing(instant: Instant, session: Session, subscription: Subscription, unit: int) -> Reason:
@@ -58,7 +55,10 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
     if balance.granted:
         used = f"{balance.used} of {balance.granted} {noun}s"
         text = f"{subject.name} has no {noun} credit: {used} of its window are delivered and not completed."
-        return Reason(text, ("CN-06", "CN-05"), row, subject, work(instant, session, subscription))
+        held = work(instant, session, subscription)
+        if not held:
+            held = (_only_completion(instant, subject, session.name),)
+        return Reason(text, ("CN-06", "CN-05"), row, subject, held)
     taken = _taken_away(instant, session.name, subscription.name)
     granted = _granted(instant, session.name, subscription.name, unit)
     if granted is None:
@@ -73,6 +73,18 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
         return Reason(text, ("CN-06", "CN-05"), row, subject, work(instant, session, subscription))
     text = f"{subject.name} has no {noun} credit in window mode; each mode has its own balances."
     return Reason(text, ("CN-04", "CN-05"), row, subject)
+
+
+def _only_completion(instant: Instant, subject: Subject, session: str) -> Reason:
+    """Say that settling is not completing, and when the client completes."""
+    text = f"{subject.name} has nothing left to settle, but only session.completed moves its window on"
+    row = instant.next("session.completed", "session", session)
+    later = (
+        f"it sends that at {instant.when(row)}"
+        if row is not None
+        else "it sends none in the rest of the trace"
+    )
+    return Reason(f"{text}; {later}.", ("CN-06", "RF-04"), row, subject)
 
 
 def _granted(instant: Instant, session: str, tag: str, unit: int) -> int | None:

@@ -17,7 +17,7 @@ def owned(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     row = _last(instant, "group_owned", queue.name, state.name)
     first = _acquired_with(instant, row)
     since = f" since {instant.when(row)}" if row is not None else ""
-    text = f"Group {state.name} of {queue.name} belongs to {owner}{since}, when it acquired {first}."
+    text = f"Group {state.name} of {queue.name} has belonged to {owner}{since}, when it acquired {first}."
     return Reason(text, ("MG-07",), row, subject, (_what_frees(instant, queue, state),))
 
 
@@ -78,6 +78,12 @@ def freed(instant: Instant, queue: Queue, group: str) -> Reason | None:
     owner = instant.shown(instant.trace.link[row])
     subject = group_subject(instant, queue.name, group)
     text = f"Group {group} was {owner}'s until {instant.when(row)}, when {instant.cause(row)}."
+    dropped = instant.last("dequeued", "queue", queue.name, until=row)
+    if dropped is not None and instant.detail(dropped)["reason"] == "ring":
+        label = instant.trace.message[dropped]
+        ring = f"The ring dropped {label}, on which {owner} was still at work."
+        because = (Reason(ring, ("MG-20", "LP-10"), dropped, Subject("message", label)),)
+        return Reason(text, ("MG-08", "MG-20"), row, subject, because)
     return Reason(text, ("MG-08",), row, subject)
 
 

@@ -20,26 +20,26 @@ from qflow.trace.values import decode_detail
 from qflow.workload.run import CLIENT_EVENTS
 
 _ACTS = {
-    "session.attach": "attaches",
-    "session.detach": "ends its session",
-    "session.completed": "completes deliveries",
-    "message.transfer": "sends {message}",
-    "message.subscribe": "subscribes as {link}",
-    "message.cancel": "cancels {link}",
-    "message.flow": "grants credit to {link}",
-    "message.stop": "takes the credit of {link} away",
-    "message.flush": "flushes {link}",
-    "message.accept": "accepts",
-    "message.release": "releases",
-    "message.reject": "rejects",
-    "message.acquire": "acquires what it browsed",
-    "queue.declare": "declares {queue}",
-    "queue.delete": "deletes {queue}",
-    "queue.purge": "purges {queue}",
-    "tx.commit": "commits its transaction",
-    "tx.rollback": "rolls its transaction back",
+    "session.attach": ("attached", "attaches", ""),
+    "session.detach": ("ended", "ends", " its session"),
+    "session.completed": ("completed", "completes", " deliveries"),
+    "message.transfer": ("sent", "sends", " {message}"),
+    "message.subscribe": ("subscribed", "subscribes", " as {link}"),
+    "message.cancel": ("cancelled", "cancels", " {link}"),
+    "message.flow": ("granted", "grants", " credit to {link}"),
+    "message.stop": ("took", "takes", " the credit of {link} away"),
+    "message.flush": ("flushed", "flushes", " {link}"),
+    "message.accept": ("accepted", "accepts", " {settled}"),
+    "message.release": ("released", "releases", " {settled}"),
+    "message.reject": ("rejected", "rejects", " {settled}"),
+    "message.acquire": ("acquired", "acquires", " what it browsed"),
+    "queue.declare": ("declared", "declares", " {queue}"),
+    "queue.delete": ("deleted", "deletes", " {queue}"),
+    "queue.purge": ("purged", "purges", " {queue}"),
+    "tx.commit": ("committed", "commits", " its transaction"),
+    "tx.rollback": ("rolled back", "rolls back", " its transaction"),
 }
-"""What a session does with a command, as the end of a sentence that begins with its name."""
+"""What a session does with a command, before and after the instant: the end of a sentence."""
 
 
 class Instant:
@@ -116,21 +116,31 @@ class Instant:
         return row
 
     def cause(self, row: int) -> str:
-        """Say who did what that led to a row: a sentence without its full stop."""
-        command = self.command_of(row)
+        """Say who did what that led to a row, without a full stop; of later rows in the present tense."""
+        command, is_past = self.command_of(row), row <= self.end
         for place in range(row, command, -1):
             if self.trace.kind[place] == "exception" and place != row:
-                return f"the session of {self.trace.session[place]} dies"
+                return f"the session of {self.trace.session[place]} {'died' if is_past else 'dies'}"
         kind, session = self.trace.kind[command], self.trace.session[command]
         if kind == "management":
-            return f"management calls {self.detail(command).get('method')}"
+            method = self.detail(command).get("method")
+            return f"management {'called' if is_past else 'calls'} {method}"
         if kind == "advance":
-            return "time passes"
-        act = _ACTS.get(kind)
-        if act is None:
-            return f"{session} gives {kind}" if session else kind
+            return f"time {'passed' if is_past else 'passes'}"
+        past, present, rest = _ACTS.get(kind, ("gave", "gives", f" {kind}"))
         names = {name: getattr(self.trace, name)[command] for name in ("message", "link", "queue")}
-        return f"{session} {act.format(**names)}"
+        words = rest.format(settled=self._settled(command), **names)
+        return f"{session} {past if is_past else present}{words}"
+
+    def _settled(self, command: int) -> str:
+        """Say which messages a command settled."""
+        labels = []
+        for row in range(command + 1, len(self.trace)):
+            if _begins(self.trace.kind[row]):
+                break
+            if self.trace.kind[row] in ("dequeued", "requeued"):
+                labels.append(self.trace.message[row])
+        return listed(labels) or "nothing"
 
     # The broker
 
@@ -182,7 +192,7 @@ def _begins(kind: str) -> bool:
     return kind in COMMANDS or kind in CLIENT_EVENTS
 
 
-def listed(names: list[str], most: int = 4) -> str:
+def listed(names: list[str], most: int = 5) -> str:
     """Say a list of names, shortened in the middle.
 
     Examples
@@ -190,6 +200,8 @@ def listed(names: list[str], most: int = 4) -> str:
     >>> listed(["a"]), listed(["a", "b", "c"]), listed([f"m{n}" for n in range(50)])
     ('a', 'a, b and c', 'm0, m1, … m49')
     """
+    if not names:
+        return ""
     if len(names) > most:
         return f"{names[0]}, {names[1]}, … {names[-1]}"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

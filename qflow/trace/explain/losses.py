@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from qflow.broker.queue import Queue
+from qflow.broker.stores import MessageMap
 from qflow.trace.explain.explanation import Reason, Subject
 from qflow.trace.explain.instant import Instant
+from qflow.trace.explain.thresholds import limit_of
 
 REASONS: dict[str, tuple[tuple[str, ...], str]] = {
-    "accept": (("CN-13",), "was accepted"),
-    "accept-none": (("CN-11",), "was gone when it was delivered, as the subscription needs no accept"),
-    "reject": (("CN-16",), "was rejected"),
-    "ring": (("LP-10",), "was the oldest when the ring had to make room"),
-    "lvq": (("QT-01",), "was replaced by a newer message of the same value"),
-    "ttl": (("QT-07", "MG-21"), "had outlived its time to live"),
-    "purge": (("QT-22", "FC-20"), "was purged"),
-    "move": (("QT-23",), "was moved to another queue"),
-    "reroute": (("QT-23",), "was rerouted"),
-    "delete": (("QT-24", "FC-21"), "went with its queue"),
-    "auto-delete": (("QT-24", "FC-21"), "went with its queue"),
-    "self-destruct": (("LP-15",), "went with its queue, which destroyed itself"),
+    "accept": (("CN-13",), ""),
+    "accept-none": (("CN-11",), "the subscription needs no accept"),
+    "reject": (("CN-16",), ""),
+    "ring": (("LP-10",), "a ring drops its oldest message to make room"),
+    "lvq": (("QT-01",), "a newer message of the same value replaces it"),
+    "ttl": (("QT-07", "MG-21"), "its time to live is over"),
+    "purge": (("QT-22", "FC-20"), ""),
+    "move": (("QT-23",), ""),
+    "reroute": (("QT-23",), ""),
+    "queue-deleted": (("QT-24", "FC-21"), "it goes with its queue"),
 }
 """Why a message leaves a queue, by the reason in its ``dequeued`` row: rules and the end of a sentence."""
 
@@ -29,9 +30,34 @@ def gone(instant: Instant, row: int) -> Reason:
     """Say why a message left its queue, at a ``dequeued`` row."""
     trace = instant.trace
     label, queue = trace.message[row], trace.queue[row]
-    rules, words = REASONS.get(instant.detail(row)["reason"], (("FC-20",), "was removed"))
-    text = f"{label} left {queue} at {instant.when(row)}: it {words}; {instant.cause(row)}."
-    return Reason(text, rules, row, Subject("message", label))
+    reason = instant.detail(row)["reason"]
+    rules, words = REASONS.get(reason, (("FC-20",), ""))
+    existing = instant.queue(queue)
+    if reason == "ring" and existing is not None and existing.policy == "priority_ring":
+        rules, words = (
+            ("LP-12", "RF-20"),
+            "a ring drops the oldest of its lowest priority",
+        )
+    text = f"{label} left {queue} at {instant.when(row)}, when {instant.cause(row)}{words and f': {words}'}."
+
+    if reason == "ring" and existing is not None and isinstance(existing.store, MessageMap):
+        rules = ("LP-13", "LP-10")
+    because = _moved(instant, row, label) if reason in ("move", "reroute") else ()
+    if reason == "ring" and existing is not None:
+        because = (limit_of(instant, existing),)
+    return Reason(text, rules, row, Subject("message", label), because)
+
+
+def _moved(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
+    """Say where a message that was moved or rerouted arrived, or that it is lost (QT-23)."""
+    command = instant.command_of(row)
+    subject = Subject("message", label)
+    arrived = [p for p in instant.about(label, "enqueued") if p > row and instant.command_of(p) == command]
+    if arrived:
+        text = f"{label} was put on {instant.trace.queue[arrived[0]]}."
+        return (Reason(text, ("QT-23",), arrived[0], subject),)
+    text = f"No queue took {label}, so it is lost: what is moved is taken off first and put after."
+    return (Reason(text, ("QT-23",), row, subject),)
 
 
 def losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
@@ -42,11 +68,9 @@ def losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
 
 def refusal(instant: Instant, queue: str) -> Reason | None:
     """Say which message a full queue last refused (LP-05), or None."""
-    for row in reversed(instant.index.names("session", ("exception",))):
-        place = _refused_by(instant, row, queue)
-        if place is not None:
-            return died_of(instant, place)
-    return None
+    sessions = instant.index.names("session", ("exception",))
+    places = [place for name in sessions if (place := _refused_by(instant, name, queue)) is not None]
+    return died_of(instant, max(places)) if places else None
 
 
 def _refused_by(instant: Instant, session: str, queue: str) -> int | None:
@@ -60,19 +84,45 @@ def _refused_by(instant: Instant, session: str, queue: str) -> int | None:
 def died_of(instant: Instant, row: int) -> Reason:
     """Say what a session died of, at an ``exception`` row."""
     detail, session = instant.detail(row), instant.trace.session[row]
-    sent = instant.last("message.transfer", "session", session, until=row)
-    is_refusal = detail["code"] == 506 and sent is not None
-    what = (
-        f"{instant.trace.message[sent]} of {session}"
-        if is_refusal and sent is not None
-        else f"a command of {session}"
-    )
+    command = instant.command_of(row)
+    is_send = instant.trace.kind[command] == "message.transfer"
+    what = instant.trace.message[command] if is_send else instant.trace.kind[command]
+    words = f"{detail['code']} {detail['name']}, {detail['text']}".rstrip(".")
+    text = f"The broker refused {what} of {session} at {instant.when(row)} and ended the session: {words}."
+    subject = Subject("producer", session)
+    queue = _full_queue(instant, str(detail["text"]))
+    if queue is not None:
+        return Reason(text, ("LP-05", "LP-06"), row, subject, _no_room(instant, queue, row))
+    if instant.trace.kind[command] == "tx.commit":
+        return Reason(text, ("LP-09",), row, subject, _no_room_at_commit(instant, row))
+    return Reason(text, ("LP-06",), row, subject)
+
+
+def _full_queue(instant: Instant, text: str) -> Queue | None:
+    names = [text.removeprefix(start).partition(": ")[0] for start in _FULL if text.startswith(start)]
+    return instant.queue(names[0]) if names else None
+
+
+def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
+    limit = limit_of(instant, queue)
+    stopped = instant.last("flow_stopped", "queue", queue.name, until=row)
+    resumed = instant.last("flow_resumed", "queue", queue.name, until=row)
+    if stopped is None or (resumed is not None and resumed > stopped):
+        return (limit,)
     text = (
-        f"The broker refused {what} at {instant.when(row)} and ended the session: "
-        f"{detail['code']} {detail['name']}, {detail['text']}."
+        f"{queue.name} was ON then, which keeps nobody from sending while its window has room: "
+        "the stop threshold and all capacities together must not exceed the limit."
     )
-    rules = ("LP-05", "LP-06", "FC-24") if is_refusal else ("LP-06",)
-    return Reason(text, rules, row, Subject("producer", session))
+    return (limit, Reason(text, ("CAP-11", "FC-24"), stopped, Subject("queue", queue.name)))
+
+
+def _no_room_at_commit(instant: Instant, row: int) -> tuple[Reason, ...]:
+    """Say which queues have refused messages; a commit does not name the one it failed on."""
+    queues = instant.broker.queues.queues.values()
+    refusing = [queue for queue in queues if queue.counters.discardsOverflow]
+    text = "A queue had no room for all that the transaction publishes, so nothing of it was done."
+    limits = tuple(limit_of(instant, queue) for queue in refusing)
+    return (Reason(text, ("LP-09", "DQ-03"), row, Subject("producer", instant.trace.session[row]), limits),)
 
 
 def _dropped(instant: Instant, queue: str) -> Reason | None:
@@ -101,7 +151,10 @@ def dropped(instant: Instant, row: int) -> Reason:
 
 def _discarded(instant: Instant, queue: str) -> Reason | None:
     """Say which message was last evicted, replaced, expired or purged."""
+    # The text is searched, not decoded: a queue may have tens of thousands of rows that are none of these.
+    marks = tuple(f'"reason":"{reason}"' for reason in _LOST)
     for row in reversed(instant.index.rows("dequeued", "queue", queue)):
-        if row <= instant.end and instant.detail(row)["reason"] in _LOST:
+        detail = instant.trace.detail[row]
+        if row <= instant.end and any(mark in detail for mark in marks):
             return gone(instant, row)
     return None

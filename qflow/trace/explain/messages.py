@@ -76,10 +76,10 @@ def _again(instant: Instant, queue: Queue, label: str) -> list[Reason]:
     if not rows:
         return []
     row = rows[-1]
-    text = (
-        f"{label} was given back at {instant.when(row)}, when {instant.cause(row)}, and took its old place."
-    )
-    return [Reason(text, ("CN-14", "CN-15"), row, Subject("message", label))]
+    when = f"{instant.when(row)}, when {instant.cause(row)}"
+    text = f"{label} was given back at {when}; it took its old place."
+    rules = ("CN-14", "CN-15") if queue.groups is None else ("MG-18", "CN-14", "CN-15")
+    return [Reason(text, rules, row, Subject("message", label))]
 
 
 # Available
@@ -90,10 +90,8 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
     subject = Subject("message", label)
     rows = instant.about(label, "enqueued", queue.name)
     before = sum(1 for m in queue.store if m.position < message.position and m.state == AVAILABLE)
-    place = (
-        f"{counted(before, 'available message')} before it" if before else "no available message before it"
-    )
-    text = f"{label} is on {queue.name}, available, with {place}."
+    place = f"behind {counted(before, 'other')}" if before else "and first in line"
+    text = f"{label} is on {queue.name}, available {place}."
     pairs = readers_of(instant, queue)
     because = _again(instant, queue, label)
     if not pairs:
@@ -134,4 +132,9 @@ def _on_no_queue(instant: Instant, label: str) -> Reason:
     if session.transaction is not None:
         text = f"{label} is on no queue yet: it was sent in a transaction that is not committed."
         return Reason(text, ("CM-10", "MG-22"), sent[-1], subject)
-    return Reason(f"{label} is on no queue.", ("EX-08",), sent[-1], subject)
+    if error is not None and error > sent[-1]:
+        text = f"{label} is on no queue: it was sent in a transaction that ended with its session."
+        return Reason(text, ("CM-10", "LP-09"), error, subject, (died_of(instant, error),))
+    rolled = instant.index.next("tx.rollback", "session", session.name, sent[-1])
+    text = f"{label} is on no queue: the transaction it was sent in was rolled back."
+    return Reason(text, ("CM-10", "MG-22"), rolled, subject)

@@ -7,7 +7,7 @@ from qflow.broker.transfer import Transfer
 from qflow.trace.explain.explanation import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted, listed
 from qflow.trace.explain.losses import died_of
-from qflow.trace.explain.transfers import held
+from qflow.trace.explain.transfers import explain_transfer, held
 from qflow.workload.clients import Producer
 
 
@@ -39,7 +39,8 @@ def _model(instant: Instant, name: str) -> Producer | None:
 
 def _held_by(session: Session, model: Producer | None) -> list[Transfer]:
     """Return a producer's own transfers that are withheld; senders of one session go by their labels."""
-    if model is None or not model.session:
+    if model is None or not model.session or model.window == "qpid-cpp":
+        # The qpid-cpp sender waits for the whole session (CAP-02, CAP-09).
         return session.held
     return [item for item in session.held if item.label.rpartition("-")[0] == model.name]
 
@@ -126,7 +127,7 @@ def _free(
 
 
 def _unblocked(instant: Instant, session: Session, row: int, subject: Subject) -> Reason:
-    text = f"Its window had room again at {instant.when(row)}"
+    text = f"The window of {subject.name} had room again at {instant.when(row)}"
     told = instant.last("reported", "session", session.name, until=row)
     done = instant.last("completed", "session", session.name, until=row)
     if told is None or done is None:
@@ -140,14 +141,20 @@ def _unblocked(instant: Instant, session: Session, row: int, subject: Subject) -
 
 
 def _next_message(instant: Instant, session: Session, subject: Subject) -> Reason:
-    row = instant.next("message.transfer", "session", session.name)
+    rows = instant.index.rows("message.transfer", "session", session.name)
+    own = (row for row in rows if row > instant.end and _is_of(instant.trace.message[row], subject, session))
+    row = next(own, None)
     if row is None:
         text = f"{subject.name} sends nothing more before the trace ends at {instant.trace_end}."
         return Reason(text, ("CAP-01",), None, subject)
-    text = (
-        f"Its next message, {instant.trace.message[row]}, is sent at {instant.when(row)}: its own decision."
-    )
+    label, when = instant.trace.message[row], instant.when(row)
+    text = f"{subject.name} sends its next message, {label}, at {when}: its own decision."
     return Reason(text, ("CAP-01",), row, subject)
+
+
+def _is_of(label: str, subject: Subject, session: Session) -> bool:
+    """Return whether a message is one of this sender's; on a session of its own every one is."""
+    return session.name == subject.name or label.rpartition("-")[0] == subject.name
 
 
 def _without_window(instant: Instant, session: Session, waiting: list[Transfer], subject: Subject) -> Reason:
@@ -155,7 +162,9 @@ def _without_window(instant: Instant, session: Session, waiting: list[Transfer],
     row = instant.last("message.transfer", "session", session.name)
     if not waiting:
         text = f"Nothing holds {name} back: all its transfers are complete."
-        return Reason(text, ("CM-02",), row, subject)
+        let_go = instant.last("let_go", "session", session.name)
+        was_held = (explain_transfer(instant, instant.trace.message[let_go]),) if let_go is not None else ()
+        return Reason(text, ("CM-02",), row, subject, was_held)
     labels = [transfer.label for transfer in waiting]
     parked = [number for number, item in session.completions.incomplete.items() if item is None]
     text = (
@@ -164,8 +173,9 @@ def _without_window(instant: Instant, session: Session, waiting: list[Transfer],
     )
     because = [held(instant, waiting[0])]
     if parked:
-        waits = f"Its execution.sync, command {parked[0]}, waits for every command before it."
-        because.append(Reason(waits, ("CM-06",), row, subject))
+        waits = f"The execution.sync of {name}, command {parked[0]}, waits for every command before it."
+        sync = instant.last("execution.sync", "session", session.name)
+        because.append(Reason(waits, ("CM-06",), sync, subject))
     return Reason(text, ("CAP-01", "CM-01"), row, subject, tuple(because))
 
 

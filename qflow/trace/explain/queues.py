@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from qflow.broker.queue import Queue
+from qflow.broker.stores import MessageMap
 from qflow.trace.explain.consumers import readers
 from qflow.trace.explain.explanation import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted
-from qflow.trace.explain.losses import losses
-from qflow.trace.explain.thresholds import no_flow_control, origin, thresholds_of
+from qflow.trace.explain.losses import dropped, losses
+from qflow.trace.explain.thresholds import UNITS, no_flow_control, origin, thresholds_of
 
 
 def explain_queue(instant: Instant, name: str) -> Reason:
@@ -40,13 +41,14 @@ def on(instant: Instant, queue: Queue) -> Reason:
     level = getattr(thresholds_of(queue), f"stop_{unit}")
     rule = {"watermark": "ALT-07", "java": "ALT-12"}.get(_kind(instant, queue), "FC-14")
     than = "no fewer than" if rule == "ALT-07" else "more than"
-    amount = f"{detail[unit]} {'messages' if unit == 'count' else 'bytes'}"
+    amount = counted(detail[unit], UNITS[unit])
     text = (
         f"{queue.name} has been ON since {instant.when(row)}: {label} made it {amount}, {than} "
         f"its stop threshold of {level}."
     )
     because = (origin(instant, queue, f"stop_{unit}"), still_on(instant, queue))
-    return Reason(text, (rule,), row, subject, because)
+    rules = (rule, "FC-23") if isinstance(queue.store, MessageMap) else (rule,)
+    return Reason(text, rules, row, subject, because)
 
 
 def _kind(instant: Instant, queue: Queue) -> str:
@@ -81,13 +83,15 @@ def still_on(instant: Instant, queue: Queue) -> Reason:
     limit, resumes = queue.flow_limit, thresholds_of(queue)
     assert limit is not None, "only a queue with flow control is ON"
     parts, names = [], []
-    for unit, value, noun in (("count", limit.count, "messages"), ("size", limit.size, "bytes")):
+    for unit, value in (("count", limit.count), ("size", limit.size)):
         level = getattr(resumes, f"resume_{unit}")
         if level and value >= level:
-            parts.append(f"{value} {noun} are not fewer than {level}")
+            parts.append(
+                f"{counted(value, UNITS[unit])} {'is' if value == 1 else 'are'} not fewer than {level}"
+            )
             names.append(f"resume_{unit}")
     row = instant.last("dequeued", "queue", queue.name)
-    text = f"It stays ON: {' and '.join(parts) or 'no message has left it since'}."
+    text = f"{queue.name} stays ON: {' and '.join(parts) or 'no message has left it since'}."
     settings = tuple(origin(instant, queue, name) for name in names)
     return Reason(
         text, ("FC-16", "FC-18"), row, Subject("queue", queue.name), (*settings, *readers(instant, queue))
@@ -104,9 +108,9 @@ def off(instant: Instant, queue: Queue) -> Reason:
     subject = Subject("queue", queue.name)
     amounts = []
     if stops.stop_count:
-        amounts.append(f"{counted(limit.count, 'message')}, stop threshold {stops.stop_count}")
+        amounts.append(not_more(limit.count, "message", stops.stop_count))
     if stops.stop_size:
-        amounts.append(f"{counted(limit.size, 'byte')}, stop threshold {stops.stop_size}")
+        amounts.append(not_more(limit.size, "byte", stops.stop_size))
     state = " and ".join(amounts)
     rest = readers(instant, queue) if queue.message_depth else ()
     row = instant.last("flow_resumed", "queue", queue.name)
@@ -118,21 +122,26 @@ def off(instant: Instant, queue: Queue) -> Reason:
     return Reason(text, ("FC-16",), row, subject, (turned_off(instant, queue.name, row), *rest))
 
 
+def not_more(number: int, noun: str, level: int) -> str:
+    """Say that a number does not exceed a level."""
+    return f"{counted(number, noun)} {'is' if number == 1 else 'are'} not more than {level}"
+
+
 def turned_off(instant: Instant, queue: str, row: int) -> Reason:
     """Say what made a queue turn OFF at a ``flow_resumed`` row."""
     detail = instant.detail(row)
     found = instant.last("dequeued", "queue", queue, until=row)
     left = f"{counted(detail['count'], 'message')} and {counted(detail['size'], 'byte')} were left"
     if found is None:
-        return Reason(f"It turned OFF when {left}.", ("FC-16",), row, Subject("queue", queue))
+        return Reason(f"{queue} turned OFF when {left}.", ("FC-16",), row, Subject("queue", queue))
     label = instant.trace.message[found]
     existing = instant.queue(queue)
     below = ""
     if existing is not None:
         resumes = thresholds_of(existing)
         levels = [
-            f"{getattr(resumes, f'resume_{unit}')} {noun}"
-            for unit, noun in (("count", "messages"), ("size", "bytes"))
+            counted(getattr(resumes, f"resume_{unit}"), noun)
+            for unit, noun in UNITS.items()
             if getattr(resumes, f"resume_{unit}")
         ]
         below = f", fewer than {' and '.join(levels)}"
@@ -148,9 +157,11 @@ def _absent(instant: Instant, name: str) -> Reason:
     gone = instant.last("queueDelete", "queue", name)
     if gone is not None:
         reason = instant.detail(gone).get("reason", "delete")
-        text = f"{name} is gone since {instant.when(gone)}, when {instant.cause(gone)} ({reason})."
+        text = f"{name} has been gone since {instant.when(gone)}, when {instant.cause(gone)} ({reason})."
         rule = {"self-destruct": "LP-15", "auto-delete": "QT-08"}.get(str(reason), "QT-24")
-        return Reason(text, (rule, "FC-21"), gone, subject)
+        lost = instant.last("dropped", "queue", name)
+        because = (dropped(instant, lost),) if lost is not None and lost > gone else ()
+        return Reason(text, (rule, "FC-21"), gone, subject, because)
     refused = instant.last("queue.declare", "queue", name)
     if refused is not None:
         return _refused(instant, name, refused)

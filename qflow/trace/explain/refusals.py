@@ -21,7 +21,8 @@ def refused(
     """Say why a subscription with credit may not have an AVAILABLE message; None if it may (RF-07)."""
     queue, transfer, label = subscription.queue, message.transfer, message.transfer.label
     subject = consumer_subject(session, subscription)
-    if passed(queue, subscription, message):
+    is_passed = passed(queue, subscription, message)
+    if is_passed and not _is_anothers(queue, subscription, message):
         return _passed(instant, subject, subscription, message)
     if transfer.is_expired(instant.broker.now):
         text = f"The time to live of {label} is over; whoever looks at it next removes it."
@@ -30,15 +31,23 @@ def refused(
         text = f"The selector of {subject.name}, {subscription.selector.expression}, refuses {label}."
         row = instant.last("subscribe", "link", subscription.name)
         return Reason(text, ("CN-21",), row, subject)
-    if not subscription.credit.allows(transfer.size):
+    if not is_passed and not subscription.credit.allows(transfer.size):
         return too_little(instant, session, subscription, label, transfer.size)
-    if subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message):
-        assert queue.groups is not None, "only groups refuse"
-        state = queue.groups.groups[message.group]
-        text = f"{label} is of group {message.group}, which is not {subject.name}'s."
-        why = owned(instant, queue, state)
-        return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", label), (why,))
+    if _is_anothers(queue, subscription, message):
+        return _anothers(instant, subject, queue, message)
     return None
+
+
+def _is_anothers(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
+    """Return whether a message's group belongs to somebody else (MG-07)."""
+    return subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
+
+
+def _anothers(instant: Instant, subject: Subject, queue: Queue, message: QueuedMessage) -> Reason:
+    assert queue.groups is not None, "only groups refuse"
+    why = owned(instant, queue, queue.groups.groups[message.group])
+    text = f"{message.transfer.label} is of group {message.group}, which is not {subject.name}'s."
+    return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", message.transfer.label), (why,))
 
 
 def passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
@@ -67,8 +76,4 @@ def _passed(instant: Instant, subject: Subject, subscription: Subscription, mess
         text = f"The cursor of the browser {subject.name} has passed {label}, and never goes back."
         return Reason(text, ("MG-17", "RF-10"), None, subject)
     text = f"The cursor of {subject.name} has passed {label}; only a release or a freed group sets it back."
-    because: tuple[Reason, ...] = ()
-    state = subscription.queue.groups.groups.get(message.group) if subscription.queue.groups else None
-    if state is not None and state.owner not in ("", subscription.owner):
-        because = (owned(instant, subscription.queue, state),)
-    return Reason(text, ("MG-10", "MG-11", "RF-10"), None, subject, because)
+    return Reason(text, ("MG-10", "MG-11", "RF-10"), None, subject)

@@ -6,9 +6,9 @@ from qflow.broker.flow_limit import FlowLevels, FlowThresholds, Level, Origin, i
 from qflow.broker.history.java_capacity import JavaCapacity
 from qflow.broker.queue import Queue
 from qflow.trace.explain.explanation import Reason, Subject
-from qflow.trace.explain.instant import Instant
+from qflow.trace.explain.instant import Instant, counted
 
-UNITS = {"count": "messages", "size": "bytes"}
+UNITS = {"count": "message", "size": "byte"}
 
 
 def levels_of(instant: Instant, queue: Queue) -> FlowLevels:
@@ -31,7 +31,7 @@ def origin(instant: Instant, queue: Queue, name: str) -> Reason:
     row = instant.last("queueDeclare", "queue", queue.name)
     rules, words = _origin(instant, queue, name, level.origin, level)
     verb, unit = name.split("_")
-    text = f"The {verb} threshold of {queue.name} is {level.value} {UNITS[unit]}: {words}."
+    text = f"The {verb} threshold of {queue.name} is {counted(level.value, UNITS[unit])}: {words}."
     return Reason(text, rules, row, Subject("queue", queue.name))
 
 
@@ -55,6 +55,19 @@ def _origin(
         _, words = _origin(instant, queue, name, level.basis or Origin.GIVEN, level)
         return ("FC-09",), f"{words}; this unit cannot stop, and still must be below it to resume"
     return ("FC-08",), "nothing sets it"
+
+
+def limit_of(instant: Instant, queue: Queue) -> Reason:
+    """Say how much fits on a queue, and what set that (LP-01)."""
+    row = instant.last("queueDeclare", "queue", queue.name)
+    parts = []
+    if queue.depth.max_count:
+        parts.append(f"{counted(queue.depth.max_count, 'message')} by qpid.max_count")
+    if queue.depth.max_size:
+        source = "default-queue-limit" if queue.settings.max_size is None else "qpid.max_size"
+        parts.append(f"{counted(queue.depth.max_size, 'byte')} by {source}")
+    text = f"{queue.name} takes at most {' and '.join(parts) or 'any number of messages'}."
+    return Reason(text, ("LP-01", "LP-02"), row, Subject("queue", queue.name))
 
 
 def no_flow_control(instant: Instant, queue: Queue) -> Reason:

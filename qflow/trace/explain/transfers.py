@@ -98,10 +98,10 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
     if own:
         queues = list(dict.fromkeys(instant.trace.queue[row] for row in own))
         are = "was" if len(queues) == 1 else "were"
-        text = f"It went to {listed(queues)}, which {are} not ON then."
+        text = f"{label} went to {listed(queues)}, which {are} not ON then."
         stopped = [queue for queue in queues if _was_on(instant, queue, own[-1])]
         if stopped:
-            text = f"It went to {listed(queues)}; {listed(stopped)} had let go of it before it was complete."
+            text = f"{label} went to {listed(queues)}; {listed(stopped)} let go of it before it was complete."
         return Reason(text, ("FC-13", "FC-14"), own[-1], subject)
     for row in instant.about(label, "dropped"):
         if row > sent:
@@ -116,9 +116,7 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
             f"{label} was sent in a transaction, where no transfer is held; the commit put it on its queue."
         )
         return Reason(text, ("CM-10",), rows[0], subject)
-    text = (
-        f"{label} was sent in a transaction, where no transfer is held; it is on no queue before the commit."
-    )
+    text = f"{label} was sent in a transaction, where no transfer is held, and is not committed."
     return Reason(text, ("CM-10",), sent, subject)
 
 

@@ -45,13 +45,13 @@ def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idl
                 "that resets cursors, yet wakes nobody."
             )
             return Reason(text, ("MG-13", "RF-17"), row, Subject("group", group))
-    subject = Subject("queue", queue.name)
+    subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
     if not subscription.is_listening and not subscription.is_blocked:
-        text = "An earlier wake-up took it off the waiting list and was then given to another (RF-07)."
+        text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
         return Reason(text, ("RF-07",), idle, subject)
     since = f" since {instant.when(idle)}" if idle is not None else ""
     text = (
-        f"It stands in the waiting list of {queue.name}{since}; an enqueue, a release or a cancel wakes "
+        f"{name} stands in the waiting list of {queue.name}{since}; an enqueue, a release or a cancel wakes "
         "from there, a grant of credit does not."
     )
     return Reason(text, ("RF-08", "CN-19"), idle, subject)
