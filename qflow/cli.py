@@ -20,6 +20,7 @@ ROOMS = {
     "config": ("qflow.configuration.cli", "read qpid-config's options and show what a queue will really do"),
     "run": ("qflow.workload.cli", "run a workload file and say what happened"),
     "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
+    "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
     "trace": ("qflow.trace.cli", "look at traces, replay them, and lay two side by side"),
     "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
     "doctor": ("qflow.launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),

@@ -4,8 +4,40 @@ What has to be proved is proved three ways: by an argument (:mod:`qflow.design.b
 state of a small configuration with the engine (:func:`explore`), and by simulation.
 """
 
+from qflow.design.bounds import Depth, largest_batch, largest_stop, maximum_depth, stall_range
+from qflow.design.candidates import Limits
 from qflow.design.explore import explore
+from qflow.design.frontier import frontier
 from qflow.design.graph import MARKS, StateGraph
+from qflow.design.layout import positions
+from qflow.design.phases import stalls_over_phases
+from qflow.design.recommend import Recommendation, recommend
 from qflow.design.small import DesignError, SmallConfiguration
+from qflow.design.table import tabulate
+from qflow.design.traffic import Sender, traffic_of
+from qflow.design.verdict import Verdict, judge, judge_workload
 
-__all__ = ["MARKS", "DesignError", "SmallConfiguration", "StateGraph", "explore"]
+__all__ = [
+    "MARKS",
+    "Limits",
+    "Recommendation",
+    "frontier",
+    "recommend",
+    "Depth",
+    "DesignError",
+    "Sender",
+    "SmallConfiguration",
+    "StateGraph",
+    "Verdict",
+    "explore",
+    "judge",
+    "judge_workload",
+    "largest_batch",
+    "largest_stop",
+    "maximum_depth",
+    "positions",
+    "stall_range",
+    "stalls_over_phases",
+    "tabulate",
+    "traffic_of",
+]

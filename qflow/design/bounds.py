@@ -1,0 +1,194 @@
+"""Bounds: how full a queue can get, whatever its clients do and however fast they are.
+
+All proofs here assume the following, and nothing else; each function says which of it matters.
+
+- **The window** (CAP-01): a producer has at most *capacity* transfers outstanding that are not complete.
+  This holds for the ideal window and for those of qpid-cpp and qpid-python, which differ only in *when*
+  they learn of a completion: they may take complete transfers for outstanding, never the other way round.
+- **One window a producer**: one that dies and comes back brings a second window, and what it left on the
+  queue stays held (CM-09): count its capacity once more for each time that may happen.  Unreliable links
+  have no window (CAP-06), and transfers in a transaction are never held (CM-10): nothing here is for them.
+- **Only producers put messages on the queue**: what is moved there, or comes by an alternate exchange, is
+  held for nobody whose window could fill (FC-22).
+- **Bytes** are those the broker counts: header and content, or content only with
+  ``message_size="content"`` (DQ-05, DQ-09).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.design.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """An amount on a queue, in both units; None where there is no bound."""
+
+    count: int | None
+    size: int | None
+
+
+def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
+    """Return how full a queue can be while it is OFF.
+
+    Proof.  The queue starts empty and OFF (FC-13).  An enqueue that leaves more than ``stop_count``
+    messages or more than ``stop_size`` bytes turns it ON at once (FC-14), and it turns OFF only when both
+    units are below their resume levels, which are at most the stop levels (FC-05, FC-16).  So while it is
+    OFF neither unit is above its stop.  A unit that has no stop is bounded by the other: of messages of at
+    least *m* bytes at most ``stop_size // m`` fit, and ``stop_count`` messages of at most *M* bytes have at
+    most ``stop_count * M``.  Which window the producers have does not matter.
+
+    Examples
+    --------
+    >>> from qflow.design.traffic import Sender
+    >>> before_stop(FlowThresholds(100, 70, 0, 0), {"p": Sender(5, largest=200, smallest=50)})
+    Depth(count=100, size=20000)
+    >>> before_stop(FlowThresholds(0, 0, 1000, 700), {"p": Sender(5, largest=200, smallest=50)})
+    Depth(count=20, size=1000)
+    """
+    largest = max((sender.largest for sender in traffic.values()), default=0)
+    smallest = min((sender.smallest for sender in traffic.values()), default=0)
+    counts, sizes = [], []
+    if thresholds.stop_count:
+        counts.append(thresholds.stop_count)
+        sizes.append(thresholds.stop_count * largest)
+    if thresholds.stop_size:
+        sizes.append(thresholds.stop_size)
+        if smallest:
+            counts.append(thresholds.stop_size // smallest)
+    return Depth(min(counts, default=None), min(sizes, default=None))
+
+
+def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
+    """Return how full a queue can ever get: stop + Σ capacity (CAP-11).
+
+    Proof.  While the queue is OFF it holds no more than :func:`before_stop` says.  Let it be ON, and let t
+    be the moment at which it last turned ON.  What was on it just before t was there while it was OFF: at
+    most ``stop`` messages.  Every message put on it at t or later is held (FC-15), and stays held while it
+    is on the queue and the queue is ON (FC-17); so its transfer is not complete, and takes a place in its
+    producer's window.  A producer has ``capacity`` places (CAP-01), so at most Σ capacity such messages are
+    there: at most stop + Σ capacity in all.  In bytes each place has at most its producer's largest
+    message, which gives stop_size + Σ capacity × largest.
+
+    With several queues a producer's message may be held by more than one, but it takes one place in the
+    window whatever their number (CM-03), and one on each queue: so each queue has the bound above with the
+    windows of all who send to it.  The windows are shared: that can keep a queue from its bound, never
+    lead it above.
+
+    The bound is attained, in messages: let the queue be filled to the stop level while the windows are
+    empty; then every transfer is held, until each producer has ``capacity`` of them (CAP-08).  With the
+    ideal window the windows *are* empty while the queue is OFF, so every run without a consumer ends
+    there.  In bytes it is attained if messages can be as large as they like up to ``largest`` and exactly
+    fill the stop level.
+
+    Parameters
+    ----------
+    thresholds : FlowThresholds or None
+        Those in force (``FlowThresholds.of``); None for a queue without flow control.
+    traffic : mapping
+        Who sends to the queue; see :func:`qflow.design.traffic_of`.
+
+    Returns
+    -------
+    Depth
+        Without flow control there is no bound, unless nobody sends.
+
+    Examples
+    --------
+    >>> from qflow.design.traffic import Sender
+    >>> clients = {"C1": Sender(50, largest=112), "C2": Sender(15, largest=112)}
+    >>> maximum_depth(FlowThresholds(100, 100, 0, 0), clients)
+    Depth(count=165, size=18480)
+    """
+    if not traffic:
+        return Depth(0, 0)
+    if thresholds is None:
+        return Depth(None, None)
+    off = before_stop(thresholds, traffic)
+    count = sum(sender.capacity for sender in traffic.values())
+    size = sum(sender.capacity * sender.largest for sender in traffic.values())
+    return Depth(
+        None if off.count is None else off.count + count,
+        None if off.size is None else off.size + size,
+    )
+
+
+def stall_range(thresholds: FlowThresholds, traffic: Traffic, window: str = "ideal") -> tuple[int, int]:
+    """Return the least and the greatest depth at which a queue stands still if nobody takes from it.
+
+    For a queue that stops by count, and whose producers send to no other.
+
+    Proof.  Nothing leaves the queue, so when the last producer blocks it holds the ``stop`` messages that
+    were not held and all that came later, which are held (FC-15, FC-17).  A producer blocks only for a
+    transfer that is not complete, and only this queue withholds completions, so each has at least one
+    held transfer there: depth ≥ stop + number of producers.  The upper bound is :func:`maximum_depth`.
+
+    With the ideal window both are the same: it forgets a complete transfer at once, so a full window is
+    full of held transfers: depth = stop + Σ capacity, whoever began and however fast.  The qpid-cpp window
+    forgets late (CAP-02).  A sender that is faster than the answers never looks before its window is
+    full; so of producer i those are still taken for outstanding which it sent since it was last full, and
+    depth = stop + Σ (capacity_i − n_i mod capacity_i), where n_i is what it had sent when the queue
+    turned ON, Σ n_i = stop.  See :func:`qflow.design.stalls_over_phases`.
+
+    Examples
+    --------
+    >>> from qflow.design.traffic import Sender
+    >>> clients = {"C1": Sender(50), "C2": Sender(15)}
+    >>> stall_range(FlowThresholds(100, 100, 0, 0), clients)
+    (165, 165)
+    >>> stall_range(FlowThresholds(100, 100, 0, 0), clients, window="qpid-cpp")
+    (102, 165)
+    """
+    stop, most = thresholds.stop_count, sum(sender.capacity for sender in traffic.values())
+    return stop + (most if window == "ideal" else len(traffic)), stop + most
+
+
+def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "ideal") -> int:
+    """Return how many messages a consumer may wait for before it accepts any, without risk of deadlock.
+
+    For a queue that stops by count, whose producers send to no other, and which has one consumer.
+
+    Proof.  In a deadlock every producer is blocked, so the queue is ON, and it holds at least ``resume``
+    messages, or it would be OFF (FC-16).  With the ideal window each producer has ``capacity`` held
+    transfers on it; with the others at least one.  So the consumer, which has taken all there are, has at
+    least max(resume, Σ capacity) of them, or max(resume, number of producers); a consumer content with
+    that many goes on, and nothing was stuck.
+
+    Examples
+    --------
+    >>> from qflow.design.traffic import Sender
+    >>> largest_batch(FlowThresholds(3, 2, 0, 0), {"C1": Sender(2), "C2": Sender(2)})
+    4
+    """
+    held = sum(sender.capacity for sender in traffic.values()) if window == "ideal" else len(traffic)
+    return max(thresholds.resume_count, held)
+
+
+def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
+    """Return the largest stop threshold that cannot overflow a limit: limit − Σ capacity (CAP-11).
+
+    It follows from :func:`maximum_depth`, and from LP-02: a limit that is exactly reached is not exceeded.
+
+    Parameters
+    ----------
+    limit : int
+        ``qpid.max_count`` or ``qpid.max_size``.
+    unit : {"count", "size"}
+        What it limits.
+
+    Returns
+    -------
+    int
+        Below 1 if there is none: the windows alone are as large as the limit.
+
+    Examples
+    --------
+    >>> from qflow.design.traffic import Sender
+    >>> largest_stop(200, {"C1": Sender(50), "C2": Sender(15)})
+    135
+    """
+    if unit == "count":
+        return limit - sum(sender.capacity for sender in traffic.values())
+    return limit - sum(sender.capacity * sender.largest for sender in traffic.values())

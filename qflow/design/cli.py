@@ -1,0 +1,138 @@
+"""``qflow design``: thresholds and capacities that cannot overflow, and what they cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qflow.design.candidates import Limits
+    from qflow.workload.model import Workload
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``design`` to the commands of a parser; the engine is not loaded for that."""
+    parser = rooms.add_parser(
+        "design",
+        help="find thresholds and capacities that cannot overflow",
+        description="Find thresholds and capacities with which no queue can overflow, by the bound stop + "
+        "sum of the capacities, and simulate what they cost: how often the queues turn ON, how long producers "
+        "are blocked, how long completions take. Prints qpid-config lines with the reasons.",
+    )
+    parser.add_argument("workload", metavar="WORKLOAD.json", help="a workload file")
+    for unit, what in (("count", "messages"), ("size", "bytes")):
+        parser.add_argument(
+            f"--max-{unit}",
+            action="append",
+            default=[],
+            metavar="[QUEUE=]N",
+            help=f"{what} a queue may hold, or each queue; default: what the workload declares",
+        )
+    parser.add_argument(
+        "--log", metavar="LOG", help="design for the traffic in a client log: .parquet, .csv or .csv.gz"
+    )
+    parser.add_argument("--keep-capacities", action="store_true", help="do not touch the producers' windows")
+    parser.add_argument("--seed", type=int, metavar="N", help="give all clients other chances")
+    parser.add_argument(
+        "--messages",
+        type=int,
+        metavar="N",
+        help="messages each simulation sends; default: 10000, 0 for all that fall due",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Recommend, and print it.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    RefusalError
+        If a file or an option makes no sense, or nothing is safe, in one sentence.
+    OSError
+        If a file cannot be opened.
+    """
+    from qflow.broker.errors import AmqpException
+    from qflow.design.candidates import choices
+    from qflow.design.recommend import recommend
+    from qflow.design.small import DesignError
+    from qflow.design.text import recommendation_text
+    from qflow.trace.client_log import LogError
+    from qflow.trace.progress import Progress
+    from qflow.workload.checks import WorkloadError
+
+    count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
+    shown = Progress("simulating the frontier", count)
+    try:
+        workload = _workload(namespace)
+        made = recommend(
+            workload,
+            _limits(namespace, workload),
+            keep_capacities=namespace.keep_capacities,
+            message_limit=_message_limit(namespace.messages),
+            tell=shown,
+        )
+    except (AmqpException, LogError, WorkloadError) as error:
+        raise DesignError(str(error)) from None
+    finally:
+        shown.end()
+    if namespace.json:
+        print(json.dumps(made.asdict()))
+    else:
+        print(recommendation_text(made, {p.name: p.capacity for p in workload.producers}))
+    return 0
+
+
+def _workload(namespace: argparse.Namespace) -> Workload:
+    from qflow.workload import Workload
+
+    workload = Workload.load(namespace.workload)
+    if namespace.log:
+        from qflow.trace.client_log import ClientLog
+        from qflow.trace.extract import extract
+
+        workload = extract(ClientLog.load(namespace.log), workload).workload
+    return workload if namespace.seed is None else workload.with_seed(namespace.seed)
+
+
+def _limits(namespace: argparse.Namespace, workload: Workload) -> dict[str, Limits]:
+    from qflow.design.candidates import Limits
+
+    counts = _numbers("--max-count", namespace.max_count, workload)
+    sizes = _numbers("--max-size", namespace.max_size, workload)
+    return {queue: Limits(counts.get(queue), sizes.get(queue)) for queue in workload.queues}
+
+
+def _numbers(option: str, words: Sequence[str], workload: Workload) -> dict[str, int]:
+    from qflow.design.small import DesignError
+
+    numbers: dict[str, int] = {}
+    # What is said of one queue goes before what is said of all, in whatever order.
+    for word in sorted(words, key=lambda word: "=" in word):
+        name, _, number = word.rpartition("=")
+        if not number.isdecimal() or not int(number):
+            raise DesignError(f"{option}: must be a whole number from 1, or QUEUE=N, got {word!r}")
+        if name and name not in workload.queues:
+            known = ", ".join(workload.queues) or "none"
+            raise DesignError(f"{option}: no queue {name!r} in the workload, which has {known}")
+        for queue in [name] if name else workload.queues:
+            numbers[queue] = int(number)
+    return numbers
+
+
+def _message_limit(messages: int | None) -> int | None:
+    from qflow.design.frontier import MESSAGE_LIMIT
+    from qflow.design.small import DesignError
+
+    if messages is None:
+        return MESSAGE_LIMIT
+    if messages < 0:
+        raise DesignError(f"--messages: must be a whole number from 0, got {messages}")
+    return messages or None

@@ -1,0 +1,221 @@
+"""The frontier: what safe settings cost, and which of them are beaten by no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from qflow.broker.conversions import Argument
+from qflow.design.candidates import Choice, Limits, candidate, choices, is_designed
+from qflow.design.measures import Costs, costs
+from qflow.design.parts import Part, parts_of
+from qflow.design.small import DesignError
+from qflow.design.traffic import Traffic, traffic_of
+from qflow.workload.model import Workload
+from qflow.workload.simulate import simulate
+
+MESSAGE_LIMIT = 10_000
+"""Messages a simulation sends at most, unless told otherwise."""
+
+Tell = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One choice for one part of a workload, and what it cost in a simulation.
+
+    Parameters
+    ----------
+    part : Part
+        Queues and producers.
+    choice : Choice
+        Shares of capacities, stop and resume.
+    arguments : mapping
+        Queue name to declare arguments.
+    capacities : mapping
+        Producer name to its window.
+    costs : Costs
+        What was measured.
+    is_pareto : bool
+        Whether no other choice is as good in flips, blocked share and slowest completions, and better in
+        one.
+    """
+
+    part: Part
+    choice: Choice
+    arguments: Mapping[str, Mapping[str, Argument]]
+    capacities: Mapping[str, int]
+    costs: Costs
+    is_pareto: bool = False
+
+
+def frontier(
+    workload: Workload,
+    limits: Mapping[str, Limits] | None = None,
+    *,
+    keep_capacities: bool = False,
+    message_limit: int | None = MESSAGE_LIMIT,
+    tell: Tell | None = None,
+) -> list[Row]:
+    """Simulate every safe choice of a grid, and mark those that are beaten by no other.
+
+    Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs.
+    The same workload gives the same rows.
+
+    Parameters
+    ----------
+    workload : Workload
+        Its queues, traffic and consumers.
+    limits : mapping or None
+        Queue name to what it may hold; a queue that is left out keeps the limits it is declared with, and
+        one without any, or with policy ring, is left as it is.
+    keep_capacities : bool
+        Whether the producers' windows may not be changed.
+    message_limit : int or None
+        Messages each simulation sends; None for all that fall due.
+    tell : callable or None
+        Told how many simulations are done.
+
+    Returns
+    -------
+    list of Row
+        Part by part, in the order of the grid: first those that change least.
+
+    Raises
+    ------
+    DesignError
+        If no queue has a limit, or no choice is safe; the text says what would be.
+
+    Examples
+    --------
+    >>> from qflow.workload import Consumer, Producer
+    >>> workload = Workload(
+    ...     "small",
+    ...     duration=1,
+    ...     queues={"q": {}},
+    ...     producers=(Producer("p", ("", "q"), rate=400, capacity=20, size=100),),
+    ...     consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.004)),),
+    ... )
+    >>> rows = frontier(workload, {"q": Limits(count=100)}, keep_capacities=True)
+    >>> len(rows), rows[0].arguments["q"]["qpid.flow_stop_count"], any(row.is_pareto for row in rows)
+    (8, 80, True)
+    """
+    limits = limits or {}
+    for queue in limits:
+        if queue not in workload.queues:
+            raise DesignError(f"no queue {queue!r}; the workload has {', '.join(workload.queues) or 'none'}")
+    traffic = traffic_of(workload)
+    designed = {
+        queue: limits.get(queue, Limits())
+        for queue in workload.queues
+        if is_designed(queue, workload, limits.get(queue, Limits()))
+    }
+    if not designed:
+        raise DesignError(
+            "there is nothing to design: no queue that could stop its producers has a limit; give one "
+            "with max_count or max_size"
+        )
+    sessions = {p.name: p.session for p in workload.producers if p.session}
+    parts = parts_of(traffic, sessions)
+    rows: list[Row] = []
+    for done, choice in enumerate(choices(keep_capacities=keep_capacities), 1):
+        rows += _rows(workload, designed, traffic, parts, choice, message_limit)
+        if tell is not None:
+            tell(done)
+    for part in parts:
+        if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
+            raise DesignError(_no_room(part, designed, workload, traffic, keep_capacities))
+    return [row for part in parts for row in mark([row for row in rows if row.part == part])]
+
+
+def _rows(
+    workload: Workload,
+    designed: Mapping[str, Limits],
+    traffic: Mapping[str, Traffic],
+    parts: Sequence[Part],
+    choice: Choice,
+    message_limit: int | None,
+) -> list[Row]:
+    """Simulate a choice for all parts at once; a part that has no safe settings stays as it is, unused."""
+    changed, used = workload, []
+    for part in parts:
+        mine = {queue: designed[queue] for queue in part.queues if queue in designed}
+        made = candidate(changed, mine, traffic, choice) if mine else None
+        if made is not None:
+            changed = made
+            used.append(part)
+    if not used:
+        return []
+    run = simulate(changed, message_limit=message_limit)
+    windows = {producer.name: producer.capacity for producer in changed.producers}
+    return [
+        Row(
+            part,
+            choice,
+            {queue: changed.queues[queue] for queue in part.queues if queue in designed},
+            {name: windows[name] for name in part.producers},
+            costs(run, part.queues, part.producers),
+        )
+        for part in used
+    ]
+
+
+def mark(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of one part, those marked that no other beats.
+
+    Of rows with the same settings, or the same costs, the first is kept as the one that changes least.
+    """
+    different: dict[str, Row] = {}
+    for row in rows:
+        different.setdefault(repr((row.arguments, row.capacities)), row)
+    kept = list(different.values())
+    return [
+        replace(row, is_pareto=not _is_beaten(row, kept[:n], kept[n + 1 :])) for n, row in enumerate(kept)
+    ]
+
+
+def _is_beaten(row: Row, before: Iterable[Row], after: Iterable[Row]) -> bool:
+    mine = row.costs.objectives()
+    as_good_before = any(_is_no_worse(other.costs.objectives(), mine) for other in before)
+    better = (other.costs.objectives() for other in after)
+    return as_good_before or any(_is_no_worse(theirs, mine) and theirs != mine for theirs in better)
+
+
+def _is_no_worse(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True))
+
+
+def best(rows: Sequence[Row]) -> Row:
+    """Return the row of the frontier with the least sum of places in the three orders.
+
+    Places, not amounts: flips a minute and seconds cannot be added up.  Among equals the first, which
+    changes least.
+    """
+    found = [row for row in rows if row.is_pareto]
+    orders = [sorted({row.costs.objectives()[n] for row in found}) for n in range(3)]
+
+    def places(row: Row) -> int:
+        return sum(order.index(value) for order, value in zip(orders, row.costs.objectives(), strict=True))
+
+    return min(found, key=places)
+
+
+def _no_room(
+    part: Part,
+    designed: Mapping[str, Limits],
+    workload: Workload,
+    traffic: Mapping[str, Traffic],
+    keep_capacities: bool,
+) -> str:
+    needs = []
+    for queue in part.queues:
+        if queue in designed and traffic[queue]:
+            senders = traffic[queue].values()
+            windows = sum(sender.capacity for sender in senders)
+            volume = sum(sender.capacity * sender.largest for sender in senders)
+            needs.append(f"{queue} needs room for {windows} messages of windows, {volume} bytes, and a stop")
+    change = "let the capacities change" if keep_capacities else "lower the capacities"
+    return (
+        f"no thresholds are safe: the windows fill the limit before anything can stop ({'; '.join(needs)}); "
+        f"raise the limit, or {change}"
+    )

@@ -1,0 +1,179 @@
+"""Recommend: thresholds and windows that cannot overflow, as qpid-config lines, with the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from qflow.configuration.declaration import Declaration
+from qflow.configuration.writing import qpid_config_line
+from qflow.design.candidates import Limits
+from qflow.design.frontier import MESSAGE_LIMIT, Row, Tell, best, frontier
+from qflow.design.measures import Costs, costs
+from qflow.design.small import DesignError
+from qflow.design.traffic import traffic_of
+from qflow.design.verdict import Verdict, judge_workload
+from qflow.workload.model import Workload
+from qflow.workload.simulate import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What :func:`recommend` returns.
+
+    Parameters
+    ----------
+    workload : Workload
+        With the recommended settings; ready to be simulated.
+    chosen : mapping
+        Queue name to the row of the frontier it comes from.
+    verdicts : mapping
+        Queue name to why it cannot overflow.
+    before : mapping
+        Queue name to the verdict on what was declared.
+    rows : list of Row
+        All that was tried.
+    declared : Costs
+        What the declared settings cost, all queues and producers together, in the same simulation.
+    evidence : Costs
+        What the recommended settings cost in it; its ``errors`` are empty.
+    kept : mapping
+        Queue name to why it is left as it is.
+    """
+
+    workload: Workload
+    chosen: Mapping[str, Row]
+    verdicts: Mapping[str, Verdict]
+    before: Mapping[str, Verdict]
+    rows: list[Row]
+    declared: Costs
+    evidence: Costs
+    kept: Mapping[str, str]
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """The ``qpid-config`` line of each designed queue."""
+        return {
+            queue: qpid_config_line(Declaration(queue, self.workload.queues[queue])) for queue in self.chosen
+        }
+
+    @property
+    def capacities(self) -> dict[str, int]:
+        """The window of each producer."""
+        return {producer.name: producer.capacity for producer in self.workload.producers}
+
+    def asdict(self) -> dict[str, Any]:
+        """Return everything as plain values that JSON can hold."""
+        return {
+            "workload": self.workload.name,
+            "queues": {
+                queue: {
+                    "line": line,
+                    "arguments": dict(self.workload.queues[queue]),
+                    "reasons": list(self.verdicts[queue].reasons),
+                    "can_overflow": self.verdicts[queue].can_overflow,
+                    "could_overflow_before": self.before[queue].can_overflow,
+                    "reasons_before": list(self.before[queue].reasons),
+                    "maximum_depth_simulated": self.evidence.maximum_depth[queue],
+                }
+                for queue, line in self.lines.items()
+            },
+            "kept": dict(self.kept),
+            "capacities": self.capacities,
+            "declared": asdict(self.declared),
+            "recommended": asdict(self.evidence),
+            "frontier": [
+                {
+                    "queues": list(row.part.queues),
+                    "choice": asdict(row.choice),
+                    "arguments": {queue: dict(arguments) for queue, arguments in row.arguments.items()},
+                    "capacities": dict(row.capacities),
+                    "costs": asdict(row.costs),
+                    "is_pareto": row.is_pareto,
+                    "is_recommended": any(row is chosen for chosen in self.chosen.values()),
+                }
+                for row in self.rows
+            ],
+        }
+
+
+def recommend(
+    workload: Workload,
+    limits: Mapping[str, Limits] | None = None,
+    *,
+    keep_capacities: bool = False,
+    message_limit: int | None = MESSAGE_LIMIT,
+    tell: Tell | None = None,
+) -> Recommendation:
+    """Return settings for a workload that cannot overflow, and what they cost.
+
+    Parameters
+    ----------
+    workload, limits, keep_capacities, message_limit, tell
+        As for :func:`qflow.design.frontier`.
+
+    Returns
+    -------
+    Recommendation
+        Of each part of the workload the row that :func:`qflow.design.frontier.best` chooses.
+
+    Raises
+    ------
+    DesignError
+        If there is nothing to design, or nothing is safe.
+
+    Examples
+    --------
+    >>> from qflow.workload import Consumer, Producer
+    >>> workload = Workload(
+    ...     "small",
+    ...     duration=1,
+    ...     queues={"q": {"qpid.max_count": 100}},
+    ...     producers=(Producer("p", ("", "q"), rate=400, capacity=40, size=100),),
+    ...     consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.004)),),
+    ... )
+    >>> made = recommend(workload, keep_capacities=True)
+    >>> made.before["q"].can_overflow, made.verdicts["q"].can_overflow, made.evidence.errors
+    (True, False, {})
+    >>> print(made.lines["q"])
+    qpid-config add queue q --max-queue-count=100 --flow-stop-count=60 --flow-resume-count=12
+    """
+    rows = frontier(workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, tell=tell)
+    chosen: dict[str, Row] = {}
+    queues, windows = dict(workload.queues), {p.name: p.capacity for p in workload.producers}
+    for part in dict.fromkeys(row.part for row in rows):
+        row = best([row for row in rows if row.part == part])
+        chosen.update(dict.fromkeys(row.arguments, row))
+        queues.update(row.arguments)
+        windows.update(row.capacities)
+    made = workload.replace(queues=queues)
+    for name, capacity in windows.items():
+        made = made.with_producer(name, capacity=capacity)
+    verdicts = judge_workload(made)
+    evidence = _costs(made, message_limit)
+    for queue in chosen:
+        if verdicts[queue].can_overflow:
+            raise DesignError(f"queue {queue!r}: {verdicts[queue].reasons[0]}")
+    return Recommendation(
+        made,
+        {queue: chosen[queue] for queue in workload.queues if queue in chosen},
+        verdicts,
+        judge_workload(workload),
+        rows,
+        _costs(workload, message_limit),
+        evidence,
+        {queue: _why_kept(queue, verdicts[queue]) for queue in workload.queues if queue not in chosen},
+    )
+
+
+def _costs(workload: Workload, message_limit: int | None) -> Costs:
+    traffic = traffic_of(workload)
+    names = [producer.name for producer in workload.producers]
+    return costs(simulate(workload, message_limit=message_limit), traffic, names)
+
+
+def _why_kept(queue: str, verdict: Verdict) -> str:
+    if verdict.policy == "ring":
+        return f"{queue}: left as it is; a ring never stops its producers, it drops the oldest (FC-03, LP-10)"
+    return f"{queue}: left as it is; it has no limit in messages or bytes of its own to exceed (LP-01)"

@@ -1,0 +1,177 @@
+"""Whether a queue can overflow, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from qflow.broker.conversions import Argument
+from qflow.broker.errors import AmqpException
+from qflow.broker.flow_limit import FlowThresholds, effective_max_size
+from qflow.broker.options import BrokerOptions
+from qflow.broker.settings import QueueSettings
+from qflow.design.bounds import maximum_depth
+from qflow.design.small import DesignError
+from qflow.design.traffic import Traffic, traffic_of
+from qflow.workload.model import Workload
+
+WHAT_FOLLOWS = {
+    "reject": "a producer's session would die of 506 (LP-05)",
+    "ring": "the oldest messages would be dropped (LP-10)",
+    "self-destruct": "the queue would be deleted with all it holds (LP-15)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitVerdict:
+    """One unit of one queue.
+
+    Parameters
+    ----------
+    unit : {"count", "size"}
+        Messages or bytes.
+    limit, stop : int
+        Limit and stop threshold in force; 0 for none.
+    bound : int or None
+        What can be on the queue at most, were there no limit; None if there is no bound.
+    reason : str
+        In one sentence.
+    """
+
+    unit: str
+    limit: int
+    stop: int
+    bound: int | None
+    reason: str
+
+    @property
+    def can_overflow(self) -> bool:
+        """Whether the bound is above the limit; exactly filling it is allowed (LP-02)."""
+        return self.limit != 0 and (self.bound is None or self.bound > self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a queue can overflow.
+
+    Parameters
+    ----------
+    queue : str
+        Its name.
+    policy : str
+        What an overflow would do: reject, ring or self-destruct.
+    units : tuple of UnitVerdict
+        For messages and for bytes.
+    """
+
+    queue: str
+    policy: str
+    units: tuple[UnitVerdict, ...]
+
+    @property
+    def can_overflow(self) -> bool:
+        """Whether it can in any unit."""
+        return any(unit.can_overflow for unit in self.units)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why, a sentence for each unit; those that decide first."""
+        deciding = [unit.reason for unit in self.units if unit.can_overflow]
+        if deciding:
+            return (*deciding, f"if it is full, {WHAT_FOLLOWS[self.policy]}")
+        return tuple(unit.reason for unit in self.units if unit.limit)
+
+
+def judge(
+    queue: str,
+    arguments: Mapping[str, Argument],
+    traffic: Traffic,
+    options: BrokerOptions | None = None,
+) -> Verdict:
+    """Say whether a queue can overflow, by comparing its limits with :func:`maximum_depth`.
+
+    Parameters
+    ----------
+    queue : str
+        Its name.
+    arguments : mapping
+        What it is declared with.
+    traffic : mapping
+        Who sends to it.
+    options : BrokerOptions or None
+        What the broker was started with; None for the defaults.
+
+    Raises
+    ------
+    DesignError
+        If the broker refuses the arguments, in its words.
+
+    Examples
+    --------
+    >>> from qflow.design.traffic import Sender
+    >>> clients = {"C1": Sender(50, 150), "C2": Sender(15, 150)}
+    >>> judge("q", {"qpid.max_count": 200, "qpid.flow_stop_count": 150}, clients).reasons[0]
+    'messages: stop 150 + capacities 65 = 215, which is above the limit of 200 by 15 (CAP-11)'
+    >>> judge("q", {"qpid.max_count": 200, "qpid.flow_stop_count": 150}, {"C1": Sender(50)}).can_overflow
+    False
+    """
+    options = options or BrokerOptions()
+    try:
+        settings = QueueSettings.from_arguments(arguments)
+        thresholds = FlowThresholds.of(queue, settings, options)
+    except AmqpException as error:
+        raise DesignError(f"the broker refuses queue {queue!r}: {error}") from None
+    bound = maximum_depth(thresholds, traffic)
+    capacity = sum(sender.capacity for sender in traffic.values())
+    volume = sum(sender.capacity * sender.largest for sender in traffic.values())
+    stops = thresholds or FlowThresholds(0, 0, 0, 0)
+    units = (
+        _unit("count", settings.max_count, stops.stop_count, bound.count, capacity),
+        _unit("size", effective_max_size(settings, options), stops.stop_size, bound.size, volume),
+    )
+    policy = settings.policy if settings.policy in WHAT_FOLLOWS else "reject"
+    return Verdict(queue, policy, units)
+
+
+def judge_workload(workload: Workload) -> dict[str, Verdict]:
+    """Say of each queue of a workload whether it can overflow.
+
+    Raises
+    ------
+    DesignError
+        If the broker refuses a queue.
+
+    Examples
+    --------
+    >>> from qflow.workload import Producer
+    >>> producer = Producer("p1", ("", "q"), rate=100, capacity=5, size=100)
+    >>> workload = Workload("w", 1, {"q": {"qpid.max_count": 20}}, producers=(producer,))
+    >>> judge_workload(workload)["q"].can_overflow            # the default stop is 16: 16 + 5 > 20
+    True
+    """
+    traffic = traffic_of(workload)
+    return {
+        name: judge(name, arguments, traffic[name], workload.options)
+        for name, arguments in workload.queues.items()
+    }
+
+
+def _unit(unit: str, limit: int, stop: int, bound: int | None, window: int) -> UnitVerdict:
+    what = {"count": "messages", "size": "bytes"}[unit]
+    windows = {"count": "capacities", "size": "capacities × largest messages"}[unit]
+    if not limit:
+        reason = f"{what}: no limit, so none is exceeded (LP-01)"
+    elif bound is None:
+        reason = f"{what}: nothing stops the producers before the limit of {limit} (FC-02, FC-03)"
+    else:
+        # The other unit may stop first; then the sum with this unit's own stop is not what bounds it.
+        own = f"stop {stop} + {windows} {window} = {bound}" if stop and stop + window == bound else ""
+        own = own or f"at most {bound}, by the other unit's stop and {windows} {window}"
+        reason = f"{what}: {own}, which is {_beside(bound, limit)} (CAP-11)"
+    return UnitVerdict(unit, limit, stop, bound, reason)
+
+
+def _beside(bound: int, limit: int) -> str:
+    if bound > limit:
+        return f"above the limit of {limit} by {bound - limit}"
+    return f"within the limit of {limit}"
