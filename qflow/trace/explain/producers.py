@@ -68,7 +68,7 @@ def _window(
         text = f"{outstanding}; the broker has completed all its transfers, and it has yet to learn that."
         return Reason(text, rules, sent, subject)
     withheld = "is held" if len(labels) == 1 else "are held"
-    text = f"{outstanding}: {listed(labels)} {withheld} ({counted(len(labels), 'transfer')})."
+    text = f"{outstanding}; {counted(len(labels), 'transfer')} {withheld}: {listed(labels)}."
     return Reason(text, rules, sent, subject, (held(instant, waiting[0]),))
 
 

@@ -62,11 +62,11 @@ def explain(
     >>> timeline = Timeline(trace_of(simulate(workload)))
     >>> print(explain(timeline, subject="p", time=1_000_000).text(with_sources=False))
     p is blocked: a message has been due since 0.16 s, and its window is full.
-    ← p has 5 of 5 outstanding: p-11, p-12, … p-15 are held (5 transfers).
+    ← p has 5 of 5 outstanding; 5 transfers are held: p-11, p-12, p-13, p-14 and p-15.
       ← Transfer p-11 is not complete: it is held by q.
         ← q has been ON since 0.11 s: p-11 made it 11 messages, more than its stop threshold of 10.
           ← The stop threshold of q is 10 messages: it is declared with qpid.flow_stop_count.
-          ← It stays ON: 15 messages are not fewer than 10.
+          ← q stays ON: 15 messages are not fewer than 10.
             ← The resume threshold of q is 10 messages: a resume threshold of 0 means the stop threshold.
             ← Nobody consumes from q, and nobody will before the trace ends at 0.16 s.
     """
