@@ -37,7 +37,8 @@ def explain_consumer(instant: Instant, name: str) -> Reason:
 
 def _without_work(reason: Reason) -> Reason:
     """Return a reason without what has been said already: the work."""
-    kept = tuple(item for item in reason.because if item.rules != ("CN-10",))
+    own = reason.subject
+    kept = tuple(item for item in reason.because if item.rules != ("CN-10",) or item.subject != own)
     return Reason(reason.text, reason.rules, reason.row, reason.subject, kept)
 
 

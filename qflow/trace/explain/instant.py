@@ -65,7 +65,7 @@ class Instant:
     def __init__(self, trace: Trace, index: RowIndex, broker: Broker, row: int) -> None:
         self.trace, self.index, self.broker, self.row = trace, index, broker, row
         self.end = row
-        while self.end + 1 < len(trace) and not _begins(trace.kind[self.end + 1]):
+        while self.end + 1 < len(trace) and not self.begins(self.end + 1):
             self.end += 1
 
     # Rows
@@ -109,6 +109,11 @@ class Instant:
         """Say when the trace ends."""
         return self.when(len(self.trace) - 1)
 
+    def begins(self, row: int) -> bool:
+        """Return whether something new begins with a row: a command, or what a client did by itself."""
+        kind = self.trace.kind[row]
+        return kind in COMMANDS or kind in CLIENT_EVENTS
+
     def command_of(self, row: int) -> int:
         """Return the place of the command that a row belongs to."""
         while row and self.trace.kind[row] not in COMMANDS:
@@ -136,7 +141,7 @@ class Instant:
         """Say which messages a command settled."""
         labels = []
         for row in range(command + 1, len(self.trace)):
-            if _begins(self.trace.kind[row]):
+            if self.begins(row):
                 break
             if self.trace.kind[row] in ("dequeued", "requeued"):
                 labels.append(self.trace.message[row])
@@ -186,10 +191,6 @@ class Instant:
             if message is not None and message.transfer.label == label:
                 return message
         return None
-
-
-def _begins(kind: str) -> bool:
-    return kind in COMMANDS or kind in CLIENT_EVENTS
 
 
 def listed(names: list[str], most: int = 5) -> str:

@@ -24,6 +24,8 @@ def explain_queue(instant: Instant, name: str) -> Reason:
         rest = readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     reason = on(instant, queue) if queue.flow_limit.stopped else off(instant, queue)
+    told = {item.row for item in reason.because}
+    lost = tuple(item for item in lost if item.row not in told)
     return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *lost))
 
 

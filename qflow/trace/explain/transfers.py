@@ -131,11 +131,7 @@ def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
     command = instant.command_of(row)
     resumed = instant.last("flow_resumed", "queue", queue, until=row)
     if resumed is not None and resumed >= command:
-        count = sum(
-            1
-            for place in range(command, min(instant.end, len(instant.trace) - 1) + 1)
-            if instant.trace.kind[place] == "let_go" and instant.trace.queue[place] == queue
-        )
+        count = _let_go_at_once(instant, queue, resumed)
         text = (
             f"{queue} turned OFF at {instant.when(row)} and let go of {counted(count, 'transfer')} at once."
         )
@@ -146,6 +142,15 @@ def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
         f"{label} itself left {queue} at {instant.when(row)}, when {instant.cause(row)}; {queue} stayed ON."
     )
     return Reason(text, ("FC-17",), row, Subject("message", label))
+
+
+def _let_go_at_once(instant: Instant, queue: str, resumed: int) -> int:
+    """Count what a queue let go of when it turned OFF."""
+    count, row = 0, resumed + 1
+    while row <= instant.end and not instant.begins(row):
+        count += instant.trace.kind[row] == "let_go" and instant.trace.queue[row] == queue
+        row += 1
+    return count
 
 
 # Neither

@@ -9,6 +9,7 @@ from qflow.broker.session import Session
 from qflow.broker.subscription import Subscription
 from qflow.trace.explain.explanation import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted, listed
+from qflow.trace.explain.losses import REASONS
 
 _OWN_ACTS = {
     "message.accept": "accepts it",
@@ -76,7 +77,10 @@ def settlement(instant: Instant, queue: Queue, label: str, name: str, session: s
     if act is not None and instant.trace.session[command] == session:
         text = f"{name} works on {label} until {instant.when(row)}, when it {act}: its own decision."
     else:
-        text = f"{name} works on {label} until {instant.when(row)}, when {instant.cause(row)}."
+        rules, words = REASONS.get(str(instant.detail(row).get("reason", "")), (_SETTLED_BY[kind], ""))
+        why = f": {words}" if words else ""
+        text = f"{name} works on {label} until {instant.when(row)}, when {instant.cause(row)}{why}."
+        return Reason(text, rules, row, subject)
     return Reason(text, _SETTLED_BY[kind], row, subject)
 
 
