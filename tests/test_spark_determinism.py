@@ -1,0 +1,95 @@
+"""The same results for any number of partitions, order of input, batch size and setting of Spark."""
+
+import pytest
+from spark_kit import fleet, fleet_lake, fleet_results, lake_frame, spark, write_log  # noqa: F401
+
+from qflow.spark.memory import result_hash
+
+EXPECTED = result_hash(fleet_results())
+
+
+@pytest.fixture
+def setting(spark):  # noqa: F811
+    """Change settings of the session, and put them back."""
+    before = {}
+
+    def change(name, value):
+        before.setdefault(name, spark.conf.get(name))
+        spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="module")
+def lake(spark, tmp_path_factory):  # noqa: F811
+    """Return the folder of a lake that the pipeline made of the fleet's log."""
+    from qflow.spark import ingest, layout, topology
+
+    folder = tmp_path_factory.mktemp("fleet")
+    workload, rows = fleet()
+    path = write_log(folder / "fleet.parquet", rows)
+    events, quarantine = ingest.ingest(spark, [path])
+    assert quarantine.count() == 0
+    components = topology.components(topology.touches(events, {"fleet": workload}))
+    assigned = layout.assign(events, components)
+    made = layout.lay_out(assigned, components, {"fleet": workload})
+    counts = layout.write_lake(made, folder / "lake", 5)
+    assert counts == {name: len(rows) for name, rows in fleet_lake().items()}
+    return folder / "lake"
+
+
+def audited(frame):
+    from qflow.spark.audit import audit
+
+    return result_hash(audit(frame).collect())
+
+
+def test_the_lake_holds_each_component_in_order_and_one_file_is_one_partition(spark, lake):  # noqa: F811
+    from qflow.spark.layout import read_lake
+
+    frame = read_lake(spark, lake)
+    assert frame.rdd.getNumPartitions() == 5
+    for rows in frame.select("component", "seq").rdd.glom().collect():
+        places = [(row.component, row.seq) for row in rows]
+        assert places == sorted(places)
+
+
+def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
+    from qflow.spark.layout import read_lake
+
+    frame = read_lake(spark, lake)
+    assert "Exchange" not in frame._jdf.queryExecution().executedPlan().toString()
+    assert audited(frame) == EXPECTED
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa: F811
+    from pyspark.sql import functions as sf
+
+    from qflow.spark.layout import in_order
+
+    shuffled = lake_frame(spark, fleet_lake()).orderBy(sf.rand(partitions))
+    assert audited(in_order(shuffled, partitions)) == EXPECTED
+
+
+@pytest.mark.parametrize("rows", ["1", "100", "10000"])
+def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
+    from qflow.spark.layout import read_lake
+
+    setting("spark.sql.execution.arrow.maxRecordsPerBatch", rows)
+    # A batch a row is slow: one file of the lake has enough of them.
+    frame = read_lake(spark, lake / "bucket=0")
+    inside = {row.component for row in frame.select("component").distinct().collect()}
+    assert 1 < len(inside) < 24
+    assert audited(frame) == result_hash(row for row in fleet_results() if row[0] in inside)
+
+
+@pytest.mark.parametrize("name", ["spark.sql.adaptive.enabled", "spark.sql.ansi.enabled"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_adaptive_execution_and_ansi_on_and_off(spark, setting, name, value):  # noqa: F811
+    from qflow.spark.layout import in_order
+
+    setting(name, value)
+    assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == EXPECTED
