@@ -93,7 +93,9 @@ def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, 
         entry = dict(lock["packages"][name])
         entry["file_name"] = wheel.name
         entry["sha256"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        entry["depends"] = [other for other in entry["depends"] if other not in _HEAVY]
+        # The lock spells one name in two ways.
+        depends = [other.replace("_", "-") for other in entry["depends"]]
+        entry["depends"] = [other for other in depends if other not in _HEAVY]
         packages[name] = entry
     return {**lock, "packages": packages}
 

@@ -1,0 +1,127 @@
+"""The site without a server: chapters that run inside the browser, engine, sliders and all."""
+
+import json
+import os
+import shutil
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from browser import REQUIRED, LabServer, chromium_page, find_chromium
+
+from qflow.kit import RefusalError
+from qflow.launch import cargo, pyodide, site
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
+INTERACTIVE_SECONDS = 120
+"""A page that takes this long is broken; how long it does take is printed."""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The site, built as `qflow site build` does."""
+    find_chromium()
+    keep = cargo.cargo_folder()
+    if not REQUIRED and shutil.which("npm") is None and not (keep / f"pyodide-{pyodide.VERSION}").exists():
+        pytest.skip("Pyodide has to be fetched, and there is no npm")
+    return site.build(tmp_path_factory.mktemp("site") / "out")
+
+
+@pytest.fixture(scope="module")
+def page(built, tmp_path_factory):
+    """A browser that has never seen the site, and the site on a port of its own."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with chromium_page(LabServer(url, built, tmp_path_factory.mktemp("log") / "none")) as lab:
+            yield lab
+        server.shutdown()
+
+
+def open_chapter(lab, name: str) -> float:
+    """Open a chapter and wait for its kernel; return the seconds that took."""
+    start = time.monotonic()
+    lab.page.goto("about:blank")
+    lab.page.goto(f"{lab.server.url}/lab/index.html?path={name}")
+    lab.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=INTERACTIVE_SECONDS * 1000)
+    lab.wait_idle(INTERACTIVE_SECONDS)
+    return time.monotonic() - start
+
+
+@pytest.mark.parametrize("name", ["01-thresholds.ipynb", "02-bytes-and-counts.ipynb"])
+def test_a_chapter_runs_and_asks_nobody_outside(page, name):
+    seconds = open_chapter(page, name)
+    print(f"{name}: from the link to a kernel at rest: {seconds:.1f} s")
+    page.run_all()
+    assert page.cell_errors() == []
+    assert page.page_errors == []
+    assert page.foreign_requests == []
+
+
+def test_a_slider_moves_the_engine_in_the_browser(page):
+    open_chapter(page, "01-thresholds.ipynb")
+    page.run_all()
+    stage = page.page.locator(f"{STAGE}[data-run]")
+    stage.scroll_into_view_if_needed()
+    before = int(stage.get_attribute("data-run"))
+    rail = page.page.locator(".qf-slider .noUi-target").first
+    rail.scroll_into_view_if_needed()
+    box = rail.bounding_box()
+    rail.click(position={"x": 0.65 * box["width"], "y": box["height"] / 2})
+    grown = "([stage, run]) => Number(document.querySelector(stage).dataset.run) > run"
+    page.page.wait_for_function(grown, arg=[STAGE, before], timeout=60_000)
+
+
+def test_it_holds_every_chapter(built, root):
+    listed = json.loads((built / "api" / "contents" / "all.json").read_text())
+    held = {entry["name"] for entry in listed["content"]}
+    assert {path.name for path in (root / "notebooks").glob("*.ipynb")} <= held
+
+
+def test_nothing_else_is_overwritten(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(RefusalError, match="choose another with --out"):
+        site.build(tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+def test_what_spark_needs_is_shown_as_executed():
+    book = {"cells": [{"cell_type": "markdown", "source": "# 13"}, {"cell_type": "code", "source": "1"}]}
+    shown = site.ready(book, runs=False)["cells"]
+    assert [cell["cell_type"] for cell in shown] == ["markdown", "markdown", "code"]
+    run = site.ready(book, runs=True)["cells"]
+    assert [cell["cell_type"] for cell in run] == ["markdown", "code", "code"]
+    assert "piplite.install" in run[1]["source"]
+
+
+class TestTheLock:
+    """Pyodide refuses a library whose digest is not the lock's."""
+
+    def test_every_library_has_the_digest_of_its_wheel(self, built):
+        import hashlib
+
+        place = built / "static" / "pyodide"
+        packages = json.loads((place / "pyodide-lock.json").read_text())["packages"]
+        assert sorted(packages) == sorted(pyodide.LIBRARIES)
+        for entry in packages.values():
+            assert hashlib.sha256((place / entry["file_name"]).read_bytes()).hexdigest() == entry["sha256"]
+            assert set(entry["depends"]) <= set(packages)
+
+    def test_a_missing_wheel_names_the_cure(self, tmp_path):
+        package = tmp_path / "package"
+        package.mkdir()
+        for name in (*pyodide.CORE, "pyodide-lock.json"):
+            (package / name).write_text('{"packages": {}}')
+        with pytest.raises(RefusalError, match="no wheel of asttokens .* qflow site fetch"):
+            pyodide.lay_out(package, tmp_path, tmp_path / "out")
