@@ -245,8 +245,8 @@ from qflow.trace.explain import explain
 print(explain(trace, instant, "consumer:c2").text(with_sources=False))
 
 # %% [markdown] id="eager-text"
-# The engine also knows the other behaviour, in which freeing a group wakes a waiting consumer. The real broker
-# never had it.
+# The engine also knows the other behaviour, in which freeing a group wakes a waiting consumer. The real
+# broker never had it.
 
 # %% id="eager"
 from qflow.broker import BrokerOptions

@@ -1,0 +1,314 @@
+# %% [markdown] id="title"
+# # 6 · Several queues: fan-out, one slow subscriber, one session each
+#
+# *25 minutes. Chapters 1 and 3 first. Run the cells from top to bottom with Shift+Enter.*
+#
+# At the end of this chapter you can
+#
+# - say when a message that goes to several queues is complete;
+# - predict what one slow subscriber does to all others, and to the producer;
+# - say why a producer that is stopped by one queue cannot send to another one, and how to change that.
+#
+# **A question to begin with.** Three services subscribe to the same stream of prices. Two are idle half of
+# the
+# time, one has a bad day. Suddenly all three fall behind, the idle ones too. Why do they not get what the
+# queues have room for?
+
+# %% [markdown] id="predict-text"
+# ## Predict before you run
+#
+# An exchange of type fanout sends each message to two queues. `f1` stops above 1 message, `f2` above 2.
+
+# %% id="predict"
+from qflow.teaching import Predictions
+
+predictions = Predictions("06-several-queues")
+predictions.predict(
+    "holders",
+    "Three messages are sent. How many queues hold the completion of the third?",
+    guess=None,
+    revisit="each stopped queue holds on its own account (CM-03)",
+)
+predictions.predict(
+    "after_purge",
+    "Then f1 is emptied. Is the third message complete?",
+    guess=None,
+    choices=("yes", "no"),
+    revisit="complete means: every queue that held it has let go (CM-03)",
+)
+predictions.predict(
+    "rate",
+    "Three queues; their consumers manage 1000, 333 and 200 a second. How many can the producer send?",
+    guess=None,
+    within=25,
+    revisit="the slowest subscriber sets the pace for all of them",
+    because={1000: "that is the fastest of them; a message is complete when the slowest queue lets go"},
+)
+
+# %% [markdown] id="naive-text"
+# ## The naive way: every queue has its own flow control, so they cannot disturb each other
+#
+# Every queue does have its own state: each is ON or OFF by itself. But the **completion** that they hold is
+# one and the same. A transfer counts what it is still waiting for, and is complete at zero.
+
+# %% id="naive"
+from qflow.broker import Broker
+from qflow.teaching.clients import Diary, send
+from qflow.teaching.table import Table
+
+broker = Broker()
+admin = broker.session("admin")
+for queue, stop in (("f1", 1), ("f2", 2)):
+    admin.queue_declare(queue, {"qpid.flow_stop_count": stop})
+    admin.exchange_bind(queue, "amq.fanout")
+
+producer = broker.session("producer")
+first, second, third = send(producer, "", 3, exchange="amq.fanout")
+
+
+def state_of(queue):
+    return "ON" if broker.queue(queue).statistics().flowStopped else "OFF"
+
+
+diary = Diary(
+    "who waits for whom",
+    f1=lambda: state_of("f1"),
+    f2=lambda: state_of("f2"),
+    second_held_by=lambda: second.held_by,
+    third_held_by=lambda: third.held_by,
+)
+diary.note("3 messages sent")
+holders = len(third.held_by)
+broker.management.purge("f1")
+diary.note("f1 is emptied")
+after_purge = third.is_complete
+broker.management.purge("f2")
+diary.note("f2 is emptied")
+
+assert first.is_complete and holders == 2
+assert diary.column("third_held_by") == [("f1", "f2"), ("f2",), ()]
+assert diary.column("second_held_by") == [("f1",), (), ()]
+diary
+
+# %% [markdown] id="naive-then"
+# The second message was held by `f1` alone, the third by both. Emptying `f1` completes the second; the third
+# waits for `f2`.
+
+# %% [markdown] id="mechanism-text"
+# ## The mechanism: the slowest one sets the pace
+#
+# A producer with a window of 60 sends to three queues. As long as the slowest queue holds completions, they
+# fill the window, and nothing is sent to **any** queue. So the other two run dry. Here is a run of 20
+# seconds: the consumers need 1, 3 and 5 milliseconds for each message, the producer would like to send 250 a
+# second.
+
+# %% id="mechanism"
+from qflow.kit import kit_path
+from qflow.labs import depth_chart, picture_of
+from qflow.workload import Producer, Workload, simulate
+
+one_slow = Workload.load(kit_path("data") / "recordings" / "workloads" / "fanout-one-slow.json").replace(
+    duration=20
+)
+picture = picture_of(simulate(one_slow))
+
+
+def rates(picture):
+    """Messages a second that each consumer accepted, once the slow queue had filled up."""
+    begin, end = 8, 20
+    accepted = dict.fromkeys(one_slow.queues, 0)
+    for event in picture.run.events:
+        is_in_time = begin * 1_000_000 <= event.time < end * 1_000_000
+        if event.kind == "dequeued" and is_in_time and event.message.startswith("p1"):
+            accepted[event.queue] += 1
+    return {queue: number / (end - begin) for queue, number in accepted.items()}
+
+
+found = rates(picture)
+ABLE = {"fast": 1000, "medium": 333, "slow": 200}
+Table(
+    [(queue, ABLE[queue], round(found[queue])) for queue in ABLE],
+    ("queue", "its consumer could do", "it got"),
+    "messages a second of producer p1, from second 8 to 20",
+)
+
+# %% id="mechanism-check"
+rate = found["slow"]
+
+assert 175 < rate < 225  # what the slow consumer can do
+assert abs(found["fast"] - found["slow"]) < 10  # and nobody gets more than that for long
+
+# %% [markdown] id="chart-text"
+# The depth of the slow queue, and below it that of the medium one. Where the slow queue is ON, the producer
+# waits, and the medium queue is empty. *Each time the slow one turns OFF, a flood goes to all three.*
+
+# %% id="chart-slow"
+depth_chart(picture, "slow")
+
+# %% id="chart-medium"
+depth_chart(picture, "medium")
+
+# %% id="chart-words"
+print(*(claim for claim in picture.claims if "slow" in claim or "p1" in claim or "medium" in claim), sep="\n")
+
+peak = {queue: max(picture.frames.column(f"queue.{queue}.depth")) for queue in ("slow", "medium")}
+assert (
+    peak["slow"] > 320 >= 2 * peak["medium"]
+)  # the slow one reaches its stop threshold, the other never does
+
+# %% [markdown] id="cure-text"
+# ### What can be done
+#
+# Nothing inside flow control: it does what it promises, *no subscriber loses a message*. If a subscriber may
+# lose some, say so where its queue is declared: a **ring** drops the oldest messages and never holds anybody.
+
+# %% id="cure"
+ring = one_slow.with_queue("slow", {"qpid.policy_type": "ring"})
+with_ring = picture_of(simulate(ring))
+events = with_ring.run.events
+dropped = {e.message for e in events if e.kind == "dequeued" and e.detail["reason"] == "ring"}
+delivered = {e.message for e in events if e.kind == "delivered" and e.queue == "slow"}
+ring_rates = rates(with_ring)
+
+print(f"fast: {ring_rates['fast']:.0f} a second instead of {found['fast']:.0f}")
+print(f"slow: {len(dropped)} messages dropped, {len(dropped & delivered)} of them out at the consumer")
+
+assert ring_rates["fast"] > found["fast"] + 20
+assert len(dropped & delivered) > len(dropped - delivered) > 0
+
+# %% [markdown] id="cure-then"
+# A ring drops the *oldest* messages, and the oldest are those that the consumer has been given and not yet
+# accepted. It goes on to work on them; its accept is ignored. *(LP-10, LP-11)* Chapter 9 looks at that more
+# closely.
+
+# %% [markdown] id="session-text"
+# ## The surprise: a queue nobody is slow on
+#
+# Now a producer that sends to **two** queues, each message to one of them: `busy` is stopped, `idle` has all
+# the room in the world. Both transfers go over one session, from one window. *(ALT-09, CM-06)*
+
+
+# %% id="session"
+def two_destinations(separate):
+    broker = Broker()
+    admin = broker.session("admin")
+    admin.queue_declare("busy", {"qpid.flow_stop_count": 2})
+    admin.queue_declare("idle")
+    to_busy = broker.session("to busy")
+    to_idle = broker.session("to idle") if separate else to_busy
+    capacity = 3
+    for _ in range(10):  # ten for each queue, as far as the window allows
+        if len(to_busy.held) < capacity:
+            send(to_busy, "busy")
+        if len(to_idle.held) < capacity:
+            send(to_idle, "idle")
+    return [broker.queue(queue).statistics().msgDepth for queue in ("busy", "idle")]
+
+
+one_session, two_sessions = two_destinations(separate=False), two_destinations(separate=True)
+
+assert one_session == [5, 4] and two_sessions == [5, 10]
+Table(
+    [("one session for both", *one_session), ("one session for each", *two_sessions)],
+    ("the producer uses", "on busy", "on idle"),
+    "ten messages were meant for each queue",
+)
+
+# %% [markdown] id="session-then"
+# With one session the producer stands still after four messages to `idle`, with a queue in front of it that
+# would take all ten. The proposal of 2010 lists this as a known issue: "A pending transfer of a message to a
+# different - possibly unblocked - destination would be blocked by the current outstanding messages."
+#
+# **One session for each destination** is the cure, because a session has its own window and its own sync.
+
+# %% [markdown] id="clients-text"
+# Two senders of a real client library on one session have windows of their own, and get into each other's way
+# nevertheless. The C++ client asks for a sync of the whole session when a window is full. The Python client
+# counts completions only up to the first gap. Either way the sender to `idle` waits for what `busy` holds.
+# *(CM-14, CAP-09)*
+
+
+# %% id="clients"
+def sent_to_idle(window, session):
+    """Let two senders send as fast as they can for a twentieth of a second."""
+    producers = tuple(
+        Producer(
+            queue, ("", queue), rate=20_000, capacity=5, size=100, seed=seed, window=window, session=session
+        )
+        for seed, queue in enumerate(("busy", "idle"), 1)
+    )
+    queues = {"busy": {"qpid.flow_stop_count": 10}, "idle": {}}
+    run = simulate(Workload("two senders", 0.05, queues, producers=producers))
+    return sum(event.kind == "enqueued" and event.queue == "idle" for event in run.events)
+
+
+to_idle = {
+    window: (sent_to_idle(window, "shared"), sent_to_idle(window, ""))
+    for window in ("qpid-cpp", "qpid-python")
+}
+
+assert all(shared < 30 < 900 < apart for shared, apart in to_idle.values())
+Table(
+    [(window, *numbers) for window, numbers in to_idle.items()],
+    ("client", "both senders on one session", "a session each"),
+    "messages to the queue idle, of about 1,000 that were due",
+)
+
+# %% [markdown] id="real-text"
+# ## What the real broker did
+#
+# Fan-out to three queues, two of which stop. `p-4` to `p-6` are held. When `q1` turns OFF (step 10), `p-4`
+# completes: only `q1` held it. `p-5` was held by `q2` as well, and waits until its copy has left `q2`.
+
+# %% id="real"
+from qflow.teaching.recorded import beside
+
+recorded = beside(
+    "fc-fanout-two-stopped",
+    range(7, 13),
+    q1="queues.q1.flow",
+    q2="queues.q2.flow",
+    held="held.p",
+    complete="done.p",
+)
+
+assert recorded.agrees
+recorded
+
+# %% [markdown] id="real-two-text"
+# And the window of 3 shared by two queues: in step 4 not one message goes to the empty queue `q2`.
+
+# %% id="real-two"
+shared_window = beside(
+    "cap-two-queues", range(3, 10), q1="queues.q1.depth", q2="queues.q2.depth", held="held.p"
+)
+
+assert shared_window.agrees
+shared_window
+
+# %% [markdown] id="answer-text"
+# ## Back to the question
+#
+# Because the producer waits, and it waits for the slowest. The idle services do not fall behind: there is
+# nothing to be had. The remedy is not more capacity. It is a decision: may the slow service lose messages
+# (a ring), may it have a longer queue (it will be full as well, later), or shall everybody wait for it?
+
+# %% [markdown] id="compare-text"
+# ## Your predictions
+
+# %% id="compare"
+predictions.compare(holders=holders, after_purge="yes" if after_purge else "no", rate=round(rate))
+
+# %% [markdown] id="keypoints"
+# ## Keypoints
+#
+# - A transfer to several queues is complete when **every** queue that held it has let go. *(CM-03)*
+# - With fan-out the **slowest** subscriber sets the pace for all.
+# - One session, one window: a stopped destination blocks the others too. Use **one session for each
+#   destination**. *(CM-06, CAP-09, ALT-09)*
+# - A subscriber that may lose messages gets a **ring**: it never holds anybody. *(FC-03, LP-10)*
+#
+# ## Links on
+#
+# - Next: [7 · Message groups](07-message-groups.ipynb).
+# - In code: `qflow/broker/transfer.py`, how a transfer counts who holds it.
