@@ -18,7 +18,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "design",
         help="find thresholds and capacities that cannot overflow",
         description="Find thresholds and capacities with which no queue can overflow, by the bound stop + "
-        "sum of the capacities, and simulate what they cost: how often the queues turn ON, how long producers "
+        "sum of the capacities, and simulate what they cost: how often queues turn ON, how long producers "
         "are blocked, how long completions take. Prints qpid-config lines with the reasons.",
     )
     parser.add_argument("workload", metavar="WORKLOAD.json", help="a workload file")
@@ -39,7 +39,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--messages",
         type=int,
         metavar="N",
-        help="messages each simulation sends; default: 10000, 0 for all that fall due",
+        help="messages each simulation sends; default: 5000, 0 for all that fall due",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -39,8 +39,8 @@ class Sender:
 
     @property
     def outstanding(self) -> int:
-        """How many transfers the client takes to be outstanding."""
-        return len(self._window.outstanding)
+        """How many transfers the client takes to be outstanding; none once its session is gone."""
+        return len(self._window.outstanding) if self.session.is_attached else 0
 
     @property
     def is_blocked(self) -> bool:

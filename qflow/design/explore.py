@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from qflow.broker.errors import AmqpException
 from qflow.design.graph import StateGraph, marks_of
 from qflow.design.situation import Situation
 from qflow.design.small import DesignError, SmallConfiguration
@@ -48,9 +49,7 @@ def explore(
     Raises
     ------
     DesignError
-        If there are more states than the limit, or networkx is not installed.
-    AmqpException
-        The broker's own refusal of a queue.
+        If there are more states than the limit, the broker refuses a queue, or networkx is not installed.
 
     Examples
     --------
@@ -107,7 +106,11 @@ class _Walk:
 
     def run(self) -> None:
         """Walk until no state has a way left that was not taken."""
-        self._meet(Situation(self._configuration), None)
+        try:
+            first = Situation(self._configuration)
+        except AmqpException as error:
+            raise DesignError(f"the broker refuses the configuration: {error}") from None
+        self._meet(first, None)
         while self._unfinished:
             state = self._unfinished[0]
             if state.untried() is None:

@@ -14,7 +14,7 @@ from qflow.design.traffic import Traffic, traffic_of
 from qflow.workload.model import Workload
 from qflow.workload.simulate import simulate
 
-MESSAGE_LIMIT = 10_000
+MESSAGE_LIMIT = 5_000
 """Messages a simulation sends at most, unless told otherwise."""
 
 Tell = Callable[[int], None]
@@ -98,7 +98,7 @@ def frontier(
     ... )
     >>> rows = frontier(workload, {"q": Limits(count=100)}, keep_capacities=True)
     >>> len(rows), rows[0].arguments["q"]["qpid.flow_stop_count"], any(row.is_pareto for row in rows)
-    (8, 80, True)
+    (6, 80, True)
     """
     limits = limits or {}
     for queue in limits:
@@ -186,18 +186,20 @@ def _is_no_worse(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def best(rows: Sequence[Row]) -> Row:
-    """Return the row of the frontier with the least sum of places in the three orders.
+    """Return the row of the frontier that is nearest to having everything.
 
-    Places, not amounts: flips a minute and seconds cannot be added up.  Among equals the first, which
-    changes least.
+    Each of the three costs is measured from the least on the frontier, 0, to the greatest, 1; the row with
+    the least sum is taken, and among equals the first, which changes least.
     """
     found = [row for row in rows if row.is_pareto]
-    orders = [sorted({row.costs.objectives()[n] for row in found}) for n in range(3)]
+    columns = list(zip(*(row.costs.objectives() for row in found), strict=True))
+    spans = [(min(column), max(column) - min(column)) for column in columns]
 
-    def places(row: Row) -> int:
-        return sum(order.index(value) for order, value in zip(orders, row.costs.objectives(), strict=True))
+    def distance(row: Row) -> float:
+        costs = zip(row.costs.objectives(), spans, strict=True)
+        return sum((cost - least) / span for cost, (least, span) in costs if span)
 
-    return min(found, key=places)
+    return min(found, key=distance)
 
 
 def _no_room(

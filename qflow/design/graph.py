@@ -119,8 +119,8 @@ class StateGraph:
             flow = " ON" if queue in facts["on"] else ""
             states.append(f"{name}depth {facts['depths'][queue]}{flow}")
         for name, capacity in self.configuration.capacities.items():
-            dead = " dead" if name in facts["dead"] else ""
-            states.append(f"{name} {facts['outstanding'][name]}/{capacity}{dead}")
+            is_dead = name in facts["dead"]
+            states.append(f"{name} died" if is_dead else f"{name} {facts['outstanding'][name]}/{capacity}")
         return " · ".join(states)
 
     def _require_node(self, node: int) -> None:

@@ -27,8 +27,8 @@ class Costs:
         that was not complete in the end counts with the time until then.
     maximum_depth : mapping
         Queue name to the most messages that were ever on it.
-    transfers : int
-        How many messages were sent.
+    transfers, accepts : int
+        How many messages were sent, and how many consumers accepted.
     errors : mapping
         Producer name to what its session died of.
     """
@@ -39,6 +39,7 @@ class Costs:
     latency_p99: float
     maximum_depth: Mapping[str, int]
     transfers: int
+    accepts: int
     errors: Mapping[str, str]
 
     def objectives(self) -> tuple[float, float, float]:
@@ -63,7 +64,7 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
     blocked = {name: _Blocked(end) for name in names}
     sent: dict[tuple[str, Any], int] = {}
     latencies: list[int] = []
-    flips = 0
+    flips = accepts = 0
     for event in run.events:
         if event.time > end:
             break
@@ -76,6 +77,8 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
                 latencies.append(event.time - begin)
         elif kind == "enqueued" and event.queue in depth:
             depth[event.queue] = max(depth[event.queue], _detail(event, "depth"))
+        elif kind == "dequeued" and event.queue in depth:
+            accepts += _detail(event, "reason") == "accept"
         elif kind == "flow_stopped":
             flips += event.queue in depth
         elif kind in ("client.block", "client.unblock") and event.session in blocked:
@@ -85,7 +88,9 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
     latencies.sort()
     share = sum(meter.share() for meter in blocked.values()) / len(names) if names else 0.0
     errors = {name: str(error) for name, error in run.errors.items() if name in blocked}
-    return Costs(flips * 60 * SECOND / end, share, *_percentiles(latencies), depth, transfers, errors)
+    return Costs(
+        flips * 60 * SECOND / end, share, *_percentiles(latencies), depth, transfers, accepts, errors
+    )
 
 
 class _Blocked:

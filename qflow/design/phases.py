@@ -48,10 +48,23 @@ def stalls_over_phases(
     >>> stalls_over_phases(100, (50, 15), [0, 20, 80, 100], window="ideal")
     {0: 165, 20: 165, 80: 165, 100: 165}
     """
-    return {phase: _stall(stop, capacities, phase, window, send_time) for phase in phases}
+    return {
+        phase: sum(
+            event.kind == "enqueued"
+            for event in simulate(phase_workload(stop, capacities, phase, window, send_time)).events
+        )
+        for phase in phases
+    }
 
 
-def _stall(stop: int, capacities: tuple[int, int], phase: int, window: str, send_time: int) -> int:
+def phase_workload(
+    stop: int,
+    capacities: tuple[int, int],
+    phase: int,
+    window: str = "qpid-cpp",
+    send_time: int = SEND_TIME,
+) -> Workload:
+    """Return the workload behind one phase of :func:`stalls_over_phases`."""
     starts = (max(0, -phase) * send_time, max(0, phase) * send_time)
     count = stop + sum(capacities) + 1
     producers = tuple(
@@ -68,5 +81,4 @@ def _stall(stop: int, capacities: tuple[int, int], phase: int, window: str, send
         for number, (capacity, start) in enumerate(zip(capacities, starts, strict=True), 1)
     )
     arguments = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": stop}
-    run = simulate(Workload("phases", 1, {"q": arguments}, producers=producers))
-    return sum(event.kind == "enqueued" for event in run.events)
+    return Workload("phases", 1, {"q": arguments}, producers=producers)

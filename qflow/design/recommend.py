@@ -137,7 +137,7 @@ def recommend(
     >>> made.before["q"].can_overflow, made.verdicts["q"].can_overflow, made.evidence.errors
     (True, False, {})
     >>> print(made.lines["q"])
-    qpid-config add queue q --max-queue-count=100 --flow-stop-count=60 --flow-resume-count=12
+    qpid-config add queue q --max-queue-count=100 --flow-stop-count=30 --flow-resume-count=27
     """
     rows = frontier(workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, tell=tell)
     chosen: dict[str, Row] = {}

@@ -75,6 +75,9 @@ class SmallConfiguration:
 
     def __post_init__(self) -> None:
         _require(bool(self.queues), "queues", dict(self.queues), "at least one")
+        for name, arguments in self.queues.items():
+            policy = arguments.get("qpid.policy_type")
+            _require(policy != "self-destruct", f"policy of {name}", policy, "one that keeps the queue")
         for name, capacity in self.capacities.items():
             _require(_is_count(capacity), f"capacity of {name}", capacity, "a whole number from 1")
         known = f"queues of it ({', '.join(self.queues)})"

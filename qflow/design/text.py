@@ -7,7 +7,7 @@ from qflow.design.measures import Costs
 from qflow.design.parts import Part
 from qflow.design.recommend import Recommendation
 
-SHOWN = ("flips/min", "blocked", "p50", "p99")
+SHOWN = ("flips/min", "blocked", "p50", "p99", "accepted")
 
 
 def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
@@ -46,7 +46,8 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
 def _costs(measured: Costs) -> str:
     died = "".join(f"; {name} died: {error}" for name, error in measured.errors.items())
     return (
-        f"{measured.transfers} messages, {measured.flips_per_minute:.1f} flips a minute, producers blocked "
+        f"{measured.transfers} messages sent, {measured.accepts} accepted, "
+        f"{measured.flips_per_minute:.1f} flips a minute, producers blocked "
         f"{measured.blocked_share:.1%} of the time, completion within {measured.latency_p50 * 1000:.1f} ms "
         f"(half), {measured.latency_p99 * 1000:.1f} ms (99 %){died}"
     )
@@ -89,4 +90,5 @@ def _cells(row: Row, made: Recommendation) -> list[str]:
         f"{row.costs.blocked_share:.1%}",
         f"{row.costs.latency_p50 * 1000:.1f} ms",
         f"{row.costs.latency_p99 * 1000:.1f} ms",
+        str(row.costs.accepts),
     ]
