@@ -66,7 +66,8 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
         row = instant.last("subscribe", "link", subscription.name)
         return Reason(text, ("CN-03", "CN-05"), row, subject)
     if taken is not None and taken > granted:
-        text = f"{subject.name} has no {noun} credit: {instant.cause(taken)} at {instant.when(taken)}."
+        kind = instant.trace.kind[taken]
+        text = f"{subject.name} has no {noun} credit: {kind} took it away at {instant.when(taken)}."
         return Reason(text, ("CN-07",), taken, subject)
     if subscription.credit.mode == CREDIT_MODE:
         text = f"{subject.name} has spent all its {noun} credit; in credit mode nothing comes back by itself."

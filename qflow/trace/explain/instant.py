@@ -64,9 +64,7 @@ class Instant:
 
     def __init__(self, trace: Trace, index: RowIndex, broker: Broker, row: int) -> None:
         self.trace, self.index, self.broker, self.row = trace, index, broker, row
-        self.end = row
-        while self.end + 1 < len(trace) and not self.begins(self.end + 1):
-            self.end += 1
+        self.end = self.end_of(row)
 
     # Rows
 
@@ -114,6 +112,12 @@ class Instant:
         kind = self.trace.kind[row]
         return kind in COMMANDS or kind in CLIENT_EVENTS
 
+    def end_of(self, row: int) -> int:
+        """Return the place of the last row of the command, or client's doing, that a row belongs to."""
+        while row + 1 < len(self.trace) and not self.begins(row + 1):
+            row += 1
+        return row
+
     def command_of(self, row: int) -> int:
         """Return the place of the command that a row belongs to."""
         while row and self.trace.kind[row] not in COMMANDS:
@@ -139,13 +143,9 @@ class Instant:
 
     def _settled(self, command: int) -> str:
         """Say which messages a command settled."""
-        labels = []
-        for row in range(command + 1, len(self.trace)):
-            if self.begins(row):
-                break
-            if self.trace.kind[row] in ("dequeued", "requeued"):
-                labels.append(self.trace.message[row])
-        return listed(labels) or "nothing"
+        rows = range(command + 1, self.end_of(command) + 1)
+        kinds = ("dequeued", "requeued")
+        return listed([self.trace.message[r] for r in rows if self.trace.kind[r] in kinds]) or "nothing"
 
     # The broker
 

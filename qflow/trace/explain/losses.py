@@ -6,7 +6,7 @@ from qflow.broker.queue import Queue
 from qflow.broker.stores import MessageMap
 from qflow.trace.explain.explanation import Reason, Subject
 from qflow.trace.explain.instant import Instant
-from qflow.trace.explain.thresholds import limit_of
+from qflow.trace.explain.thresholds import limit_of, thresholds_of
 
 REASONS: dict[str, tuple[tuple[str, ...], str]] = {
     "accept": (("CN-13",), ""),
@@ -109,9 +109,13 @@ def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
     resumed = instant.last("flow_resumed", "queue", queue.name, until=row)
     if stopped is None or (resumed is not None and resumed > stopped):
         return (limit,)
+    stop, most = thresholds_of(queue).stop_count, queue.depth.max_count
+    sum_of = (
+        f"{stop} and all capacities together" if stop and most else "the stop threshold and all capacities"
+    )
     text = (
-        f"{queue.name} was ON then, which keeps nobody from sending while its window has room: "
-        "the stop threshold and all capacities together must not exceed the limit."
+        f"{queue.name} was ON then, which keeps nobody from sending while its window has room: {sum_of} "
+        f"must not exceed {most or 'the limit'}."
     )
     return (limit, Reason(text, ("CAP-11", "FC-24"), stopped, Subject("queue", queue.name)))
 

@@ -9,8 +9,8 @@ from qflow.trace.explain.credit import no_credit
 from qflow.trace.explain.explanation import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted
 from qflow.trace.explain.losses import died_of, dropped, gone
-from qflow.trace.explain.refusals import refused
-from qflow.trace.explain.transfers import held, not_sent
+from qflow.trace.explain.refusals import expired, refused
+from qflow.trace.explain.transfers import not_sent, overflowing, rolled_back
 from qflow.trace.explain.wake_up import not_woken
 from qflow.trace.explain.work import settlement
 
@@ -94,6 +94,8 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
     text = f"{label} is on {queue.name}, available {place}."
     pairs = readers_of(instant, queue)
     because = _again(instant, queue, label)
+    if message.transfer.is_expired(instant.broker.now):
+        because.append(expired(label))
     if not pairs:
         because.append(no_reader(instant, queue))
     for session, subscription in pairs[:_MOST]:
@@ -128,13 +130,11 @@ def _on_no_queue(instant: Instant, label: str) -> Reason:
         return Reason(text, ("LP-05",), error, subject, (died_of(instant, error),))
     transfer = session.completions.incomplete.get(instant.detail(sent[-1])["command"])
     if transfer is not None:
-        return held(instant, transfer)
-    if session.transaction is not None:
+        return overflowing(instant, transfer)
+    ended = rolled_back(instant, sent[-1])
+    if ended is None:
         text = f"{label} is on no queue yet: it was sent in a transaction that is not committed."
         return Reason(text, ("CM-10", "MG-22"), sent[-1], subject)
-    if error is not None and error > sent[-1]:
-        text = f"{label} is on no queue: it was sent in a transaction that ended with its session."
-        return Reason(text, ("CM-10", "LP-09"), error, subject, (died_of(instant, error),))
-    rolled = instant.index.next("tx.rollback", "session", session.name, sent[-1])
-    text = f"{label} is on no queue: the transaction it was sent in was rolled back."
-    return Reason(text, ("CM-10", "MG-22"), rolled, subject)
+    text = f"{label} is on no queue: its transaction was not committed, as {instant.cause(ended)}."
+    because = (died_of(instant, ended),) if instant.trace.kind[ended] == "exception" else ()
+    return Reason(text, ("CM-10", "LP-09" if because else "MG-22"), ended, subject, because)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from qflow.broker.session import Session
 from qflow.broker.transfer import Transfer
-from qflow.trace.explain.explanation import Reason, Subject
+from qflow.trace.explain.explanation import Reason, Subject, seconds
 from qflow.trace.explain.instant import Instant, counted, listed
 from qflow.trace.explain.losses import died_of
+from qflow.trace.explain.queues import on
 from qflow.trace.explain.transfers import explain_transfer, held
 from qflow.workload.clients import Producer
 
@@ -23,12 +24,11 @@ def explain_producer(instant: Instant, name: str) -> Reason:
         return _ended(instant, session, subject)
     if session.completions.blocking_queues:
         return _told_to_stop(instant, session, subject)
-    waiting = _held_by(session, model)
     block = instant.last("client.block", "session", name)
     free = instant.last("client.unblock", "session", name)
     if block is not None and block > (free if free is not None else -1):
-        return _blocked(instant, model, session, block, waiting)
-    return _free(instant, model, session, free, waiting, subject)
+        return _blocked(instant, model, session, block)
+    return _free(instant, model, session, free, subject)
 
 
 def _model(instant: Instant, name: str) -> Producer | None:
@@ -37,10 +37,9 @@ def _model(instant: Instant, name: str) -> Producer | None:
     return next(found, None)
 
 
-def _held_by(session: Session, model: Producer | None) -> list[Transfer]:
+def _own(session: Session, model: Producer | None) -> list[Transfer]:
     """Return a producer's own transfers that are withheld; senders of one session go by their labels."""
-    if model is None or not model.session or model.window == "qpid-cpp":
-        # The qpid-cpp sender waits for the whole session (CAP-02, CAP-09).
+    if model is None or not model.session:
         return session.held
     return [item for item in session.held if item.label.rpartition("-")[0] == model.name]
 
@@ -48,12 +47,13 @@ def _held_by(session: Session, model: Producer | None) -> list[Transfer]:
 # Blocked
 
 
-def _blocked(
-    instant: Instant, model: Producer | None, session: Session, row: int, waiting: list[Transfer]
-) -> Reason:
+def _blocked(instant: Instant, model: Producer | None, session: Session, row: int) -> Reason:
     name = instant.trace.session[row]
     subject = Subject("producer", name)
     text = f"{name} is blocked: a message has been due since {instant.when(row)}, and its window is full."
+    # The qpid-cpp sender syncs, and so waits for whatever is held on its session (CAP-02, CAP-09).
+    is_syncing = model is not None and model.window == "qpid-cpp"
+    waiting = session.held if is_syncing else _own(session, model)
     return Reason(text, ("CAP-01",), row, subject, (_window(instant, model, session, waiting, subject),))
 
 
@@ -66,10 +66,20 @@ def _window(
     sent = instant.about(labels[-1], "message.transfer")[-1] if labels else None
     if not labels:
         text = f"{outstanding}; the broker has completed all its transfers, and it has yet to learn that."
-        return Reason(text, rules, sent, subject)
+        return Reason(text, rules, sent, subject, _on_their_way(instant, model, subject))
     withheld = "is held" if len(labels) == 1 else "are held"
     text = f"{outstanding}; {counted(len(labels), 'transfer')} {withheld}: {listed(labels)}."
     return Reason(text, rules, sent, subject, (held(instant, waiting[0]),))
+
+
+def _on_their_way(instant: Instant, model: Producer | None, subject: Subject) -> tuple[Reason, ...]:
+    """Say how long completions travel, if a network is part of the workload."""
+    if model is None or model.network is None:
+        return ()
+    latency = seconds(round(model.network.latency * 1_000_000))
+    text = f"Between {subject.name} and the broker lies a network of {latency} each way."
+    learns = instant.next("client.complete", "session", subject.name)
+    return (Reason(text, ("CAP-01", "CM-08"), learns, subject),)
 
 
 def _outstanding(
@@ -85,6 +95,8 @@ def _outstanding(
         rule = "CAP-02" if model.window == "qpid-cpp" else "CAP-07"
         shared = ("CAP-09",) if model.session else ()
         text = f"{name} counts {model.capacity} of {model.capacity} outstanding, as {model.window} does"
+        if model.window == "qpid-cpp":
+            text += f", and syncs the whole session {session.name}"
         return text, (rule, *shared)
     completions = session.completions
     count = completions.next_number - len(completions.reported)
@@ -95,7 +107,9 @@ def _told_to_stop(instant: Instant, session: Session, subject: Subject) -> Reaso
     queues = session.completions.blocking_queues
     row = instant.last("channel_flow", "session", session.name)
     text = f"{subject.name} has been told to stop sending, because of {listed(queues)}."
-    return Reason(text, ("ALT-12",), row, subject)
+    found = [instant.queue(name) for name in queues]
+    because = tuple(on(instant, queue) for queue in found if queue is not None)
+    return Reason(text, ("ALT-12",), row, subject, because)
 
 
 # Not blocked
@@ -106,10 +120,9 @@ def _free(
     model: Producer | None,
     session: Session,
     row: int | None,
-    waiting: list[Transfer],
     subject: Subject,
 ) -> Reason:
-    name = subject.name
+    name, waiting = subject.name, _own(session, model)
     if model is None:
         return _without_window(instant, session, waiting, subject)
     labels = [transfer.label for transfer in waiting]

@@ -24,12 +24,14 @@ def explain_queue(instant: Instant, name: str) -> Reason:
         rest = readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     reason = on(instant, queue) if queue.flow_limit.stopped else off(instant, queue)
-    told = {item.row for item in reason.because}
-    lost = tuple(item for item in lost if item.row not in told)
+    told = {(item.row, item.subject) for item in reason.because}
+    lost = tuple(item for item in lost if (item.row, item.subject) not in told)
     return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *lost))
 
 
 # ON
+
+_ALTERNATIVES = {"watermark": "ALT-07", "java": "ALT-12"}
 
 
 def on(instant: Instant, queue: Queue) -> Reason:
@@ -41,8 +43,8 @@ def on(instant: Instant, queue: Queue) -> Reason:
     label = _message_before(instant, row, queue.name)
     unit = _tripped(queue, detail["count"], detail["size"])
     level = getattr(thresholds_of(queue), f"stop_{unit}")
-    rule = {"watermark": "ALT-07", "java": "ALT-12"}.get(_kind(instant, queue), "FC-14")
-    than = "no fewer than" if rule == "ALT-07" else "more than"
+    alternative = _ALTERNATIVES.get(_kind(instant, queue))
+    rule, than = alternative or "FC-14", "no fewer than" if alternative == "ALT-07" else "more than"
     amount = counted(detail[unit], UNITS[unit])
     text = (
         f"{queue.name} has been ON since {instant.when(row)}: {label} made it {amount}, {than} "
@@ -84,20 +86,21 @@ def still_on(instant: Instant, queue: Queue) -> Reason:
     """Say which resume threshold keeps a queue ON, and why its depth does not sink below."""
     limit, resumes = queue.flow_limit, thresholds_of(queue)
     assert limit is not None, "only a queue with flow control is ON"
+    alternative = _ALTERNATIVES.get(_kind(instant, queue))
+    # The Java broker resumes at the level, all others below it (ALT-12).
+    is_java = alternative == "ALT-12"
     parts, names = [], []
     for unit, value in (("count", limit.count), ("size", limit.size)):
         level = getattr(resumes, f"resume_{unit}")
-        if level and value >= level:
-            parts.append(
-                f"{counted(value, UNITS[unit])} {'is' if value == 1 else 'are'} not fewer than {level}"
-            )
+        if level and (value > level if is_java else value >= level):
+            are, than = "is" if value == 1 else "are", "more than" if is_java else "not fewer than"
+            parts.append(f"{counted(value, UNITS[unit])} {are} {than} {level}")
             names.append(f"resume_{unit}")
     row = instant.last("dequeued", "queue", queue.name)
     text = f"{queue.name} stays ON: {' and '.join(parts) or 'no message has left it since'}."
     settings = tuple(origin(instant, queue, name) for name in names)
-    return Reason(
-        text, ("FC-16", "FC-18"), row, Subject("queue", queue.name), (*settings, *readers(instant, queue))
-    )
+    rules = ("FC-16", "FC-18") if alternative is None else (alternative,)
+    return Reason(text, rules, row, Subject("queue", queue.name), (*settings, *readers(instant, queue)))
 
 
 # OFF
@@ -119,9 +122,12 @@ def off(instant: Instant, queue: Queue) -> Reason:
     if row is None:
         declared = instant.last("queueDeclare", "queue", queue.name)
         text = f"{queue.name} is OFF and has never been ON: {state}."
-        return Reason(text, ("FC-13", "FC-14"), declared, subject, rest)
+        names = [f"stop_{unit}" for unit in UNITS if getattr(stops, f"stop_{unit}")]
+        origins = tuple(origin(instant, queue, name) for name in names)
+        return Reason(text, ("FC-13", "FC-14"), declared, subject, (*origins, *rest))
     text = f"{queue.name} has been OFF since {instant.when(row)}: {state}."
-    return Reason(text, ("FC-16",), row, subject, (turned_off(instant, queue.name, row), *rest))
+    rules = (_ALTERNATIVES.get(_kind(instant, queue), "FC-16"),)
+    return Reason(text, rules, row, subject, (turned_off(instant, queue.name, row), *rest))
 
 
 def not_more(number: int, noun: str, level: int) -> str:
@@ -146,9 +152,11 @@ def turned_off(instant: Instant, queue: str, row: int) -> Reason:
             for unit, noun in UNITS.items()
             if getattr(resumes, f"resume_{unit}")
         ]
-        below = f", fewer than {' and '.join(levels)}"
+        is_java = _kind(instant, existing) == "java"
+        below = f", {'no more' if is_java else 'fewer'} than {' and '.join(levels)}"
     text = f"{label} left {queue} at {instant.when(row)}, when {instant.cause(row)}; {left}{below}."
-    return Reason(text, ("FC-16", "FC-20"), found, Subject("message", label))
+    alternative = _ALTERNATIVES.get(_kind(instant, existing)) if existing is not None else None
+    return Reason(text, (alternative or "FC-16", "FC-20"), found, Subject("message", label))
 
 
 # No such queue now

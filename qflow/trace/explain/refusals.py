@@ -21,21 +21,26 @@ def refused(
     """Say why a subscription with credit may not have an AVAILABLE message; None if it may (RF-07)."""
     queue, transfer, label = subscription.queue, message.transfer, message.transfer.label
     subject = consumer_subject(session, subscription)
-    is_passed = passed(queue, subscription, message)
-    if is_passed and not _is_anothers(queue, subscription, message):
-        return _passed(instant, subject, subscription, message)
     if transfer.is_expired(instant.broker.now):
-        text = f"The time to live of {label} is over; whoever looks at it next removes it."
-        return Reason(text, ("MG-21", "QT-07"), None, Subject("message", label))
+        return expired(label)
     if subscription.selector is not None and not subscription.selector.matches(transfer):
         text = f"The selector of {subject.name}, {subscription.selector.expression}, refuses {label}."
         row = instant.last("subscribe", "link", subscription.name)
         return Reason(text, ("CN-21",), row, subject)
+    is_passed = passed(queue, subscription, message)
+    if is_passed and not _is_anothers(queue, subscription, message):
+        return _passed(instant, subject, subscription, message)
     if not is_passed and not subscription.credit.allows(transfer.size):
         return too_little(instant, session, subscription, label, transfer.size)
     if _is_anothers(queue, subscription, message):
         return _anothers(instant, subject, queue, message)
     return None
+
+
+def expired(label: str) -> Reason:
+    """Say that a message is dead, and still there only because nobody has looked."""
+    text = f"The time to live of {label} is over; whoever looks at it next removes it."
+    return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
 
 
 def _is_anothers(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:

@@ -27,7 +27,9 @@ def thresholds_of(queue: Queue) -> FlowThresholds:
 
 def origin(instant: Instant, queue: Queue, name: str) -> Reason:
     """Say what set one level, such as ``stop_count``: where chains about settings end."""
-    level: Level = getattr(levels_of(instant, queue), name)
+    level: Level = getattr(FlowLevels.proposed(queue.settings, instant.broker.options), name)
+    if level.value or name.startswith("resume"):
+        level = getattr(levels_of(instant, queue), name)
     row = instant.last("queueDeclare", "queue", queue.name)
     rules, words = _origin(instant, queue, name, level.origin, level)
     verb, unit = name.split("_")
@@ -54,7 +56,9 @@ def _origin(
     if source is Origin.RESIDUE:
         _, words = _origin(instant, queue, name, level.basis or Origin.GIVEN, level)
         return ("FC-09",), f"{words}; this unit cannot stop, and still must be below it to resume"
-    return ("FC-08",), "nothing sets it"
+    if source is Origin.RATIO_OFF:
+        return ("FC-10",), f"the broker is started with default-flow-{verb}-threshold=0"
+    return ("FC-02",), f"{queue.name} has no limit to take a percentage of"
 
 
 def limit_of(instant: Instant, queue: Queue) -> Reason:
@@ -83,4 +87,5 @@ def no_flow_control(instant: Instant, queue: Queue) -> Reason:
         text = f"{queue.name} has no flow control: the broker plays {kind}."
         return Reason(text, (rule,), row, subject)
     text = f"{queue.name} has no flow control: both its stop thresholds are 0."
-    return Reason(text, ("FC-08",), row, subject)
+    stops = tuple(origin(instant, queue, name) for name in ("stop_count", "stop_size"))
+    return Reason(text, ("FC-08",), row, subject, stops)

@@ -7,10 +7,12 @@ from qflow.broker.history.watermarks import HOLDER as WATERMARK
 from qflow.broker.session import Session
 from qflow.broker.store import STORE
 from qflow.broker.transfer import Transfer
+from qflow.trace.explain.consumers import readers
 from qflow.trace.explain.explanation import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted, listed
 from qflow.trace.explain.losses import died_of, dropped
 from qflow.trace.explain.queues import on, turned_off
+from qflow.trace.explain.thresholds import limit_of, no_flow_control
 
 
 def explain_transfer(instant: Instant, label: str) -> Reason:
@@ -53,7 +55,8 @@ def held(instant: Instant, transfer: Transfer) -> Reason:
     row = rows[-1] if rows else None
     if holders == [WATERMARK]:
         holders = [instant.trace.queue[row]] if row is not None else []
-    text = f"Transfer {label} is not complete: it is held by {listed(holders) or 'nobody known'}."
+    names = ["the " + name if name in (STORE, OVERFLOW) else name for name in holders]
+    text = f"Transfer {label} is not complete: it is held by {listed(names)}."
     because = tuple(reason for name in holders for reason in _holder(instant, name, transfer))
     rules = ("FC-15", "CM-01") if len(holders) < 2 else ("FC-15", "CM-03")
     return Reason(text, rules, row, subject, because)
@@ -65,12 +68,30 @@ def _holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ..
         text = f"The message store has not said yet that {transfer.label} is safe."
         return (Reason(text, ("CM-12",), None, subject),)
     if name == OVERFLOW:
-        text = f"{transfer.label} waits in the overflow list of its session, and so is on no queue yet."
-        return (Reason(text, ("ALT-06",), None, subject),)
+        return (overflowing(instant, transfer),)
     queue = instant.queue(name)
     if queue is None or queue.flow_limit is None or not queue.flow_limit.stopped:
         return ()
     return (on(instant, queue),)
+
+
+def overflowing(instant: Instant, transfer: Transfer) -> Reason:
+    """Say why a message waits in the overflow list of its session (ALT-06)."""
+    session = instant.broker.sessions[transfer.origin]
+    waiting = [item.label for item, _ in session.overflow.waiting] if session.overflow is not None else []
+    label, subject = transfer.label, Subject("message", transfer.label)
+    row = instant.about(label, "message.transfer")[-1]
+    if waiting.index(label):
+        before = counted(waiting.index(label), "other")
+        text = f"{label} is on no queue yet: in the overflow list of {session.name} it waits behind {before}."
+        rest = (overflowing(instant, session.overflow.waiting[0][0]),) if session.overflow is not None else ()
+        return Reason(text, ("ALT-06", "ALT-09"), row, subject, rest)
+    text = (
+        f"{label} is on no queue yet: it is first in the overflow list of {session.name}, tried every 0.1 s."
+    )
+    queue = instant.queue(transfer.message.routing_key or "")
+    because = () if queue is None else (limit_of(instant, queue), *readers(instant, queue))
+    return Reason(text, ("ALT-06",), row, subject, because)
 
 
 # Complete
@@ -81,6 +102,8 @@ def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reas
     done = [row for row in instant.about(label, "completed") if row > sent]
     row = done[-1] if done else sent
     lets = [place for place in instant.about(label, "let_go") if place > sent]
+    if not lets and instant.command_of(row) != sent:
+        return _withheld_otherwise(instant, label, row, session)
     if not lets:
         text = f"Transfer {label} has been complete since {instant.when(row)}: nothing withheld it."
         return Reason(text, ("CM-02",), row, subject, (_why_never_held(instant, label, sent),))
@@ -91,18 +114,25 @@ def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reas
     return Reason(text, ("CM-02", "FC-17"), row, subject, because)
 
 
+def _withheld_otherwise(instant: Instant, label: str, row: int, session: Session) -> Reason:
+    """Say what withheld a completion, if it was no queue: the list of ALT-06, the store, or the order."""
+    when, subject = instant.when(row), Subject("transfer", label)
+    if session.overflow is not None:
+        text = f"Transfer {label} has been complete since {when}: until then it waited in the overflow list."
+        return Reason(text, ("ALT-06",), row, subject)
+    if instant.broker.options.completions == "in-order":
+        text = f"Transfer {label} has been complete since {when}: before, an earlier command was not."
+        return Reason(text, ("CM-04", "ALT-11"), row, subject)
+    text = f"Transfer {label} has been complete since {when}: until then the message store was not done."
+    return Reason(text, ("CM-12",), row, subject)
+
+
 def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
     rows = [row for row in instant.about(label, "enqueued") if row > sent]
     subject = Subject("message", label)
     own = [row for row in rows if instant.command_of(row) == sent]
     if own:
-        queues = list(dict.fromkeys(instant.trace.queue[row] for row in own))
-        are = "was" if len(queues) == 1 else "were"
-        text = f"{label} went to {listed(queues)}, which {are} not ON then."
-        stopped = [queue for queue in queues if _was_on(instant, queue, own[-1])]
-        if stopped:
-            text = f"{label} went to {listed(queues)}; {listed(stopped)} let go of it before it was complete."
-        return Reason(text, ("FC-13", "FC-14"), own[-1], subject)
+        return _nobody_held(instant, label, own)
     for row in instant.about(label, "dropped"):
         if row > sent:
             return dropped(instant, row)
@@ -116,8 +146,35 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
             f"{label} was sent in a transaction, where no transfer is held; the commit put it on its queue."
         )
         return Reason(text, ("CM-10",), rows[0], subject)
-    text = f"{label} was sent in a transaction, where no transfer is held, and is not committed."
+    state = "was not committed" if rolled_back(instant, sent) is not None else "is not committed yet"
+    text = f"{label} was sent in a transaction, where no transfer is held; it {state}."
     return Reason(text, ("CM-10",), sent, subject)
+
+
+def rolled_back(instant: Instant, sent: int) -> int | None:
+    """Return the row that ended the transaction of a transfer without a commit, if there is one."""
+    session = instant.trace.session[sent]
+    kinds = ("tx.rollback", "exception", "session.detach")
+    rows = [instant.index.next(kind, "session", session, sent) for kind in kinds]
+    return min((row for row in rows if row is not None and row <= instant.end), default=None)
+
+
+def _nobody_held(instant: Instant, label: str, enqueued: list[int]) -> Reason:
+    """Say why none of the queues that a message went to withheld its completion."""
+    names = list(dict.fromkeys(instant.trace.queue[row] for row in enqueued))
+    subject, row = Subject("message", label), enqueued[-1]
+    until = instant.end_of(row)
+    if any(_was_on(instant, name, until) for name in names):
+        text = f"{label} went to {listed(names)}; as the Java broker does, it tells senders to stop instead."
+        return Reason(text, ("ALT-12",), row, subject)
+    queues = [queue for name in names if (queue := instant.queue(name)) is not None]
+    if len(queues) == len(names) and all(queue.flow_limit is None for queue in queues):
+        because = tuple(no_flow_control(instant, queue) for queue in queues)
+        text = f"{label} went to {listed(names)}, without flow control."
+        return Reason(text, because[0].rules, row, subject, because)
+    were = "was" if len(names) == 1 else "were"
+    text = f"{label} went to {listed(names)}, which {were} not ON then."
+    return Reason(text, ("FC-13", "FC-14"), row, subject)
 
 
 def _was_on(instant: Instant, queue: str, row: int) -> bool:
@@ -146,11 +203,8 @@ def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
 
 def _let_go_at_once(instant: Instant, queue: str, resumed: int) -> int:
     """Count what a queue let go of when it turned OFF."""
-    count, row = 0, resumed + 1
-    while row <= instant.end and not instant.begins(row):
-        count += instant.trace.kind[row] == "let_go" and instant.trace.queue[row] == queue
-        row += 1
-    return count
+    rows = range(resumed, instant.end_of(resumed) + 1)
+    return sum(instant.trace.kind[row] == "let_go" and instant.trace.queue[row] == queue for row in rows)
 
 
 # Neither
