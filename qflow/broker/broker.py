@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qflow.broker.core import BrokerCore
+from qflow.broker.counters import QueueCounters
 from qflow.broker.errors import NotAllowedException
 from qflow.broker.events import Observer
 from qflow.broker.management import Management
@@ -10,7 +11,7 @@ from qflow.broker.options import BrokerOptions
 from qflow.broker.queue import Queue
 from qflow.broker.session import Session
 from qflow.broker.snapshot import Snapshot, SnapshotError, hash_snapshot, restore_snapshot, take_snapshot
-from qflow.broker.statistics import BrokerStatistics, QueueCounters
+from qflow.broker.statistics import BrokerStatistics
 from qflow.broker.store import MessageStore
 
 

@@ -53,6 +53,14 @@ class CommandRunner:
         """End the session, or its whole connection if the error is that grave."""
         raise NotImplementedError
 
+    def give_up(self, error: Exception, number: int = -1) -> None:
+        """End a command that failed: the broker refused it, or the client's own library did."""
+        if isinstance(error, AmqpException):
+            self.die(error)
+            self.quiesce()
+        elif number >= 0:
+            self.retract(number)
+
     def is_watched(self) -> bool:
         """Return whether an observer wants to see commands."""
         raise NotImplementedError
@@ -105,13 +113,8 @@ def command(
                 self.show(kind, shown, number)
             try:
                 result = method(self, *args, **kwargs)
-            except AmqpException as error:
-                self.die(error)
-                self.quiesce()
-                raise
-            except (TypeError, ValueError):
-                if is_numbered:
-                    self.retract(number)
+            except (AmqpException, TypeError, ValueError) as error:
+                self.give_up(error, number)
                 raise
             if is_numbered and completes:
                 self.finish(number)

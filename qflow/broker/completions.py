@@ -129,7 +129,8 @@ class Completions(CommandOwner):
 
     def transfer_complete(self, transfer: Transfer) -> None:
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
-        self.incomplete.pop(transfer.number, None)
+        if self.incomplete:
+            self.incomplete.pop(transfer.number, None)
         self.complete(transfer.number, transfer.label)
         while self.incomplete:
             number, first = next(iter(self.incomplete.items()))

@@ -36,6 +36,10 @@ class Consumer:
         self.is_blocked = True
         self.is_listening = False
 
+    def block(self) -> None:
+        """Stop for want of credit."""
+        self.is_blocked = True
+
     def notify(self) -> None:
         """Ask to be served when output is made next."""
         raise NotImplementedError
@@ -64,9 +68,10 @@ class QueueListeners:
     Lay it beside ``QueueListeners.cpp``.
     """
 
-    __slots__ = ("_consumers", "_browsers")
+    __slots__ = ("_consumers", "_browsers", "count")
 
     def __init__(self) -> None:
+        self.count = 0
         self._consumers: OrderedDict[Consumer, None] = OrderedDict()
         self._browsers: OrderedDict[Consumer, None] = OrderedDict()
 
@@ -74,12 +79,14 @@ class QueueListeners:
         """Put a reader at the end of its list, unless it stands there already."""
         if not consumer.is_listening:
             consumer.is_listening = True
+            self.count += 1
             (self._consumers if consumer.acquires else self._browsers)[consumer] = None
 
     def remove(self, consumer: Consumer) -> None:
         """Take a reader off its list."""
         if consumer.is_listening:
             consumer.is_listening = False
+            self.count -= 1
             del (self._consumers if consumer.acquires else self._browsers)[consumer]
 
     def populate(self, wake: NotificationSet) -> None:
@@ -92,17 +99,23 @@ class QueueListeners:
             consumer, _ = self._consumers.popitem(last=False)
             consumer.is_listening = False
             wake.consumer = consumer
+            self.count -= 1
         wake.browsers = list(self._browsers)
         self._browsers.clear()
+        self.count -= len(wake.browsers)
         for browser in wake.browsers:
             browser.is_listening = False
 
+    def take(self) -> NotificationSet:
+        """Take the first consumer and all browsers, to notify them: one event (CN-19)."""
+        chosen = NotificationSet()
+        self.populate(chosen)
+        return chosen
+
     def wake(self) -> None:
-        """Take the first consumer and all browsers, and notify them: one event (CN-19)."""
-        if self._consumers or self._browsers:
-            chosen = NotificationSet()
-            self.populate(chosen)
-            chosen.notify()
+        """Take the first consumer and all browsers, and notify them now."""
+        if self.count:
+            self.take().notify()
 
     def notify_all(self) -> None:
         """Notify everybody and leave them in the lists: the queue is being deleted (RF-15)."""

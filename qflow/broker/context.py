@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from qflow.broker.counters import QueueCounters
 from qflow.broker.events import Detail, Event, Observer
 from qflow.broker.options import BrokerOptions
-from qflow.broker.statistics import QueueCounters
 from qflow.broker.store import MessageStore
 from qflow.broker.timers import Timers, TimerTask
 from qflow.broker.transfer import CommandOwner
@@ -18,6 +18,8 @@ class BrokerContext:
 
     __slots__ = (
         "options",
+        "counts_content",
+        "stamps_arrivals",
         "store",
         "timers",
         "now",
@@ -31,6 +33,9 @@ class BrokerContext:
 
     def __init__(self, options: BrokerOptions, store: MessageStore | None = None) -> None:
         self.options = options
+        # What every transfer asks of the options.
+        self.counts_content = options.message_size == "content"
+        self.stamps_arrivals = options.enable_timestamp
         self.store = store or MessageStore()
         self.timers = Timers()
         self.now = 0

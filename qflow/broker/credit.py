@@ -85,13 +85,14 @@ class Credit:
             balance.granted = 0
 
     def allows(self, size: int) -> bool:
-        """Return whether one message of ``size`` bytes may be sent (CN-05)."""
+        """Return whether one message of ``size`` bytes may be sent (CN-05); of 1, whether any (RF-07)."""
         messages, volume = self._balances[self.mode]
         return messages.allows(1) and volume.allows(size)
 
-    def exists(self) -> bool:
-        """Return whether there is any credit: one message and one byte (RF-07)."""
-        return self.allows(1)
+    @property
+    def has_any_bytes(self) -> bool:
+        """Whether a message may have any size."""
+        return self._balances[self.mode][BYTE_UNIT].granted == INFINITE
 
     def delivered(self, size: int) -> None:
         """Charge one message to the current mode."""

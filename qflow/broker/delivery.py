@@ -55,7 +55,7 @@ class DeliveryRecord:
         self.message = message
         self.queue = queue
         self.tag = tag
-        self.redelivered = message.redelivered
+        self.redelivered = message.delivery_count > 0
         self.is_acquired = is_acquired
         self.is_windowing = is_windowing
         self.is_ended = is_ended
@@ -71,6 +71,11 @@ class DeliveryRecord:
     def size(self) -> int:
         """The message's bytes, as counted for credit."""
         return self.message.transfer.size
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the session must remember the delivery from the start (RF-03)."""
+        return self.is_windowing or not self.is_ended or not self.is_acquired
 
     @property
     def is_redundant(self) -> bool:

@@ -9,10 +9,8 @@ class QueueDepth:
     Examples
     --------
     >>> depth = QueueDepth(max_count=3, max_size=0)
-    >>> depth.reserve(100); depth.is_exceeded_by(100)
-    False
-    >>> depth.reserve(100); depth.reserve(100); depth.is_exceeded_by(1)
-    True
+    >>> [depth.take_room(100) for _ in range(4)]
+    [True, True, True, False]
     """
 
     __slots__ = ("max_count", "max_size", "count", "size")
@@ -23,16 +21,17 @@ class QueueDepth:
         self.count = 0
         self.size = 0
 
-    def is_exceeded_by(self, size: int) -> bool:
-        """Return whether one more message of ``size`` bytes is too much; exactly full is not (LP-02)."""
-        if self.max_count and self.count + 1 > self.max_count:
-            return True
-        return bool(self.max_size) and self.size + size > self.max_size
+    def take_room(self, size: int) -> bool:
+        """Count one more message if there is room for it; return whether there was.
 
-    def reserve(self, size: int) -> None:
-        """Count one more message."""
-        self.count += 1
-        self.size += size
+        Exactly full is not too much (LP-02).
+        """
+        count, total = self.count + 1, self.size + size
+        if (self.max_count and count > self.max_count) or (self.max_size and total > self.max_size):
+            return False
+        self.count = count
+        self.size = total
+        return True
 
     def give_back(self, size: int) -> None:
         """Count one message less."""

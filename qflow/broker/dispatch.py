@@ -23,43 +23,55 @@ def get_next_message(queue: Queue, consumer: Consumer) -> QueuedMessage | None:
     ResourceDeletedException
         408, if the queue is gone (CN-18).
     """
-    if not consumer.credit.exists():
+    credit = consumer.credit
+    if not credit.allows(1):
         _block(queue, consumer)
         return None
     if queue.is_deleted:
         raise ResourceDeletedException(f"Queue {queue.name} has been deleted.")
-    wake = NotificationSet()
+    wake: NotificationSet | None = None
     has_expired = False
+    has_any_bytes = credit.has_any_bytes
     while True:
-        before = consumer.cursor.save()
-        message = queue.store.next(consumer.cursor)
+        # Where any size will do, the cursor never goes back.
+        before = None if has_any_bytes else consumer.cursor.save()
+        message = queue.distributor.next(consumer, has_any_bytes and consumer.selector is None)
         if message is None:
             _wait(queue, consumer)
             break
         transfer = message.transfer
-        if transfer.is_expired(queue.context.now):
+        if transfer.expiration is not None and transfer.is_expired(queue.context.now):
             queue.counters.discardsTtl += 1
             queue.remove(message, "ttl")
             has_expired = True
             continue
         if consumer.selector is not None and not consumer.selector.matches(transfer):
             if consumer.acquires:
-                queue.listeners.populate(wake)
+                wake = _others(queue, wake)
             continue
-        if not consumer.credit.allows(transfer.size):
+        if before is not None and not credit.allows(transfer.size):
             consumer.cursor.restore(before)
             _block(queue, consumer)
             if consumer.acquires:
-                queue.listeners.populate(wake)
+                wake = _others(queue, wake)
             message = None
             break
         consumer.is_blocked = False
         if not consumer.acquires or _acquire(queue, message, consumer):
             break
-    wake.notify()
+    if wake is not None:
+        wake.notify()
     if has_expired:
         queue.settle()
     return message
+
+
+def _others(queue: Queue, wake: NotificationSet | None) -> NotificationSet:
+    """Return who is to be woken in this consumer's place, with those chosen before (RF-07b)."""
+    if wake is None:
+        wake = NotificationSet()
+    queue.listeners.populate(wake)
+    return wake
 
 
 def _acquire(queue: Queue, message: QueuedMessage, consumer: Consumer) -> bool:
@@ -71,7 +83,7 @@ def _acquire(queue: Queue, message: QueuedMessage, consumer: Consumer) -> bool:
 
 
 def _block(queue: Queue, consumer: Consumer) -> None:
-    consumer.is_blocked = True
+    consumer.block()
     if queue.context.observer is not None:
         queue.context.emit("out_of_credit", queue.name, link=consumer.owner)
 

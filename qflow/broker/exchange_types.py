@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from qflow.broker.errors import InternalErrorException
 from qflow.broker.exchanges import Arguments, Binding, Exchange, Identity
 from qflow.broker.matching import check_header_arguments, headers_match, normalize_pattern, topic_matches
@@ -14,38 +17,39 @@ EXCLUSIVE_BINDING = "qpid.exclusive-binding"
 class DirectExchange(Exchange):
     """Routing key equals binding key (EX-04); the default exchange is one, too (EX-02)."""
 
-    type = "direct"
+    type: ClassVar[str] = "direct"
 
     __slots__ = ("_by_key",)
 
     def make_index(self) -> None:
         """Keep the bindings by their keys, so that routing need not look at others."""
-        self._by_key: dict[str, list[Binding]] = {}
+        self._by_key: dict[str, tuple[Binding, ...]] = {}
 
     def insert(self, identity: Identity, binding: Binding) -> None:
         """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
         if binding.arguments.get(EXCLUSIVE_BINDING):
-            for other in list(self._by_key.get(binding.key, ())):
+            for other in self._by_key.get(binding.key, ()):
                 self.unbind(other.queue, other.key)
         super().insert(identity, binding)
-        self._by_key.setdefault(binding.key, []).append(binding)
+        self._by_key[binding.key] = (*self._by_key.get(binding.key, ()), binding)
 
     def removed(self, binding: Binding) -> None:
         """Forget it under its key."""
-        bindings = self._by_key[binding.key]
-        bindings.remove(binding)
-        if not bindings:
+        others = tuple(other for other in self._by_key[binding.key] if other is not binding)
+        if others:
+            self._by_key[binding.key] = others
+        else:
             del self._by_key[binding.key]
 
-    def matching(self, transfer: Transfer) -> list[Binding]:
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
         """Return the bindings this type selects."""
-        return list(self._by_key.get(transfer.message.routing_key or "", ()))
+        return self._by_key.get(transfer.message.routing_key or "", ())
 
 
 class FanoutExchange(Exchange):
     """Every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
 
-    type = "fanout"
+    type: ClassVar[str] = "fanout"
 
     __slots__ = ()
 
@@ -57,7 +61,7 @@ class FanoutExchange(Exchange):
         """Return True: the key is not looked at."""
         return True
 
-    def matching(self, transfer: Transfer) -> list[Binding]:
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
         """Return the bindings this type selects."""
         return list(self.bindings.values())
 
@@ -65,7 +69,7 @@ class FanoutExchange(Exchange):
 class TopicExchange(Exchange):
     """Patterns over dotted words; one copy however many patterns match (EX-06)."""
 
-    type = "topic"
+    type: ClassVar[str] = "topic"
 
     __slots__ = ()
 
@@ -73,7 +77,7 @@ class TopicExchange(Exchange):
         """Return the pattern as the broker keeps it."""
         return normalize_pattern(key)
 
-    def matching(self, transfer: Transfer) -> list[Binding]:
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
         """Return the bindings this type selects."""
         key = transfer.message.routing_key or ""
         return _one_for_each_queue([b for b in self.bindings.values() if topic_matches(b.key, key)])
@@ -82,7 +86,7 @@ class TopicExchange(Exchange):
 class HeadersExchange(Exchange):
     """Application headers against binding arguments (EX-07)."""
 
-    type = "headers"
+    type: ClassVar[str] = "headers"
 
     __slots__ = ()
 
@@ -105,7 +109,7 @@ class HeadersExchange(Exchange):
         """Return whether headers equal to the arguments would match."""
         return headers_match(binding.arguments, arguments)
 
-    def matching(self, transfer: Transfer) -> list[Binding]:
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
         """Return the bindings this type selects."""
         headers = transfer.message.headers or {}
         return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])

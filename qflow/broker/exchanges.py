@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import SessionException
@@ -38,7 +39,7 @@ class Exchange(Router):
     sessions whose last transfer went to it, and exchanges whose alternate it is (RF-18).
     """
 
-    type = ""
+    type: ClassVar[str] = ""
 
     __slots__ = (
         "context",
@@ -50,6 +51,7 @@ class Exchange(Router):
         "deletes_itself",
         "durable",
         "sequence",
+        "annotates",
         "keeps_last",
         "last_transfer",
         "msg_receives",
@@ -81,6 +83,7 @@ class Exchange(Router):
         self.durable = durable
         self.sequence: int | None = 0 if options.get(MSG_SEQUENCE) else None
         self.keeps_last = bool(options.get(INITIAL_VALUE))
+        self.annotates = self.keeps_last or self.sequence is not None
         self.last_transfer: Transfer | None = None
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
@@ -167,8 +170,11 @@ class Exchange(Router):
         """Return whether ``exchange.bound`` takes a binding to be one with these arguments."""
         return True
 
-    def matching(self, transfer: Transfer) -> list[Binding]:
-        """Return the bindings a transfer satisfies, at most one for each queue, in order."""
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
+        """Return the bindings a transfer satisfies, at most one for each queue, in order.
+
+        Routing may change the bindings; what was returned stays as it is.
+        """
         raise NotImplementedError
 
     # Routing
@@ -181,7 +187,8 @@ class Exchange(Router):
         SessionException
             The first refusal, after every queue has been tried; what was accepted stays.
         """
-        self._annotate(transfer)
+        if self.annotates:
+            self._annotate(transfer)
         bindings = self.matching(transfer)
         refusal: SessionException | None = None
         for binding in bindings:

@@ -6,38 +6,41 @@ who may take which message.  Lay it beside ``MessageGroupManager.cpp``.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from qflow.broker.consumer import Consumer
 from qflow.broker.context import BrokerContext
+from qflow.broker.group_index import GroupIndex, GroupState
 from qflow.broker.observers import QueueObserver
 from qflow.broker.queued_message import ACQUIRED, QueuedMessage
 from qflow.broker.stores import Messages
 
 
-class MessageDistributor:
-    """Decides whether a consumer may take an AVAILABLE message; a plain queue never refuses."""
+class MessageDistributor(QueueObserver):
+    """Decides which AVAILABLE message a consumer may take; a plain queue never refuses one.
 
-    __slots__ = ()
+    One that does refuse has to see what happens on its queue, so it is an observer, too.
+    """
 
-    def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
-        """Return whether ``owner`` may take the message; taking note of nothing."""
+    __slots__ = ("store",)
+
+    def __init__(self, store: Messages) -> None:
+        self.store = store
+
+    def next(self, consumer: Consumer, skips: bool) -> QueuedMessage | None:
+        """Return the next message for a consumer to look at, and move its cursor there.
+
+        With ``skips`` those that it may not take can be passed over: nothing else about them would
+        matter to it.
+        """
+        return self.store.next(consumer.cursor)
+
+    def take(self, owner: str, message: QueuedMessage) -> bool:
+        """Let ``owner`` acquire the message, or return False."""
         return True
 
-    def take(self, owner: str, message: QueuedMessage) -> None:
-        """Take note that ``owner`` is about to acquire the message."""
 
-
-class GroupState:
-    """One group on one queue: how many members, how many acquired, and by whom (MG-06)."""
-
-    __slots__ = ("name", "members", "acquired", "owner")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.members: dict[int, QueuedMessage] = {}
-        self.acquired = 0
-        self.owner = ""
-
-
-class MessageGroupManager(MessageDistributor, QueueObserver):
+class MessageGroupManager(MessageDistributor):
     """Keeps the groups of one queue.
 
     Parameters
@@ -52,26 +55,44 @@ class MessageGroupManager(MessageDistributor, QueueObserver):
         Application header that names a message's group (MG-04).
     """
 
-    __slots__ = ("context", "queue", "store", "header_key", "groups", "has_freed")
+    VOLATILE: ClassVar[tuple[str, ...]] = ("index",)
+
+    __slots__ = ("context", "queue", "header_key", "groups", "has_freed", "index")
 
     def __init__(self, context: BrokerContext, queue: str, store: Messages, header_key: str) -> None:
+        super().__init__(store)
         self.context = context
         self.queue = queue
-        self.store = store
         self.header_key = header_key
         self.groups: dict[str, GroupState] = {}
         self.has_freed = False
+        self.index: GroupIndex | None = None
 
-    def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
-        """Return whether the message's group is free or already ``owner``'s (MG-07)."""
-        return self.groups[message.group].owner in ("", owner)
+    def next(self, consumer: Consumer, skips: bool) -> QueuedMessage | None:
+        """Return the next message to look at; of those that may be passed over, none of others' groups."""
+        if not skips or not consumer.acquires:
+            return self.store.next(consumer.cursor)
+        if self.index is None:
+            self.index = GroupIndex(self.groups)
+        if self.index.has_mortals:
+            return self.store.next(consumer.cursor)
+        message = self.index.first(consumer.owner)
+        if message is not None:
+            return self.store.go(consumer.cursor, message)
+        if self.store.go_to_end(consumer.cursor):
+            # It has credit for what it passes over, as whoever looks at that would have found out.
+            consumer.is_blocked = False
+        return None
 
-    def take(self, owner: str, message: QueuedMessage) -> None:
-        """Make ``owner`` the owner of the message's group (MG-08)."""
+    def take(self, owner: str, message: QueuedMessage) -> bool:
+        """Let ``owner`` have the message if its group is free or already ``owner``'s (MG-07, MG-08)."""
         state = self.groups[message.group]
         if not state.owner:
             state.owner = owner
             self._emit("group_owned", state)
+            # Where the rest of it waits is noted when the message is acquired, which is next.
+            return True
+        return state.owner == owner
 
     def enqueued(self, message: QueuedMessage) -> None:
         """Classify a new message (MG-03) and add it to its group."""
@@ -80,10 +101,15 @@ class MessageGroupManager(MessageDistributor, QueueObserver):
         if state is None:
             state = self.groups[message.group] = GroupState(message.group)
         state.members[message.position] = message
+        if self.index is not None:
+            self.index.waits(state, message)
 
     def acquired(self, message: QueuedMessage) -> None:
         """Count one more acquired member."""
-        self.groups[message.group].acquired += 1
+        state = self.groups[message.group]
+        state.acquired += 1
+        if self.index is not None:
+            self.index.leaves(state, message)
 
     def requeued(self, message: QueuedMessage) -> None:
         """Count one acquired member less; the last one frees the group (MG-08)."""
@@ -91,6 +117,8 @@ class MessageGroupManager(MessageDistributor, QueueObserver):
         state.acquired -= 1
         if not state.acquired:
             self._free(state)
+        if self.index is not None:
+            self.index.waits(state, message)
 
     def dequeued(self, message: QueuedMessage) -> None:
         """Forget a member; a group without members is gone, one without acquired members is free."""
@@ -98,9 +126,13 @@ class MessageGroupManager(MessageDistributor, QueueObserver):
         del state.members[message.position]
         if message.state == ACQUIRED:
             state.acquired -= 1
+        elif self.index is not None:
+            self.index.leaves(state, message)
         if not state.members:
             self._free(state)
             del self.groups[message.group]
+            if self.index is not None:
+                self.index.forget(state)
         elif not state.acquired and state.owner:
             self._free(state)
             # Cursors restart, yet nobody is woken: the lost wake-up of MG-13 (RF-17).
@@ -128,6 +160,8 @@ class MessageGroupManager(MessageDistributor, QueueObserver):
         if state.owner:
             self._emit("group_freed", state)
             state.owner = ""
+            if self.index is not None:
+                self.index.owned(state)
 
     def _emit(self, kind: str, state: GroupState) -> None:
         if self.context.observer is not None:

@@ -1,7 +1,7 @@
 """What a full queue does: reject, ring, self-destruct (LP).
 
 Lay it beside ``Queue::checkDepth``, ``LossyQueue`` and ``SelfDestructQueue``.  A policy is asked
-before a message is put on the queue, and either reserves room for it, or drops it, or raises.
+about a message for which there is no room, and either makes room, or drops the message, or raises.
 """
 
 from __future__ import annotations
@@ -25,12 +25,8 @@ def reject(queue: QueueView, transfer: Transfer) -> bool:
     ResourceLimitExceededException
         506, with current depth, limits and increment.
     """
-    depth = queue.depth
-    if depth.is_exceeded_by(transfer.size):
-        queue.count_overflow()
-        raise ResourceLimitExceededException(depth.refusal(queue.name, transfer.size))
-    depth.reserve(transfer.size)
-    return True
+    queue.count_overflow()
+    raise ResourceLimitExceededException(queue.depth.refusal(queue.name, transfer.size))
 
 
 def ring(queue: QueueView, transfer: Transfer) -> bool:
@@ -45,11 +41,8 @@ def priority_ring(queue: QueueView, transfer: Transfer) -> bool:
 
 def self_destruct(queue: QueueView, transfer: Transfer) -> bool:
     """Delete the queue when a message does not fit; that message is lost (LP-15)."""
-    if queue.depth.is_exceeded_by(transfer.size):
-        queue.self_destruct()
-        return False
-    queue.depth.reserve(transfer.size)
-    return True
+    queue.self_destruct()
+    return False
 
 
 def ring_strict(queue: QueueView, transfer: Transfer) -> bool:
@@ -60,14 +53,12 @@ def ring_strict(queue: QueueView, transfer: Transfer) -> bool:
     ResourceLimitExceededException
         506, if the oldest message is acquired.
     """
-    depth = queue.depth
-    while depth.is_exceeded_by(transfer.size):
+    while not queue.depth.take_room(transfer.size):
         victim = queue.eviction_candidate()
         if victim is None or victim.state == ACQUIRED:
             return reject(queue, transfer)
         queue.count_ring()
         queue.evict(victim)
-    depth.reserve(transfer.size)
     return True
 
 
@@ -109,8 +100,7 @@ def _ring(queue: QueueView, transfer: Transfer, by_priority: bool) -> bool:
         )
     # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
     for _ in range(depth.count + 1):
-        if not depth.is_exceeded_by(transfer.size):
-            depth.reserve(transfer.size)
+        if depth.take_room(transfer.size):
             return True
         victim = queue.eviction_candidate()
         if victim is None or (by_priority and _priority(victim.transfer) > _priority(transfer)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | dict[str, object]
@@ -65,7 +66,7 @@ class Message:
     user_id: str | None = None
     app_id: str | None = None
     label: str = field(default="", compare=False)
-    content: object = field(default=None, compare=False)
+    content: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.headers is not None:
@@ -116,20 +117,27 @@ class Message:
         exchange : str
             Destination of the transfer; its name is recorded in the delivery properties.
         """
-        return self.content_size + self._delivery_properties(exchange) + self._message_properties()
-
-    def _delivery_properties(self, exchange: str) -> int:
-        size = _STRUCT + _short_text(exchange)
+        size = self.content_size + _STRUCT + _short_text(exchange)
         if self.routing_key is not None:
             size += _short_text(self.routing_key)
-        size += (self.priority is not None) + self.durable
-        return size + _INTEGER * ((self.ttl > 0) + (self.timestamp is not None))
+        if self.priority is not None:
+            size += 1
+        if self.durable:
+            size += 1
+        if self.ttl > 0:
+            size += _INTEGER
+        if self.timestamp is not None:
+            size += _INTEGER
+        return size + self._message_properties()
 
     def _message_properties(self) -> int:
         size = 16 if self.message_id is not None else 0
-        for long_text in (self.correlation_id, self.user_id, self.app_id):
-            if long_text is not None:
-                size += 2 + len(long_text.encode())
+        if self.correlation_id is not None:
+            size += _long_text(self.correlation_id)
+        if self.user_id is not None:
+            size += _long_text(self.user_id)
+        if self.app_id is not None:
+            size += _long_text(self.app_id)
         if self.content_type is not None:
             size += _short_text(self.content_type)
         if self.headers is not None:
@@ -138,23 +146,30 @@ class Message:
 
 
 def _short_text(text: str) -> int:
-    return 1 + len(text.encode())
+    return 1 + (len(text) if text.isascii() else len(text.encode()))
+
+
+def _long_text(text: str) -> int:
+    return 2 + (len(text) if text.isascii() else len(text.encode()))
 
 
 def _map_size(entries: Mapping[str, object]) -> int:
-    return 8 + sum(_short_text(key) + 1 + _value_size(value) for key, value in entries.items())
+    size = 8
+    for key, value in entries.items():
+        size += _short_text(key) + 1 + _value_size(value)
+    return size
 
 
 def _value_size(value: object) -> int:
     """Bytes of one value, as a client encodes it: integers in 8, text with a 2-byte length."""
+    if isinstance(value, str):
+        return _long_text(value)
     if value is None:
         return 0
     if isinstance(value, bool):
         return 1
     if isinstance(value, int | float):
         return _INTEGER
-    if isinstance(value, str):
-        return 2 + len(value.encode())
     if isinstance(value, UUID):
         return 16
     if isinstance(value, bytes):

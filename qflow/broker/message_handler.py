@@ -70,7 +70,8 @@ class MessageHandler(SessionState):
         (False, ('q',))
         """
         require_attached(self, "message.transfer")
-        transfer = self._transfer(self.completions.next_number, message, exchange)
+        completions = self.completions
+        transfer = self._transfer(completions.next_number, message, exchange)
         number = self.begin()
         if self.core.observer is not None:
             detail = {"command": number, "message": message, "exchange": exchange, "sync": sync}
@@ -80,7 +81,7 @@ class MessageHandler(SessionState):
                 "message.transfer", "", self.name, exchange, transfer.label, transfer.size, "", detail
             )
         if sync:
-            self.completions.report_when_complete(number)
+            completions.report_when_complete(number)
             self.core.store.flush()
         try:
             self._route(transfer, exchange)
@@ -90,23 +91,24 @@ class MessageHandler(SessionState):
             self.quiesce()
             raise
         transfer.end_routing()
-        if not transfer.is_complete:
-            self.completions.hold(transfer)
+        if transfer.pending:
+            completions.hold(transfer)
         self.quiesce()
         return transfer
 
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
-        options = self.core.options
-        if options.enable_timestamp and message.timestamp is None:
-            message = replace(message, timestamp=self.core.now // 1_000_000)
-        size = message.content_size if options.message_size == "content" else message.encoded_size(exchange)
+        core = self.core
+        if core.stamps_arrivals and message.timestamp is None:
+            message = replace(message, timestamp=core.now // 1_000_000)
+        size = message.content_size if core.counts_content else message.encoded_size(exchange)
         self.transfer_count += 1
         label = message.label or f"{self.name}-{self.transfer_count}"
-        expiration = self.core.now + message.ttl * 1000 if message.ttl else None
+        expiration = core.now + message.ttl * 1000 if message.ttl else None
         transfer = Transfer(
             self.completions, number, message, size, label, expiration, self.name, self.connection.name
         )
-        transfer.transaction = self.transaction
+        if self.transaction is not None:
+            transfer.transaction = self.transaction
         return transfer
 
     def _route(self, transfer: Transfer, name: str) -> None:
@@ -117,7 +119,8 @@ class MessageHandler(SessionState):
             exchange.route_with_alternate(transfer)
         else:
             self.overflow.route(transfer, exchange)
-        self._remember_exchange(exchange)
+        if exchange is not self.last_exchange:
+            self._remember_exchange(exchange)
 
     # Subscribing
 
@@ -266,10 +269,21 @@ class MessageHandler(SessionState):
 
     # Dispositions
 
-    @command("message.accept")
     def message_accept(self, transfers: Iterable[int]) -> None:
         """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
-        self.consuming.accept(transfers, self.tx_accept)
+        # What @command does, written out: every message passes here.
+        require_attached(self, "message.accept")
+        number = self.begin()
+        if self.core.observer is not None:
+            transfers = tuple(transfers)
+            self.show("message.accept", {"transfers": transfers}, number)
+        try:
+            self.consuming.accept(transfers, self.tx_accept)
+        except (AmqpException, TypeError, ValueError) as error:
+            self.give_up(error, number)
+            raise
+        self.completions.complete(number)
+        self.quiesce()
 
     @command("message.release")
     def message_release(self, transfers: Iterable[int], set_redelivered: bool = False) -> None:
@@ -286,10 +300,20 @@ class MessageHandler(SessionState):
         """Claim browsed deliveries; return the numbers of those that were granted (RF-02)."""
         return self.consuming.acquire(transfers)
 
-    @command("session.completed", is_numbered=False)
     def session_completed(self, transfers: Iterable[int] = ()) -> None:
         """Tell the broker that deliveries are processed, which moves windows on (CN-06, RF-04)."""
-        self.consuming.complete(transfers)
+        # A control, so it has no number and is never completed; written out like message_accept.
+        require_attached(self, "session.completed")
+        self.control()
+        if self.core.observer is not None:
+            transfers = tuple(transfers)
+            self.show("session.completed", {"transfers": transfers})
+        try:
+            self.consuming.complete(transfers)
+        except AmqpException as error:
+            self.give_up(error)
+            raise
+        self.quiesce()
 
 
 def _selector(arguments: Mapping[str, Argument] | None) -> Selector | None:

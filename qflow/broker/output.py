@@ -111,17 +111,24 @@ class OutputScheduler:
 
     def run(self) -> None:
         """Serve every connection, each until it has nothing more, until all is quiet."""
-        self._serve_all()
+        self._end_reading()
+        if self._ready:
+            self._serve_all()
         while self._repliers:
             replier = self._repliers.popleft()
             self.begin(replier.connection)
             replier.wake_blocked()
+            self._end_reading()
             self._serve_all()
 
+    def _end_reading(self) -> None:
+        reading = self._reading
+        if reading is not None:
+            self._reading = None
+            if reading.tasks:
+                self.activate(reading)
+
     def _serve_all(self) -> None:
-        reading, self._reading = self._reading, None
-        if reading is not None and reading.tasks:
-            self.activate(reading)
         while self._ready:
             connection = self._ready.popleft()
             connection.serve()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from qflow.broker.alerts import make_alerts
 from qflow.broker.annotations import annotate, is_excluded
-from qflow.broker.consumer import Consumer, NotificationSet, QueueListeners
+from qflow.broker.consumer import Consumer, QueueListeners
 from qflow.broker.context import BrokerContext
 from qflow.broker.depth import QueueDepth
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
@@ -65,6 +65,7 @@ class Queue(QueueView):
         "policy",
         "filter",
         "annotates",
+        "is_choosy",
         "position",
         "users",
         "binding_count",
@@ -92,7 +93,7 @@ class Queue(QueueView):
         self.listeners = QueueListeners()
         self.flow_limit = make_flow_control(context, name, settings, thresholds)
         self.groups: MessageGroupManager | None = None
-        self.distributor = MessageDistributor()
+        self.distributor = MessageDistributor(self.store)
         if settings.group_header_key:
             self.groups = MessageGroupManager(context, name, self.store, settings.group_header_key)
             self.distributor = self.groups
@@ -100,6 +101,7 @@ class Queue(QueueView):
         self.policy = make_policy(settings.policy, settings.priorities > 0, context.options.limit_policies)
         self.filter: Selector | None = Selector(settings.filter) if settings.filter else None
         self.annotates = bool(settings.queue_msg_sequence or settings.trace_id)
+        self.is_choosy = bool(settings.no_local or settings.trace_exclude or self.filter is not None)
         self.position = 0
         self.users = QueueUsers()
         self.binding_count = 0
@@ -122,7 +124,7 @@ class Queue(QueueView):
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction (CM-10)."""
-        target = self.redirect or self
+        target = self if self.redirect is None else self.redirect
         if transfer.transaction is None:
             target.enqueue(transfer, delivery_count)
         else:
@@ -138,15 +140,14 @@ class Queue(QueueView):
         """
         if self.is_deleted:
             return
-        if not self.accepts(transfer) or not self.reserve(transfer):
-            if self.context.observer is not None:
-                trace_dropped(self, transfer)
-            return
-        self.push(transfer, delivery_count)
+        if (not self.is_choosy or self.accepts(transfer)) and self.reserve(transfer):
+            self.push(transfer, delivery_count)
+        elif self.context.observer is not None:
+            trace_dropped(self, transfer)
 
     def reserve(self, transfer: Transfer) -> bool:
-        """Ask the limit policy for room; False means: dropped without a word."""
-        return POLICIES[self.policy](self, transfer)
+        """Take room, or ask the limit policy what to do without; False means: dropped without a word."""
+        return self.depth.take_room(transfer.size) or POLICIES[self.policy](self, transfer)
 
     def push(self, transfer: Transfer, delivery_count: int = -1, in_transaction: bool = False) -> None:
         """Add a message for which room is reserved, and wake whoever is to get it (section 0, step 3)."""
@@ -155,11 +156,11 @@ class Queue(QueueView):
         if self.annotates:
             annotate(message, self.settings)
         if transfer.message.durable:
+            self.counters.msgPersistEnqueues += 1
             self.context.store.enqueue(self.name, transfer)
-        wake = NotificationSet()
         replaced = self.store.publish(message)
-        self.listeners.populate(wake)
-        self.counters.enqueue(transfer.size, in_transaction, transfer.message.durable)
+        wake = self.listeners.take() if self.listeners.count else None
+        self.counters.enqueue(transfer.size, in_transaction)
         if self.context.observer is not None:
             trace_enqueued(self, message)
         for observer in self.observers:
@@ -169,7 +170,8 @@ class Queue(QueueView):
             self.counters.acquires += 1
             self.counters.discardsLvq += 1
             self.remove(replaced, "lvq")
-        wake.notify()
+        if wake is not None:
+            wake.notify()
 
     # Dequeue
 
@@ -177,13 +179,15 @@ class Queue(QueueView):
         """Take a message off the queue for good, whatever state it is in (rule book, section 0)."""
         transfer = message.transfer
         self.depth.give_back(transfer.size)
-        self.counters.dequeue(transfer.size, in_transaction, transfer.message.durable)
+        self.counters.dequeue(transfer.size, in_transaction)
+        if transfer.message.durable:
+            self.counters.msgPersistDequeues += 1
         if self.context.observer is not None:
             trace_dequeued(self, message, reason)
         for observer in self.observers:
             observer.dequeued(message)
-        message.state = REMOVED
         self.store.remove(message)
+        message.state = REMOVED
 
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
         """Remove a message, and delete the queue if it was only waiting for that (RF-19 iii)."""
@@ -211,9 +215,8 @@ class Queue(QueueView):
 
     def acquire(self, message: QueuedMessage, owner: str) -> bool:
         """Give an AVAILABLE message to ``owner``, if its group allows (MG-07); counts nothing (RF-02)."""
-        if message.state != AVAILABLE or not self.distributor.may_acquire(owner, message):
+        if message.state != AVAILABLE or not self.distributor.take(owner, message):
             return False
-        self.distributor.take(owner, message)
         message.state = ACQUIRED
         self.store.hide(message)
         for observer in self.observers:

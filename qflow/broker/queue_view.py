@@ -6,9 +6,9 @@ The queue itself imports both, so they know it by this base class only.
 from __future__ import annotations
 
 from qflow.broker.context import BrokerContext
+from qflow.broker.counters import QueueCounters
 from qflow.broker.depth import QueueDepth
 from qflow.broker.queued_message import QueuedMessage
-from qflow.broker.statistics import QueueCounters
 from qflow.broker.transfer import Transfer
 
 

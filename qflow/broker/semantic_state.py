@@ -102,7 +102,7 @@ class SemanticState(DeliveryTarget):
     def deliver(self, subscription: Subscription, message: QueuedMessage) -> None:
         """Send a message; with accept mode none an acquired one is dequeued now (CN-11)."""
         record = subscription.record(self.send_command(), message)
-        if subscription.needs_record(record):
+        if record.is_needed:
             self.records[record.id] = record
         if self.context.observer is not None:
             self._emit_delivered(record)
@@ -125,15 +125,20 @@ class SemanticState(DeliveryTarget):
             subscription = self.subscriptions.get(record.tag)
             if subscription is not None and not record.is_completed:
                 record.is_completed = True
-                subscription.credit.completed(record.size)
-            self._sweep(record)
+                subscription.credit.completed(record.message.transfer.size)
+            if record.is_redundant:
+                del self.records[number]
         self.unacked_messages = len(self.records)
         self.wake_blocked()
 
     def wake_blocked(self) -> None:
         """Wake every subscription that stopped for want of credit, by ascending tag (RF-04, RF-05)."""
-        for tag in sorted(self.subscriptions):
-            self.subscriptions[tag].wake_for_credit()
+        if self.blocked:
+            tags, self.blocked = sorted(self.blocked), set()
+            for tag in tags:
+                subscription = self.subscriptions.get(tag)
+                if subscription is not None:
+                    subscription.wake_for_credit()
 
     def accept(self, numbers: Iterable[int], transaction: TxAccept | None = None) -> None:
         """Take responsibility for deliveries: now, or at commit (CN-13, CM-11)."""
@@ -142,7 +147,8 @@ class SemanticState(DeliveryTarget):
         else:
             for record in self._known(numbers):
                 record.accept()
-                self._sweep(record)
+                if record.is_redundant:
+                    self.records.pop(record.id, None)
         self.unacked_messages = len(self.records)
 
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
@@ -180,6 +186,9 @@ class SemanticState(DeliveryTarget):
             self._sweep_range(min(numbers), max(numbers) + 1)
 
     def _known(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
+        if isinstance(numbers, tuple) and len(numbers) == 1:
+            record = self.records.get(numbers[0])
+            return [] if record is None else [record]
         return [self.records[number] for number in sorted(set(numbers)) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:

@@ -1,89 +1,11 @@
 """Statistics, under the names QMF gives them (CF-09, CF-10, CM-15).
 
-The broker counts in the mutable classes; ``statistics()`` hands out the frozen records.
+The broker counts in ``counters.py``; ``statistics()`` hands out these frozen records.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-
-COUNTER_NAMES: tuple[str, ...] = (
-    "msgTotalEnqueues",
-    "byteTotalEnqueues",
-    "msgTotalDequeues",
-    "byteTotalDequeues",
-    "msgTxnEnqueues",
-    "byteTxnEnqueues",
-    "msgTxnDequeues",
-    "byteTxnDequeues",
-    "msgPersistEnqueues",
-    "msgPersistDequeues",
-    "acquires",
-    "releases",
-    "discardsTtl",
-    "discardsRing",
-    "discardsLvq",
-    "discardsOverflow",
-    "discardsSubscriber",
-    "discardsPurge",
-    "reroutes",
-)
-
-
-class QueueCounters:
-    """What one queue counts; see :class:`QueueStatistics` for the meanings."""
-
-    __slots__ = COUNTER_NAMES
-
-    def __init__(self) -> None:
-        self.msgTotalEnqueues = 0
-        self.byteTotalEnqueues = 0
-        self.msgTotalDequeues = 0
-        self.byteTotalDequeues = 0
-        self.msgTxnEnqueues = 0
-        self.byteTxnEnqueues = 0
-        self.msgTxnDequeues = 0
-        self.byteTxnDequeues = 0
-        self.msgPersistEnqueues = 0
-        self.msgPersistDequeues = 0
-        self.acquires = 0
-        self.releases = 0
-        self.discardsTtl = 0
-        self.discardsRing = 0
-        self.discardsLvq = 0
-        self.discardsOverflow = 0
-        self.discardsSubscriber = 0
-        self.discardsPurge = 0
-        self.reroutes = 0
-
-    def enqueue(self, size: int, in_transaction: bool, is_durable: bool) -> None:
-        """Count a message that came."""
-        self.msgTotalEnqueues += 1
-        self.byteTotalEnqueues += size
-        if in_transaction:
-            self.msgTxnEnqueues += 1
-            self.byteTxnEnqueues += size
-        if is_durable:
-            self.msgPersistEnqueues += 1
-
-    def dequeue(self, size: int, in_transaction: bool, is_durable: bool) -> None:
-        """Count a message that went."""
-        self.msgTotalDequeues += 1
-        self.byteTotalDequeues += size
-        if in_transaction:
-            self.msgTxnDequeues += 1
-            self.byteTxnDequeues += size
-        if is_durable:
-            self.msgPersistDequeues += 1
-
-    def add(self, other: QueueCounters) -> None:
-        """Add another queue's counts, for the broker's totals (CF-10)."""
-        for name in COUNTER_NAMES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def values(self) -> dict[str, int]:
-        """Return the counts by their QMF names."""
-        return {name: getattr(self, name) for name in COUNTER_NAMES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

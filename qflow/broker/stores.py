@@ -10,8 +10,11 @@ from collections.abc import Iterator
 
 from qflow.broker.cursor import QueueCursor
 from qflow.broker.positions import PositionSet
-from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.queued_message import AVAILABLE, QueuedMessage
 from qflow.broker.settings import QueueSettings
+
+_BLOCK = 6
+"""Positions are looked at one by one within a block of 2**6, and blocks by :class:`PositionSet`."""
 
 
 class Messages:
@@ -37,6 +40,14 @@ class Messages:
 
     def next(self, cursor: QueueCursor) -> QueuedMessage | None:
         """Return the next AVAILABLE message for ``cursor`` and move it there."""
+        raise NotImplementedError
+
+    def go(self, cursor: QueueCursor, message: QueuedMessage) -> QueuedMessage | None:
+        """Return ``message``, the first AVAILABLE one that matters to the cursor, and move there."""
+        return self.next(cursor)
+
+    def go_to_end(self, cursor: QueueCursor) -> bool:
+        """Move behind all messages, as none matters; return whether an AVAILABLE one was passed over."""
         raise NotImplementedError
 
     def reset_cursors(self) -> None:
@@ -74,11 +85,15 @@ class MessageDeque(Messages):
     QueuedMessage('m1', position=1, AVAILABLE)
     """
 
-    __slots__ = ("_messages", "_available", "_head", "_tail", "version")
+    __slots__ = ("_messages", "_available", "_blocks", "_count", "_head", "_tail", "version")
 
     def __init__(self) -> None:
         self._messages: dict[int, QueuedMessage] = {}
-        self._available = PositionSet()
+        # How many messages are AVAILABLE in each block of positions that has any, and which blocks these are
+        # (with the last one, which need not have any).
+        self._available: dict[int, int] = {}
+        self._blocks = PositionSet()
+        self._count = 0
         self._head = 0
         self._tail = 0
         self.version = 0
@@ -89,35 +104,94 @@ class MessageDeque(Messages):
         if not self._messages:
             self._head = position
         self._messages[position] = message
-        self._available.add(position)
-        self._tail = position
+        last, self._tail = self._tail >> _BLOCK, position
+        if last != position >> _BLOCK and not self._available.get(last, 1):
+            self._drop(last)
+        self._add(position)
         return None
 
+    def _add(self, position: int) -> None:
+        block = position >> _BLOCK
+        there = self._available.get(block, -1)
+        if there < 0:
+            there = 0
+            self._blocks.add(block)
+        self._available[block] = there + 1
+        self._count += 1
+
+    def _discard(self, position: int) -> None:
+        block = position >> _BLOCK
+        self._available[block] -= 1
+        self._count -= 1
+        # The last block stays: on a short queue it is empty again and again.
+        if not self._available[block] and block != self._tail >> _BLOCK:
+            self._drop(block)
+
+    def _drop(self, block: int) -> None:
+        del self._available[block]
+        self._blocks.discard(block)
+
     def hide(self, message: QueuedMessage) -> None:
-        """Take it off the set of available positions."""
-        self._available.discard(message.position)
+        """Count it off the available messages of its block."""
+        self._discard(message.position)
 
     def show(self, message: QueuedMessage) -> None:
-        """Put its position back, and let acquiring cursors start again."""
-        self._available.add(message.position)
+        """Count it again, and let acquiring cursors start again."""
+        self._add(message.position)
         self.version += 1
 
     def remove(self, message: QueuedMessage) -> None:
         """Forget it, acquired or not."""
-        self._available.discard(message.position)
+        if message.state == AVAILABLE:
+            self._discard(message.position)
         del self._messages[message.position]
 
     def next(self, cursor: QueueCursor) -> QueuedMessage | None:
         """Return the first available message behind the cursor."""
         start = cursor.start(self.version)
-        position = self._available.after(start)
-        if position is None:
-            # The real cursor walks over acquired messages and stays behind the last of them (RF-10).
-            if self._messages and self._tail > start:
-                cursor.move(self._tail, self.version)
-            return None
-        cursor.move(position, self.version)
-        return self._messages[position]
+        message = self._messages.get(start + 1)
+        if message is None or message.state != AVAILABLE:
+            message = self._after(start) if self._count else None
+            if message is None:
+                self._end(cursor, start)
+                return None
+        cursor.move(message.position, self.version)
+        return message
+
+    def _after(self, start: int) -> QueuedMessage | None:
+        position = start + 1
+        block: int | None = position >> _BLOCK
+        if block not in self._available:
+            block = self._blocks.after(start >> _BLOCK)
+        while block is not None:
+            end = (block + 1) << _BLOCK
+            for place in range(max(position, block << _BLOCK), end):
+                message = self._messages.get(place)
+                if message is not None and message.state == AVAILABLE:
+                    return message
+            # What was available in the first block lies before the start; the next one has some for certain,
+            # unless it is the last.
+            block = self._blocks.after(block)
+        return None
+
+    def _end(self, cursor: QueueCursor, start: int) -> None:
+        # The real cursor walks over acquired messages and stays behind the last of them (RF-10).
+        if self._messages and self._tail > start:
+            cursor.move(self._tail, self.version)
+
+    def go(self, cursor: QueueCursor, message: QueuedMessage) -> QueuedMessage | None:
+        """Move to the message, unless it lies before the cursor."""
+        if message.position <= cursor.start(self.version):
+            return self.next(cursor)
+        cursor.move(message.position, self.version)
+        return message
+
+    def go_to_end(self, cursor: QueueCursor) -> bool:
+        """Move behind the last message."""
+        start = cursor.start(self.version)
+        has_passed = self._after(start) is not None
+        self._end(cursor, start)
+        return has_passed
 
     def reset_cursors(self) -> None:
         """Raise the version."""
@@ -136,8 +210,8 @@ class MessageDeque(Messages):
         return self._messages.get(position)
 
     def available_count(self) -> int:
-        """Return the size of the set."""
-        return len(self._available)
+        """Return the count."""
+        return self._count
 
     def __iter__(self) -> Iterator[QueuedMessage]:
         return iter(tuple(self._messages.values()))

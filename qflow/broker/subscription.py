@@ -14,9 +14,19 @@ from qflow.broker.statistics import SubscriptionStatistics
 
 
 class DeliveryTarget(FlushReplier):
-    """The session a subscription belongs to, as the subscription sees it."""
+    """The session a subscription belongs to, as the subscription sees it.
 
-    __slots__ = ()
+    Attributes
+    ----------
+    blocked : set of str
+        Tags of all subscriptions that have stopped for want of credit, perhaps of others, too.
+    """
+
+    __slots__ = ("blocked",)
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.blocked: set[str] = set()
 
     def deliver(self, subscription: Subscription, message: QueuedMessage) -> None:
         """Send a message to the client."""
@@ -67,6 +77,12 @@ class Subscription(OutputTask):
         self.is_exclusive = is_exclusive
         self.is_enabled = True
         self.delivered = 0
+        self.block()
+
+    def block(self) -> None:
+        """Stop for want of credit; the session remembers whom to wake."""
+        self.is_blocked = True
+        self.target.blocked.add(self.name)
 
     def notify(self) -> None:
         """Ask for a turn, unless the session is closing (RF-14)."""
@@ -104,24 +120,26 @@ class Subscription(OutputTask):
 
     def flush(self) -> None:
         """Send while there are credit and messages, then take the credit away (RF-08)."""
-        while self.credit.exists():
+        while self.credit.allows(1):
             if not self.send_next():
                 break
         else:
-            self.is_blocked = True
+            self.block()
         self.credit.stop()
 
     def record(self, number: int, message: QueuedMessage) -> DeliveryRecord:
         """Make the record of a delivery, and charge the credit for it."""
-        is_windowing = self.credit.mode == WINDOW_MODE
-        self.credit.delivered(message.transfer.size)
+        credit = self.credit
+        credit.delivered(message.transfer.size)
         return DeliveryRecord(
-            number, message, self.queue, self.name, self.acquires, is_windowing, not self.is_explicit
+            number,
+            message,
+            self.queue,
+            self.name,
+            self.acquires,
+            credit.mode == WINDOW_MODE,
+            not self.is_explicit,
         )
-
-    def needs_record(self, record: DeliveryRecord) -> bool:
-        """Return whether the session must remember the delivery (RF-03)."""
-        return record.is_windowing or self.is_explicit or not self.acquires
 
     def statistics(self) -> SubscriptionStatistics:
         """Return what management shows of the subscription."""
