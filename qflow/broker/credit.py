@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-INFINITE = 0xFFFFFFFF
-_MODULUS = 1 << 32
+from typing import Final
 
-MESSAGE_UNIT = 0
-BYTE_UNIT = 1
-CREDIT_MODE = 0
-WINDOW_MODE = 1
+INFINITE: Final = 0xFFFFFFFF
+_MODULUS: Final = 1 << 32
+
+MESSAGE_UNIT: Final = 0
+BYTE_UNIT: Final = 1
+CREDIT_MODE: Final = 0
+WINDOW_MODE: Final = 1
 
 
 class Balance:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from qflow.broker.command import command, require_attached
 from qflow.broker.conversions import Argument
@@ -22,8 +23,11 @@ from qflow.broker.session_state import SessionState
 from qflow.broker.subscription import Subscription
 from qflow.broker.transfer import Transfer
 
-EXPLICIT, NONE = 0, 1
-PRE_ACQUIRED, NOT_ACQUIRED = 0, 1
+# Final, so that a compiled method can still say its signature.
+EXPLICIT: Final = 0
+NONE: Final = 1
+PRE_ACQUIRED: Final = 0
+NOT_ACQUIRED: Final = 1
 
 
 class MessageHandler(SessionState):

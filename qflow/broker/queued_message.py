@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from qflow.broker.message import HeaderValue
 from qflow.broker.transfer import Transfer
 
-AVAILABLE = 0
-ACQUIRED = 1
-REMOVED = 2
+AVAILABLE: Final = 0
+ACQUIRED: Final = 1
+REMOVED: Final = 2
 
 
 class QueuedMessage:

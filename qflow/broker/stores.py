@@ -7,13 +7,14 @@ and cursors; it knows no limits, consumers or groups.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from qflow.broker.cursor import QueueCursor
 from qflow.broker.positions import PositionSet
 from qflow.broker.queued_message import AVAILABLE, QueuedMessage
 from qflow.broker.settings import QueueSettings
 
-_BLOCK = 6
+_BLOCK: Final = 6
 """Positions are looked at one by one within a block of 2**6, and blocks by :class:`PositionSet`."""
 
 
