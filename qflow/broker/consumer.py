@@ -100,11 +100,14 @@ class QueueListeners:
             consumer.is_listening = False
             wake.consumer = consumer
             self.count -= 1
-        wake.browsers = list(self._browsers)
-        self._browsers.clear()
-        self.count -= len(wake.browsers)
-        for browser in wake.browsers:
-            browser.is_listening = False
+        if self._browsers:
+            wake.browsers = list(self._browsers)
+            self._browsers.clear()
+            self.count -= len(wake.browsers)
+            for browser in wake.browsers:
+                browser.is_listening = False
+        elif wake.browsers:
+            wake.browsers = []
 
     def take(self) -> NotificationSet:
         """Take the first consumer and all browsers, to notify them: one event (CN-19)."""

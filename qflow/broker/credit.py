@@ -65,50 +65,55 @@ class Credit:
     """A subscription's four balances: messages and bytes, for each of the two modes (CN-04).
 
     A new subscription is in window mode with no credit at all (CN-03).
+
+    Attributes
+    ----------
+    mode : int
+        :data:`CREDIT_MODE` or :data:`WINDOW_MODE`.
+    messages, volume : Balance
+        Those of the current mode; those of the other one lie aside.
     """
 
-    __slots__ = ("mode", "_balances")
+    __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
 
     def __init__(self) -> None:
-        self.mode = WINDOW_MODE
-        self._balances = ((Balance(), Balance()), (Balance(), Balance()))
+        self.mode: int = WINDOW_MODE
+        self.messages = Balance()
+        self.volume = Balance()
+        self._other_messages = Balance()
+        self._other_volume = Balance()
 
-    def balance(self, unit: int) -> Balance:
-        """Return the balance of a unit in the current mode."""
-        return self._balances[self.mode][unit]
+    def change_mode(self, mode: int) -> None:
+        """Let the balances of this mode count from now on."""
+        if mode != self.mode:
+            self.mode = mode
+            self.messages, self._other_messages = self._other_messages, self.messages
+            self.volume, self._other_volume = self._other_volume, self.volume
 
     def grant(self, unit: int, amount: int) -> None:
         """Add credit of one unit to the current mode."""
-        self._balances[self.mode][unit].grant(amount)
+        (self.messages if unit == MESSAGE_UNIT else self.volume).grant(amount)
 
     def stop(self) -> None:
         """Clear both balances of the current mode; what the window holds stays counted (CN-07)."""
-        for balance in self._balances[self.mode]:
-            balance.granted = 0
+        self.messages.granted = 0
+        self.volume.granted = 0
 
     def allows(self, size: int) -> bool:
         """Return whether one message of ``size`` bytes may be sent (CN-05); of 1, whether any (RF-07)."""
-        messages, volume = self._balances[self.mode]
-        return messages.allows(1) and volume.allows(size)
-
-    @property
-    def has_any_bytes(self) -> bool:
-        """Whether a message may have any size."""
-        return self._balances[self.mode][BYTE_UNIT].granted == INFINITE
+        return self.messages.allows(1) and self.volume.allows(size)
 
     def delivered(self, size: int) -> None:
         """Charge one message to the current mode."""
-        messages, volume = self._balances[self.mode]
         if self.mode == WINDOW_MODE:
-            messages.occupy(1)
-            volume.occupy(size)
+            self.messages.occupy(1)
+            self.volume.occupy(size)
         else:
-            messages.spend(1)
-            volume.spend(size)
+            self.messages.spend(1)
+            self.volume.spend(size)
 
     def completed(self, size: int) -> None:
         """Move the window on, if that is the mode *now* (RF-04)."""
         if self.mode == WINDOW_MODE:
-            messages, volume = self._balances[WINDOW_MODE]
-            messages.vacate(1)
-            volume.vacate(size)
+            self.messages.vacate(1)
+            self.volume.vacate(size)

@@ -7,6 +7,7 @@ group, cursor put back before anybody else is woken.
 from __future__ import annotations
 
 from qflow.broker.consumer import Consumer, NotificationSet
+from qflow.broker.credit import INFINITE
 from qflow.broker.errors import ResourceDeletedException
 from qflow.broker.queue import Queue
 from qflow.broker.queued_message import QueuedMessage
@@ -31,7 +32,7 @@ def get_next_message(queue: Queue, consumer: Consumer) -> QueuedMessage | None:
         raise ResourceDeletedException(f"Queue {queue.name} has been deleted.")
     wake: NotificationSet | None = None
     has_expired = False
-    has_any_bytes = credit.has_any_bytes
+    has_any_bytes = credit.volume.granted == INFINITE
     while True:
         # Where any size will do, the cursor never goes back.
         before = None if has_any_bytes else consumer.cursor.save()

@@ -106,10 +106,17 @@ class MessageHandler(SessionState):
             message = replace(message, timestamp=core.now // 1_000_000)
         size = message.content_size if core.counts_content else message.encoded_size(exchange)
         self.transfer_count += 1
-        label = message.label or f"{self.name}-{self.transfer_count}"
         expiration = core.now + message.ttl * 1000 if message.ttl else None
         transfer = Transfer(
-            self.completions, number, message, size, label, expiration, self.name, self.connection.name
+            self.completions,
+            number,
+            message,
+            size,
+            message.label,
+            expiration,
+            self.name,
+            self.connection.name,
+            self.transfer_count,
         )
         if self.transaction is not None:
             transfer.transaction = self.transaction
@@ -221,7 +228,7 @@ class MessageHandler(SessionState):
         """
         if flow_mode not in (0, 1):
             raise InvalidArgumentException(f"Invalid value for mode {flow_mode}")
-        self.consuming.find(tag).credit.mode = flow_mode
+        self.consuming.find(tag).credit.change_mode(flow_mode)
 
     @command("message.flow")
     def message_flow(self, tag: str, unit: int, value: int) -> None:

@@ -55,11 +55,13 @@ class Transfer:
     size : int
         Bytes the broker counts, fixed when the transfer arrives (DQ-05).
     label : str
-        Name for people and traces.
+        Name for people and traces; "" for one made of origin and serial.
     expiration : int or None
         Virtual microseconds after which the message is dead (QT-07).
     origin, connection : str
         Names of the session and connection that sent it.
+    serial : int
+        How many transfers that session has sent, this one included.
 
     Examples
     --------
@@ -79,10 +81,11 @@ class Transfer:
         "number",
         "message",
         "size",
-        "label",
+        "_label",
         "expiration",
         "origin",
         "connection",
+        "serial",
         "transaction",
         "annotations",
         "listener",
@@ -100,20 +103,28 @@ class Transfer:
         expiration: int | None = None,
         origin: str = "",
         connection: str = "",
+        serial: int = 0,
     ) -> None:
         self.owner = owner
         self.number = number
         self.message = message
         self.size = size
-        self.label = label
+        self._label = label
         self.expiration = expiration
         self.origin = origin
         self.connection = connection
+        self.serial = serial
         self.transaction: TxBuffer | None = None
         self.annotations: dict[str, HeaderValue] | None = None
         self.listener: RoutingListener | None = None
         self.pending = 1
         self._holders: list[str] | None = None
+
+    @property
+    def label(self) -> str:
+        """Name for people and traces."""
+        # Made when it is asked for: without a trace nobody asks.
+        return self._label or f"{self.origin}-{self.serial}"
 
     def is_expired(self, now: int) -> bool:
         """Return whether the message's time to live is over (QT-07)."""
