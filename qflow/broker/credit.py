@@ -90,9 +90,13 @@ class Credit:
             self.messages, self._other_messages = self._other_messages, self.messages
             self.volume, self._other_volume = self._other_volume, self.volume
 
+    def balance(self, unit: int) -> Balance:
+        """Return the balance of a unit in the current mode."""
+        return self.messages if unit == MESSAGE_UNIT else self.volume
+
     def grant(self, unit: int, amount: int) -> None:
         """Add credit of one unit to the current mode."""
-        (self.messages if unit == MESSAGE_UNIT else self.volume).grant(amount)
+        self.balance(unit).grant(amount)
 
     def stop(self) -> None:
         """Clear both balances of the current mode; what the window holds stays counted (CN-07)."""
@@ -100,8 +104,12 @@ class Credit:
         self.volume.granted = 0
 
     def allows(self, size: int) -> bool:
-        """Return whether one message of ``size`` bytes may be sent (CN-05); of 1, whether any (RF-07)."""
+        """Return whether one message of ``size`` bytes may be sent (CN-05)."""
         return self.messages.allows(1) and self.volume.allows(size)
+
+    def exists(self) -> bool:
+        """Return whether there is any credit: one message and one byte (RF-07)."""
+        return self.allows(1)
 
     def delivered(self, size: int) -> None:
         """Charge one message to the current mode."""

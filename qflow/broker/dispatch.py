@@ -25,7 +25,7 @@ def get_next_message(queue: Queue, consumer: Consumer) -> QueuedMessage | None:
         408, if the queue is gone (CN-18).
     """
     credit = consumer.credit
-    if not credit.allows(1):
+    if not credit.exists():
         _block(queue, consumer)
         return None
     if queue.is_deleted:

@@ -15,6 +15,8 @@ from qflow.broker.observers import QueueObserver
 from qflow.broker.queued_message import ACQUIRED, QueuedMessage
 from qflow.broker.stores import Messages
 
+__all__ = ["GroupState", "MessageDistributor", "MessageGroupManager"]
+
 
 class MessageDistributor(QueueObserver):
     """Decides which AVAILABLE message a consumer may take; a plain queue never refuses one.
@@ -34,6 +36,10 @@ class MessageDistributor(QueueObserver):
         matter to it.
         """
         return self.store.next(consumer.cursor)
+
+    def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
+        """Return whether ``owner`` may take the message; taking note of nothing."""
+        return True
 
     def take(self, owner: str, message: QueuedMessage) -> bool:
         """Let ``owner`` acquire the message, or return False."""
@@ -84,8 +90,12 @@ class MessageGroupManager(MessageDistributor):
             consumer.is_blocked = False
         return None
 
+    def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
+        """Return whether the message's group is free or already ``owner``'s (MG-07)."""
+        return self.groups[message.group].owner in ("", owner)
+
     def take(self, owner: str, message: QueuedMessage) -> bool:
-        """Let ``owner`` have the message if its group is free or already ``owner``'s (MG-07, MG-08)."""
+        """Let ``owner`` have the message, and with it the group if that is free (MG-07, MG-08)."""
         state = self.groups[message.group]
         if not state.owner:
             state.owner = owner

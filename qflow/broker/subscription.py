@@ -120,7 +120,7 @@ class Subscription(OutputTask):
 
     def flush(self) -> None:
         """Send while there are credit and messages, then take the credit away (RF-08)."""
-        while self.credit.allows(1):
+        while self.credit.exists():
             if not self.send_next():
                 break
         else:
