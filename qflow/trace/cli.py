@@ -1,4 +1,4 @@
-"""``qflow trace info|replay|diff FILE…``: look at traces, replay them, lay two side by side."""
+"""``qflow trace info|replay|diff|why …``: look at traces, replay them, lay two side by side, ask why."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
+from qflow.trace.explain import cli as why
 from qflow.trace.progress import progress
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def add_arguments(subparsers: Any) -> None:
     )
     diff.add_argument("first", metavar="FIRST", help="a trace")
     diff.add_argument("second", metavar="SECOND", help="another")
+    why.add_arguments(actions)
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -74,6 +76,8 @@ def run(namespace: argparse.Namespace) -> int:
             return _info(namespace.files, namespace.json, namespace.quarantine)
         if namespace.action == "replay":
             return _replay(namespace.file, namespace.output)
+        if namespace.action == "why":
+            return why.run(namespace)
         return _diff(namespace.first, namespace.second)
     except TraceError as error:
         raise RefusalError(str(error)) from None
