@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from qflow.broker.conversions import Argument
-from qflow.design.candidates import Choice, Limits, candidate, choices, is_designed
+from qflow.design.candidates import CAPACITY_SHARES, Choice, Limits, candidate, choices, is_designed
 from qflow.design.measures import Costs, costs
 from qflow.design.parts import Part, parts_of
 from qflow.design.small import DesignError
@@ -84,7 +84,9 @@ def frontier(
     Raises
     ------
     DesignError
-        If no queue has a limit, or no choice is safe; the text says what would be.
+        If no queue has a limit, or no choice is safe.
+    AmqpException
+        The broker's own refusal of a queue or a binding.
 
     Examples
     --------
@@ -112,8 +114,8 @@ def frontier(
     }
     if not designed:
         raise DesignError(
-            "there is nothing to design: no queue that could stop its producers has a limit; give one "
-            "with max_count or max_size"
+            "there is nothing to design: no queue that could stop its producers has a limit; give one, "
+            "such as --max-count 500"
         )
     sessions = {p.name: p.session for p in workload.producers if p.session}
     parts = parts_of(traffic, sessions)
@@ -216,8 +218,9 @@ def _no_room(
             windows = sum(sender.capacity for sender in senders)
             volume = sum(sender.capacity * sender.largest for sender in senders)
             needs.append(f"{queue} needs room for {windows} messages of windows, {volume} bytes, and a stop")
-    change = "let the capacities change" if keep_capacities else "lower the capacities"
+    change = "let the capacities change" if keep_capacities else "use fewer producers"
+    tried = "" if keep_capacities else f", and so do windows of {CAPACITY_SHARES[-1]:.0%} of that"
     return (
-        f"no thresholds are safe: the windows fill the limit before anything can stop ({'; '.join(needs)}); "
-        f"raise the limit, or {change}"
+        f"no thresholds are safe: the windows fill the limit before anything can stop ({'; '.join(needs)})"
+        f"{tried}; raise the limit, or {change}"
     )

@@ -122,6 +122,8 @@ def recommend(
     ------
     DesignError
         If there is nothing to design, or nothing is safe.
+    AmqpException
+        The broker's own refusal of a queue or a binding.
 
     Examples
     --------
