@@ -80,7 +80,7 @@ def test_whatever_goes_wrong_is_told_in_the_lab_and_not_as_a_traceback(lab, monk
         raise ZeroDivisionError("a fault of ours")
 
     kept = lab.picture
-    monkeypatch.setattr("qflow.labs.flow_widget.flow_run", fails)
+    monkeypatch.setattr(lab, "_steps", fails)
     lab.sliders["stop"].value = 50
     assert "a fault of ours" in lab.scene.refusal
     assert lab.picture is kept

@@ -1,7 +1,9 @@
 """Labs: runs of the engine that can be watched, rewound and questioned.
 
-What needs no widget (:func:`flow_run`, :class:`Picture`, :class:`Frames`) needs the standard library only;
-widgets and charts are imported when they are first asked for.
+Each lab is a function that opens a widget, and has a twin without widgets that returns the final picture
+and its claims: ``flow_lab`` and ``flow_run``, ``capacity_lab`` and ``capacity_run``, and so on;
+``recorded_lab`` and ``recorded_picture``, ``trace_lab`` and ``trace_picture``.  The twins need the standard
+library only (that of the state space also networkx); widgets and charts are imported when first asked for.
 """
 
 from __future__ import annotations
@@ -9,37 +11,86 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from qflow.labs.capacity import capacity_run, capacity_workload
+from qflow.labs.comparison import Comparison, compare
+from qflow.labs.config import config_run
+from qflow.labs.fanout import fanout_run, fanout_workload
 from qflow.labs.flow import flow_run, flow_workload
 from qflow.labs.frames import Frames, fold
+from qflow.labs.group import group_run
+from qflow.labs.group_table import GroupTable
+from qflow.labs.history import history_run, history_workload
+from qflow.labs.opened import run_picture, trace_picture
 from qflow.labs.picture import Picture, picture_of
+from qflow.labs.policy import policy_run, policy_workload
 from qflow.labs.recorded import recorded_picture
 
 if TYPE_CHECKING:
-    from qflow.labs.flow_widget import FlowLab, flow_lab, recorded_lab
+    from qflow.labs.config_widget import config_lab
+    from qflow.labs.flow_widget import flow_lab, recorded_lab
+    from qflow.labs.group_widget import group_lab
     from qflow.labs.lab import Lab
     from qflow.labs.plots import depth_chart
+    from qflow.labs.slider_lab import SliderLab
+    from qflow.labs.slider_labs import capacity_lab, fanout_lab, history_lab, policy_lab
+    from qflow.labs.state_space import state_space_run
+    from qflow.labs.state_widget import state_space_lab
+    from qflow.labs.trace_widget import trace_lab
 
 _LATER = {
-    "FlowLab": "flow_widget",
     "Lab": "lab",
+    "SliderLab": "slider_lab",
+    "capacity_lab": "slider_labs",
+    "config_lab": "config_widget",
     "depth_chart": "plots",
+    "fanout_lab": "slider_labs",
     "flow_lab": "flow_widget",
+    "group_lab": "group_widget",
+    "history_lab": "slider_labs",
+    "policy_lab": "slider_labs",
     "recorded_lab": "flow_widget",
+    "state_space_lab": "state_widget",
+    "state_space_run": "state_space",
+    "trace_lab": "trace_widget",
 }
 
 __all__ = [
-    "FlowLab",
+    "Comparison",
     "Frames",
+    "GroupTable",
     "Lab",
     "Picture",
+    "SliderLab",
+    "capacity_lab",
+    "capacity_run",
+    "capacity_workload",
+    "compare",
+    "config_lab",
+    "config_run",
     "depth_chart",
+    "fanout_lab",
+    "fanout_run",
+    "fanout_workload",
     "flow_lab",
     "flow_run",
     "flow_workload",
     "fold",
+    "group_lab",
+    "group_run",
+    "history_lab",
+    "history_run",
+    "history_workload",
     "picture_of",
+    "policy_lab",
+    "policy_run",
+    "policy_workload",
     "recorded_lab",
     "recorded_picture",
+    "run_picture",
+    "state_space_lab",
+    "state_space_run",
+    "trace_lab",
+    "trace_picture",
 ]
 
 

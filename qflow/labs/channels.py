@@ -21,16 +21,17 @@ STEP_CHANNELS = (
     "freed",
     "waiter",
     "waiters",
+    "group",
 )
 PRODUCER_CHANNELS = ("sent", "outstanding", "held", "blocked", "mood")
-QUEUE_CHANNELS = ("depth", "bytes", "flow", "held", "acquired")
+QUEUE_CHANNELS = ("depth", "bytes", "flow", "held", "acquired", "discards", "gone")
 CONSUMER_CHANNELS = ("present", "holds", "accepted")
 
 PARTS, PRODUCER, QUEUE, CONSUMER, SENDER, NUMBER = range(1, 7)
-GOT_SENDER, GOT_NUMBER, DELIVERIES, FREED, WAITER, WAITERS = range(7, 13)
+GOT_SENDER, GOT_NUMBER, DELIVERIES, FREED, WAITER, WAITERS, GROUP = range(7, 14)
 AFTER_STEP = 1 + len(STEP_CHANNELS)
 SENT, OUTSTANDING, P_HELD, BLOCKED, MOOD = range(len(PRODUCER_CHANNELS))
-DEPTH, BYTES, FLOW, Q_HELD, ACQUIRED = range(len(QUEUE_CHANNELS))
+DEPTH, BYTES, FLOW, Q_HELD, ACQUIRED, DISCARDS, GONE = range(len(QUEUE_CHANNELS))
 PRESENT, HOLDS, ACCEPTED = range(len(CONSUMER_CHANNELS))
 
 
@@ -50,7 +51,7 @@ def channel_names(topology: Topology) -> tuple[str, ...]:
     Examples
     --------
     >>> from qflow.labs.topology import QueueSpot
-    >>> channel_names(Topology((), (QueueSpot("orders"),), (), (), 0))[-5:-2]
+    >>> channel_names(Topology((), (QueueSpot("orders"),), (), (), 0))[-7:-4]
     ('queue.orders.depth', 'queue.orders.bytes', 'queue.orders.flow')
     """
     names = ["time", *(f"step.{name}" for name in STEP_CHANNELS)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from qflow.labs.picture import Picture, picture_of
-from qflow.workload import Consumer, Producer, Workload, simulate
+from qflow.labs.running import Steps, finished, running
+from qflow.workload import Consumer, Producer, Workload
 
 MESSAGES = 2_000
 
@@ -98,6 +99,13 @@ def flow_run(workload: Workload | None = None, *, messages: int = MESSAGES, **se
     qflow.broker.errors.InvalidArgumentException: invalid-argument: Queue "orders": \
 qpid.flow_resume_count=600 must be less or equal to qpid.flow_stop_count=500
     """
+    return finished(flow_steps(workload, messages=messages, **settings))
+
+
+def flow_steps(
+    workload: Workload | None = None, *, messages: int = MESSAGES, **settings: float
+) -> Steps[Picture]:
+    """Do what :func:`flow_run` does, step by step."""
     if workload is None:
         workload = flow_workload(**settings)  # type: ignore[arg-type]
-    return picture_of(simulate(workload, message_limit=messages))
+    return picture_of((yield from running(workload, messages)))

@@ -5,15 +5,16 @@ The browser draws these rows and nothing else, so going back is exact: the row i
 
 from __future__ import annotations
 
-import sys
 from array import array
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from qflow.labs.channels import channel_names
 from qflow.labs.fold import Fold
+from qflow.labs.spans import Spans, little_endian
 from qflow.labs.topology import Topology
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ class Frames:
         The numbers, row after row.
     count
         How many rows there are; the first shows the time before anything happened.
+    lasting
+        What lasts for some frames: ``sendings``, ``stays``, ``holdings`` and ``locks``;
+        see :mod:`qflow.labs.spans`.
+    groups
+        The names of the groups; spans count them from 1.
+    rows
+        For each frame, the place in the run of the last event that it shows.
 
     Examples
     --------
@@ -74,6 +82,9 @@ class Frames:
     channels: tuple[str, ...]
     data: array[int]
     count: int
+    lasting: Mapping[str, Spans] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
+    rows: array[int] = field(default_factory=lambda: array("i"))
 
     def column(self, channel: str) -> array[int]:
         """Read one column, top to bottom.
@@ -190,30 +201,40 @@ class Frames:
 
     def to_bytes(self) -> bytes:
         """Return the numbers as 32 bit integers, lowest byte first: what the browser is sent."""
-        if sys.byteorder == "little":
-            return self.data.tobytes()
-        swapped = array("i", self.data)
-        swapped.byteswap()
-        return swapped.tobytes()
+        return little_endian(self.data)
+
+    def lasting_bytes(self) -> bytes:
+        """Return all spans, one table after the other, in the same form."""
+        return b"".join(table.to_bytes() for table in self.lasting.values())
 
 
-def fold(run: Run) -> Frames:
+def fold(run: Run, topology: Topology | None = None) -> Frames:
     """Fold a run's events into frames, in one pass.
 
     Parameters
     ----------
     run
         What a simulation or a replay gave.
+    topology
+        Who is to be seen; None for everyone in the run's workload.
 
     Returns
     -------
     Frames
     """
-    topology = Topology.of(run.workload, run.end)
+    topology = topology or Topology.of(run.workload, run.end)
     folding = Fold(topology)
     folding.run(run.events)
     topology = replace(topology, routes=tuple(sorted(folding.routes)))
-    frames = Frames(topology, channel_names(topology), folding.data, folding.count)
+    lasting = {
+        "sendings": folding.sendings,
+        "stays": folding.stays,
+        "holdings": folding.holdings,
+        "locks": folding.locks,
+    }
+    channels = channel_names(topology)
+    groups = tuple(folding.groups)
+    frames = Frames(topology, channels, folding.data, folding.count, lasting, groups, folding.rows)
     last = frames.at(-1)
     if any(value for name, value in last.items() if name.endswith(_UNSETTLED)):
         return frames

@@ -8,12 +8,14 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from qflow.labs.comparison import Comparison
 from qflow.labs.picture import Picture
 from qflow.labs.scene import Scene
+from qflow.labs.why import Why
 
 
 class Lab(widgets.VBox):
-    """A picture and its claims, one above the other.
+    """A picture, or several side by side, and its claims, one above the other.
 
     Parameters
     ----------
@@ -30,9 +32,10 @@ class Lab(widgets.VBox):
         The widget that draws it.
     """
 
-    def __init__(self, picture: Picture, controls: Sequence[widgets.Widget] = ()) -> None:
+    def __init__(self, picture: Picture | Comparison, controls: Sequence[widgets.Widget] = ()) -> None:
         self.picture = picture
         self.scene = Scene(picture)
+        self._why = Why(self.scene, lambda: self.picture)
         self._text = widgets.HTML(_listed(picture.claims)).add_class("qf-claims")
         super().__init__([*controls, self.scene, self._text])
         self.add_class("qflow-lab")
@@ -42,7 +45,14 @@ class Lab(widgets.VBox):
         """What the picture shows, in sentences."""
         return self.picture.claims
 
-    def show(self, picture: Picture, run: int) -> bool:
+    @property
+    def first(self) -> Picture:
+        """The picture, or of several the last: the one that changes."""
+        if isinstance(self.picture, Comparison):
+            return list(self.picture.pictures.values())[-1]
+        return self.picture
+
+    def show(self, picture: Picture | Comparison, run: int) -> bool:
         """Show another picture, unless a later run is shown already.
 
         Parameters
@@ -63,6 +73,15 @@ class Lab(widgets.VBox):
         self._text.value = _listed(picture.claims)
         return True
 
+    def close(self) -> None:
+        """Free everything the lab used: its widgets, here and in the browser, and its run."""
+        if hasattr(self, "_why"):  # a lab whose first run is refused never comes so far
+            self._why.close()
+        for child in self.children:
+            _close(child)
+        self.picture = Comparison({}, ())
+        super().close()
+
     def __repr__(self) -> str:
         return "\n".join(self.claims)
 
@@ -70,6 +89,16 @@ class Lab(widgets.VBox):
         # ipywidgets would cut the text short, and it is all that a reader without a kernel gets.
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
         return {**bundle, "text/plain": repr(self)}
+
+
+def _close(widget: widgets.Widget) -> None:
+    for child in getattr(widget, "children", ()):
+        _close(child)
+    for name in ("layout", "style"):
+        part = getattr(widget, name, None)
+        if isinstance(part, widgets.Widget):
+            part.close()
+    widget.close()
 
 
 def _listed(claims: Sequence[str]) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from qflow.labs.channels import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS
 from qflow.labs.claims import claims_of
 from qflow.labs.frames import Frames, Span, fold
+from qflow.labs.spans import REASONS
+from qflow.labs.topology import Topology
 from qflow.labs.words import vocabulary
 
 if TYPE_CHECKING:
@@ -94,6 +96,9 @@ class Picture:
         return {
             "topology": frames.topology.asdict(),
             "columns": _columns(frames),
+            "lasting": [[name, table.columns, len(table)] for name, table in frames.lasting.items()],
+            "groups": frames.groups,
+            "reasons": REASONS,
             "words": vocabulary(),
             "count": frames.count,
             "start": frames.most_telling(),
@@ -103,7 +108,13 @@ class Picture:
         }
 
 
-def picture_of(run: Run, *, more_lanes: Sequence[Lane] = (), samples: Sequence[Samples] = ()) -> Picture:
+def picture_of(
+    run: Run,
+    *,
+    more_lanes: Sequence[Lane] = (),
+    samples: Sequence[Samples] = (),
+    topology: Topology | None = None,
+) -> Picture:
     """Make a run visible.
 
     Parameters
@@ -112,12 +123,14 @@ def picture_of(run: Run, *, more_lanes: Sequence[Lane] = (), samples: Sequence[S
         What a simulation or a replay gave.
     more_lanes, samples
         What else is to be drawn beside the depth.
+    topology
+        Who is to be seen; None for everyone in the run's workload.
 
     Returns
     -------
     Picture
     """
-    frames = fold(run)
+    frames = fold(run, topology)
     lanes = (*flow_lanes(frames), *more_lanes, *window_lanes(frames))
     return Picture(run, frames, claims_of(frames, run.errors), lanes, tuple(samples))
 

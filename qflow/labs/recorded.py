@@ -99,17 +99,40 @@ def recorded_picture(name: str) -> Picture:
     LogError
         If there is no such recording; the message lists those there are.
     """
-    log, workload = _load(name)
+    return replayed_picture(*_load(name))
+
+
+def replayed_picture(log: ClientLog, workload: Workload) -> Picture:
+    """Replay a client log through the engine, with what the real broker reported beside it.
+
+    Parameters
+    ----------
+    log
+        What the clients recorded.
+    workload
+        What they were told to do.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    LogError
+        If the log names queues or clients that the workload does not have.
+    """
     run = replay(log, workload)
     reports = {queue: log.statistics(queue) for queue in workload.queues}
     lanes, samples, said = [], [], []
     for index, heard in enumerate(reports.values()):
+        if not heard:
+            continue
         depths = tuple((report.ts_us, report.msgDepth) for report in heard if report.ts_us >= 0)
         lanes.append(Lane(index, "real broker ON", "real", on_spans(heard)))
         samples.append(Samples(index, "reported by the real broker", depths))
     picture = picture_of(run, more_lanes=lanes, samples=samples)
     for queue, heard in reports.items():
-        said += agreement(picture.frames, queue, heard).sentences()
+        said += [] if not heard else agreement(picture.frames, queue, heard).sentences()
     return replace(picture, claims=(*picture.claims, *said))
 
 

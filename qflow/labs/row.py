@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Sequence
 
+from qflow.broker.events import Event
 from qflow.labs import channels as ch
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
 from qflow.labs.words import BITS
@@ -28,6 +30,8 @@ class Row:
     ----------
     data, count
         The finished frames, one after the other, and how many there are.
+    rows
+        For each frame, the place of the last event that it shows.
     now
         The current frame's numbers; who changes them says so with :meth:`tell` or `is_dirty`.
     is_dirty
@@ -44,6 +48,7 @@ class Row:
 
     def __init__(self, topology: Topology) -> None:
         self.data = array("i")
+        self.rows = array("i")
         self.count = 0
         queues_at = ch.AFTER_STEP + len(ch.PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(ch.QUEUE_CHANNELS) * len(topology.queues)
@@ -53,14 +58,21 @@ class Row:
         self.producers = _places(topology.producers, ch.AFTER_STEP, len(ch.PRODUCER_CHANNELS))
         self.queues = _places(topology.queues, queues_at, len(ch.QUEUE_CHANNELS))
         self.consumers = _places(topology.consumers, consumers_at, len(ch.CONSUMER_CHANNELS))
+        self._names = {spot.link: spot.name for spot in topology.consumers}
+        self.by_session: dict[str, list[str]] = defaultdict(list)
+        for spot in topology.consumers:
+            self.by_session[spot.link.partition("::")[0]].append(spot.name)
+        self._known: dict[str, tuple[int, int]] = {}
 
-    def finish(self, time: int) -> None:
+    def finish(self, time: int, row: int = 0) -> None:
         """Finish the current frame, if it shows anything new, and begin the next.
 
         Parameters
         ----------
         time
             When its step happened, in microseconds.
+        row
+            The place of its last event.
 
         Raises
         ------
@@ -75,6 +87,7 @@ class Row:
             text = f"a picture's clock ends at 2147 s; the run has an event at {time / 1e6:g} s"
             raise ValueError(text) from None
         self.data.extend(self.now)
+        self.rows.append(row)
         self.count += 1
         self.now[1 : ch.AFTER_STEP] = _BLANK
         self.is_dirty = False
@@ -91,12 +104,25 @@ class Row:
             part = f"{part}_many"
         self.tell(part)
 
-    def name_message(self, label: str, column: int = ch.SENDER) -> None:
-        """Note which message the current step is about: its producer (from 1) and its number."""
-        sender, _, number = label.rpartition("-")
-        if sender in self.producers and number.isdigit():
-            self.now[column] = self.producers[sender][0] + 1
-            self.now[column + 1] = int(number)
+    def name_message(self, label: str, column: int = ch.SENDER) -> tuple[int, int]:
+        """Note which message the current step is about, and return it as :meth:`find_message` does."""
+        found = self._known.get(label) or self.find_message(label)
+        self.now[column], self.now[column + 1] = found
+        return found
+
+    def find_message(self, label: str) -> tuple[int, int]:
+        """Find a message's producer (from 1; 0 for one that is not in the picture) and its number."""
+        found = self._known.get(label)
+        if found is None:
+            sender, _, number = label.rpartition("-")
+            is_known = sender in self.producers and number.isdigit()
+            found = (self.producers[sender][0] + 1, int(number)) if is_known else (0, 0)
+            self._known[label] = found
+        return found
+
+    def consumer_name(self, event: Event) -> str:
+        """Return the name of the consumer an event is about; "" if it is not in the picture."""
+        return self._names.get(f"{event.session}::{event.link}", "")
 
 
 def _places(spots: Spots, start: int, width: int) -> dict[str, Place]:

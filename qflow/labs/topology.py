@@ -5,8 +5,8 @@ It is read off the workload once; which producer reaches which queue is what the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from qflow.broker.conversions import Argument
@@ -32,12 +32,15 @@ class ProducerSpot:
         What it does, in a few words.
     session
         The session it sends on, which it may share (CAP-09).
+    exchange
+        Index of the exchange it sends to; -1 for the nameless one, which leads straight to a queue (EX-02).
     """
 
     name: str
     capacity: int
     note: str
     session: str
+    exchange: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class QueueSpot:
         Its limits, the broker's default included (LP-01).
     stop_count, resume_count, stop_size, resume_size
         The thresholds in force, which may differ from what was asked for (FC-02, FC-05).
+    policy
+        What it keeps and what it does when it is full, in a word or two (LP-04, QT-01, QT-04).
     """
 
     name: str
@@ -61,6 +66,7 @@ class QueueSpot:
     resume_count: int = 0
     stop_size: int = 0
     resume_size: int = 0
+    policy: str = ""
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Argument], options: BrokerOptions) -> QueueSpot:
@@ -100,6 +106,7 @@ class QueueSpot:
             levels.resume_count,
             levels.stop_size,
             levels.resume_size,
+            _policy(settings),
         )
 
 
@@ -117,12 +124,15 @@ class ConsumerSpot:
         Its credit window: most messages it may hold.
     note
         What it does, in a few words.
+    link
+        Its subscription as events name it: session, ``::``, tag.
     """
 
     name: str
     queue: int
     prefetch: int
     note: str
+    link: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +147,12 @@ class Topology:
         Pairs (index of producer, index of queue).
     end
         The run's last instant, in microseconds.
+    exchanges
+        Names of the exchanges that are bound to queues or sent to, but for the nameless one.
+    bindings
+        Pairs (index of exchange, index of queue).
+    group_key
+        Application header that messages are told apart by; "" for none (MG-04, QT-01).
     """
 
     producers: tuple[ProducerSpot, ...]
@@ -144,6 +160,9 @@ class Topology:
     consumers: tuple[ConsumerSpot, ...]
     routes: tuple[tuple[int, int], ...]
     end: int
+    exchanges: tuple[str, ...] = ()
+    bindings: tuple[tuple[int, int], ...] = ()
+    group_key: str = ""
 
     @classmethod
     def of(cls, workload: Workload, end: int) -> Topology:
@@ -162,22 +181,145 @@ class Topology:
         """
         names = list(workload.queues)
         queues = [QueueSpot.of(name, workload.queues[name], workload.options) for name in names]
+        exchanges = list(dict.fromkeys([*(bind[0] for bind in workload.binds), *_sent_to(workload)]))
         producers = [
-            ProducerSpot(p.name, p.capacity, _pace(p), p.session or p.name) for p in workload.producers
+            ProducerSpot(
+                p.name,
+                p.capacity,
+                _pace(p),
+                p.session or p.name,
+                exchanges.index(p.to[0]) if p.to[0] else -1,
+            )
+            for p in workload.producers
         ]
         consumers = [
-            ConsumerSpot(c.name, names.index(c.queue), c.prefetch, _service(c)) for c in workload.consumers
+            ConsumerSpot(c.name, names.index(c.queue), c.prefetch, _service(c), f"{c.name}::{c.name}")
+            for c in workload.consumers
         ]
+        bindings = dict.fromkeys((exchanges.index(e), names.index(q)) for e, q, _ in workload.binds)
         direct = [
             (index, names.index(p.to[1]))
             for index, p in enumerate(workload.producers)
             if not p.to[0] and p.to[1] in names
         ]
-        return cls(tuple(producers), tuple(queues), tuple(consumers), tuple(direct), end)
+        return cls(
+            tuple(producers),
+            tuple(queues),
+            tuple(consumers),
+            tuple(direct),
+            end,
+            tuple(exchanges),
+            tuple(bindings),
+            group_key(workload.queues.values()),
+        )
+
+    def sessions(self) -> set[str]:
+        """Return the sessions of everyone in the picture."""
+        return {spot.session for spot in self.producers} | {
+            spot.link.partition("::")[0] for spot in self.consumers
+        }
+
+    def neighbours(self, queue: str, most: int) -> set[str]:
+        """Return a queue and those that share an exchange with it.
+
+        Parameters
+        ----------
+        queue
+            Its name.
+        most
+            No more than so many.
+
+        Returns
+        -------
+        set of str
+        """
+        first = next(index for index, spot in enumerate(self.queues) if spot.name == queue)
+        exchanges = {exchange for exchange, bound in self.bindings if bound == first}
+        found = [bound for exchange, bound in self.bindings if exchange in exchanges]
+        return {self.queues[index].name for index in [first, *found][:most]}
+
+    def part(self, queues: Collection[str]) -> Topology:
+        """Return the part of the topology that uses some queues.
+
+        Parameters
+        ----------
+        queues
+            Their names.
+
+        Returns
+        -------
+        Topology
+        """
+        kept = [index for index, spot in enumerate(self.queues) if spot.name in queues]
+        place = {index: number for number, index in enumerate(kept)}
+        bindings = [(exchange, place[queue]) for exchange, queue in self.bindings if queue in place]
+        direct = {producer for producer, queue in self.routes if queue in place}
+        exchanges = {exchange for exchange, _ in bindings}
+        members = [
+            index
+            for index, spot in enumerate(self.producers)
+            if spot.exchange in exchanges or index in direct
+        ]
+        order = sorted(exchanges)
+        producers = [
+            replace(spot, exchange=order.index(spot.exchange) if spot.exchange in exchanges else -1)
+            for spot in (self.producers[index] for index in members)
+        ]
+        return replace(
+            self,
+            producers=tuple(producers),
+            queues=tuple(self.queues[index] for index in kept),
+            consumers=tuple(
+                replace(spot, queue=place[spot.queue]) for spot in self.consumers if spot.queue in place
+            ),
+            routes=tuple(
+                (members.index(producer), place[queue])
+                for producer, queue in self.routes
+                if queue in place and producer in members
+            ),
+            exchanges=tuple(self.exchanges[index] for index in order),
+            bindings=tuple((order.index(exchange), queue) for exchange, queue in bindings),
+        )
 
     def asdict(self) -> dict[str, object]:
         """Return the topology as JSON can hold it."""
         return asdict(self)
+
+
+def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
+    """Return the header by which the messages of some queues are told apart.
+
+    Parameters
+    ----------
+    queues
+        Their declare arguments.
+
+    Returns
+    -------
+    str
+        The first group header or last value key; without one, ``group``, which producers set (MG-04).
+
+    Examples
+    --------
+    >>> group_key([{}, {"qpid.last_value_queue_key": "stock"}])
+    'stock'
+    """
+    for arguments in queues:
+        for key in ("qpid.group_header_key", "qpid.last_value_queue_key"):
+            if arguments.get(key):
+                return str(arguments[key])
+    return "group"
+
+
+def _sent_to(workload: Workload) -> list[str]:
+    return [producer.to[0] for producer in workload.producers if producer.to[0]]
+
+
+def _policy(settings: QueueSettings) -> str:
+    if settings.policy == "self-destruct":
+        return "self-destruct"
+    kind = "last value" if settings.last_value_queue_key else "priority" if settings.priorities else ""
+    return " ".join(word for word in (kind, settings.policy if settings.policy == "ring" else "") if word)
 
 
 def _pace(producer: Producer) -> str:

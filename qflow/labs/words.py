@@ -13,6 +13,9 @@ STEP: dict[str, str] = {
     "refused": "{queue} is full: the broker refuses the message, and {producer}'s session dies.",
     "died": "{producer}'s session dies.",
     "dropped": "{queue} drops {message}.",
+    "evicted": "{message} is thrown out of {queue} to make room.",
+    "replaced": "{queue} keeps the newer value: {message} is replaced.",
+    "destroyed": "{queue} destroys itself, with everything on it.",
     "accepted": "{consumer} accepts {message}, which leaves {queue}.",
     "removed": "{message} leaves {queue}.",
     "given_back": "{message} is given back to {queue}.",
@@ -27,6 +30,11 @@ STEP: dict[str, str] = {
     "blocked": "{waiter}'s window is full: it must wait.",
     "unblocked": "{waiter} may send again.",
     "unblocked_many": "{waiters} producers may send again.",
+    "rejected": "{consumer} rejects {message}, which leaves {queue}.",
+    "channel_stopped": "The broker tells {waiter}'s session to stop sending.",
+    "channel_resumed": "The broker tells {waiter}'s session to go on.",
+    "owned": "{consumer} owns group {group} of {queue} now.",
+    "unowned": "Group {group} of {queue} is free.",
 }
 BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
 
@@ -38,8 +46,14 @@ STATE: dict[str, str] = {
     "consumer": "{consumer}: {holds} of {prefetch} prefetched.",
     "absent": "{consumer}: not here yet.",
 }
-MOODS = ("free to send", "window full", "waiting with a full window", "its session is dead")
-FREE, FULL, WAITING, DEAD = range(len(MOODS))
+MOODS = (
+    "free to send",
+    "window full",
+    "waiting with a full window",
+    "its session is dead",
+    "told to stop sending",
+)
+FREE, FULL, WAITING, DEAD, TOLD = range(len(MOODS))
 FLOW = ("OFF", "ON")
 
 

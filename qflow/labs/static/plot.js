@@ -1,47 +1,53 @@
 // Plot: each queue's depth over time, its thresholds, and lanes that are filled while something holds.
 
-const PLOT = { width: 1040, left: 118, right: 16, top: 16, height: 112, axis: 22, lane: 17 };
-
-function buildPlots(parent, timeline, id, seek) {
-  parent.replaceChildren();
-  const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek));
-  return (frame) => cursors.forEach((cursor) => cursor(frame));
+function plotForm(timeline, isNarrow) {
+  const crowded = timeline.topology.queues.length > 2;
+  const sizes = { top: 16, height: crowded ? 50 : isNarrow ? 84 : 112, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8 };
+  return isNarrow ? { ...sizes, width: 520, left: 84, right: 10 } : { ...sizes, width: 1040, left: 118, right: 16 };
 }
 
-function buildPlot(parent, timeline, index, id, seek) {
-  const { left, right, top, height, axis, lane } = PLOT;
+// All runs share one scale of time, so that what lies above one another happened at the same instant.
+function buildPlots(parent, timeline, id, seek, isNarrow, end) {
+  parent.replaceChildren();
+  const form = { ...plotForm(timeline, isNarrow), end };
+  const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form));
+  return (frame, time) => cursors.forEach((cursor) => cursor(frame, time));
+}
+
+function buildPlot(parent, timeline, index, id, seek, form) {
+  const { left, right, top, height, axis, lane, end } = form;
   const spot = timeline.topology.queues[index];
   const lanes = timeline.picture.lanes.filter(([queue]) => queue === index);
   const samples = timeline.picture.samples.filter(([queue]) => queue === index);
   const total = top + height + axis + lanes.length * lane + 4;
-  const root = svg("svg", { viewBox: `0 0 ${PLOT.width} ${total}`, class: "qf-plot", role: "img" }, parent);
+  const root = svg("svg", { viewBox: `0 0 ${form.width} ${total}`, class: "qf-plot", role: "img" }, parent);
   set(root, { "aria-label": `Depth of ${spot.name} over time. The sentences below the picture say what it shows.` });
   const marks = patterns(root, id);
   const scale = tankScale(timeline, index);
-  const span = PLOT.width - left - right;
-  const x = (time) => left + (span * time) / timeline.end;
+  const span = form.width - left - right;
+  const x = (time) => left + (span * time) / end;
   const y = (depth) => top + height - (height * Math.min(depth, scale)) / scale;
 
-  drawBands(root, lanes, x, marks);
-  drawAxes(root, spot, timeline.end, scale, x, y);
-  svg("path", { d: depthPath(timeline, index, x, y, span), class: "qf-curve" }, root);
-  for (const [, label, points] of samples) drawSamples(root, label, points, x, y);
-  drawLanes(root, lanes, top + height + axis, x, marks);
+  drawBands(root, lanes, x, marks, form);
+  drawAxes(root, spot, end, scale, x, y, form);
+  svg("path", { d: depthPath(timeline, index, x, y, span, form), class: "qf-curve" }, root);
+  for (const [, label, points] of samples) drawSamples(root, label, points, x, y, form);
+  drawLanes(root, lanes, top + height + axis, x, marks, form);
 
   const bottom = top + height + axis + lanes.length * lane;
   const line = svg("line", { y1: top - 6, y2: bottom, class: "qf-cursor" }, root);
   const dot = svg("circle", { r: 5, class: "qf-cursor-dot" }, root);
   const area = svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root);
-  dragging(area, (share) => seek(share * timeline.end));
-  return (frame) => {
-    const at = x(timeline.time(frame));
+  dragging(area, (share) => seek(share * end));
+  return (frame, time) => {
+    const at = x(time);
     set(line, { x1: at, x2: at });
     set(dot, { cx: at, cy: y(timeline.queue(frame, index).depth) });
   };
 }
 
-function drawBands(root, lanes, x, marks) {
-  const { top, height } = PLOT;
+function drawBands(root, lanes, x, marks, form) {
+  const { top, height } = form;
   for (const [, , kind, spans] of lanes) {
     if (kind !== "on") continue;
     for (const [from, to] of spans) {
@@ -52,10 +58,10 @@ function drawBands(root, lanes, x, marks) {
   }
 }
 
-function drawAxes(root, spot, end, scale, x, y) {
-  const { left, right, top, height, width } = PLOT;
+function drawAxes(root, spot, end, scale, x, y, form) {
+  const { left, right, top, height, width } = form;
   svg("path", { d: `M${left},${top} V${top + height} H${width - right}`, class: "qf-axis" }, root);
-  const step = roundStep(end / 1e6, 8);
+  const step = roundStep(end / 1e6, form.ticks);
   for (let time = 0; time <= end / 1e6 + 1e-9; time += step) {
     const at = x(time * 1e6);
     svg("line", { x1: at, x2: at, y1: top + height, y2: top + height + 4, class: "qf-axis" }, root);
@@ -81,7 +87,7 @@ function roundStep(range, most) {
 }
 
 // One point for every pixel a level is first, lowest, highest or last in: nothing is lost to the eye.
-function depthPath(timeline, index, x, y, span) {
+function depthPath(timeline, index, x, y, span, form) {
   const column = timeline.column("queue", index, "depth");
   const { numbers, width, count } = timeline;
   const steps = [`M${x(0)},${y(0)}`];
@@ -89,12 +95,12 @@ function depthPath(timeline, index, x, y, span) {
   let [low, high, last] = [0, 0, 0];
   const flush = () => {
     if (pixel < 0) return;
-    const at = (PLOT.left + pixel / 2).toFixed(1);
+    const at = (form.left + pixel / 2).toFixed(1);
     steps.push(`H${at}V${y(high).toFixed(1)}V${y(low).toFixed(1)}V${y(last).toFixed(1)}`);
   };
   for (let frame = 0; frame < count; frame += 1) {
     const depth = numbers[frame * width + column];
-    const now = Math.floor((2 * span * numbers[frame * width]) / timeline.end);
+    const now = Math.floor((2 * span * numbers[frame * width]) / form.end);
     if (now !== pixel) {
       flush();
       [pixel, low, high] = [now, Math.min(last, depth), Math.max(last, depth)];
@@ -106,17 +112,17 @@ function depthPath(timeline, index, x, y, span) {
   return steps.join("");
 }
 
-function drawSamples(root, label, points, x, y) {
+function drawSamples(root, label, points, x, y, form) {
   const path = points.map(([time, depth], index) => `${index ? "L" : "M"}${x(time).toFixed(1)},${y(depth).toFixed(1)}`);
   svg("path", { d: path.join(""), class: "qf-samples" }, root);
-  svg("text", { x: PLOT.width - PLOT.right, y: 11, class: "qf-samples-word" }, root, `dotted: ${label}`);
+  svg("text", { x: form.width - form.right, y: 11, class: "qf-samples-word" }, root, `dotted: ${label}`);
 }
 
-function drawLanes(root, lanes, top, x, marks) {
+function drawLanes(root, lanes, top, x, marks, form) {
   lanes.forEach(([, label, kind, spans], row) => {
-    const y = top + row * PLOT.lane;
-    svg("text", { x: PLOT.left - 8, y: y + 11, class: "qf-level-word" }, root, label);
-    svg("line", { x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y + 7, y2: y + 7, class: "qf-rail" }, root);
+    const y = top + row * form.lane;
+    svg("text", { x: form.left - 8, y: y + 11, class: "qf-level-word" }, root, label);
+    svg("line", { x1: form.left, x2: form.width - form.right, y1: y + 7, y2: y + 7, class: "qf-rail" }, root);
     for (const [from, to] of spans) {
       const box = { x: x(from), y: y + 1, width: Math.max(1.5, x(to) - x(from)), height: 12, rx: 2 };
       svg("rect", { ...box, class: `qf-lane qf-lane-${kind}`, ...(kind === "on" ? { fill: marks.on } : {}) }, root);

@@ -1,39 +1,58 @@
-// Scene: the widget. Python sends a picture; this draws it and lets the learner move through it.
+// Scene: the widget. Python sends pictures; this draws them and lets the learner move through them.
 
 function render({ model, el }) {
   const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
   const root = html("div", { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" }, el);
   set(root, { "aria-label": `Picture of a run. Keys: ${KEYS_TEXT}` });
   const refusal = html("div", { class: "qf-refusal", role: "alert", hidden: "" }, root);
-  const stage = svg("svg", { class: "qf-stage", role: "img", "aria-label": "Producers, queues and consumers" }, root);
-  const step = html("p", { class: "qf-step" }, root);
-  const state = html("p", { class: "qf-state", "aria-live": "polite" }, root);
-  const plots = html("div", { class: "qf-plots" }, root);
-  let [paintStage, paintPlots, paintTransport] = [null, null, null];
+  const waiting = buildWaiting(root, model);
+  const views = html("div", { class: "qf-views" }, root);
+  let shown = [];
+  let paintTransport = null;
 
   const draw = (now) => {
-    const { timeline, frame, isPlaying } = now;
-    paintStage(frame);
-    paintPlots(frame);
+    shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
-    write(step, stepSentence(timeline, frame));
-    // While the picture moves, a screen reader would be told sixty sentences a second.
-    if (!isPlaying) write(state, stateSentence(timeline, frame));
-    mark(stage, timeline, frame);
   };
   const player = new Player(draw);
   paintTransport = buildTransport(root, player);
+  const tools = html("div", { class: "qf-tools" }, root);
+  const why = new WhyPanel(tools, {
+    ask: (picture, subject, number) => {
+      player.pause();
+      model.send({ ask: "why", picture, subject, number, frame: player.track.frame(picture, player.place) });
+    },
+    show: (picture, frame) => player.show(player.track.place(picture, frame)),
+  });
+  const sharing = buildSharing(tools, root, model, player);
   html("p", { class: "qf-keys" }, root, `Keys: ${KEYS_TEXT}.`);
-  listenToKeys(root, player);
+  listenToKeys(root, player, { w: () => why.choice.focus(), c: () => sharing.compare(), f: () => sharing.fork() });
+  views.addEventListener("click", (event) => {
+    const subject = event.target.closest("[data-why]");
+    const view = event.target.closest(".qf-view");
+    if (subject && view && model.get("is_live") !== false) why.question(Number(view.dataset.view), subject.dataset.why);
+  });
 
   const load = () => {
     const run = model.get("run");
     // A run that took longer than a later one must not come back over it.
-    if (run === 0 || (player.timeline && run <= player.timeline.run)) return;
-    const timeline = new Timeline(model.get("picture"), model.get("numbers"), run);
-    paintStage = buildStage(stage, timeline, id);
-    paintPlots = buildPlots(plots, timeline, id, (time) => player.seek(time));
-    player.load(timeline);
+    if (run === 0 || (player.track && run <= player.track.timelines[0].run)) return;
+    const timelines = model.get("pictures").map((picture) => new Timeline(picture, run));
+    const track = new Track(timelines);
+    classify(views, timelines.length > 1 ? "qf-views qf-many" : "qf-views");
+    for (const view of shown.splice(timelines.length)) view.root.remove();
+    timelines.forEach((timeline, index) => {
+      shown[index] ??= new View(views, index);
+      shown[index].load(timeline, `${id}-${index}`, track, (time) => player.seek(time));
+    });
+    why.load(timelines, model.get("is_live") !== false);
+    sharing.load();
+    player.load(track);
+    go();
+  };
+  const go = () => {
+    const place = model.get("place");
+    if (player.track && place && place.time !== undefined) player.show(player.track.at(place.time) - (place.back ?? 0));
   };
   const refuse = () => {
     const text = model.get("refusal");
@@ -41,14 +60,69 @@ function render({ model, el }) {
     write(refusal, text);
     root.classList.toggle("qf-is-refused", Boolean(text));
   };
-  model.on("change:run", load);
-  model.on("change:refusal", refuse);
+  const answer = () => why.answer(model.get("answer"));
+  const changes = { run: load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
+  for (const [name, heard] of Object.entries(changes)) model.on(`change:${name}`, heard);
   load();
   refuse();
+  waiting();
   return () => {
     player.pause();
-    model.off("change:run", load);
-    model.off("change:refusal", refuse);
+    for (const [name, heard] of Object.entries(changes)) model.off(`change:${name}`, heard);
+    el.replaceChildren();
+  };
+}
+
+// One run: its name, its stage, its sentences, its plots. The elements stay when another run is drawn in them.
+class View {
+  constructor(parent, index) {
+    this.root = html("div", { class: "qf-view", "data-view": index }, parent);
+    this.name = html("h4", { class: "qf-view-name", hidden: "" }, this.root);
+    this.stage = svg("svg", { class: "qf-stage", role: "img", "aria-label": "Producers, queues and consumers" }, this.root);
+    this.step = html("p", { class: "qf-step" }, this.root);
+    this.state = html("p", { class: "qf-state", "aria-live": "polite" }, this.root);
+    this.plots = html("div", { class: "qf-plots" }, this.root);
+  }
+
+  load(timeline, id, track, seek) {
+    const isNarrow = track.timelines.length > 1;
+    this.timeline = timeline;
+    this.name.hidden = !timeline.picture.name;
+    write(this.name, timeline.picture.name);
+    this.paintStage = buildStage(this.stage, timeline, id, isNarrow);
+    this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.end);
+    this.before = -1;
+  }
+
+  paint(frame, { isPlaying, time }) {
+    const { timeline } = this;
+    this.paintPlots(frame, time);
+    if (frame !== this.before) {
+      this.paintStage(frame);
+      write(this.step, stepSentence(timeline, frame));
+      mark(this.stage, timeline, frame);
+    }
+    // While the picture moves, a screen reader would be told sixty sentences a second.
+    if (!isPlaying) write(this.state, stateSentence(timeline, frame));
+    this.before = frame;
+  }
+}
+
+// A run that takes long: how far it is, and a way not to wait for it.
+function buildWaiting(root, model) {
+  const bar = html("div", { class: "qf-waiting", role: "status", hidden: "" }, root);
+  const text = html("span", {}, bar);
+  const meter = html("progress", { max: 1 }, bar);
+  const cancel = html("button", { type: "button", class: "qf-cancel" }, bar, "cancel");
+  cancel.addEventListener("click", () => {
+    model.set("cancelled", model.get("running"));
+    model.save_changes();
+  });
+  return () => {
+    const part = model.get("progress");
+    bar.hidden = !part;
+    meter.value = part;
+    write(text, `running: ${Math.round(100 * part)} %`);
   };
 }
 

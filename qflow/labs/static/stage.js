@@ -1,195 +1,113 @@
-// Stage: producers, queues and consumers side by side, in as many rows as there are of each.
+// Stage: producers, exchanges, queues and consumers side by side, in as many rows as there are of each.
 
-const STAGE = { width: 1040, gap: 14, top: 8, legend: 34 };
-const CARD = { x: 8, width: 304 };
-const TANK = { x: 462, width: 132, head: 76, foot: 30 };
-const DESK = { x: 788, width: 244 };
-const GATE = 396;
+const GAP = 14;
+const TOP = 8;
 
-function buildStage(root, timeline, id) {
-  const { producers, queues, consumers } = timeline.topology;
-  const cards = producers.map((producer) => cardHeight(producer.capacity));
-  const desks = consumers.map((consumer) => cardHeight(consumer.prefetch));
-  const room = Math.max(stackHeight(cards), stackHeight(desks), 330, queues.length * 210);
-  const height = room + STAGE.top + STAGE.legend;
-  set(root, { viewBox: `0 0 ${STAGE.width} ${height}` });
+// Where the columns stand. One picture has the whole width; of several, each has half of it.
+function geometryOf(topology, isNarrow) {
+  const { producers, queues, consumers, exchanges } = topology;
+  const isSmall = isNarrow || queues.length > 2 || Math.max(producers.length, consumers.length) > 3;
+  const head = isSmall ? 44 : 76;
+  const shared = { isSmall, isNarrow, form: formOf(isSmall, isNarrow), least: isNarrow ? 250 : isSmall ? 176 : 210 };
+  if (isNarrow) {
+    return { ...shared, width: 520, bend: 18, turn: 14, gate: 0, card: { x: 4, width: 150 }, exchange: null, desk: { x: 398, width: 118 }, tank: { x: 204, width: 100, head, foot: 30, badge: 52 } };
+  }
+  if (exchanges.length) {
+    return { ...shared, width: 1040, bend: 26, turn: 30, gate: 466, gateWords: false, card: { x: 8, width: 240 }, exchange: { x: 300, width: 104 }, desk: { x: 796, width: 236 }, tank: { x: 506, width: 140, head, foot: 30, badge: 118 } };
+  }
+  return { ...shared, width: 1040, bend: 60, turn: 30, gate: 396, gateWords: true, card: { x: 8, width: 304 }, exchange: null, desk: { x: 788, width: 244 }, tank: { x: 462, width: 132, head, foot: 30, badge: 130 } };
+}
+
+// What a card says, and where.
+function formOf(isSmall, isNarrow) {
+  if (isNarrow) return { name: 22, note: 0, moodBelow: 40, strip: 50, counts: 46, countsUp: 28, sentUp: 11, short: true, isSmall: true };
+  if (isSmall) return { name: 22, note: 0, moodBelow: 0, strip: 32, counts: 32, countsUp: 11, sentUp: 0, short: false, isSmall: true };
+  return { name: 25, note: 44, moodBelow: 0, strip: 56, counts: 50, countsUp: 30, sentUp: 12, short: false, isSmall: false };
+}
+
+function buildStage(root, timeline, id, isNarrow = false) {
+  const { producers, queues, consumers, exchanges, bindings, routes } = timeline.topology;
+  const geometry = geometryOf(timeline.topology, isNarrow);
+  const { form } = geometry;
+  const cards = producers.map((producer) => cardHeight(producer.capacity, geometry.card.width, form));
+  const desks = consumers.map((consumer) => cardHeight(consumer.prefetch, geometry.desk.width, form));
+  const least = queues.length === 1 && !geometry.isSmall ? 330 : queues.length * geometry.least;
+  const room = Math.max(stackHeight(cards), stackHeight(desks), least);
   root.replaceChildren();
   const marks = patterns(root, id);
   const links = svg("g", {}, root);
-  const cardPlaces = stack(cards, room);
-  const deskPlaces = stack(desks, room);
   const share = room / Math.max(1, queues.length);
-  const tanks = queues.map((queue, index) => buildTank(root, timeline, index, STAGE.top + share * index, share, marks));
-  const sources = producers.map((producer, index) => buildProducer(root, producer, cardPlaces[index], cards[index], marks));
-  const sinks = consumers.map((consumer, index) => buildConsumer(root, consumer, deskPlaces[index], desks[index], marks));
-  const routes = timeline.topology.routes.map(([from, to]) => buildRoute(links, sources[from], tanks[to], marks));
-  const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], marks));
-  buildLegend(root, height - 12, marks);
+  const { layout } = timeline.picture;
+  const cardPlaces = stack(layout.producer, cards, room);
+  const deskPlaces = stack(layout.consumer, desks, room);
+  const rank = new Map(layout.queue.map((index, place) => [index, place]));
+  const tanks = queues.map((_, index) => buildTank(root, timeline, index, TOP + share * rank.get(index), share, geometry, marks));
+  const sources = producers.map((_, index) => buildProducer(root, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks));
+  const sinks = consumers.map((_, index) => buildConsumer(root, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks));
+  const hubs = geometry.exchange ? placeExchanges(root, timeline, room, geometry) : [];
+  const feeds = producers.map((producer, index) => (hubs.length && producer.exchange >= 0 ? buildFeed(links, sources[index], hubs[producer.exchange], marks) : null));
+  const paintRoutes = routePainter(links, timeline, sources, tanks, hubs, geometry, marks);
+  const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
+  const legendLines = isNarrow ? 0 : buildLegend(root, timeline, TOP + room + 24, geometry, marks);
+  set(root, { viewBox: `0 0 ${geometry.width} ${room + TOP + (isNarrow ? 10 : 34 + legendLines)}` });
 
   return (frame) => {
     const step = timeline.step(frame);
-    const [parts, words] = [step.parts, timeline.picture.words];
-    const did = (name) => Boolean(parts & (1 << words.parts.indexOf(name)));
-    tanks.forEach((tank, index) => tank.paint(timeline.queue(frame, index)));
-    sources.forEach((source, index) => source.paint(timeline.producer(frame, index), words.moods));
-    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index)));
-    timeline.topology.routes.forEach(([from, to], index) => {
-      const sends = did("sent") && step.producer === from && step.queue === to;
-      const released = timeline.producer(frame, from).outstanding < timeline.producer(Math.max(0, frame - 1), from).outstanding;
-      routes[index](sends, released || (sends && !did("held") && !did("refused")), timeline.queue(frame, to).flow);
-    });
+    const words = timeline.picture.words;
+    const did = (name) => Boolean(step.parts & (1 << words.parts.indexOf(name)));
+    const shown = timeline.messages(frame);
+    tanks.forEach((tank, index) => tank.paint(timeline.queue(frame, index), shown, frame));
+    sources.forEach((source, index) => source.paint(timeline.producer(frame, index), shown.sent[index], frame, words));
+    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index]));
+    feeds.forEach((feed, index) => feed?.(did("sent") && step.producer === index));
+    paintRoutes(frame, step, did);
     const receives = did("delivered") || did("delivered_many");
     drains.forEach((drain, index) => drain(receives && step.consumer === index));
   };
 }
 
+function placeExchanges(root, timeline, room, geometry) {
+  const { exchanges } = timeline.topology;
+  const places = timeline.picture.layout.exchange;
+  const hubs = [];
+  places.forEach((index, place) => {
+    const y = TOP + (room * (place + 0.5)) / places.length;
+    hubs[index] = buildExchange(root, exchanges[index], geometry.exchange.x, y, geometry.exchange.width);
+  });
+  return hubs;
+}
+
+// A line for each route: straight from a producer, or from its exchange, drawn once for all who send there.
+function routePainter(links, timeline, sources, tanks, hubs, geometry, marks) {
+  const { producers, routes } = timeline.topology;
+  const lines = routes.map(([from, to]) => {
+    const via = hubs[producers[from].exchange] ?? null;
+    return buildRoute(links, sources[from], tanks[to], geometry, marks, via);
+  });
+  return (frame, step, did) =>
+    routes.forEach(([from, to], index) => {
+      const via = producers[from].exchange >= 0;
+      const sends = did("sent") && step.producer === from && (via || step.queue === to);
+      const before = timeline.producer(Math.max(0, frame - 1), from).outstanding;
+      const released = timeline.producer(frame, from).outstanding < before;
+      lines[index](sends, released || (sends && !did("held") && !did("refused")), timeline.queue(frame, to).flow);
+    });
+}
+
 // Places
 
 function stackHeight(heights) {
-  return heights.reduce((sum, height) => sum + height + STAGE.gap, -STAGE.gap);
+  return heights.reduce((sum, height) => sum + height + GAP, -GAP);
 }
 
-function stack(heights, room) {
-  let y = STAGE.top + Math.max(0, (room - stackHeight(heights)) / 2);
-  return heights.map((height) => {
-    const place = y;
-    y += height + STAGE.gap;
-    return place;
-  });
-}
-
-function cellGrid(capacity, width) {
-  if (capacity > 240) return null;
-  const rows = Math.ceil(capacity / 20);
-  const columns = Math.ceil(capacity / rows);
-  const pitch = Math.min(26, width / columns);
-  return { rows, columns, pitch, size: pitch - Math.max(2, pitch * 0.16) };
-}
-
-function cardHeight(capacity) {
-  const grid = cellGrid(capacity, 276);
-  return 106 + (grid ? grid.rows * grid.pitch : 26);
-}
-
-// Producers and consumers
-
-function buildCard(root, name, spot, place, height, x, width) {
-  const group = svg("g", { class: name, "data-name": spot.name, transform: `translate(${x},${place})` }, root);
-  svg("rect", { width, height, rx: 8, class: "qf-card" }, group);
-  svg("text", { x: 14, y: 25, class: "qf-name" }, group, spot.name);
-  svg("text", { x: 14, y: 44, class: "qf-note" }, group, spot.note);
-  return group;
-}
-
-function buildProducer(root, spot, place, height, marks) {
-  const group = buildCard(root, "qf-producer", spot, place, height, CARD.x, CARD.width);
-  const mood = svg("text", { x: CARD.width - 14, y: 25, class: "qf-mood" }, group);
-  const strip = buildStrip(group, spot.capacity, 14, 56, CARD.width - 28, marks);
-  const counts = svg("text", { x: 14, y: height - 30, class: "qf-count" }, group);
-  const sent = svg("text", { x: 14, y: height - 12, class: "qf-note" }, group);
-  const paint = (seen, moods) => {
-    strip(seen.outstanding, seen.held);
-    write(mood, moods[seen.mood]);
-    classify(mood, `qf-mood qf-mood-${seen.mood}`);
-    write(counts, `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
-    write(sent, `${seen.sent} sent so far`);
-    set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": moods[seen.mood] });
-  };
-  return { right: CARD.x + CARD.width, out: place + 34, back: place + height - 34, paint };
-}
-
-function buildConsumer(root, spot, place, height, marks) {
-  const group = buildCard(root, "qf-consumer", spot, place, height, DESK.x, DESK.width);
-  const strip = buildStrip(group, spot.prefetch, 14, 56, DESK.width - 28, marks, "slot");
-  const counts = svg("text", { x: 14, y: height - 30, class: "qf-count" }, group);
-  const accepted = svg("text", { x: 14, y: height - 12, class: "qf-note" }, group);
-  const paint = (seen) => {
-    strip(seen.holds, 0);
-    write(counts, seen.present ? `${seen.holds} of ${spot.prefetch} prefetched` : "not here yet");
-    write(accepted, `${seen.accepted} accepted so far`);
-    set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted });
-  };
-  return { left: DESK.x, middle: place + height / 2, paint };
-}
-
-// A window as a strip of cells: first those held, then those outstanding, then those free.
-function buildStrip(parent, capacity, x, y, width, marks, kind = "cell") {
-  const grid = cellGrid(capacity, width);
-  if (!grid) return buildBar(parent, capacity, x, y, width, marks, kind);
-  const cells = [];
-  for (let index = 0; index < capacity; index += 1) {
-    const cx = x + (index % grid.columns) * grid.pitch;
-    const cy = y + Math.floor(index / grid.columns) * grid.pitch;
-    const cell = svg("g", {}, parent);
-    svg("rect", { x: cx, y: cy, width: grid.size, height: grid.size, rx: 2 }, cell);
-    svg("circle", { cx: cx + grid.size / 2, cy: cy + grid.size / 2, r: grid.size * 0.2 }, cell);
-    cells.push(cell);
+// By member, from its place in the order of its column; spread over the room there is.
+function stack(order, heights, room) {
+  const places = [];
+  const spare = Math.max(0, room - stackHeight(heights)) / (order.length + 1);
+  let y = TOP + spare;
+  for (const index of order) {
+    places[index] = y;
+    y += heights[index] + GAP + spare;
   }
-  return (filled, held) => {
-    cells.forEach((cell, index) => {
-      const state = index < held ? "held" : index < filled ? "full" : "free";
-      if (cell.state === state) return;
-      cell.state = state;
-      classify(cell, `qf-${kind} qf-${kind}-${state}`);
-      cell.firstChild.setAttribute("fill", state === "held" ? marks.held : "none");
-    });
-  };
-}
-
-// Too many cells to tell apart: the same three parts as lengths of one bar.
-function buildBar(parent, capacity, x, y, width, marks, kind) {
-  svg("rect", { x, y, width, height: 18, rx: 2, class: `qf-${kind} qf-${kind}-free` }, parent);
-  const full = svg("rect", { x, y, width: 0, height: 18, class: `qf-${kind}-full` }, parent);
-  const stuck = svg("rect", { x, y, width: 0, height: 18, class: `qf-${kind}-held`, fill: marks.held }, parent);
-  return (filled, held) => {
-    set(full, { width: (width * Math.min(filled, capacity)) / capacity });
-    set(stuck, { width: (width * Math.min(held, capacity)) / capacity });
-  };
-}
-
-// Links
-
-function buildRoute(parent, source, tank, marks) {
-  const { inlet, top, gate } = tank;
-  const middle = TANK.x + TANK.width / 2;
-  const bend = source.right + 60;
-  const way = `M${source.right},${source.out} C${bend},${source.out} ${bend - 20},${inlet} ${bend + 30},${inlet} H${middle - 12} Q${middle},${inlet} ${middle},${inlet + 10} V${top - 2}`;
-  const transfer = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
-  const home = `M${GATE},${gate} C${bend - 6},${gate} ${bend - 10},${source.back} ${source.right + 3},${source.back}`;
-  const completion = svg("path", { d: home, class: "qf-back", "marker-end": marks.back }, parent);
-  return (sends, completes, isShut) => {
-    classify(transfer, sends ? "qf-link qf-now" : "qf-link");
-    classify(completion, isShut ? "qf-back qf-shut" : completes ? "qf-back qf-now" : "qf-back");
-  };
-}
-
-function buildDrain(parent, tank, sink, marks) {
-  const x = TANK.x + TANK.width / 2;
-  const { bottom, outlet } = tank;
-  const way = `M${x},${bottom} V${outlet - 10} Q${x},${outlet} ${x + 12},${outlet} H${DESK.x - 42} Q${DESK.x - 30},${outlet} ${DESK.x - 30},${outlet - 12} V${sink.middle + 12} Q${DESK.x - 30},${sink.middle} ${DESK.x - 18},${sink.middle} H${sink.left - 3}`;
-  const link = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
-  return (isNow) => classify(link, isNow ? "qf-link qf-now" : "qf-link");
-}
-
-// Legend
-
-function buildLegend(root, y, marks) {
-  const group = svg("g", { class: "qf-legend", transform: `translate(8,${y})` }, root);
-  let x = 0;
-  const item = (draw, label) => {
-    draw(x);
-    const text = svg("text", { x: x + 20, y: 0 }, group, label);
-    x += 38 + label.length * 6.35;
-    return text;
-  };
-  const cell = (name, fill) => (at) => {
-    const box = svg("g", { class: name }, group);
-    svg("rect", { x: at, y: -11, width: 13, height: 13, rx: 2, fill }, box);
-    svg("circle", { cx: at + 6.5, cy: -4.5, r: 2.6 }, box);
-  };
-  item(cell("qf-cell qf-cell-free", "none"), "free");
-  item(cell("qf-cell qf-cell-full", "none"), "outstanding: sent, not known complete");
-  item(cell("qf-cell qf-cell-held", marks.held), "held: on the queue, its completion withheld");
-  item(cell("qf-level", "none"), "waiting on the queue");
-  item(cell("qf-taken", marks.taken), "at a consumer, still counted");
+  return places;
 }

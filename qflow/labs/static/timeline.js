@@ -1,16 +1,20 @@
 // Timeline: the frames as Python sent them. It looks numbers up; it works none out.
 
 class Timeline {
-  constructor(picture, bytes, run) {
+  constructor(picture, run) {
     this.picture = picture;
     this.topology = picture.topology;
     this.count = picture.count;
     this.end = Math.max(1, picture.topology.end);
     this.run = run;
     this.width = picture.columns.width;
-    // The view may begin at an odd address inside a larger buffer, where 32 bit numbers cannot be read.
-    const { buffer, byteOffset, byteLength } = bytes;
-    this.numbers = new Int32Array(buffer.slice(byteOffset, byteOffset + byteLength));
+    this.numbers = integers(picture.numbers);
+    const all = integers(picture.spans);
+    let from = 0;
+    for (const [name, columns, rows] of picture.lasting) {
+      this[name] = new Spans(columns, all.subarray(from, from + rows * columns.length));
+      from += rows * columns.length;
+    }
   }
 
   time(frame) {
@@ -60,4 +64,40 @@ class Timeline {
     const [start, names] = this.picture.columns[kind];
     return start + index * names.length + names.indexOf(name);
   }
+
+  // The largest number a column ever holds.
+  most(kind, index, name) {
+    let found = 0;
+    for (let at = this.column(kind, index, name); at < this.numbers.length; at += this.width) {
+      found = Math.max(found, this.numbers[at]);
+    }
+    return found;
+  }
+
+  // A message's name, its producer counted from 1.
+  label(producer, number) {
+    return producer ? `${this.topology.producers[producer - 1].name}-${number}` : "";
+  }
+
+  // All that a frame shows of messages, as lists by producer, queue and consumer.
+  messages(frame) {
+    const { producers, queues, consumers } = this.topology;
+    const shown = { sent: producers.map(() => []), queued: queues.map(() => []), taken: consumers.map(() => []), locks: queues.map(() => []) };
+    for (const row of this.sendings.alive(frame)) shown.sent[this.sendings.get(row, "producer")].push(row);
+    for (const row of this.stays.alive(frame)) shown.queued[this.stays.get(row, "queue")].push(row);
+    shown.owner = new Map();
+    for (const row of this.holdings.alive(frame)) {
+      const [stay, consumer] = [this.holdings.get(row, "stay"), this.holdings.get(row, "consumer")];
+      shown.owner.set(stay, consumer);
+      if (consumer) shown.taken[consumer - 1].push(row);
+    }
+    for (const row of this.locks.alive(frame)) shown.locks[this.locks.get(row, "queue")].push(row);
+    return shown;
+  }
+}
+
+// The view may begin at an odd address inside a larger buffer, where 32 bit numbers cannot be read.
+function integers(bytes) {
+  const { buffer, byteOffset, byteLength } = bytes;
+  return new Int32Array(buffer.slice(byteOffset, byteOffset + byteLength));
 }

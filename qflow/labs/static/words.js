@@ -23,6 +23,7 @@ function stepSentence(timeline, frame) {
     waiter: producers[seen.waiter]?.name,
     consumer: consumers[seen.consumer]?.name,
     queue: queue?.name,
+    group: timeline.picture.groups[seen.group - 1],
     stop: queue?.stop_count,
     stop_size: queue?.stop_size,
     depth: level.depth,

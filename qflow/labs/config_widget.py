@@ -1,0 +1,139 @@
+"""config_lab: type a queue's configuration, and see what it comes to while you do."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import ipywidgets as widgets
+
+from qflow.broker.errors import StartupError
+from qflow.configuration.declaration import ConfigurationError
+from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
+
+_HINT = (
+    "options of qpid-config add queue, an address string, or declare arguments as JSON; leaving the field "
+    "tries it"
+)
+
+
+class ConfigLab(widgets.VBox):
+    """A field to type in, the gauges, and the rule behind every value.
+
+    Parameters
+    ----------
+    text
+        What stands there first.
+    broker_options
+        Options of ``qpidd``, as on its command line.
+
+    Attributes
+    ----------
+    picture
+        What is shown: of the last text that could be read.
+    """
+
+    def __init__(self, text: str, broker_options: str) -> None:
+        self.typed = _field("queue", text, _HINT).add_class("qf-typed")
+        tip = "options of qpidd, such as --default-flow-stop-threshold=90"
+        self.options = _field("qpidd", broker_options, tip).add_class("qf-options")
+        self._refusal = widgets.HTML().add_class("qf-config-refusal")
+        self._gauge = widgets.HTML().add_class("qf-gauge")
+        self._claims = widgets.HTML().add_class("qf-claims")
+        self.picture = config_run(text, broker_options=broker_options.split())
+        hint = widgets.HTML(f"<small>{html.escape(_HINT)}</small>")
+        super().__init__([self.typed, hint, self.options, self._refusal, self._gauge, self._claims])
+        self.add_class("qflow-lab").add_class("qf-config")
+        self._show()
+        for field in (self.typed, self.options):
+            field.observe(self._changed, names="value")
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the configuration comes to, in sentences."""
+        return self.picture.claims
+
+    def _changed(self, _: object) -> None:
+        try:
+            self.picture = config_run(self.typed.value, broker_options=self.options.value.split())
+        except ConfigurationError as error:
+            self._refuse(f"This cannot be read: {error}", "The picture is that of the last text that could.")
+        except StartupError as error:
+            self._refuse(f"The broker does not start: {error}", "The picture is that of the last that did.")
+        except Exception as error:  # whoever only typed is never shown a traceback
+            self._refuse(f"{type(error).__name__}: {error}", "The picture is that of the last that worked.")
+        else:
+            self._show()
+
+    def _show(self) -> None:
+        if self.picture.refusal:
+            self._refuse(self.picture.refusal, "")
+        else:
+            self._refusal.value = ""
+            self._gauge.value = self.picture.svg
+        self._claims.value = _listed(self.picture)
+
+    def _refuse(self, text: str, kept: str) -> None:
+        kept = f"<br>{html.escape(kept)}" if kept else ""
+        self._refusal.value = f'<div class="qf-refused">{html.escape(text)}{kept}</div>'
+
+    def __repr__(self) -> str:
+        return "\n".join(self.claims)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return {**bundle, "text/plain": repr(self)}
+
+
+def config_lab(text: str = EXAMPLE, *, broker_options: str = "") -> ConfigLab:
+    """Open the configuration lab: effective thresholds, the rule behind each, or the refusal.
+
+    Parameters
+    ----------
+    text
+        What is typed first: options of ``qpid-config add queue``, an address string, or JSON.
+    broker_options
+        Options of ``qpidd``, as on its command line.
+
+    Returns
+    -------
+    ConfigLab
+        A widget; without widgets, use :func:`qflow.labs.config_run`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the text cannot be read.
+    StartupError
+        If the broker does not start with these options.
+
+    Examples
+    --------
+    >>> lab = config_lab("orders --max-queue-count 90")
+    >>> lab.typed.value = '{"qpid.max_count": 200}'
+    >>> lab.picture.values()["stop_count"].value
+    160
+    """
+    return ConfigLab(text, broker_options)
+
+
+def _field(label: str, text: str, tooltip: str) -> widgets.Textarea:
+    return widgets.Textarea(
+        value=text,
+        description=label,
+        tooltip=tooltip,
+        continuous_update=False,
+        rows=2,
+        layout={"width": "100%", "max_width": "1000px"},
+    )
+
+
+def _listed(picture: ConfigPicture) -> str:
+    items = "".join(f"<li>{html.escape(claim)}</li>" for claim in picture.claims)
+    explanation = picture.explanation
+    spelled = "".join(
+        f"<div><small>{name}</small><pre>{html.escape(text)}</pre></div>"
+        for name, text in (("qpid-config", explanation.line), ("address", explanation.address))
+        if text
+    )
+    return f"<b>What this comes to</b><ul>{items}</ul>{spelled}"

@@ -1,0 +1,169 @@
+"""SliderLab: sliders, a run, a picture; what every lab with sliders is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from qflow.broker.errors import AmqpException
+from qflow.kit import RefusalError
+from qflow.labs.comparison import Comparison, compare
+from qflow.labs.knobs import Knob
+from qflow.labs.lab import Lab
+from qflow.labs.picture import Picture
+from qflow.labs.running import Steps, finished
+from qflow.workload import WorkloadError
+from qflow.workload.stage import uncollected
+
+PATIENCE = 0.5
+"""Seconds a run may keep the kernel to itself; then it goes on between other messages, with progress."""
+
+_BREATH = 0.05
+_KEPT = "The picture below is that of the last settings it accepted."
+
+Shown = Picture | Comparison
+
+
+class SliderLab(Lab):
+    """Sliders, the picture, and what it shows in words.
+
+    Parameters
+    ----------
+    knobs
+        The sliders.
+    settings
+        Where they begin.
+    steps
+        Called with the settings by name; runs, and returns the picture.
+    name
+        What opens this lab again: a key of :data:`qflow.labs.share.LABS`.
+    more
+        Further arguments of `steps`, which no slider sets.
+
+    Attributes
+    ----------
+    sliders
+        Setting to slider.
+    """
+
+    def __init__(
+        self,
+        knobs: Sequence[Knob],
+        settings: Mapping[str, float],
+        steps: Callable[..., Steps[Shown]],
+        *,
+        name: str = "",
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._knobs = tuple(knobs)
+        self._steps = steps
+        self._more = dict(more or {})
+        self._started = 1
+        self._task: asyncio.Task[None] | None = None
+        self._pinned: Picture | None = None
+        self.name = name
+        self.sliders = {knob.setting: knob.slider(settings[knob.setting]) for knob in knobs}
+        panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
+        first = finished(steps(**self.settings))
+        super().__init__(first, [panel])
+        for slider in self.sliders.values():
+            slider.observe(self._moved, names="value")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the sliders say, and what they do not set."""
+        chosen = {knob.setting: self.sliders[knob.setting].value * knob.unit for knob in self._knobs}
+        return {**self._more, **chosen}
+
+    def _moved(self, _: object) -> None:
+        self.run_again()
+
+    def run_again(self) -> None:
+        """Run with what the sliders say now, and show it unless they move again before it is done."""
+        self._started += 1
+        number = self._started
+        self.scene.progress = 0.0
+        # The collector can wait until the picture is on its way: it would take a third of the time.
+        with uncollected():
+            self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        steps: Steps[Shown] | None = None
+        try:
+            steps = self._steps(**self.settings)
+            if self._advance(steps, number, PATIENCE):
+                return
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            # Nobody else waits for the kernel outside of Jupyter: go on to the end.
+            if steps is not None:
+                self._advance(steps, number, float("inf"))
+        except Exception as error:
+            self._refuse(error)
+        else:
+            self._task = loop.create_task(self._go_on(steps, number))
+
+    async def _go_on(self, steps: Steps[Shown], number: int) -> None:
+        """Run on in breaths, so that a slider that moves, or Cancel, is heard in between."""
+        while number == self._started:
+            await asyncio.sleep(0)
+            if self.scene.cancelled >= number:
+                self.scene.progress = 0.0
+                self.scene.refusal = "Cancelled. The picture below is that of the settings before."
+                return
+            if self._advance(steps, number, _BREATH):
+                return
+
+    def _advance(self, steps: Steps[Shown], number: int, most: float) -> bool:
+        """Take steps for some seconds; return whether the run is over, one way or the other."""
+        until = time.monotonic() + most
+        try:
+            while time.monotonic() < until:
+                part = next(steps)
+                if most == _BREATH:
+                    self.scene.running, self.scene.progress = number, max(0.01, part)
+        except StopIteration as end:
+            self.scene.refusal, self.scene.progress = "", 0.0
+            self.show(self._beside(end.value), number)
+            return True
+        except Exception as error:  # a learner who only moved a slider is never shown a traceback
+            self._refuse(error)
+            return True
+        return False
+
+    def _refuse(self, error: Exception) -> None:
+        self.scene.progress = 0.0
+        self.scene.refusal = f"{refusal_text(error)}\n{_KEPT}"
+
+    # Two runs side by side
+
+    def pin(self, is_pinned: bool) -> None:
+        """Keep the picture of now, to lay every later one beside it; or let it go again."""
+        self._pinned = self.first if is_pinned else None
+        self.run_again()
+
+    def _beside(self, shown: Shown) -> Shown:
+        if self._pinned is None or isinstance(shown, Comparison):
+            return shown
+        return compare(self._pinned, shown, ("pinned", "now"))
+
+
+def refusal_text(error: Exception) -> str:
+    """Say in one sentence why there is no picture.
+
+    Examples
+    --------
+    >>> refusal_text(WorkloadError("capacity must be a whole number from 1, got 0"))
+    'No client can do this: capacity must be a whole number from 1, got 0'
+    """
+    if isinstance(error, AmqpException):
+        return f"The broker refuses these settings: {error}"
+    if isinstance(error, WorkloadError):
+        return f"No client can do this: {error}"
+    if isinstance(error, RefusalError):
+        return f"This cannot be drawn: {error}"
+    return f"This lab cannot draw these settings ({type(error).__name__}: {error})."

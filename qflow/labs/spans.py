@@ -1,0 +1,105 @@
+"""Spans: what lasts for some frames, such as a message's stay on a queue, one row each.
+
+A frame holds counts; spans say *which* message lies where. Both are numbers, both go to the browser once,
+and what a frame shows is looked up in them: nothing is worked out twice, so going back is exact.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator
+
+NEVER = 2**31 - 1
+"""The frame in which something ends that had not ended when the run did."""
+
+SENDINGS = ("producer", "number", "group", "start", "end", "held_start", "held_end")
+STAYS = (
+    *("queue", "producer", "number", "group", "start", "end"),
+    *("reason", "held_start", "held_end", "again", "size"),
+)
+HOLDINGS = ("stay", "consumer", "start", "end", "again")
+LOCKS = ("queue", "group", "consumer", "start", "end")
+REASONS = ("", "accept", "accept-none", "ring", "reject", "lvq", "queue-deleted", "purge", "expired", "other")
+"""Why a message left its queue; the first is for one that is still there."""
+
+
+class Spans:
+    """A table of things that last; its columns ``start`` and ``end`` are frames, the end not included.
+
+    Parameters
+    ----------
+    columns
+        What a row holds; see :data:`SENDINGS`, :data:`STAYS`, :data:`HOLDINGS`, :data:`LOCKS`.
+
+    Examples
+    --------
+    >>> locks = Spans(LOCKS)
+    >>> row = locks.add(0, 1, 1, 5, NEVER); locks.set(row, "end", 9)
+    >>> list(locks.alive(5)), list(locks.alive(9))
+    ([0], [])
+    """
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self.width = len(columns)
+        self.data = array("i")
+        self._place = {name: index for index, name in enumerate(columns)}
+
+    def add(self, *values: int) -> int:
+        """Add a row; return its place."""
+        self.data.extend(values)
+        return len(self.data) // self.width - 1
+
+    def set(self, row: int, column: str, value: int) -> None:
+        """Change one number of a row."""
+        self.data[row * self.width + self._place[column]] = value
+
+    def get(self, row: int, column: str) -> int:
+        """Read one number of a row."""
+        return self.data[row * self.width + self._place[column]]
+
+    def row(self, index: int) -> dict[str, int]:
+        """Read a row.
+
+        Examples
+        --------
+        >>> locks = Spans(LOCKS); _ = locks.add(0, 1, 2, 3, 4); locks.row(0)["consumer"]
+        2
+        """
+        start = index * self.width
+        return dict(zip(self.columns, self.data[start : start + self.width], strict=True))
+
+    def column(self, name: str) -> array[int]:
+        """Read one column, top to bottom."""
+        return self.data[self._place[name] :: self.width]
+
+    def alive(self, frame: int) -> Iterator[int]:
+        """Yield the rows that last over a frame, in the order in which they began."""
+        for row, (start, end) in enumerate(zip(self.column("start"), self.column("end"), strict=True)):
+            if start > frame:
+                return
+            if end > frame:
+                yield row
+
+    def __len__(self) -> int:
+        return len(self.data) // self.width
+
+    def to_bytes(self) -> bytes:
+        """Return the numbers as 32 bit integers, lowest byte first."""
+        return little_endian(self.data)
+
+
+def little_endian(data: array[int]) -> bytes:
+    r"""Return an array's bytes, lowest first, whatever this machine's order.
+
+    Examples
+    --------
+    >>> little_endian(array("i", [1]))
+    b'\x01\x00\x00\x00'
+    """
+    if sys.byteorder == "little":
+        return data.tobytes()
+    swapped = array(data.typecode, data)
+    swapped.byteswap()
+    return swapped.tobytes()

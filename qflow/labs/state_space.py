@@ -1,0 +1,189 @@
+"""The state space experiment without widgets: all states of a small configuration, and one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from qflow.broker.events import Event
+from qflow.design import SmallConfiguration, StateGraph, explore
+from qflow.design.graph import MARKS
+from qflow.design.situation import Situation
+from qflow.labs.picture import Picture, picture_of
+from qflow.labs.running import Steps, finished
+from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
+from qflow.workload import Run, Workload
+from qflow.workload.agenda import SECOND
+
+MOST_STATES = 2_000
+PAUSE = SECOND // 10
+"""Microseconds between two actions in a picture; the states themselves know no time."""
+
+
+@dataclass(frozen=True)
+class StateSpace:
+    """All states of a configuration, with one of them in the picture.
+
+    Parameters
+    ----------
+    states
+        The graph of states, as :func:`qflow.design.explore` returns it.
+    node
+        The state whose shortest history the picture shows; its last frame is the state.
+    picture
+        That history.
+    claims
+        What the graph and the picture show, in sentences.
+    """
+
+    states: StateGraph
+    node: int
+    picture: Picture
+    claims: tuple[str, ...]
+
+    @property
+    def shown(self) -> Picture:
+        """The picture, with all claims."""
+        return replace(self.picture, claims=self.claims)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.claims)
+
+
+def state_space_run(
+    *,
+    stop: int = 3,
+    resume: int = 1,
+    limit: int = 0,
+    capacity_1: int = 2,
+    capacity_2: int = 1,
+    state: int | None = None,
+) -> StateSpace:
+    """Visit every state of one queue with one or two producers and a consumer, and load one of them.
+
+    Parameters
+    ----------
+    stop, resume
+        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``.
+    limit
+        ``qpid.max_count``; 0 for none.
+    capacity_1, capacity_2
+        The producers' windows; 0 for no second producer.
+    state
+        Its number; None for the deepest.
+
+    Returns
+    -------
+    StateSpace
+
+    Raises
+    ------
+    DesignError
+        If there are too many states, or there is no such state.
+    AmqpException
+        The broker's own refusal, if the thresholds do not go together.
+
+    Examples
+    --------
+    >>> space = state_space_run()
+    >>> for claim in space.claims[:2]:
+    ...     print(claim)
+    There are 18 states and 37 ways between them, however fast or slow anybody is.
+    No state is deeper than 6 messages: stop 3, and capacities of 3 together.
+    """
+    chosen = {"stop": stop, "resume": resume, "limit": limit}
+    capacities = {"capacity_1": capacity_1, "capacity_2": capacity_2}
+    return finished(state_space_steps(**chosen, **capacities, state=state))
+
+
+def state_space_steps(
+    *, stop: int, resume: int, limit: int, capacity_1: int, capacity_2: int, state: int | None = None
+) -> Steps[StateSpace]:
+    """Do what :func:`state_space_run` does; there is one step."""
+    capacities = tuple(int(capacity) for capacity in (capacity_1, capacity_2) if capacity)
+    configuration = SmallConfiguration.of(
+        stop=int(stop), resume=int(resume), limit=int(limit) or None, capacities=capacities
+    )
+    yield 0.0
+    states = explore(configuration, state_limit=MOST_STATES)
+    return load_state(states, states.deepest if state is None else state)
+
+
+def load_state(states: StateGraph, node: int) -> StateSpace:
+    """Play the shortest way to a state, and return it with its picture.
+
+    Parameters
+    ----------
+    states
+        The graph.
+    node
+        The state's number.
+
+    Returns
+    -------
+    StateSpace
+
+    Raises
+    ------
+    DesignError
+        If there is no such state.
+    """
+    picture = _history(states.configuration, states.path_to(node))
+    return StateSpace(states, node, picture, (*_about(states), *_way(states, node), *picture.claims))
+
+
+def _history(configuration: SmallConfiguration, actions: Sequence[str]) -> Picture:
+    situation = Situation(configuration)
+    readers = configuration.consumers()
+    events = [Event(0, "message.subscribe", queue, name, name) for name, queue in readers.items()]
+    situation.broker.observe(events.append)
+    for action in actions:
+        situation.broker.advance(situation.broker.now + PAUSE)
+        situation.perform(action)
+    # A moment longer, so that the last state is one to look at and not the end of the film.
+    run = Run(Workload("a way through the states", 1, {}), events, situation.broker.now + PAUSE)
+    return picture_of(run, topology=_topology(configuration, run.end))
+
+
+def _topology(configuration: SmallConfiguration, end: int) -> Topology:
+    queues = list(configuration.queues)
+    options: Any = configuration.options
+    return Topology(
+        tuple(
+            ProducerSpot(name, capacity, "may send whenever it can", name)
+            for name, capacity in configuration.capacities.items()
+        ),
+        tuple(QueueSpot.of(name, configuration.queues[name], options) for name in queues),
+        tuple(
+            ConsumerSpot(
+                name, queues.index(queue), configuration.batch, "may take at any time", f"{name}::{name}"
+            )
+            for name, queue in configuration.consumers().items()
+            for link in (f"{name}::{name}",)
+        ),
+        (),
+        end,
+    )
+
+
+def _about(states: StateGraph) -> list[str]:
+    graph = states.graph
+    said = [
+        f"There are {len(graph)} states and {graph.number_of_edges()} ways between them, "
+        "however fast or slow anybody is.",
+    ]
+    queue = next(iter(states.configuration.queues))
+    stop = int(str(states.configuration.queues[queue]["qpid.flow_stop_count"]))
+    together = states.configuration.most_outstanding(queue)
+    bound = f"stop {stop}, and capacities of {together} together"
+    said.append(f"No state is deeper than {states.maximum_depth} messages: {bound}.")
+    for mark, nodes in states.marks.items():
+        said.append(f"In {len(nodes)} of them {MARKS[mark]}.")
+    return said
+
+
+def _way(states: StateGraph, node: int) -> list[str]:
+    way = states.path_to(node)
+    steps = ", ".join(way) if way else "nothing"
+    return [f"State {node} is: {states.label(node)}. The shortest way there, {len(way)} steps: {steps}."]

@@ -1,0 +1,87 @@
+// Glyphs: one shape and one colour for each group, so that neither is needed to tell groups apart.
+
+// Okabe and Ito's colours, in an order in which neighbours differ in brightness too.
+const COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a800", "#7a5195"];
+const SHAPES = [
+  "M0,-5A5,5 0 1 1 0,5A5,5 0 1 1 0,-5Z",
+  "M-4.4,-4.4H4.4V4.4H-4.4Z",
+  "M0,-5.6L5.4,4.2H-5.4Z",
+  "M0,-5.8L5.4,0L0,5.8L-5.4,0Z",
+  "M-1.8,-5.2H1.8V-1.8H5.2V1.8H1.8V5.2H-1.8V1.8H-5.2V-1.8H-1.8Z",
+  "M0,5.6L-5.4,-4.2H5.4Z",
+  "M0,-5.8L1.5,-1.9L5.6,-1.7L2.4,0.9L3.5,4.9L0,2.6L-3.5,4.9L-2.4,0.9L-5.6,-1.7L-1.5,-1.9Z",
+  "M-2.8,-4.9H2.8L5.6,0L2.8,4.9H-2.8L-5.6,0Z",
+];
+const AGAIN = "M-3.4,-1.2A3.6,3.6 0 1 1 -2.6,2.5M-3.4,-1.2l-1.2,-2.2M-3.4,-1.2l2.4,-.5";
+
+const colorOf = (group) => COLORS[(group - 1) % COLORS.length];
+const shapeOf = (group) => SHAPES[(group - 1 + Math.floor((group - 1) / COLORS.length)) % SHAPES.length];
+
+// One cell of a window, a queue or a prefetch: what lies in it is said by fill, pattern, shape and mark.
+class Cell {
+  constructor(parent, size, kind, marks) {
+    this.kind = kind;
+    this.marks = marks;
+    this.size = size;
+    this.key = "";
+    this.root = svg("g", { class: `qf-${kind} qf-${kind}-free` }, parent);
+    this.rect = svg("rect", { width: size, height: size, rx: Math.min(3, size / 5), fill: "none" }, this.root);
+    this.glyph = null;
+    this.again = null;
+  }
+
+  move(x, y) {
+    const place = `translate(${x.toFixed(1)},${y.toFixed(1)})`;
+    if (this.at !== place) set(this.root, { transform: place });
+    this.at = place;
+  }
+
+  // state: free, full, held, taken; group from 1 or 0; label for asking why.
+  paint(state, group = 0, again = false, why = "", title = "") {
+    const key = `${state} ${group} ${again} ${why}`;
+    if (key === this.key) return;
+    this.key = key;
+    set(this.root, { class: `qf-${this.kind} qf-${this.kind}-${state}${group ? " qf-grouped" : ""}` });
+    set(this.rect, { fill: state === "held" ? this.marks.held : state === "taken" ? this.marks.taken : "none" });
+    if (why) set(this.root, { "data-why": why });
+    else this.root.removeAttribute("data-why");
+    this.paintGlyph(state, group);
+    this.paintAgain(again && state !== "free");
+    if (title) {
+      this.title ??= svg("title", {}, this.root);
+      write(this.title, title);
+    }
+  }
+
+  paintGlyph(state, group) {
+    const shown = state !== "free" && (group > 0 || state === "full");
+    if (!shown) {
+      if (this.glyph) set(this.glyph, { visibility: "hidden" });
+      return;
+    }
+    const scale = (this.size / 15) * (group ? 1.06 : 0.5);
+    this.glyph ??= svg("path", {}, this.root);
+    set(this.glyph, {
+      d: group ? shapeOf(group) : SHAPES[0],
+      transform: `translate(${this.size / 2},${this.size / 2}) scale(${scale.toFixed(3)})`,
+      visibility: "visible",
+      class: group ? "qf-glyph" : "qf-glyph-plain",
+      ...(group ? { fill: colorOf(group), "data-group": group } : {}),
+    });
+    if (!group) this.glyph.removeAttribute("fill");
+  }
+
+  paintAgain(again) {
+    if (!again && !this.again) return;
+    this.again ??= svg("path", { d: AGAIN, class: "qf-again" }, this.root);
+    const scale = Math.max(0.55, this.size / 22);
+    set(this.again, {
+      transform: `translate(${this.size - 1},${1}) scale(${scale.toFixed(2)})`,
+      visibility: again ? "visible" : "hidden",
+    });
+  }
+}
+
+function drawGlyph(parent, group, x, y, scale = 1) {
+  return svg("path", { d: shapeOf(group), fill: colorOf(group), class: "qf-glyph", transform: `translate(${x},${y}) scale(${scale})` }, parent);
+}

@@ -1,0 +1,71 @@
+// Links: what is sent on its way to a queue, what is known complete on its way back, and deliveries.
+
+function buildExchange(root, name, x, y, width) {
+  const group = svg("g", { class: "qf-exchange", "data-name": name, transform: `translate(${x},${y})` }, root);
+  svg("path", { d: `M12,-18H${width - 12}L${width},0L${width - 12},18H12L0,0Z`, class: "qf-exchange-box" }, group);
+  svg("text", { x: width / 2, y: 4.5, class: "qf-exchange-name" }, group, name || "(default)");
+  return { left: x, right: x + width, y };
+}
+
+function buildRoute(parent, source, tank, geometry, marks, via = null) {
+  const { inlet, top, gate } = tank;
+  const middle = geometry.tank.x + geometry.tank.width / 2;
+  const from = via ? { x: via.right, y: via.y } : { x: source.right, y: source.out };
+  const bend = from.x + geometry.bend;
+  const way = `M${from.x},${from.y} C${bend},${from.y} ${bend - geometry.bend / 3},${inlet} ${bend + geometry.bend / 2},${inlet} H${middle - 12} Q${middle},${inlet} ${middle},${inlet + 10} V${top - 2}`;
+  const transfer = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
+  const start = geometry.gate || geometry.tank.x - 8;
+  const home = `M${start},${gate} C${source.right + geometry.bend},${gate} ${source.right + geometry.bend},${source.back} ${source.right + 3},${source.back}`;
+  const completion = svg("path", { d: home, class: "qf-back", "marker-end": marks.back }, parent);
+  return (sends, completes, isShut) => {
+    classify(transfer, sends ? "qf-link qf-now" : "qf-link");
+    classify(completion, isShut ? "qf-back qf-shut" : completes ? "qf-back qf-now" : "qf-back");
+  };
+}
+
+function buildFeed(parent, source, exchange, marks) {
+  const middle = (source.right + exchange.left) / 2;
+  const way = `M${source.right},${source.out} C${middle},${source.out} ${middle},${exchange.y} ${exchange.left - 2},${exchange.y}`;
+  const link = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
+  return (isNow) => classify(link, isNow ? "qf-link qf-now" : "qf-link");
+}
+
+function buildDrain(parent, tank, sink, geometry, marks) {
+  const x = geometry.tank.x + geometry.tank.width / 2;
+  const { bottom, outlet } = tank;
+  const turn = geometry.desk.x - geometry.turn;
+  const down = sink.middle > outlet ? 12 : -12;
+  const way = `M${x},${bottom} V${outlet - 10} Q${x},${outlet} ${x + 12},${outlet} H${turn - 12} Q${turn},${outlet} ${turn},${outlet + down} V${sink.middle - down} Q${turn},${sink.middle} ${turn + 12},${sink.middle} H${sink.left - 3}`;
+  const link = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
+  return (isNow) => classify(link, isNow ? "qf-link qf-now" : "qf-link");
+}
+
+// Legend: what patterns, marks and shapes mean.
+function buildLegend(root, timeline, y, geometry, marks) {
+  const group = svg("g", { class: "qf-legend", transform: `translate(8,${y})` }, root);
+  let [x, line] = [0, 0];
+  const item = (draw, label) => {
+    const width = 34 + label.length * 6.2;
+    if (x + width > geometry.width - 16) [x, line] = [0, line + 18];
+    draw(x, line);
+    svg("text", { x: x + 19, y: line }, group, label);
+    x += width;
+  };
+  const cell = (name, fill, state = "") => (at, down) => {
+    const box = svg("g", { class: name }, group);
+    svg("rect", { x: at, y: down - 11, width: 13, height: 13, rx: 2, fill }, box);
+    if (state) svg("circle", { cx: at + 6.5, cy: down - 4.5, r: 2.6, class: "qf-glyph-plain" }, box);
+  };
+  item(cell("qf-cell qf-cell-free", "none"), "free");
+  item(cell("qf-cell qf-cell-full", "none", "full"), "outstanding: sent, not known complete");
+  item(cell("qf-cell qf-cell-held", marks.held), "held: on the queue, its completion withheld");
+  item(cell("qf-entry qf-entry-full", "none"), "waiting on the queue");
+  item(cell("qf-taken", marks.taken), "at a consumer, still counted");
+  if (timeline.stays.numbers.some((value, place) => place % timeline.stays.width === timeline.stays.place.again && value < NEVER)) {
+    item((at, down) => svg("path", { d: AGAIN, class: "qf-again", transform: `translate(${at + 6},${down - 5})` }, group), "redelivered");
+  }
+  timeline.picture.groups.slice(0, 10).forEach((name, index) => item((at, down) => drawGlyph(group, index + 1, at + 7, down - 4.5), name));
+  return line;
+}
+
+const NEVER = 2 ** 31 - 1;

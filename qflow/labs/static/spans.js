@@ -1,0 +1,56 @@
+// Spans: tables of what lasts for some frames, such as a message's stay on a queue. Looked up, never worked out.
+
+const EVERY = 256;
+
+class Spans {
+  constructor(columns, numbers) {
+    this.columns = columns;
+    this.numbers = numbers;
+    this.width = columns.length;
+    this.count = numbers.length / this.width;
+    this.place = Object.fromEntries(columns.map((name, index) => [name, index]));
+    this.start = this.place.start;
+    this.end = this.place.end;
+    this.marks = null;
+    this.seen = [-1, []];
+  }
+
+  get(row, name) {
+    return this.numbers[row * this.width + this.place[name]];
+  }
+
+  // Every so many frames, what lasts over that frame; and the first row that begins after it.
+  index() {
+    this.marks = [];
+    let [row, active] = [0, []];
+    const last = this.count ? this.numbers[(this.count - 1) * this.width + this.start] : 0;
+    for (let frame = 0; frame <= last + EVERY; frame += EVERY) {
+      while (row < this.count && this.numbers[row * this.width + this.start] <= frame) active.push(row++);
+      active = active.filter((one) => this.numbers[one * this.width + this.end] > frame);
+      this.marks.push([active, row]);
+    }
+  }
+
+  // The rows that last over a frame, in the order in which they began.
+  alive(frame) {
+    if (this.seen[0] === frame) return this.seen[1];
+    if (!this.marks) this.index();
+    const [before, next] = this.marks[Math.min(this.marks.length - 1, Math.floor(frame / EVERY))];
+    const found = before.filter((row) => this.numbers[row * this.width + this.end] > frame);
+    for (let row = next; row < this.count && this.numbers[row * this.width + this.start] <= frame; row += 1) {
+      if (this.numbers[row * this.width + this.end] > frame) found.push(row);
+    }
+    this.seen = [frame, found];
+    return found;
+  }
+
+  // The rows whose end lies after one frame and not after another, at most so many.
+  ended(after, until, most) {
+    const found = [];
+    for (let row = this.count - 1; row >= 0 && found.length < most; row -= 1) {
+      const end = this.numbers[row * this.width + this.end];
+      if (end > after && end <= until) found.push(row);
+    }
+    return found;
+  }
+}

@@ -1,0 +1,93 @@
+// States: the graph of everything that can happen; a click, or the arrow keys, choose a state.
+
+function render({ model, el }) {
+  const root = html("div", { class: "qflow-scene qf-states", tabindex: 0, role: "group", "aria-label": "States. Arrow keys go along a way, Home goes to the start." }, el);
+  const head = html("p", { class: "qf-states-head", "aria-live": "polite" }, root);
+  const stage = svg("svg", { class: "qf-graph", role: "img", "aria-label": "All states and the ways between them" }, root);
+  let drawn = null;
+
+  const choose = (node) => {
+    model.set("chosen", node);
+    model.save_changes();
+  };
+  const draw = () => {
+    drawn = drawStates(stage, model.get("graph"), choose);
+    show();
+  };
+  const show = () => {
+    const { nodes } = model.get("graph");
+    const chosen = model.get("chosen");
+    if (!nodes || !nodes[chosen]) return;
+    drawn(chosen);
+    write(head, `state ${chosen} of ${nodes.length}: ${nodes[chosen][3]}`);
+    set(root, { "data-states": nodes.length, "data-chosen": chosen });
+  };
+  root.addEventListener("keydown", (event) => {
+    const { ways, nodes } = model.get("graph");
+    const now = model.get("chosen");
+    const on = ways.filter(([from, to]) => from === now && to !== now).map(([, to]) => to);
+    const back = ways.filter(([from, to]) => to === now && from !== now).map(([from]) => from);
+    const goals = { ArrowRight: on[0], ArrowLeft: Math.min(...back), ArrowUp: now + 1, ArrowDown: now - 1, Home: 0 };
+    const goal = goals[event.key];
+    if (goal === undefined || !nodes[goal]) return;
+    event.preventDefault();
+    event.stopPropagation();
+    choose(goal);
+  });
+  model.on("change:graph", draw);
+  model.on("change:chosen", show);
+  draw();
+  return () => {
+    model.off("change:graph", draw);
+    model.off("change:chosen", show);
+    el.replaceChildren();
+  };
+}
+
+const FIELD = { width: 1040, height: 360, left: 60, right: 30, top: 24, bottom: 44 };
+
+function drawStates(root, graph, choose) {
+  root.replaceChildren();
+  const { width, height, left, right, top, bottom } = FIELD;
+  set(root, { viewBox: `0 0 ${width} ${height}` });
+  const { nodes, ways, stop } = graph;
+  const deepest = Math.max(1, ...nodes.map(([x]) => x));
+  const most = Math.max(1, ...nodes.map(([, y]) => y));
+  const x = (depth) => left + ((width - left - right) * depth) / (deepest + 0.3);
+  const y = (held) => height - bottom - ((height - top - bottom) * held) / most;
+  const radius = Math.max(3.5, Math.min(13, 260 / nodes.length + 4));
+
+  svg("line", { x1: x(stop) + (x(1) - x(0)) / 2 + 10, x2: x(stop) + (x(1) - x(0)) / 2 + 10, y1: top - 8, y2: height - bottom + 8, class: "qf-mark qf-mark-stop" }, root);
+  svg("text", { x: x(stop) + (x(1) - x(0)) / 2 + 16, y: top - 2, class: "qf-word-stop qf-states-word" }, root, `more than stop ${stop}`);
+  for (let depth = 0; depth <= Math.floor(deepest); depth += 1) svg("text", { x: x(depth), y: height - bottom + 26, class: "qf-tick" }, root, depth);
+  svg("text", { x: width - right, y: height - 4, class: "qf-level-word" }, root, "messages on the queue");
+  svg("text", { x: 8, y: top - 8, class: "qf-states-word" }, root, "transfers held");
+  for (let held = 0; held <= most; held += 1) svg("text", { x: left - 26, y: y(held) + 4, class: "qf-level-word" }, root, held);
+
+  const lines = ways.map(([from, to, action]) => {
+    const [one, other] = [nodes[from], nodes[to]];
+    const bend = Math.sign(x(other[0]) - x(one[0])) * Math.min(26, Math.abs(x(other[0]) - x(one[0])) * 0.18) + 4;
+    const middle = [(x(one[0]) + x(other[0])) / 2, (y(one[1]) + y(other[1])) / 2 - bend];
+    const line = svg("path", { d: `M${x(one[0])},${y(one[1])}Q${middle[0]},${middle[1]} ${x(other[0])},${y(other[1])}`, class: "qf-way" }, root);
+    svg("title", {}, line, action);
+    return line;
+  });
+  const dots = nodes.map(([depth, held, marks, label], node) => {
+    const group = svg("g", { class: `qf-state-node ${marks.map((mark) => `qf-state-${mark}`).join(" ")}`, "data-node": node, "data-marks": marks.join(" "), transform: `translate(${x(depth)},${y(held)})` }, root);
+    svg("circle", { r: radius }, group);
+    if (marks.includes("overflow")) svg("path", { d: `M${-radius * 0.6},${-radius * 0.6}L${radius * 0.6},${radius * 0.6}M${radius * 0.6},${-radius * 0.6}L${-radius * 0.6},${radius * 0.6}`, class: "qf-cross" }, group);
+    else if (marks.includes("stalled")) svg("rect", { x: -radius * 0.5, y: -radius * 0.5, width: radius, height: radius, class: "qf-state-stall" }, group);
+    svg("title", {}, group, `state ${node}: ${label}${marks.length ? ` (${marks.map((mark) => graph.marks[mark]).join("; ")})` : ""}`);
+    group.addEventListener("click", () => choose(node));
+    return group;
+  });
+  return (chosen) => {
+    dots.forEach((dot, node) => dot.classList.toggle("qf-chosen", node === chosen));
+    lines.forEach((line, index) => {
+      const [from, to] = ways[index];
+      classify(line, from === chosen ? "qf-way qf-way-on" : to === chosen ? "qf-way qf-way-back" : "qf-way");
+    });
+  };
+}
+
+export default { render };
