@@ -29,7 +29,7 @@ from qflow.teaching import Predictions
 predictions = Predictions("00-tour")
 predictions.predict(
     "depth",
-    "A queue tells its producers to wait above 8 messages. A producer that may have 3 unanswered ones sends on. "
+    "A queue makes producers wait above 8 messages. A producer that may have 3 unanswered ones sends on. "
     "How many messages are on the queue in the end?",
     guess=None,
     revisit="the stop threshold plus the producer's capacity: chapters 1 and 4",

@@ -118,10 +118,14 @@ def shown(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(map(str, value)) or "–"
+        return ", ".join(map(_item, value)) or "–"
     if isinstance(value, float):
         return f"{value:.3g}"
     return str(value)
+
+
+def _item(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _is_number(value: object) -> bool:

@@ -1,0 +1,356 @@
+# %% [markdown] id="title"
+# # 12 · Reading your own broker
+#
+# *40 minutes. Chapters 1, 4 and 5 first. Run the cells from top to bottom with Shift+Enter.*
+#
+# At the end of this chapter you can
+#
+# - read a queue's statistics and say what they hide;
+# - set an alert that comes before flow control does;
+# - write a client log, replay it, and ask of any instant *why*;
+# - ask *what if*, and get settings that are safe, with the reasons.
+#
+# **A question to begin with.** It is Monday morning. On Sunday night your producers stood still for some
+# minutes. All you have is a log that the clients wrote. What can you still find out?
+
+# %% [markdown] id="predict-text"
+# ## Predict before you run
+#
+# The recording used below: one producer sends 400 messages a second, one consumer manages 200. The queue
+# stops
+# above 900 and resumes below 500; the producer's capacity is 100. It ran for 30 seconds.
+
+# %% id="predict"
+from qflow.teaching import Predictions
+
+predictions = Predictions("12-reading-your-broker")
+predictions.predict(
+    "share",
+    "What percentage of the 30 seconds was flow control ON?",
+    guess=None,
+    within=10,
+    revisit="the producer wants twice what the consumer can do; look at the picture of chapter 1",
+)
+predictions.predict(
+    "what_if",
+    "What if the queue had stopped above 300 and resumed below 200: how often would it have turned ON, "
+    "instead of 9 times in these seconds?",
+    guess=None,
+    within=5,
+    revisit="a narrower gap means more turns, each for less time (chapter 1)",
+)
+predictions.predict(
+    "throughput",
+    "And how would that have changed the number of messages processed per second?",
+    guess=None,
+    choices=("more", "the same", "fewer"),
+    revisit="flow control does not make a consumer faster or slower, as long as it never runs dry",
+)
+
+# %% [markdown] id="naive-text"
+# ## The naive way: watch the depth
+#
+# The first thing on any dashboard is a queue's depth. Here are three queues with the same depth. They have
+# nothing else in common.
+
+# %% id="naive"
+from qflow.broker import Broker
+from qflow.teaching.clients import Reader, send
+from qflow.teaching.table import Table
+
+broker = Broker()
+admin = broker.session("admin")
+admin.queue_declare("steady", {"qpid.max_count": 100})
+admin.queue_declare("stopped", {"qpid.max_count": 12, "qpid.flow_stop_count": 9, "qpid.flow_resume_count": 2})
+admin.queue_declare("dropping", {"qpid.max_count": 10, "qpid.policy_type": "ring"})
+
+send(broker.session("p1"), "steady", 10)
+waiting = broker.session("p2")
+send(waiting, "stopped", 10)
+stuck = Reader(broker, "stuck", "stopped", prefetch=10)
+send(broker.session("p3"), "dropping", 500)
+
+NUMBERS = ("msgDepth", "messageCount", "flowStopped", "flowStoppedCount", "msgTotalEnqueues", "discardsRing")
+seen = {name: broker.queue(name).statistics() for name in ("steady", "stopped", "dropping")}
+
+assert {statistics.msgDepth for statistics in seen.values()} == {10}
+Table(
+    [(number, *(getattr(statistics, number) for statistics in seen.values())) for number in NUMBERS],
+    ("statistic", *seen),
+    "three queues with ten messages each",
+)
+
+# %% [markdown] id="naive-then"
+# The first is healthy. The second makes a producer wait, and its one consumer holds all ten messages: none is
+# *available*. The third has lost 490 messages and holds the last ten.
+#
+# | look at | it tells you |
+# |---|---|
+# | `msgDepth`, `byteDepth` | what flow control and limits count, messages in consumers' hands included |
+# | `messageCount` (queue query) | what is still to be had; much less than `msgDepth`: slow or stuck consumers |
+# | `flowStopped` | is it ON *now*; two looks can miss what lay between |
+# | `flowStoppedCount` | how often it turned ON; ask twice and subtract |
+# | `discardsRing`, `discardsTtl`, `discardsOverflow`, `discardsLvq` | what was lost, and in which way |
+# | `acquires` − `releases` − `msgTotalDequeues` | what consumers hold |
+#
+# There is **no event and no log line above info level** for flow control. Whoever does not ask, does not
+# learn. *(CM-15, IN-09)*
+
+# %% id="console"
+from qflow.messaging import Connection, console
+
+connection = Connection.establish("monday.example")
+sender = connection.session().sender(
+    "orders; {create: always, node: {x-declare: {arguments: {'qpid.flow_stop_count': 3}}}}"
+)
+sender.capacity = 10
+for number in range(5):
+    sender.send(f"order {number}", sync=False)
+
+management = console.Session()
+management.addBroker("monday.example")
+(queue,) = management.getObjects(_class="queue", name="orders")
+print(
+    f"{queue.name}: depth {queue.msgDepth}, ON {queue.flowStopped}, turned ON {queue.flowStoppedCount} times"
+)
+
+assert queue.flowStopped and queue.flowStoppedCount == 1
+
+# %% [markdown] id="alert-text"
+# ### Alerts: ask to be told
+#
+# A queue can raise an event when it fills up. Its threshold is 80 percent of a declared limit by default, the
+# same as flow control's, but it compares differently: an alert comes **at** the threshold, flow control
+# **above** it. And it is armed again at half of it. Watch both on a queue for 10 messages. *(QT-11 to QT-14)*
+
+# %% id="alert"
+broker = Broker()
+producer = broker.session("producer")
+producer.queue_declare("orders", {"qpid.max_count": 10})
+story = []
+
+
+def listen(event):
+    if event.kind.startswith(("queueThresholdCrossed", "flow_")):
+        story.append((event.kind, broker.queue("orders").statistics().msgDepth))
+
+
+broker.observe(listen)
+send(producer, "orders", 10)
+Reader(broker, "consumer", "orders").take(10)
+broker.observe(None)
+
+assert story == [
+    ("queueThresholdCrossedUpward", 8),
+    ("flow_stopped", 9),
+    ("flow_resumed", 6),
+    ("queueThresholdCrossedDownward", 4),
+]
+Table(story, ("event", "messages on the queue"), "limit 10: alert up 8, stop 8, resume 7, alert down 4")
+
+# %% [markdown] id="alert-then"
+# (Real brokers send the two alerts to consoles; the two `flow_` events exist in the engine only.) If you want
+# time to react, set `qpid.alert_count` well below the stop threshold.
+
+# %% [markdown] id="log-text"
+# ## The mechanism: a client log is enough
+#
+# The broker forgets. But your clients can write down what they see, one line each: sent, completed, blocked,
+# delivered, accepted, and when. The recordings of this book are such logs. Here are the first lines of one:
+
+# %% id="log"
+from qflow.kit import kit_path
+from qflow.trace import ClientLog
+from qflow.workload import Workload
+
+recordings = kit_path("data") / "recordings" / "workloads"
+log = ClientLog.load(recordings / "slow-consumer.csv.gz")
+workload = Workload.load(recordings / "slow-consumer.json")
+clients = [row for row in log.rows if row.event != "stats"]
+
+assert len(log.rows) > 30_000
+Table([row[:6] for row in clients[:8]], log.rows[0]._fields[:6], f"the first of {len(log.rows):,} lines")
+
+# %% [markdown] id="log-then"
+# `data/README.md` describes the columns. Any program that writes these lines will do, as CSV or Parquet. On
+# the command line, `qflow predict WORKLOAD.json LOG` does what the rest of this chapter does.
+
+# %% [markdown] id="replay-text"
+# ### Replay: what the broker must have done
+#
+# The log says nothing about the queue. The engine is fed with the sends and the accepts at their recorded
+# times, and works out the rest: whose completion was held, when flow control turned ON. In this recording the
+# real broker was asked every 50 milliseconds, so that we can check.
+
+# %% id="replay"
+from qflow.labs import depth_chart, recorded_picture
+
+replayed = recorded_picture("slow-consumer")
+depth_chart(replayed)
+
+# %% id="replay-words"
+print(*replayed.claims[-3:], sep="\n")
+
+assert "turned ON 13 times, the engine's 13 times" in replayed.claims[-2]
+
+# %% [markdown] id="why-text"
+# ### Why?
+#
+# Now to Sunday night. Take any instant: at eight and a half seconds the producer `p1` stands still. Why? The
+# answer is a chain. Each link rests on the ones below it, down to what nobody in the broker decided: a
+# setting, or what a client did on its own.
+
+# %% id="why"
+from qflow.trace import replay
+from qflow.trace.explain import explain
+from qflow.trace.record import trace_of
+
+until = 9_000_000
+beginning = ClientLog(log.name, [row for row in log.rows if row.ts_us <= until])
+answer = explain(trace_of(replay(beginning, workload)), subject="producer:p1", time=8_500_000)
+print(answer.text(with_sources=False))
+
+assert "is blocked" in answer.links[0].text
+assert "works on" in answer.links[-1].text or "holds" in answer.links[-1].text
+
+# %% [markdown] id="what-if-text"
+# ## The surprise: what if?
+#
+# A log holds one run. But it also holds what drove it: when the producer meant to send, and how long the
+# consumer worked on each message. That is the **workload** behind the log, and it can be run again under
+# other
+# settings. First under the recorded ones, to see how good that is:
+
+# %% id="what-if"
+from qflow.prediction import Settings, predict
+
+same = predict(workload, log, compare_models=False)
+MEASURES = ("mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput")
+orders = same["queues"]["orders"]
+
+assert orders["predicted"]["flowStoppedCount"] == orders["recorded"]["flowStoppedCount"]
+Table(
+    [(measure, orders["recorded"][measure], orders["predicted"][measure]) for measure in MEASURES],
+    ("queue orders", "recorded", "predicted"),
+    "the same settings: the prediction against what really happened",
+)
+
+# %% [markdown] id="what-if-other-text"
+# Good enough to trust it with a change. What if the queue had stopped above 300, and resumed below 200?
+
+# %% id="what-if-other"
+lower = Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
+other = predict(workload, log, lower, compare_models=False)["queues"]["orders"]["predicted"]
+before = orders["predicted"]
+
+Table(
+    [(measure, before[measure], other[measure]) for measure in MEASURES],
+    ("queue orders", "stop 900, resume 500", "stop 300, resume 200"),
+    "the same clients under other thresholds",
+)
+
+# %% id="what-if-check"
+assert other["flowStoppedCount"] > 2 * before["flowStoppedCount"]
+assert other["max_depth"] <= 300 + 100 < before["max_depth"]
+assert abs(other["throughput"] - before["throughput"]) < 1
+
+# %% [markdown] id="what-if-then"
+# The queue is less than half as deep, so each message waits less than half as long, and **not one message
+# fewer is processed**. The long queue bought nothing. That surprises most people. A queue has to be long
+# enough that the consumer never runs dry while the producer is being woken; every message beyond that is
+# only waiting time.
+#
+# One warning. What a producer would have done while it was blocked, no log can tell. Here the log shows that
+# it caught up afterwards, so the prediction lets it. `predict` can try the other assumption too.
+
+# %% [markdown] id="design-text"
+# ## Settings that are safe
+#
+# The rule of chapter 4 says when a queue can overflow. `judge_workload` applies it to all queues of a
+# workload, in both units. Here are three shops with a common queue and the default thresholds:
+
+# %% id="design"
+from qflow.design import judge_workload, recommend
+from qflow.workload import Consumer, Producer
+
+shops = Workload(
+    "three shops",
+    duration=10,
+    queues={"orders": {"qpid.max_count": 200, "qpid.max_size": 0}},
+    producers=tuple(
+        Producer(f"shop{n}", ("", "orders"), rate=60, capacity=20, size=200, seed=n) for n in (1, 2, 3)
+    ),
+    consumers=(Consumer("warehouse", "orders", prefetch=10, service=("exp", 0.007), seed=4),),
+)
+verdict = judge_workload(shops)["orders"]
+print("can it overflow?", "yes" if verdict.can_overflow else "no")
+print(*verdict.reasons, sep="\n")
+
+assert verdict.can_overflow
+
+# %% [markdown] id="recommend-text"
+# And `recommend` searches for settings that cannot, runs each with the workload, and says what they cost:
+
+# %% id="recommend"
+made = recommend(shops, keep_capacities=True, message_limit=600)
+print(made.lines["orders"])
+print(*made.verdicts["orders"].reasons, sep="\n")
+print(
+    f"in a run of {made.evidence.transfers} messages it was never more than "
+    f"{made.evidence.maximum_depth['orders']} deep"
+)
+
+assert not made.verdicts["orders"].can_overflow
+assert not made.evidence.errors
+
+# %% [markdown] id="recommend-then"
+# On the command line: `qflow design WORKLOAD.json`.
+
+# %% [markdown] id="real-text"
+# ## What the real broker did
+#
+# A recorded scenario about alerts: up 10, down 5. The event comes **at** 10, once, and again only after the
+# queue was down to 5. The table shows which steps raised an event; the model raised the same ones.
+
+# %% id="real"
+from qflow.teaching.recorded import beside
+
+recorded = beside("al-hysteresis", depth="queues.q.depth", events="events")
+
+assert recorded.agrees
+recorded
+
+# %% [markdown] id="answer-text"
+# ## Back to Monday
+#
+# With the clients' log you can say, for each instant, who waited for what, down to the consumer that was
+# slow.
+# You can say how much other thresholds would have changed, and that the number of processed messages would
+# not have changed at all. And you can hand in settings that cannot overflow, with the reason.
+
+# %% [markdown] id="compare-text"
+# ## Your predictions
+
+# %% id="compare"
+difference = round(other["throughput"] - before["throughput"])
+throughput = "the same" if difference == 0 else "more" if difference > 0 else "fewer"
+predictions.compare(
+    share=round(100 * orders["recorded"]["share_on"]),
+    what_if=other["flowStoppedCount"],
+    throughput=throughput,
+)
+
+# %% [markdown] id="keypoints"
+# ## Keypoints
+#
+# - The depth alone says little. Look at what is **available**, at `flowStopped`, and at `flowStoppedCount`
+#   twice. *(DQ-01, CM-15)*
+# - Nobody tells you about flow control. Set an **alert** below the stop threshold. *(QT-11 to QT-14)*
+# - A **client log** is enough to replay, to explain, and to predict.
+# - A longer queue does not make a slow consumer faster; it makes messages older.
+#
+# ## Links on
+#
+# - Why it was built this way: [10 · How it was designed](10-how-it-was-designed.ipynb).
+# - In code: `qflow/trace/` (logs, replay, explain), `qflow/prediction/`, `qflow/design/`.
+# - In a terminal: `qflow trace`, `qflow predict`, `qflow design`.
