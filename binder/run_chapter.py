@@ -1,0 +1,77 @@
+"""Run a chapter and say how much memory it and all that it started took at most.
+
+Usage: python run_chapter.py CHAPTER.ipynb     (status 1 if a cell fails or it takes more than Binder gives)
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+BINDER_GIVES = 2.0
+"""Gigabytes a session has."""
+
+
+class Peak(threading.Thread):
+    """Looks twice a second at how much memory this process and its children take.
+
+    Parameters
+    ----------
+    pause : float
+        Seconds between two looks.
+    """
+
+    def __init__(self, pause: float = 0.5) -> None:
+        super().__init__(daemon=True)
+        self.pause, self.highest, self.is_over = pause, 0, False
+
+    def run(self) -> None:
+        """Look until told that it is over."""
+        while not self.is_over:
+            self.highest = max(self.highest, self.memory())
+            time.sleep(self.pause)
+
+    @staticmethod
+    def memory() -> int:
+        """Return the bytes taken now; what processes share is counted once."""
+        total = 0
+        me = psutil.Process()
+        for process in [me, *me.children(recursive=True)]:
+            try:
+                known = process.memory_full_info()
+                total += getattr(known, "pss", known.uss)
+            except psutil.Error:
+                continue  # it ended meanwhile
+        return total
+
+
+def main(path: str) -> int:
+    """Run one chapter; return the exit status."""
+    chapter = Path(path)
+    book = nbformat.read(chapter, 4)
+    peak = Peak()
+    peak.start()
+    start = time.monotonic()
+    client = NotebookClient(
+        book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(chapter.parent)}}
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        print(f"{chapter.name}: {error}", file=sys.stderr)
+        return 1
+    peak.is_over = True
+    used, seconds = peak.highest / 1e9, time.monotonic() - start
+    print(f"{chapter.name}: {seconds:.0f} s, at most {used:.2f} GB (Binder gives {BINDER_GIVES:.0f})")
+    return int(used > BINDER_GIVES)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,149 @@
+"""``qflow workshop``: a folder for a room without network.
+
+Everything is in it: wheels, chapters, the site, a page for the teacher, and one script that installs, checks
+and starts qflow on each laptop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from qflow.kit import RefusalError, kit_path
+from qflow.launch import cargo, site
+from qflow.teaching.layout import lay_out
+
+DEFAULT_FOLDER = "qflow-workshop"
+SYSTEMS: dict[str, tuple[str, ...]] = {
+    "here": (),
+    "linux": ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64"),
+    "windows": ("win_amd64",),
+    "macos-arm": ("macosx_14_0_arm64", "macosx_12_0_arm64", "macosx_11_0_arm64"),
+    "macos-intel": ("macosx_13_0_x86_64", "macosx_11_0_x86_64", "macosx_10_12_x86_64"),
+}
+"""The kinds of laptop, and what pip calls them; ``here`` is a machine like this one."""
+_MARK = "start.py"
+
+
+def prepare(
+    folder: Path,
+    *,
+    systems: Sequence[str] = ("here",),
+    pythons: Sequence[str] = (),
+    with_site: bool = True,
+) -> Path:
+    """Fill a folder for a workshop.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Where; what an earlier workshop left there is brought up to date.
+    systems : sequence of str
+        Keys of :data:`SYSTEMS`: for which laptops.
+    pythons : sequence of str
+        The versions of Python they have, such as ``"3.12"``; none for this one's.
+    with_site : bool
+        Whether to build the site too.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder.
+
+    Raises
+    ------
+    RefusalError
+        Away from a checkout; if something cannot be fetched; or if the folder holds something else.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
+        raise RefusalError(f"{folder} holds something that is not a workshop; choose another with --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    wheels = folder / "wheels"
+    site.say("qflow's own wheels")
+    cargo.own_wheel(folder / "wheels", compiled=False)
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for system in systems:
+        for python in pythons or (here,):
+            site.say(f"what qflow stands on, for {system} and Python {python}")
+            fetch(wheels, system, python)
+    site.say("chapters")
+    for room in ("notebooks", "exercises"):
+        try:
+            lay_out(kit_path(room), folder / room)
+        except RefusalError:
+            continue
+    if with_site:
+        site.build(folder / "site")
+    for name in ("start.py", "teacher.html"):
+        (folder / name).write_bytes(files("qflow.launch").joinpath("room", name).read_bytes())
+    return folder
+
+
+def fetch(wheels: Path, system: str, python: str) -> None:
+    """Fetch what ``qflow[lab]`` needs on a kind of laptop, into a folder that has qflow's own wheel.
+
+    Parameters
+    ----------
+    wheels : pathlib.Path
+        The folder.
+    system : str
+        A key of :data:`SYSTEMS`.
+    python : str
+        Such as ``"3.12"``.
+
+    Raises
+    ------
+    RefusalError
+        If there is no such system, or pip cannot bring a package.
+    """
+    if system not in SYSTEMS:
+        raise RefusalError(f"There are wheels for {', '.join(SYSTEMS)}; got {system!r}.")
+    (own,) = wheels.glob("qflow-*.whl")
+    options = [f"--platform={name}" for name in SYSTEMS[system]]
+    if options or python != f"{sys.version_info.major}.{sys.version_info.minor}":
+        options += ["--only-binary=:all:", f"--python-version={python}"]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels), *options]
+    cargo.run([*command, f"qflow[lab] @ {own.as_uri()}"])
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``workshop`` to the ``qflow`` command."""
+    parser = rooms.add_parser(
+        "workshop",
+        help="prepare a folder for a room without network",
+        description="Wheels, chapters, the site, a page for the teacher, and a script for each laptop.",
+    )
+    parser.add_argument(
+        "--out", metavar="FOLDER", default=DEFAULT_FOLDER, help=f"default: ./{DEFAULT_FOLDER}"
+    )
+    parser.add_argument(
+        "--for",
+        dest="systems",
+        action="append",
+        metavar="SYSTEM",
+        choices=SYSTEMS,
+        help=f"a kind of laptop: {', '.join(SYSTEMS)}; may be given several times",
+    )
+    parser.add_argument(
+        "--python", dest="pythons", action="append", metavar="3.N", default=[], help="a version they have"
+    )
+    parser.add_argument("--no-site", dest="site", action="store_false", help="leave the site out")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run ``qflow workshop``; return the exit status."""
+    systems = chosen.systems or ["here"]
+    folder = prepare(
+        Path(chosen.out).absolute(), systems=systems, pythons=chosen.pythons, with_site=chosen.site
+    )
+    print(f"The workshop lies in {folder} ({_megabytes(folder.rglob('*')):.0f} MB).")
+    print("Read teacher.html first; each laptop runs: python3 start.py --check")
+    return 0
+
+
+def _megabytes(paths: Iterable[Path]) -> float:
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6

@@ -1,0 +1,116 @@
+"""qflow workshop: the folder for a room, and the script each laptop runs."""
+
+import runpy
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from qflow import cli
+from qflow.kit import RefusalError
+from qflow.launch import cargo, workshop
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory) -> Path:
+    """A workshop without what would have to be fetched."""
+    with pytest.MonkeyPatch.context() as patch:
+        asked = []
+        patch.setattr(workshop, "fetch", lambda wheels, system, python: asked.append((system, python)))
+        folder = workshop.prepare(
+            tmp_path_factory.mktemp("workshop") / "room",
+            systems=["here", "windows"],
+            pythons=["3.11", "3.12"],
+            with_site=False,
+        )
+        assert asked == [("here", "3.11"), ("here", "3.12"), ("windows", "3.11"), ("windows", "3.12")]
+    return folder
+
+
+def start(room: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(room / "start.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_all_that_a_room_needs_is_there(room, root):
+    assert {"start.py", "teacher.html", "notebooks", "wheels"} <= {path.name for path in room.iterdir()}
+    (wheel,) = (room / "wheels").glob("qflow-*.whl")
+    assert wheel.name.endswith("py3-none-any.whl"), (
+        "a wheel for all laptops must not be compiled for this one"
+    )
+    chapters = {path.name for path in (root / "notebooks").glob("*.ipynb")}
+    assert chapters <= {path.name for path in (room / "notebooks").iterdir()}
+
+
+def test_an_older_workshop_is_brought_up_to_date(room, monkeypatch):
+    monkeypatch.setattr(workshop, "fetch", lambda *arguments: None)
+    (room / "teacher.html").write_text("old")
+    workshop.prepare(room, with_site=False)
+    assert (room / "teacher.html").read_text() != "old"
+
+
+def test_nothing_else_is_overwritten(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(RefusalError, match="choose another with --out"):
+        workshop.prepare(tmp_path, with_site=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_system_nobody_has_wheels_for(tmp_path):
+    with pytest.raises(RefusalError, match="linux, windows, macos-arm, macos-intel; got 'amiga'"):
+        workshop.fetch(tmp_path, "amiga", "3.11")
+
+
+def test_away_from_a_checkout(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cargo, "checkout_root", lambda: None)
+    assert cli.main(["workshop", "--no-site", "--out", str(tmp_path / "room")]) == 2
+    assert "built from its checkout" in capsys.readouterr().err
+
+
+class TestStart:
+    def test_an_old_python_gets_a_sentence(self, room, monkeypatch, capsys):
+        main = runpy.run_path(str(room / "start.py"))["main"]
+        monkeypatch.setattr(sys, "version_info", (3, 8))
+        assert main([]) == 1
+        assert capsys.readouterr().out.startswith("This is Python 3.8; qflow needs 3.11 or newer.")
+
+    def test_an_unknown_argument(self, room):
+        done = start(room, "--fast")
+        assert (done.returncode, done.stdout) == (2, "start.py takes --check or nothing, got --fast\n")
+
+    def test_a_package_that_is_missing_on_the_stick(self, room):
+        # Nothing was fetched, so JupyterLab is not among the wheels.
+        done = start(room, "--check")
+        assert done.returncode == 1
+        assert "Show these lines to your teacher." in done.stdout
+        assert "Traceback" not in done.stdout + done.stderr
+        assert not (room / "environment" / "complete").exists(), "the next try has to begin anew"
+
+
+class Page(HTMLParser):
+    """Collects a page's headings and the addresses it would ask for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.asked: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag in {"h1", "h2", "h3"}:
+            self.headings.append(tag)
+        self.asked += [value for name, value in attributes if name in {"src", "href"}]
+
+
+def test_the_teachers_page_stands_alone(room):
+    page = Page()
+    text = (room / "teacher.html").read_text(encoding="utf-8")
+    page.feed(text)
+    assert page.headings[0] == "h1"
+    assert page.headings.count("h1") == 1
+    assert page.asked == []
+    for part in ("Before", "During", "After"):
+        assert f"<h2>{part}</h2>" in text
