@@ -17,6 +17,7 @@ from qflow.design import (
     maximum_depth,
     stall_range,
     stalls_over_phases,
+    stays_on,
     traffic_of,
 )
 from qflow.design.phases import phase_workload
@@ -205,6 +206,25 @@ def test_what_is_complete_and_not_looked_at_is_missing_from_the_stall():
         assert kinds.index("flow_stopped") == 101
         first = senders[:100].count("C1")
         assert len(senders) == 165 - first % 50 - (100 - first) % 15
+
+
+# Once ON
+
+
+@pytest.mark.parametrize("capacities", [(6,), (4, 2), (1, 2, 3)])
+@pytest.mark.parametrize("resume", [1, 4, 5, 6, 7, 10])
+def test_a_queue_stays_on_just_if_its_resume_is_below_the_windows(resume, capacities):
+    """FC-16, FC-17: each message taken off is followed by another that is held."""
+    made = tuple(
+        Producer(f"p{n}", ("", "q"), 20_000, capacity, 100, arrival="const")
+        for n, capacity in enumerate(capacities)
+    )
+    queue = {"qpid.flow_stop_count": 10, "qpid.flow_resume_count": resume}
+    reader = Consumer("c", "q", prefetch=3, service=("const", 0.002))
+    workload = Workload("busy", 1, {"q": queue}, producers=made, consumers=(reader,))
+    run = simulate(workload, message_limit=200)
+    stops = sum(event.kind == "flow_stopped" for event in run.events)
+    assert (stops == 1) is stays_on(thresholds(10, resume), traffic_of(workload)["q"])
 
 
 # What bounds say

@@ -4,7 +4,7 @@ What has to be proved is proved three ways: by an argument (:mod:`qflow.design.b
 state of a small configuration with the engine (:func:`explore`), and by simulation.
 """
 
-from qflow.design.bounds import Depth, largest_batch, largest_stop, maximum_depth, stall_range
+from qflow.design.bounds import Depth, largest_batch, largest_stop, maximum_depth, stall_range, stays_on
 from qflow.design.candidates import Limits
 from qflow.design.explore import explore
 from qflow.design.frontier import frontier
@@ -38,6 +38,7 @@ __all__ = [
     "positions",
     "stall_range",
     "stalls_over_phases",
+    "stays_on",
     "tabulate",
     "traffic_of",
 ]

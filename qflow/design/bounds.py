@@ -166,6 +166,30 @@ def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "i
     return max(thresholds.resume_count, held)
 
 
+def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
+    """Tell whether a queue, once ON, stays ON while its producers always have something to send.
+
+    For a queue with a resume level in messages, whatever it says of bytes, and ideal windows.
+
+    Proof.  Let the queue be ON and every producer have sent what its window allows: Σ capacity held
+    transfers are on the queue.  When one of them is taken off, its completion is free (FC-17), its producer
+    sends another, and that is held too (FC-15): there are Σ capacity again.  So the depth is below
+    Σ capacity for no longer than a producer takes to hear of a completion and to send; if ``resume`` is at
+    most Σ capacity − 1 it never gets below ``resume``, and at Σ capacity it does so for an instant at most,
+    in which the queue turns OFF (FC-16).  That is no deadlock, as consumers and producers go on; but the
+    producers then work at the consumers' pace, and stop and resume no longer matter.  The qpid-cpp window
+    is spared: full, it waits until *all* it sent is complete (CAP-02).
+
+    Examples
+    --------
+    >>> from qflow.design.traffic import Sender
+    >>> clients = {"C1": Sender(50), "C2": Sender(15)}
+    >>> stays_on(FlowThresholds(100, 50, 0, 0), clients), stays_on(FlowThresholds(100, 80, 0, 0), clients)
+    (True, False)
+    """
+    return 0 < thresholds.resume_count < sum(sender.capacity for sender in traffic.values())
+
+
 def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
     """Return the largest stop threshold that cannot overflow a limit: limit − Σ capacity (CAP-11).
 

@@ -194,12 +194,12 @@ def best(rows: Sequence[Row]) -> Row:
     the least sum is taken, and among equals the first, which changes least.
     """
     found = [row for row in rows if row.is_pareto]
-    columns = list(zip(*(row.costs.objectives() for row in found), strict=True))
+    columns = [[row.costs.objectives()[number] for row in found] for number in range(3)]
     spans = [(min(column), max(column) - min(column)) for column in columns]
 
     def distance(row: Row) -> float:
-        costs = zip(row.costs.objectives(), spans, strict=True)
-        return sum((cost - least) / span for cost, (least, span) in costs if span)
+        measured = zip(row.costs.objectives(), spans, strict=True)
+        return sum(((cost - least) / span for cost, (least, span) in measured if span), 0.0)
 
     return min(found, key=distance)
 

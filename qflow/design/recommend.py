@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.writing import qpid_config_line
+from qflow.design.bounds import stays_on
 from qflow.design.candidates import Limits
 from qflow.design.frontier import MESSAGE_LIMIT, Row, Tell, best, frontier
 from qflow.design.measures import Costs, costs
 from qflow.design.small import DesignError
-from qflow.design.traffic import traffic_of
+from qflow.design.traffic import Traffic, traffic_of
 from qflow.design.verdict import Verdict, judge_workload
 from qflow.workload.model import Workload
 from qflow.workload.simulate import simulate
@@ -59,6 +62,20 @@ class Recommendation:
         }
 
     @property
+    def remarks(self) -> dict[str, tuple[str, ...]]:
+        """What is good to know of each designed queue."""
+        traffic = traffic_of(self.workload)
+        ideal = {p.name for p in self.workload.producers if p.window == "ideal"}
+        remarks: dict[str, tuple[str, ...]] = {}
+        for queue in self.chosen:
+            settings = QueueSettings.from_arguments(self.workload.queues[queue])
+            thresholds = FlowThresholds.of(queue, settings, self.workload.options)
+            is_ideal = set(traffic[queue]) <= ideal
+            if is_ideal and thresholds is not None and stays_on(thresholds, traffic[queue]):
+                remarks[queue] = (_stays_on(thresholds, traffic[queue]),)
+        return remarks
+
+    @property
     def capacities(self) -> dict[str, int]:
         """The window of each producer."""
         return {producer.name: producer.capacity for producer in self.workload.producers}
@@ -75,6 +92,7 @@ class Recommendation:
                     "can_overflow": self.verdicts[queue].can_overflow,
                     "could_overflow_before": self.before[queue].can_overflow,
                     "reasons_before": list(self.before[queue].reasons),
+                    "remarks": list(self.remarks.get(queue, ())),
                     "maximum_depth_simulated": self.evidence.maximum_depth[queue],
                 }
                 for queue, line in self.lines.items()
@@ -173,6 +191,14 @@ def _costs(workload: Workload, message_limit: int | None) -> Costs:
     traffic = traffic_of(workload)
     names = [producer.name for producer in workload.producers]
     return costs(simulate(workload, message_limit=message_limit), traffic, names)
+
+
+def _stays_on(thresholds: FlowThresholds, traffic: Traffic) -> str:
+    windows = sum(sender.capacity for sender in traffic.values())
+    return (
+        f"resume {thresholds.resume_count} is below the sum of the capacities, {windows}: while its "
+        "producers always have something to send, the queue, once ON, stays ON (FC-16, FC-17)"
+    )
 
 
 def _why_kept(queue: str, verdict: Verdict) -> str:

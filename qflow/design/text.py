@@ -26,6 +26,7 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
         lines += [f"  {reason}" for reason in made.verdicts[queue].reasons]
         depth = made.evidence.maximum_depth[queue]
         lines.append(f"  simulated: at most {depth} messages at once")
+        lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
         if made.before[queue].can_overflow:
             lines.append(f"  as declared it could overflow: {made.before[queue].reasons[0]}")
     lines += [f"{reason}" for reason in made.kept.values()]
