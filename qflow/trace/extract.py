@@ -8,7 +8,7 @@ from statistics import median
 
 from qflow.trace.client_log import ClientLog
 from qflow.trace.log_rows import LogRow
-from qflow.trace.network_costs import consumer_network, producer_network
+from qflow.trace.network_costs import Load, consumer_network, producer_network
 from qflow.trace.schedules import Sent, catches_up, inferred_schedule, sends_of, think_times
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
@@ -98,24 +98,30 @@ def extract(log: ClientLog, workload: Workload, model: str | None = None) -> Ext
         seen = [answer for answer in catching.values() if answer is not None]
         model = "closed" if seen and not any(seen) else "open"
     sources: dict[str, str] = {}
-    delays = {c.name: consumer_network(rows.get(c.name, []), c.prefetch) for c in workload.consumers}
+    load = Load({producer.name: rows.get(producer.name, []) for producer in workload.producers})
+    times = {row.label: row.ts_us for row in log.rows if row.event == "transfer"}
+    delays = {
+        consumer.name: consumer_network(rows.get(consumer.name, []), consumer.prefetch, sent=times, load=load)
+        for consumer in workload.consumers
+    }
     found = [network.ack_delay for network in delays.values() if network is not None]
     ack_delay = median(found) if found else 0.0
     consumers = tuple(
         replace(
             _consumer(consumer, rows.get(consumer.name, []), sources),
-            network=delays[consumer.name] or consumer_network([], 1, ack_delay),
+            network=delays[consumer.name] or consumer_network([], 1, ack_delay, load=load),
         )
         for consumer in workload.consumers
     )
-    producers = tuple(
-        replace(
-            _producer(producer, sent[producer.name], model, sources, workload.duration),
-            network=producer_network(rows.get(producer.name, []), ack_delay),
-        )
-        for producer in workload.producers
-    )
-    extracted = workload.replace(producers=producers, consumers=consumers)
+    producers = []
+    for producer in workload.producers:
+        extracted_producer = _producer(producer, sent[producer.name], model, sources, workload.duration)
+        due: list[int] = []
+        if sources[producer.name] == "stated":
+            due = [due for (due, _, _), _ in zip(due_messages(producer), sent[producer.name], strict=False)]
+        network = producer_network(rows.get(producer.name, []), ack_delay, due, load)
+        producers.append(replace(extracted_producer, network=network))
+    extracted = workload.replace(producers=tuple(producers), consumers=consumers)
     return Extraction(extracted, model, sources, catching)
 
 

@@ -2,33 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import mean, median, quantiles
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, zip_longest
+from statistics import median, quantiles
 
 from qflow.trace.log_rows import LogRow
-from qflow.trace.schedules import QUICK
+from qflow.trace.producer_work import Work, round_trips
 from qflow.workload.agenda import SECOND
-from qflow.workload.network import Network
+from qflow.workload.network import Network, Steps
 
 FEW = 20
-MANY = 200
 NOTICEABLE = 5_000
 """Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
 
-AT_ONCE = 500
-"""Microseconds: a send that follows another sooner than that was not waiting for its time."""
-
-INTERRUPTED = 20_000
-"""Microseconds: a longer pause between two reports is no work, but waiting."""
-
-STOPPED = 100_000
-"""Microseconds: a block that lasts longer than that was a stopped queue's."""
-
 LONGEST = 200_000
-"""Microseconds: no system delays an acknowledgement for longer."""
+"""Microseconds: a longer wait may have another cause, unless the log shows that a message was there."""
+
+LONELY = 1_000_000
+"""Microseconds: a transfer that takes longer than that to complete is held by a queue."""
+
+WINDOW = 250_000
+"""Microseconds over which the extra time of round trips is taken together."""
+
+EXTRA = 1_000
+"""Microseconds: less than that is no load, but chance."""
 
 
-def consumer_network(rows: Sequence[LogRow], prefetch: int, otherwise: float | None = None) -> Network | None:
+class Load:
+    """By how much the machine's other work lengthens the way from client to broker, over time.
+
+    All clients share the machine, so all their lone round trips tell: in each quarter of a second the
+    median of what they take longer than they usually do.
+
+    Parameters
+    ----------
+    by_client : mapping
+        Producer name to its rows.
+
+    Examples
+    --------
+    >>> Load({}).steps(0.001)
+    ()
+    """
+
+    def __init__(self, by_client: Mapping[str, Sequence[LogRow]]) -> None:
+        extra: list[tuple[int, float]] = []
+        for rows in by_client.values():
+            trips = [(time, trip) for time, _, trip in round_trips(rows) if trip < LONELY]
+            if len(trips) >= FEW:
+                usual = median(trip for _, trip in trips)
+                extra += [(time, (trip - usual) / 2) for time, trip in trips]
+        self._steps = _windows(sorted(extra))
+
+    def steps(self, usual: float) -> Steps:
+        """Return a client's latencies over time, given what it usually has, in seconds."""
+        return tuple((since / SECOND, usual + extra / SECOND) for since, extra in self._steps)
+
+    def at(self, times: Iterable[int]) -> list[float]:
+        """Return the extra microseconds of each way, at instants that do not go back."""
+        found: list[float] = []
+        place, extra = 0, 0.0
+        for time in times:
+            while place < len(self._steps) and self._steps[place][0] <= time:
+                extra = self._steps[place][1]
+                place += 1
+            found.append(extra)
+        return found
+
+
+def _windows(extra: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return since when the way takes how much longer; nothing for what is as usual from the start.
+
+    Examples
+    --------
+    >>> slow = [(300_000 + n, 4000.0) for n in range(3)]
+    >>> _windows([(0, 10.0), *slow, *[(900_000 + n, 5.0) for n in range(3)]])
+    [(250000, 4000.0), (500000, 0.0)]
+    """
+    steps: list[tuple[int, float]] = []
+    for window, items in groupby(extra, lambda item: item[0] // WINDOW):
+        values = [value for _, value in items]
+        found = median(values) if len(values) >= 3 else 0.0
+        begin = window * WINDOW
+        if steps and steps[-1][1] and steps[-1][0] + WINDOW < begin:
+            steps.append((steps[-1][0] + WINDOW, 0.0))
+        value = round(found, 1) if found >= EXTRA else 0.0
+        if value or (steps and steps[-1][1]):
+            steps.append((begin, value))
+    if steps and steps[-1][1]:
+        steps.append((steps[-1][0] + WINDOW, 0.0))
+    return steps
+
+
+def consumer_network(
+    rows: Sequence[LogRow],
+    prefetch: int,
+    otherwise: float | None = None,
+    sent: Mapping[str, int] | None = None,
+    load: Load | None = None,
+) -> Network | None:
     """Estimate how a consumer's settlements reach the broker.
 
     While a consumer holds as many messages as it may, only the return of credit can bring another.  The
@@ -42,6 +114,11 @@ def consumer_network(rows: Sequence[LogRow], prefetch: int, otherwise: float | N
         How many messages it may hold.
     otherwise : float or None
         The delay to take if the log does not tell, in seconds.
+    sent : mapping
+        When each message was sent, as far as is known: what had been sent before the settlement was
+        waiting for credit.
+    load : Load or None
+        What the machine's other work adds.
 
     Returns
     -------
@@ -55,31 +132,59 @@ def consumer_network(rows: Sequence[LogRow], prefetch: int, otherwise: float | N
     >>> consumer_network([], prefetch=1, otherwise=0.04).ack_delay
     0.04
     """
-    delays = _credit_delays(rows, prefetch)
-    told = [delay for delay in delays if delay is not None]
+    load = load or Load({})
+    told = _credit_delays(rows, prefetch, sent or {})
     if len(told) < FEW:
-        return None if otherwise is None else Network(ack_delay=otherwise)
-    usual = median(told)
+        return None if otherwise is None else Network(ack_delay=otherwise, latencies=load.steps(0.0))
+    usual = median(delay for _, delay in told)
     if usual < NOTICEABLE:
-        return Network()
-    sequence = tuple((usual if delay is None else delay) / SECOND for delay in delays)
-    return Network(ack_delay=quantiles(told, n=10)[0] / SECOND, ack_delays=sequence)
+        return Network(latencies=load.steps(0.0))
+    slow = [(time, delay) for time, delay in told if delay >= NOTICEABLE]
+    extra = load.at(time for time, _ in slow)
+    shortest = quantiles([delay for _, delay in slow], n=10)[0]
+    course = [
+        (time, max(shortest, delay - 2 * added)) for (time, delay), added in zip(slow, extra, strict=True)
+    ]
+    return Network(
+        ack_delay=shortest / SECOND,
+        ack_delays=_fading(course, usual),
+        latencies=load.steps(0.0),
+    )
 
 
-def _credit_delays(rows: Sequence[LogRow], prefetch: int) -> list[int | None]:
-    """Return the delay before each batch but the first; None where something else may have caused it."""
-    delays: list[int | None] = []
+def _fading(course: Sequence[tuple[int, float]], usual: float) -> Steps:
+    """Return delays as steps, in seconds; each holds for twice its length, then the usual one does.
+
+    Examples
+    --------
+    >>> _fading([(0, 40_000), (500_000, 90_000)], 42_000)
+    ((0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042))
+    """
+    steps: list[tuple[float, float]] = []
+    ends = [time for time, _ in course[1:]]
+    for (time, delay), end in zip_longest(course, ends):
+        steps.append((time / SECOND, delay / SECOND))
+        if end is None or time + 2 * delay < end:
+            steps.append(((time + 2 * delay) / SECOND, usual / SECOND))
+    return tuple(steps)
+
+
+def _credit_delays(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[tuple[int, int]]:
+    """Return when the credit for each batch began to travel, and for how long; only of what is certain."""
+    delays: list[tuple[int, int]] = []
     held, is_full, was_delivery = 0, False, False
     first_settled: int | None = None
     for row in rows:
         if row.event == "deliver":
             if not was_delivery and first_settled is not None:
                 delay = row.ts_us - first_settled
-                delays.append(delay if is_full and delay < LONGEST else None)
+                had_come = not row.group and sent.get(row.label, row.ts_us) < first_settled
+                if is_full and (delay < LONGEST or had_come):
+                    delays.append((first_settled, delay))
                 first_settled = None
             held += 1
             is_full, was_delivery = held >= prefetch, True
-        elif row.event in ("accept", "release"):
+        elif row.event in ("accept", "release", "reject"):
             if first_settled is None:
                 first_settled = row.ts_us
             held -= 1
@@ -87,104 +192,38 @@ def _credit_delays(rows: Sequence[LogRow], prefetch: int) -> list[int | None]:
     return delays
 
 
-def producer_network(rows: Sequence[LogRow], ack_delay: float) -> Network:
+def producer_network(
+    rows: Sequence[LogRow], ack_delay: float, due: Sequence[int] = (), load: Load | None = None
+) -> Network:
     """Estimate what a producer's sends and completions cost it.
+
+    Parameters
+    ----------
+    rows : sequence of LogRow
+        The producer's own.
+    ack_delay : float
+        How long the broker's system delays acknowledgements, in seconds.
+    due : sequence of int
+        When each of its messages was due, in microseconds, if that is known.
+    load : Load or None
+        What the machine's other work adds.
 
     Examples
     --------
     >>> producer_network([], ack_delay=0.04)
     Network(latency=0.0, ack_delay=0.04, send_cost=0.0, report_cost=0.0, report_growth=0.0)
     """
-    sends, reports = _gaps(rows)
-    cost, growth = _line(reports)
-    trips = [trip - cost - growth * sent for sent, trip in _round_trips(rows)]
+    load = load or Load({})
+    work = Work(rows, due)
+    trips = [trip - work.report_cost - work.report_growth * sent for _, sent, trip in round_trips(rows)]
+    trips = [trip for trip in trips if trip < NOTICEABLE]
+    latency = max(0.0, median(trips)) / 2 / SECOND if len(trips) >= FEW else 0.0
     return Network(
-        latency=max(0.0, median(trips)) / 2 / SECOND if len(trips) >= FEW else 0.0,
+        latency=latency,
         ack_delay=ack_delay,
-        send_cost=mean(sends) / SECOND if len(sends) >= FEW else 0.0,
-        report_cost=cost / SECOND,
-        report_growth=growth / SECOND,
+        send_cost=work.send_cost / SECOND,
+        report_cost=work.report_cost / SECOND,
+        report_growth=work.report_growth / SECOND,
+        latencies=load.steps(latency),
+        pace=work.pace,
     )
-
-
-def _gaps(rows: Sequence[LogRow]) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the gaps of sends that follow sends at once, and (sent so far, work) of reports.
-
-    While a producer catches up it has hardly another reason to wait but its own work, and what else the
-    machine does meanwhile: that time, less the sends, is the work of the reports it learns of.
-    """
-    sends: list[int] = []
-    reports: list[tuple[int, int]] = []
-    let_go: list[tuple[int, int]] = []
-    count = work = 0
-    owes = was_let_go = False
-    before = LogRow(0, "", "", "", "", 0, "")
-    for row in rows:
-        gap = row.ts_us - before.ts_us
-        kinds = (before.event, row.event)
-        count += row.event == "transfer"
-        if kinds == ("transfer", "transfer"):
-            owes = owes and gap < QUICK
-            if gap < AT_ONCE or (owes and was_let_go):
-                sends.append(gap)
-        elif kinds == ("complete", "transfer") and gap >= NOTICEABLE:
-            owes, work = False, 0
-        elif owes and gap < _longest_work(before.event, was_let_go):
-            work += gap
-            if row.event == "complete":
-                (let_go if was_let_go else reports).append((count, work))
-                work = 0
-        else:
-            # A stopped queue has let go of what it held: all comes at once from here on.
-            was_let_go = kinds == ("block", "complete") and gap >= STOPPED
-            work = 0
-        owes = owes or row.event == "block"
-        before = row
-    return sends, let_go if len(let_go) >= MANY else reports + let_go
-
-
-def _round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int]]:
-    """Return (sent so far, time to completion) of transfers that were alone, and soon complete.
-
-    Examples
-    --------
-    >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "p", "complete", "", "p-1", 0, "")]
-    >>> _round_trips(rows)
-    [(1, 4)]
-    """
-    trips: list[tuple[int, int]] = []
-    sent = outstanding = 0
-    alone, since = "", 0
-    for row in rows:
-        if row.event == "transfer":
-            sent += 1
-            outstanding += 1
-            alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
-        elif row.event == "complete":
-            outstanding -= 1
-            if row.label == alone and row.ts_us - since < NOTICEABLE:
-                trips.append((sent, row.ts_us - since))
-    return trips
-
-
-def _longest_work(before: str, was_let_go: bool) -> int:
-    if before not in ("block", "transfer"):
-        return INTERRUPTED
-    return NOTICEABLE if was_let_go else QUICK
-
-
-def _line(points: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Return the straight line of least squares, as its value at 0 (not below 0) and its slope.
-
-    Examples
-    --------
-    >>> _line([(n, 100 + n) for n in range(100)])
-    (100.0, 1.0)
-    """
-    if len(points) < FEW:
-        return 0.0, 0.0
-    across, up = mean(x for x, _ in points), mean(y for _, y in points)
-    spread = sum((x - across) ** 2 for x, _ in points)
-    growth = max(0.0, sum((x - across) * (y - up) for x, y in points) / spread) if spread else 0.0
-    start = up - growth * across
-    return (start, growth) if start >= 0 else (up, 0.0)

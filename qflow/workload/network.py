@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from itertools import cycle
+from itertools import pairwise
 
 from qflow.workload.agenda import SECOND, SETTLE, Agenda
 from qflow.workload.checks import as_tuple, is_number, require
 
+TICK = 4_000
+"""Microseconds: systems count such delays in ticks; one of 40 ms takes 40 to 44, and what comes within 40
+is an answer."""
+
 Action = Callable[[], None]
+Steps = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +24,8 @@ class Network:
     Parameters
     ----------
     latency : float
-        From the client's socket to the broker, and back again.
+        From the client's socket to the broker, and back again.  What ``latencies`` adds to it is not the
+        way's: it is the time until a busy machine lets the broker or the client read.
     ack_delay : float
         How long the broker's system waits before it acknowledges data that the broker does not answer.
         A client whose socket gathers small writes (Nagle's algorithm) sends nothing further until then.
@@ -30,14 +36,17 @@ class Network:
         The client's own work for each completion that it learns of.
     report_growth : float
         By how much that work grows with each transfer sent before: some clients keep a list of them.
-
-    ack_delays : tuple of float
-        Recorded delays, which come in turn, from the first again after the last, in place of ``ack_delay``.
+    ack_delays, latencies : tuple of (float, float)
+        Delays and latencies that vary: from which second on, and how long from then on until the next.
+        Before the first, ``ack_delay`` and ``latency`` hold.
+    pace : tuple of (float, float)
+        From which second on, and by which factor the client's own work takes longer from then on: a
+        machine has other work to do.  Before the first, the factor is 1.
 
     Raises
     ------
     WorkloadError
-        If a value is not a number from 0 to 10.
+        If a value is not a number from 0 to 10 (0 to 1000 for a factor), or times go back.
 
     Examples
     --------
@@ -54,35 +63,95 @@ class Network:
     send_cost: float = 0.0
     report_cost: float = 0.0
     report_growth: float = 0.0
-    ack_delays: tuple[float, ...] = field(default=(), repr=False)
+    ack_delays: Steps = field(default=(), repr=False)
+    latencies: Steps = field(default=(), repr=False)
+    pace: Steps = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ack_delays", as_tuple(self.ack_delays))
         for item in fields(self):
-            value = getattr(self, item.name)
-            values = value if item.name == "ack_delays" and isinstance(value, tuple) else (value,)
-            for number in values:
-                is_right = is_number(number, 0, 10)
-                require(is_right, "network", item.name, number, "a number of seconds from 0 to 10")
+            value = as_tuple(getattr(self, item.name))
+            if item.name in ("ack_delays", "latencies", "pace"):
+                object.__setattr__(self, item.name, value)
+                allowed = "pairs of numbers, seconds from 0 that do not go back, and what holds from then on"
+                require(
+                    _is_steps(value, 1000 if item.name == "pace" else 10),
+                    "network",
+                    item.name,
+                    value,
+                    allowed,
+                )
+            else:
+                require(
+                    is_number(value, 0, 10), "network", item.name, value, "a number of seconds from 0 to 10"
+                )
 
-    def report_time(self, sent: int) -> int:
+    def report_time(self, sent: int) -> float:
         """Return the microseconds that learning of one completion takes after so many transfers.
 
         Examples
         --------
-        >>> Network(report_cost=0.0001, report_growth=0.0000001).report_time(1000)
+        >>> round(Network(report_cost=0.0001, report_growth=0.0000001).report_time(1000))
         200
         """
-        return round((self.report_cost + self.report_growth * sent) * SECOND)
+        return (self.report_cost + self.report_growth * sent) * SECOND
+
+
+def _is_steps(value: object, at_most: float) -> bool:
+    if not isinstance(value, tuple):
+        return False
+    pairs = all(
+        isinstance(step, tuple)
+        and len(step) == 2
+        and is_number(step[0], 0)
+        and is_number(step[1], 0, at_most)
+        for step in value
+    )
+    return pairs and all(before[0] <= after[0] for before, after in pairwise(value))
+
+
+class Course:
+    """A quantity that varies in steps, asked for at instants that do not go back.
+
+    Parameters
+    ----------
+    first : float
+        What holds before the first step.
+    steps : tuple of (float, float)
+        From which second on, and what holds from then on.
+    unit : int
+        By which each value is multiplied: :data:`SECOND` gives microseconds.
+
+    Examples
+    --------
+    >>> course = Course(0.001, ((2.0, 0.05), (3.0, 0.002)), SECOND)
+    >>> course.at(0), course.at(2_500_000), course.at(9_000_000)
+    (1000.0, 50000.0, 2000.0)
+    """
+
+    __slots__ = ("_value", "_steps", "_next", "_unit")
+
+    def __init__(self, first: float, steps: Steps, unit: int = 1) -> None:
+        self._value = first * unit
+        self._unit = unit
+        self._steps = iter((round(since * SECOND), value) for since, value in steps)
+        self._next = next(self._steps, None)
+
+    def at(self, now: int) -> float:
+        """Return what holds at an instant, in microseconds since the start."""
+        while self._next is not None and self._next[0] <= now:
+            self._value = self._next[1] * self._unit
+            self._next = next(self._steps, None)
+        return self._value
 
 
 class Link:
     """What a client writes, on its way to the broker.
 
     Nagle's algorithm: while something written is not yet acknowledged, further small writes wait in the
-    client's socket and then travel together.  Delayed acknowledgement: a system that has lately sent
-    answers expects to send another, and acknowledges with it; if none comes it waits for ``ack_delay``,
-    and the next data after that it acknowledges at once.
+    client's socket and then travel together.  Delayed acknowledgement: a system that sends something
+    within ``ack_delay`` after it got something takes that for an answer; from then on it expects to
+    answer, and acknowledges with its answers.  If none comes it acknowledges after ``ack_delay``, expects
+    no more answers, and acknowledges what it gets at once, until it sends an answer again.
 
     A consumer's accept is not answered, so the completion that would give it new credit waits for
     ``ack_delay``, with all that is accepted until then: credit returns in batches.
@@ -98,7 +167,7 @@ class Link:
     --------
     >>> agenda, seen = Agenda(end=SECOND), []
     >>> link = Link(agenda, Network(latency=0.001, ack_delay=0.04))
-    >>> link.answered()  # the broker has delivered something
+    >>> link.greeted()  # the broker has answered something
     >>> for word in ("accept", "complete"):
     ...     link.write(lambda word=word: seen.append((agenda.now, word)))
     >>> agenda.run(lambda now: None, alarm=lambda: None); seen
@@ -108,29 +177,35 @@ class Link:
     __slots__ = (
         "_agenda",
         "_is_direct",
+        "_wire",
         "_latency",
-        "_delays",
-        "_gathers",
+        "_delay",
+        "_answer_time",
         "_waiting",
         "_is_in_flight",
         "_expects_answer",
         "_owed",
         "_serial",
+        "_received_at",
+        "_arrives",
     )
 
     def __init__(self, agenda: Agenda, network: Network | None) -> None:
         self._agenda = agenda
         self._is_direct = network is None
         network = network or Network()
-        self._latency = round(network.latency * SECOND)
-        delays = [round(delay * SECOND) for delay in network.ack_delays or (network.ack_delay,)]
-        self._delays = cycle(delays)
-        self._gathers = any(delays)
+        self._wire = round(network.latency * SECOND)
+        self._latency = Course(network.latency, network.latencies, SECOND)
+        self._delay = Course(network.ack_delay, network.ack_delays, SECOND)
+        # Without delay nothing is gathered either: what is written travels at once.
+        self._answer_time = round(network.ack_delay * SECOND) // TICK * TICK
         self._waiting: list[Action] = []
         self._is_in_flight = False
         self._expects_answer = False
         self._owed = False
         self._serial = 0
+        self._received_at = 0
+        self._arrives = 0
 
     def write(self, action: Action) -> None:
         """Send something: an action that is carried out when it arrives."""
@@ -143,19 +218,33 @@ class Link:
 
     def answered(self) -> None:
         """Take note that the broker sends something to this client, now: it acknowledges all so far."""
-        self._expects_answer = True
+        if self._agenda.now - self._received_at < self._answer_time:
+            self._expects_answer = True
         if self._owed:
             self._acknowledge()
 
+    def greeted(self) -> None:
+        """Take note that the broker has just answered something: the client has attached to it."""
+        self._received_at = self._agenda.now
+        self.answered()
+
+    def _travel(self) -> int:
+        """Return when what is sent now arrives: nothing overtakes."""
+        now = self._agenda.now
+        self._arrives = max(self._arrives, now + round(self._latency.at(now)))
+        return self._arrives
+
     def _flush(self) -> None:
         batch, self._waiting = self._waiting, []
-        agenda = self._agenda
-        self._is_in_flight = self._gathers
-        agenda.enter(agenda.now + self._latency, SETTLE, lambda: self._arrive(batch))
+        self._is_in_flight = self._answer_time > 0
+        came = self._agenda.now + self._wire
+        self._agenda.enter(self._travel(), SETTLE, lambda: self._arrive(batch, came))
 
-    def _arrive(self, batch: list[Action]) -> None:
+    def _arrive(self, batch: list[Action], came: int) -> None:
+        agenda = self._agenda
         expects_answer = self._expects_answer
-        self._owed = self._gathers
+        self._received_at = agenda.now
+        self._owed = self._answer_time > 0
         for action in batch:
             action()
         if not self._owed:
@@ -164,8 +253,10 @@ class Link:
             self._acknowledge()
             return
         self._serial += 1
-        serial, agenda = self._serial, self._agenda
-        agenda.enter(agenda.now + next(self._delays), SETTLE, lambda: self._expire(serial))
+        serial = self._serial
+        # The system counts from when it came, not from when the broker found the time to read it.
+        due = max(agenda.now, came + round(self._delay.at(agenda.now)))
+        agenda.enter(due, SETTLE, lambda: self._expire(serial))
 
     def _expire(self, serial: int) -> None:
         if self._owed and serial == self._serial:
@@ -174,8 +265,7 @@ class Link:
 
     def _acknowledge(self) -> None:
         self._owed = False
-        agenda = self._agenda
-        agenda.enter(agenda.now + self._latency, SETTLE, self._acknowledged)
+        self._agenda.enter(self._agenda.now + self._wire, SETTLE, self._acknowledged)
 
     def _acknowledged(self) -> None:
         self._is_in_flight = False

@@ -12,7 +12,7 @@ from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND, SEND, SETTLE
 from qflow.workload.arrivals import due_messages
 from qflow.workload.clients import Producer
-from qflow.workload.network import Link, Network
+from qflow.workload.network import Course, Link, Network
 from qflow.workload.stage import Stage, make_message
 
 TURN = 10_000
@@ -55,6 +55,7 @@ class ProducerClient:
         "_turn_end",
         "_free_at",
         "_latency",
+        "_pace",
         "_send_cost",
         "_network",
         "_is_blocked",
@@ -70,7 +71,9 @@ class ProducerClient:
         self._sent = 0
         self._link = Link(stage.agenda, model.network)
         self._network = network = model.network or Network()
-        self._latency, self._send_cost = round(network.latency * SECOND), round(network.send_cost * SECOND)
+        self._latency = Course(network.latency, network.latencies, SECOND)
+        self._pace = Course(1.0, network.pace)
+        self._send_cost = network.send_cost * SECOND
         # Numbers of transfers that the broker has not reported; and those it has, on their way to us.
         self._outstanding: dict[int, None] = {}
         self._completed = 0
@@ -123,7 +126,7 @@ class ProducerClient:
             self._due += agenda.now
         if self._model.network is not None:
             self._stage.note("client.transfer", self._model.name, message=label)
-            self._free_at = agenda.now + self._send_cost
+            self._free_at = agenda.now + self._work(self._send_cost)
         self._link.write(lambda: self._arrive(message))
         if self._session.is_attached:
             self._plan()
@@ -142,9 +145,10 @@ class ProducerClient:
         # The session's only commands are transfers, so the size of the set is their number.
         fresh, self._completed = len(completed) - self._completed, len(completed)
         now = self._stage.agenda.now
+        arrives = now + round(self._latency.at(now))
         for number in list(islice((n for n in self._outstanding if n in completed), fresh)):
             del self._outstanding[number]
-            self._inbox.append((now + self._latency, number))
+            self._inbox.append((arrives, number))
         if self._model.network is None:
             self._inbox.clear()
             self._wake()
@@ -158,8 +162,12 @@ class ProducerClient:
         self._is_learning = True
         if not self._turn_end:
             self._turn_end = max(self._free_at, self._inbox[0][0]) + TURN
-        self._free_at = max(self._free_at, self._inbox[0][0]) + self._network.report_time(self._sent)
+        work = self._work(self._network.report_time(self._sent))
+        self._free_at = max(self._free_at, self._inbox[0][0]) + work
         self._stage.agenda.enter(self._free_at, SETTLE, self._learn)
+
+    def _work(self, microseconds: float) -> int:
+        return round(microseconds * self._pace.at(self._stage.agenda.now))
 
     def _learn(self) -> None:
         _, number = self._inbox.popleft()
