@@ -87,7 +87,7 @@ Table(
 # | look at | it tells you |
 # |---|---|
 # | `msgDepth`, `byteDepth` | what flow control and limits count, messages in consumers' hands included |
-# | `messageCount` (queue query) | what is still to be had; much less than `msgDepth`: slow or stuck consumers |
+# | `messageCount` (queue query) | what is still to be had; far below `msgDepth`: slow or stuck consumers |
 # | `flowStopped` | is it ON *now*; two looks can miss what lay between |
 # | `flowStoppedCount` | how often it turned ON; ask twice and subtract |
 # | `discardsRing`, `discardsTtl`, `discardsOverflow`, `discardsLvq` | what was lost, and in which way |
