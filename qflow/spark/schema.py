@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Column(NamedTuple):
-    """A column of a table: its name, its type (``string`` or ``bigint``), and what it holds."""
+    """A column of a table: its name, its type (``string``, ``bigint`` or ``double``), and what it holds."""
 
     name: str
     type: str
@@ -41,7 +41,7 @@ class Table(tuple[Column, ...]):
         """Return the schema as Arrow has it."""
         import pyarrow
 
-        kinds = {"bigint": pyarrow.int64(), "string": pyarrow.string()}
+        kinds = {"bigint": pyarrow.int64(), "string": pyarrow.string(), "double": pyarrow.float64()}
         return pyarrow.schema([pyarrow.field(column.name, kinds[column.type]) for column in self])
 
 
@@ -140,6 +140,21 @@ MEASURES = Table(
         Column("measure", "string", "such as share_on, max_depth, latency_p99 (qflow.prediction)"),
         Column("recorded", "double", "what was recorded, or null"),
         Column("predicted", "double", "what is predicted, or null"),
+        Column("note", "string", "why there is no measure: refused by the broker, or too large"),
     ]
 )
 """What a what-if gives."""
+
+ADVICE = Table(
+    [
+        Column("component", "string", "source/queue"),
+        Column("queue", "string", "the queue; empty if the whole component was left out"),
+        Column("line", "string", "a qpid-config line, or empty if the queue is left as it is"),
+        Column("before", "string", "whether what is declared could overflow or cannot overflow"),
+        Column("reasons_before", "string", "why"),
+        Column("reasons", "string", "why what is recommended cannot"),
+        Column("evidence", "string", "JSON: capacities, and what both settings cost in simulation"),
+        Column("note", "string", "why the queue is left as it is, or the component left out"),
+    ]
+)
+"""What design gives: recommended settings of each queue, with the evidence."""

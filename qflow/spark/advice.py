@@ -1,0 +1,109 @@
+"""Advice: thresholds for each queue of a fleet that cannot overflow, with the evidence (``qflow.design``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qflow.broker.errors import AmqpException
+from qflow.design import DesignError, Limits, Recommendation, recommend
+from qflow.spark.auditor import LakeRow
+from qflow.spark.batches import to_batches
+from qflow.spark.component_log import MOST_ROWS, TooLarge, component_log, whole_components
+from qflow.spark.schema import ADVICE, LAKE
+from qflow.trace.extract import extract
+from qflow.workload.checks import WorkloadError
+from qflow.workload.model import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MESSAGES = 2_000
+"""Messages that each simulation of a candidate sends."""
+
+AdviceRow = tuple[str, str, str, str, str, str, str, str]
+"""A row of ADVICE."""
+
+
+def advise(
+    lake: DataFrame,
+    limits: Mapping[str, Limits] | None = None,
+    messages: int = MESSAGES,
+    allowed: int = MOST_ROWS,
+) -> DataFrame:
+    """Return, for each queue, settings that cannot overflow, what they rest on, and what they cost.
+
+    Parameters
+    ----------
+    lake : DataFrame of LAKE
+        As for :func:`qflow.spark.audit.audit`.
+    limits : mapping or None
+        Pattern of queue names to what a queue may hold, for queues that declare no limit themselves.
+    messages : int
+        How many messages each simulation of a candidate sends.
+    allowed : int
+        Most rows of a component, as for :func:`qflow.spark.whatif.what_if`.
+
+    Returns
+    -------
+    DataFrame of ADVICE
+        In no order.
+    """
+    work = partial(_advise_batches, limits=dict(limits or {}), messages=messages, allowed=allowed)
+    return lake.select(*LAKE.names).mapInArrow(work, ADVICE.ddl)
+
+
+def _advise_batches(
+    batches: Iterator[Any], limits: Mapping[str, Limits], messages: int, allowed: int
+) -> Iterator[Any]:
+    for component, rows in whole_components(batches, allowed):
+        yield from to_batches(advised(component, rows, limits, messages), ADVICE)
+
+
+def advised(
+    component: str,
+    rows: list[LakeRow] | TooLarge,
+    limits: Mapping[str, Limits],
+    messages: int = MESSAGES,
+) -> list[AdviceRow]:
+    """Return the advice on one component's queues."""
+    if isinstance(rows, TooLarge):
+        return [(component, "", "", "", "", "", "", rows.text())]
+    workload, log = component_log(component, rows)
+    extracted = extract(log, workload).workload
+    given = {
+        queue: limit
+        for queue, arguments in workload.queues.items()
+        for pattern, limit in limits.items()
+        if fnmatchcase(queue, pattern) and not {"qpid.max_count", "qpid.max_size"} & arguments.keys()
+    }
+    try:
+        made = recommend(extracted, given, message_limit=messages)
+    except (DesignError, AmqpException, WorkloadError) as error:
+        return [(component, queue, "", "", "", "", "", str(error)) for queue in workload.queues]
+    return list(_rows(component, workload, made))
+
+
+def _rows(component: str, workload: Workload, made: Recommendation) -> Iterator[AdviceRow]:
+    windows = {name: made.capacities[name] for name in sorted(made.capacities)}
+    costs = {"declared": _costs(made.declared), "recommended": _costs(made.evidence)}
+    for queue in workload.queues:
+        before, after = made.before[queue], made.verdicts[queue]
+        yield (
+            component,
+            queue,
+            made.lines.get(queue, ""),
+            "could overflow" if before.can_overflow else "cannot overflow",
+            "; ".join(before.reasons),
+            "; ".join(after.reasons),
+            json.dumps({"capacity": windows, **costs}, sort_keys=True),
+            made.kept.get(queue, ""),
+        )
+
+
+def _costs(costs: Any) -> dict[str, float | None]:
+    names = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99")
+    return {name: getattr(costs, name) for name in names}

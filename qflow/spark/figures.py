@@ -1,0 +1,228 @@
+"""Figures of a fleet: drawn by plotly, and each said in sentences too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+SECOND = 1_000_000
+BLUE, STOP, SOFT = "#0072b2", "#c04c00", "#57606a"
+
+
+@dataclass(frozen=True)
+class FleetChart:
+    """A figure, and what it shows in sentences.
+
+    Parameters
+    ----------
+    figure : plotly.graph_objects.Figure
+    claims : tuple of str
+    """
+
+    figure: Any
+    claims: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.claims)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {
+            "application/vnd.plotly.v1+json": self.figure.to_plotly_json(),
+            "text/plain": repr(self),
+        }
+
+
+def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int) -> FleetChart:
+    """Draw which queue was ON when.
+
+    Parameters
+    ----------
+    rows : sequence
+        What :func:`qflow.spark.questions.on_over_time` gave, collected.
+    queues : sequence of str
+        All queues, those that were never ON too.
+    seconds : int
+        How long the log is.
+    step : int
+        Seconds of one step.
+    """
+    import plotly.graph_objects as go
+
+    count = -(-seconds // step)
+    share = {(row.queue, row.step): row.on_us / (step * SECOND) for row in rows}
+    grid = [[round(share.get((queue, at), 0.0), 3) for at in range(count)] for queue in queues]
+    figure = go.Figure(
+        go.Heatmap(
+            z=grid,
+            x=[at * step for at in range(count)],
+            y=list(queues),
+            zmin=0,
+            zmax=1,
+            colorscale=[[0, "#f6f8fa"], [1, STOP]],
+            colorbar={"title": "share ON"},
+            hovertemplate="%{y}, from second %{x}: ON for %{z:.0%} of the time<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        title="When each queue was ON",
+        xaxis_title="seconds",
+        yaxis={"autorange": "reversed", "type": "category"},
+        height=120 + 20 * len(queues),
+    )
+    ever = sorted({row.queue for row in rows})
+    times = {queue: sum(row.on_us for row in rows if row.queue == queue) for queue in ever}
+    most = max(ever, key=lambda queue: (times[queue], queue)) if ever else ""
+    claims = [f"{len(ever)} of {len(queues)} queues were ON at some time in {seconds} seconds."]
+    if most:
+        claims.append(f"{most} was ON longest: {times[most] / SECOND:.1f} s in all.")
+        busiest = max(range(count), key=lambda at: (sum((q, at) in share for q in ever), -at))
+        together = sum((queue, busiest) in share for queue in ever)
+        claims.append(
+            f"Most at a time, {together} queues, were ON between seconds {busiest * step} and "
+            f"{(busiest + 1) * step}."
+        )
+    return FleetChart(figure, tuple(claims))
+
+
+def offender_bars(rows: Sequence[Any], shown: int = 8) -> FleetChart:
+    """Draw the queues that held transfers longest; rows as of :func:`qflow.spark.questions.offenders`."""
+    import plotly.graph_objects as go
+
+    top = list(rows)[:shown]
+    figure = go.Figure(
+        go.Bar(
+            x=[row.held_us / SECOND for row in top],
+            y=[row.queue for row in top],
+            orientation="h",
+            marker={"color": STOP},
+            text=[f"{row.held} transfers, ON {_times(row.times_on)}" for row in top],
+        )
+    )
+    figure.update_layout(
+        title="Seconds of waiting, summed over the transfers each queue held",
+        xaxis_title="transfer-seconds",
+        yaxis={"autorange": "reversed", "type": "category"},
+    )
+    total = sum(row.held_us for row in rows) or 1
+    claims = tuple(
+        f"{row.queue}: ON {_times(row.times_on)}, {row.on_us / SECOND:.1f} s; held {row.held} transfers, "
+        f"{row.held_us / SECOND:.1f} s taken together ({row.held_us / total:.0%} of all waiting)."
+        for row in top[:4]
+    )
+    return FleetChart(figure, claims)
+
+
+def hold_boxes(rows: Sequence[Any]) -> FleetChart:
+    """Draw how long transfers were held; rows as of :func:`qflow.spark.questions.hold_times`."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for name, symbol, color in (("p50", "circle", BLUE), ("p90", "diamond", SOFT), ("p99", "x", STOP)):
+        figure.add_scatter(
+            x=[max(getattr(row, f"{name}_us"), 1) / SECOND for row in rows],
+            y=[row.queue for row in rows],
+            mode="markers",
+            name={"p50": "half of them", "p90": "90 %", "p99": "99 %"}[name],
+            marker={"symbol": symbol, "color": color, "size": 9},
+        )
+    figure.update_layout(
+        title="How long a held transfer waited, at most",
+        xaxis={"title": "seconds", "type": "log"},
+        yaxis={"autorange": "reversed", "type": "category"},
+    )
+    slow = max(rows, key=lambda row: (row.p50_us, row.queue))
+    quick = min(rows, key=lambda row: (row.p50_us, row.queue))
+    spread = max(rows, key=lambda row: (row.p99_us / max(row.p50_us, 1), row.queue))
+    return FleetChart(
+        figure,
+        (
+            f"The longest median is that of {slow.queue}: {slow.p50_us / SECOND:.2f} s; the shortest that of "
+            f"{quick.queue}: {quick.p50_us / SECOND:.2f} s.",
+            f"The widest spread is that of {spread.queue}: half of its transfers waited up to "
+            f"{spread.p50_us / SECOND:.2f} s, 99 % up to {spread.p99_us / SECOND:.2f} s.",
+        ),
+    )
+
+
+def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
+    """Draw the groups that were owned longest; rows as of :func:`qflow.spark.questions.group_spots`."""
+    import plotly.graph_objects as go
+
+    top = list(rows)[:shown]
+    names = [f"{row.queue} {row.group}" for row in top]
+    figure = go.Figure(
+        go.Bar(x=[row.owned_us / SECOND for row in top], y=names, orientation="h", marker={"color": BLUE})
+    )
+    figure.update_layout(
+        title="Groups by the time somebody owned them",
+        xaxis_title="seconds",
+        yaxis={"autorange": "reversed", "type": "category"},
+    )
+    first = top[0]
+    queues = len({row.queue for row in rows})
+    total = sum(row.owned_us for row in rows) or 1
+    share = sum(row.owned_us for row in top) / total
+    return FleetChart(
+        figure,
+        (
+            f"{len(rows)} groups on {queues} queues; the first {len(top)} of them take {share:.0%} of all "
+            "time that a group was owned.",
+            f"{first.group} of {first.queue} was owned for {first.owned_us / SECOND:.1f} s, in "
+            f"{first.tenures} tenures by {first.owners} consumers.",
+        ),
+    )
+
+
+def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
+    """Draw what settings cost a queue's producer, and how deep they let the queue become.
+
+    Parameters
+    ----------
+    rows : sequence
+        MEASURES of one component, collected.
+    queue, producer : str
+        Whose measures are drawn.
+    """
+    import plotly.graph_objects as go
+
+    points = _points(rows, queue, producer)
+    ordered = sorted(points, key=lambda name: (points[name][0], name))
+    figure = go.Figure(
+        go.Scatter(
+            x=[points[name][0] for name in ordered],
+            y=[points[name][1] for name in ordered],
+            mode="lines+markers+text",
+            text=ordered,
+            textposition="top center",
+            line={"color": SOFT, "dash": "dot"},
+            marker={"color": BLUE, "size": 10},
+        )
+    )
+    figure.update_layout(
+        title=f"What thresholds of {queue} cost: depth against blocking",
+        xaxis_title="deepest, messages",
+        yaxis={"title": f"share of time {producer} is blocked", "tickformat": ".0%"},
+    )
+    claims = tuple(
+        f"{name}: at most {points[name][0]:.0f} messages, {producer} blocked {points[name][1]:.1%} of the "
+        f"time, ON {_times(points[name][2])}."
+        for name in ordered
+    )
+    return FleetChart(figure, claims)
+
+
+def _points(rows: Sequence[Any], queue: str, producer: str) -> Mapping[str, tuple[float, float, float]]:
+    wanted = (("queues", queue, "max_depth"), ("producers", producer, "blocked_share"),
+              ("queues", queue, "flowStoppedCount"))  # fmt: skip
+    found = {(row.setting, row.section, row.name, row.measure): row.predicted for row in rows}
+    settings = dict.fromkeys(row.setting for row in rows)
+    return {
+        setting: tuple(found[setting, *key] for key in wanted)  # type: ignore[misc]
+        for setting in settings
+        if all(found.get((setting, *key)) is not None for key in wanted)
+    }
+
+
+def _times(number: float) -> str:
+    return "once" if number == 1 else f"{number:.0f} times"

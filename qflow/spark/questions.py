@@ -1,0 +1,157 @@
+"""Questions to ask of an audit's results, each a small table: where, how long, who, and because of whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SECOND = 1_000_000
+
+
+def spans(results: DataFrame, kind: str) -> DataFrame:
+    """Return the intervals of one kind, those still open ended by the log's end, with their length.
+
+    Parameters
+    ----------
+    results : DataFrame of RESULTS
+    kind : str
+        ``flow_on``, ``held``, ``blocked`` or ``group_owned``.
+
+    Returns
+    -------
+    DataFrame
+        RESULTS, ``length_us``, and ``source``.
+    """
+    from pyspark.sql import functions as sf
+
+    ends = results.groupBy(_source().alias("of")).agg(
+        sf.max(sf.coalesce("end_us", "begin_us")).alias("log_end")
+    )
+    mine = results.where(sf.col("kind") == kind).withColumn("source", _source())
+    joined = mine.join(sf.broadcast(ends), sf.col("of") == sf.col("source"))
+    closed = joined.withColumn("end_us", sf.coalesce("end_us", "log_end")).drop("of", "log_end")
+    return closed.withColumn("length_us", sf.col("end_us") - sf.col("begin_us"))
+
+
+def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
+    """Return for how much of each step of time each queue was ON.
+
+    Returns
+    -------
+    DataFrame
+        ``source``, ``queue``, ``step`` (from 0), ``on_us``; steps in which a queue was never ON are left out.
+    """
+    from pyspark.sql import functions as sf
+
+    on = spans(results, "flow_on").where("length_us > 0")
+    first = sf.floor(sf.col("begin_us") / step_us)
+    last = sf.floor((sf.col("end_us") - 1) / step_us)
+    steps = on.withColumn("step", sf.explode(sf.sequence(first, last)))
+    start = sf.col("step") * step_us
+    inside = sf.least(sf.col("end_us"), start + step_us) - sf.greatest(sf.col("begin_us"), start)
+    return steps.groupBy("source", "queue", "step").agg(sf.sum(inside).alias("on_us"))
+
+
+def offenders(results: DataFrame) -> DataFrame:
+    """Return the queues that were ON, those that held transfers longest, taken together, first.
+
+    Returns
+    -------
+    DataFrame
+        ``source``, ``queue``, ``times_on``, ``on_us``, ``longest_on_us``, ``held`` (transfers), ``held_us``
+        (the sum of their times), ``longest_held_us``.
+    """
+    from pyspark.sql import functions as sf
+
+    on = spans(results, "flow_on").groupBy("source", "queue")
+    times = on.agg(
+        sf.count("*").alias("times_on"),
+        sf.sum("length_us").alias("on_us"),
+        sf.max("length_us").alias("longest_on_us"),
+    )
+    held = spans(results, "held").groupBy("source", "queue")
+    holds = held.agg(
+        sf.count("*").alias("held"),
+        sf.sum("length_us").alias("held_us"),
+        sf.max("length_us").alias("longest_held_us"),
+    )
+    found = times.join(holds, ["source", "queue"], "left").fillna(0)
+    return found.orderBy(sf.desc("held_us"), sf.desc("on_us"), "source", "queue")
+
+
+def blame(results: DataFrame) -> DataFrame:
+    """Return whose transfers were held by which queue, and for how long.
+
+    Returns
+    -------
+    DataFrame
+        ``source``, ``client``, ``queue``, ``held``, ``held_us``.
+    """
+    from pyspark.sql import functions as sf
+
+    grouped = spans(results, "held").groupBy("source", "client", "queue")
+    counted = grouped.agg(sf.count("*").alias("held"), sf.sum("length_us").alias("held_us"))
+    return counted.orderBy(sf.desc("held_us"), "source", "client", "queue")
+
+
+def hold_times(results: DataFrame) -> DataFrame:
+    """Return how long transfers were held by each queue: exact percentiles, in microseconds.
+
+    Returns
+    -------
+    DataFrame
+        ``source``, ``queue``, ``held``, ``p50_us``, ``p90_us``, ``p99_us``, ``most_us``.
+    """
+    from pyspark.sql import functions as sf
+
+    grouped = spans(results, "held").groupBy("source", "queue")
+    percentiles = [
+        sf.percentile("length_us", share / 100).cast("bigint").alias(f"p{share}_us") for share in (50, 90, 99)
+    ]
+    most = sf.max("length_us").alias("most_us")
+    return grouped.agg(sf.count("*").alias("held"), *percentiles, most).orderBy("source", "queue")
+
+
+def group_spots(results: DataFrame) -> DataFrame:
+    """Return how each group of each queue was owned, the groups that were owned longest first.
+
+    Returns
+    -------
+    DataFrame
+        ``source``, ``queue``, ``group``, ``tenures``, ``owned_us``, ``owners`` (how many different ones).
+    """
+    from pyspark.sql import functions as sf
+
+    grouped = spans(results, "group_owned").groupBy("source", "queue", sf.col("subject").alias("group"))
+    counted = grouped.agg(
+        sf.count("*").alias("tenures"),
+        sf.sum("length_us").alias("owned_us"),
+        sf.countDistinct("client").alias("owners"),
+    )
+    return counted.orderBy(sf.desc("owned_us"), "source", "queue", "group")
+
+
+def findings(results: DataFrame) -> DataFrame:
+    """Return the findings: ``component``, ``queue``, ``client``, ``code``, ``sentence``, ``count``."""
+    from pyspark.sql import functions as sf
+
+    return (
+        results.where(sf.col("kind") == "finding")
+        .select(
+            "component",
+            "queue",
+            "client",
+            sf.col("subject").alias("code"),
+            sf.col("cause").alias("sentence"),
+            "count",
+        )
+        .orderBy("component", "code", "queue", "client")
+    )
+
+
+def _source() -> Column:
+    from pyspark.sql import functions as sf
+
+    return sf.substring_index("component", "/", 1)
