@@ -123,7 +123,7 @@ def find_chapters(folder: str | None) -> Path:
         if chapters.exists() and chapters.samefile(source):
             said = [f"The chapters lie in {chapters}."]
         else:
-            said = lay_out(source, chapters).sentences()
+            said = lay_out(source, chapters).sentences() + _lay_out_exercises(chapters)
     first_chapter(chapters)
     print(*said, sep="\n", flush=True)
     return chapters
@@ -168,7 +168,7 @@ def lab_arguments(
     Parameters
     ----------
     chapters
-        The folder of chapters, which becomes JupyterLab's root.
+        The folder of chapters, which becomes JupyterLab's root; in a checkout the checkout does.
     browser, port, further
         As for :func:`lab`.
 
@@ -177,10 +177,10 @@ def lab_arguments(
     list of str
         The arguments; those of the user come last, so that they win.
     """
-    arguments = [
-        f"--ServerApp.root_dir={chapters}",
-        f"--LabApp.default_url=/lab/tree/{first_chapter(chapters)}",
-    ]
+    # In a checkout the exercises lie beside the chapters' folder, elsewhere inside it.
+    top = chapters.parent if is_checkout(chapters.parent) else chapters
+    first = (chapters / first_chapter(chapters)).relative_to(top).as_posix()
+    arguments = [f"--ServerApp.root_dir={top}", f"--LabApp.default_url=/lab/tree/{first}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # JupyterLab refuses to start for root unless told; in containers root is often the only user.
         arguments.append("--allow-root")
@@ -198,6 +198,16 @@ def _learners_folder(folder: str | None, here: Path) -> Path:
             raise RefusalError(f"--dir takes a folder, but {folder} is a file.")
         return chosen.resolve()
     return here if (here / REGISTER).exists() else here / DEFAULT_FOLDER
+
+
+def _lay_out_exercises(chapters: Path) -> list[str]:
+    """Lay the exercises out beside the chapters; return what to say about it."""
+    try:
+        source = kit_path("exercises")
+    except RefusalError:
+        return []
+    layout = lay_out(source, chapters / "exercises", what="exercises")
+    return layout.sentences() if layout.added or layout.refreshed or layout.kept else []
 
 
 def _quieten_news() -> None:

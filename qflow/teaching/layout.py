@@ -32,12 +32,15 @@ class Layout:
         Where the chapters lie.
     added, refreshed, kept
         Files newly copied, brought up to date, and left as the learner changed them; relative to `folder`.
+    what
+        What they are, ``"chapters"`` or ``"exercises"``.
     """
 
     folder: Path
     added: list[str] = field(default_factory=list)
     refreshed: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    what: str = "chapters"
 
     def sentences(self) -> list[str]:
         """Say in plain sentences what was done.
@@ -54,9 +57,9 @@ class Layout:
         The chapters lie in here.
         Left as you changed them: 01-thresholds.ipynb (rename or delete a file to get the kit's own again).
         """
-        said = [f"The chapters lie in {self.folder}."]
+        said = [f"The {self.what} lie in {self.folder}."]
         if self.added:
-            said = [f"Laid the chapters out in {self.folder}: {', '.join(self.added)}."]
+            said = [f"Laid the {self.what} out in {self.folder}: {', '.join(self.added)}."]
         if self.refreshed:
             said.append(f"Brought up to date: {', '.join(self.refreshed)}.")
         if self.kept:
@@ -67,7 +70,7 @@ class Layout:
         return said
 
 
-def lay_out(source: Path, folder: Path) -> Layout:
+def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
     """Copy the chapters into a folder; a second time, only add and refresh what the learner did not touch.
 
     Parameters
@@ -76,6 +79,8 @@ def lay_out(source: Path, folder: Path) -> Layout:
         The kit's folder of chapters.
     folder
         The learner's folder; it is made if it does not exist.
+    what
+        What they are, for the sentences.
 
     Returns
     -------
@@ -101,7 +106,7 @@ def lay_out(source: Path, folder: Path) -> Layout:
     ...     (first, second.added, second.kept, (mine / "01-thresholds.ipynb").read_text())
     (['01-thresholds.ipynb'], [], ['01-thresholds.ipynb'], 'my notes')
     """
-    layout = Layout(folder)
+    layout = Layout(folder, what=what)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         register = _read_register(folder)
@@ -111,7 +116,7 @@ def lay_out(source: Path, folder: Path) -> Layout:
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise RefusalError(
-            f"Cannot lay the chapters out in {folder} ({reason.lower()}); "
+            f"Cannot lay the {what} out in {folder} ({reason.lower()}); "
             "choose another folder with --dir FOLDER."
         ) from problem
     return layout

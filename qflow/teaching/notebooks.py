@@ -203,11 +203,11 @@ def drift(chapter: Chapter) -> str:
         built = importlib.import_module("nbformat").reads(text, as_version=4)
     except Exception as problem:
         return f"{chapter.built} cannot be read as a notebook ({problem}); {cure}"
-    if where := _first_difference(read_source(chapter), built):
+    if where := first_difference(read_source(chapter), built):
         return f"{chapter.built} is not what its source says: {where}; {cure}"
     if any(cell.cell_type == "code" and cell.source and not cell.execution_count for cell in built.cells):
         return f"{chapter.built} holds cells that were never run; {cure}"
-    if _serialised(tidy(built)) != text:
+    if serialised(tidy(built)) != text:
         return f"{chapter.built} holds what a run by hand leaves behind (ids, times, widget state); {cure}"
     return ""
 
@@ -215,6 +215,27 @@ def drift(chapter: Chapter) -> str:
 def _build_one(chapter: Chapter) -> str:
     """Build a chapter; return what went wrong, or an empty string."""
     notebook = read_source(chapter)
+    if problem := execute(notebook, chapter):
+        return problem
+    write(notebook, chapter.built)
+    return ""
+
+
+def execute(notebook: Any, chapter: Chapter) -> str:
+    """Run a notebook's cells in its folder, in place.
+
+    Parameters
+    ----------
+    notebook
+        A notebook of nbformat 4.
+    chapter
+        What it is built from and where to; the folder of the latter is where it runs.
+
+    Returns
+    -------
+    str
+        What went wrong, or an empty string.
+    """
     client = importlib.import_module("nbclient")
     try:
         with tempfile.TemporaryDirectory() as ipython:
@@ -230,22 +251,29 @@ def _build_one(chapter: Chapter) -> str:
         return f"{chapter.source}: a cell failed with {failure.ename}; nothing was written.\n{failure}"
     except client.exceptions.CellTimeoutError:
         return f"{chapter.source}: a cell ran longer than {CELL_TIMEOUT} seconds; nothing was written."
-    text = _serialised(tidy(notebook))
-    partial = chapter.built.with_name(f".{chapter.built.name}.partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(partial, chapter.built)
     return ""
+
+
+def write(notebook: Any, target: Path) -> None:
+    """Write a notebook, tidy, by way of a second file, so that an interruption leaves no half of one."""
+    text = serialised(tidy(notebook))
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(partial, target)
 
 
 def _kernel_environment(ipython: str) -> dict[str, str]:
     """Make the kernel's environment independent of the author's own settings."""
     environment = {**os.environ, "IPYTHONDIR": ipython, "PLOTLY_RENDERER": "plotly_mimetype"}
+    # Building is nobody's progress.
+    environment["QFLOW_PROGRESS"] = ""
     if (root := checkout_root()) is not None:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     return environment
 
 
-def _first_difference(source: Any, built: Any) -> str:
+def first_difference(source: Any, built: Any) -> str:
+    """Say where a built notebook differs from its source, or return an empty string."""
     for number, (ours, theirs) in enumerate(zip(source.cells, built.cells, strict=False), start=1):
         for part in ("cell_type", "source", "id", "metadata"):
             if ours.get(part) != theirs.get(part):
@@ -274,6 +302,7 @@ def _folder(folder: str | None) -> Path:
     return root / "notebooks"
 
 
-def _serialised(notebook: Any) -> str:
+def serialised(notebook: Any) -> str:
+    """Return a notebook's text, which ends in a line feed."""
     text: str = importlib.import_module("nbformat").writes(notebook, version=4)
     return text if text.endswith("\n") else f"{text}\n"

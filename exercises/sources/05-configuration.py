@@ -1,0 +1,135 @@
+# %% [markdown] id="title"
+# # Exercises 5 · Configuration
+#
+# *30 minutes. They go with chapter 5.*
+
+# %% id="setup"
+from math import floor
+
+from qflow.teaching import check, hint, show_progress
+
+# %% [markdown] id="default_thresholds-task"
+# ## From percent to messages
+#
+# A broker is started with `--default-flow-stop-threshold` and `--default-flow-resume-threshold`. A queue is
+# declared with nothing but a limit in messages. Return its stop and its resume threshold. The manual's
+# example has 90 and 75 %, and comes out even; not all do.
+
+
+# %% id="default_thresholds"
+def default_thresholds(limit, stop_percent, resume_percent):
+    # BEGIN SOLUTION
+    return floor(limit * (stop_percent / 100) + 0.5), floor(limit * (resume_percent / 100))
+    # END SOLUTION
+
+
+# %% id="default_thresholds-check"
+check(default_thresholds)
+
+# %% [markdown] id="default_thresholds-why" tags=["solution"]
+# **Why.** Stop is rounded half up, resume is cut off, both in floating point (FC-02). So 70 % of 90 is 62:
+# the computer's 0.7 is a hair less than seven tenths (FC-04).
+
+# %% [markdown] id="declare_arguments-task"
+# ## Thresholds in queue.declare
+#
+# Return the arguments of `queue.declare`, as a dict, for a queue with a limit, a stop and a resume threshold,
+# all in messages.
+
+
+# %% id="declare_arguments"
+def declare_arguments(limit, stop, resume):
+    # BEGIN SOLUTION
+    return {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
+    # END SOLUTION
+
+
+# %% id="declare_arguments-check"
+check(declare_arguments)
+
+# %% [markdown] id="declare_arguments-why" tags=["solution"]
+# **Why.** Keys are spelled exactly so. A key that the broker does not know is no error: it is ignored, and
+# you have a queue without what you asked for (CF-02). The same with the tool:
+# `qpid-config add queue q --max-queue-count 1000 --flow-stop-count 900 --flow-resume-count 500`.
+
+# %% [markdown] id="switched_off-task"
+# ## Switching flow control off, for one queue
+#
+# Return declare arguments for a queue with a limit of `limit` messages and `volume` bytes, both enforced by
+# refusing messages, and **no** flow control.
+
+
+# %% id="switched_off"
+def switched_off(limit, volume):
+    # BEGIN SOLUTION
+    return {
+        "qpid.max_count": limit,
+        "qpid.max_size": volume,
+        "qpid.flow_stop_count": 0,
+        "qpid.flow_stop_size": 0,
+    }
+    # END SOLUTION
+
+
+# %% id="switched_off-check"
+check(switched_off)
+
+# %% [markdown] id="switched_off-why" tags=["solution"]
+# **Why.** There is a stop threshold for each unit; both have to be 0 (FC-08).
+
+# %% [markdown] id="broker_without_defaults-task"
+# ## Switching the defaults off, for the whole broker
+#
+# Return a dict with two keys. `"broker"`: the options a broker is started with so that queues have no flow
+# control by default (as keyword arguments of `BrokerOptions`, that is with underscores). `"queue"`: declare
+# arguments of one queue on that broker which shall have flow control all the same, with a limit of `limit`
+# messages and a stop threshold of `manual`.
+
+
+# %% id="broker_without_defaults"
+def broker_without_defaults(limit, manual):
+    # BEGIN SOLUTION
+    return {
+        "broker": {"default_flow_stop_threshold": 0, "default_flow_resume_threshold": 0},
+        "queue": {"qpid.max_count": limit, "qpid.flow_stop_count": manual},
+    }
+    # END SOLUTION
+
+
+# %% id="broker_without_defaults-check"
+check(broker_without_defaults)
+
+# %% [markdown] id="broker_without_defaults-why" tags=["solution"]
+# **Why.** Both percentages have to be 0: with stop 0 and resume left at 70 the broker does not start (FC-10).
+# Only defaults are off; a queue may still ask for thresholds of its own.
+
+# %% [markdown] id="is_accepted-task"
+# ## A legal stop value that is refused
+#
+# `arguments` are declare arguments without their `qpid.`: some of `max_count`, `flow_stop_count` and
+# `flow_resume_count`. The broker is started with its defaults. Does it accept the queue? Return `True` or
+# `False`.
+
+
+# %% id="is_accepted"
+def is_accepted(arguments):
+    # BEGIN SOLUTION
+    limit = arguments.get("max_count", 0)
+    stop = arguments["flow_stop_count"]
+    resume = arguments.get("flow_resume_count", floor(limit * 0.7))
+    if stop == 0:
+        return True
+    return resume <= stop and (limit == 0 or stop <= limit)
+    # END SOLUTION
+
+
+# %% id="is_accepted-check"
+check(is_accepted)
+
+# %% [markdown] id="is_accepted-why" tags=["solution"]
+# **Why.** A resume threshold that you do not give has its default, and takes part in the check: stop 5 with a
+# limit of 100 is refused, because the default resume is 70 (FC-07). Stop may equal the limit, although the
+# error text says "must be less than" (FC-05).
+
+# %% id="progress" tags=["task"]
+show_progress()

@@ -1,0 +1,76 @@
+# %% [markdown] id="title"
+# # Exercises 6 · Several queues
+#
+# *20 minutes. They go with chapter 6.*
+
+# %% id="setup"
+from qflow.teaching import check, hint, show_progress
+
+# %% [markdown] id="can_sync-task"
+# ## One sync for everything
+#
+# A session sends to several queues (`sends`, in order; `stops` are the stop thresholds; nobody reads), and
+# then asks with `execution.sync` to be told when everything is complete. Is it told at once? Return `True` or
+# `False`.
+
+
+# %% id="can_sync"
+def can_sync(stops, sends):
+    # BEGIN SOLUTION
+    return all(sends.count(queue) <= stop for queue, stop in stops.items())
+    # END SOLUTION
+
+
+# %% id="can_sync-check"
+check(can_sync)
+
+# %% [markdown] id="can_sync-why" tags=["solution"]
+# **Why.** A sync waits for every earlier command of its session. One held transfer, to whichever queue, parks
+# it (CM-06). That is known issue 2 of QPID-2935: destinations of one session wait for each other.
+
+# %% [markdown] id="slowest_decides-task"
+# ## Fan-out with one slow subscriber
+#
+# A producer sends to a fanout exchange with several subscribers. One of them reads nothing, and its queue
+# stops at `slow_stop`; the others read everything at once. The producer sends until its window of `capacity`
+# is full of held transfers. Return how many messages are on the slow queue, and how many each of the others
+# has read.
+
+
+# %% id="slowest_decides"
+def slowest_decides(slow_stop, capacity, subscribers):
+    # BEGIN SOLUTION
+    return slow_stop + capacity, slow_stop + capacity
+    # END SOLUTION
+
+
+# %% id="slowest_decides-check"
+check(slowest_decides)
+
+# %% [markdown] id="slowest_decides-why" tags=["solution"]
+# **Why.** A transfer is complete only when every destination has let go (CM-03). So the slowest subscriber
+# sets the pace of all, however many there are.
+
+# %% [markdown] id="session_plan-task"
+# ## Nobody waits for somebody else's queue
+#
+# *A design task: many answers are right.* You send to several queues, any of which may become slow. Return a
+# dict that names a session for each queue, so that a stopped queue never holds up senders to another one.
+
+
+# %% id="session_plan"
+def session_plan(queues):
+    # BEGIN SOLUTION
+    return {queue: f"session for {queue}" for queue in queues}
+    # END SOLUTION
+
+
+# %% id="session_plan-check"
+check(session_plan)
+
+# %% [markdown] id="session_plan-why" tags=["solution"]
+# **Why.** Senders on one session share its commands, its completions and its sync (CAP-09). One session for
+# each destination is the cure; any names will do.
+
+# %% id="progress" tags=["task"]
+show_progress()

@@ -1,0 +1,68 @@
+# %% [markdown] id="title"
+# # Exercises 8 · Consumers
+#
+# *20 minutes. They go with chapter 8.*
+
+# %% id="setup"
+from qflow.teaching import check, hint, show_progress
+
+# %% [markdown] id="idle_gets-task"
+# ## The lost wake-up
+#
+# Two consumers wait on a queue with groups. A-1 and A-2 arrive; the one called *owner*, with a prefetch of
+# 1, gets A-1. The other one, *idle*, has a prefetch of 10 and has nothing. Then some of these steps happen:
+# `"owner accepts"`, `"owner rejects"`, `"owner releases"` (A-1; it takes nothing after that), `"B-1
+# arrives"`, `"A-3 arrives"`. Return the labels that *idle* has been given at the end, in order.
+
+
+# %% id="idle_gets"
+def idle_gets(steps):
+    # BEGIN SOLUTION
+    queue, got, is_owned = ["A-2"], [], True
+    for step in steps:
+        if step == "owner releases":
+            queue.insert(0, "A-1")
+        if step.startswith("owner"):
+            is_owned = False
+        else:
+            queue.append(step.split()[0])
+        if step in ("owner accepts", "owner rejects"):
+            continue  # frees the group, and wakes nobody
+        free = [label for label in queue if not (is_owned and label.startswith("A"))]
+        got += free
+        queue = [label for label in queue if label not in free]
+    return got
+    # END SOLUTION
+
+
+# %% id="idle_gets-check"
+check(idle_gets)
+
+# %% [markdown] id="idle_gets-why" tags=["solution"]
+# **Why.** An accept that frees a group does not tell anybody (MG-13, golden scenario G-10). A-2 lies there,
+# free, beside a consumer with nothing to do, until a release or an arrival makes it look. Then it looks from
+# the head of the queue (MG-11).
+
+# %% [markdown] id="turns-task"
+# ## Taking turns
+#
+# Several consumers wait on an ordinary queue, all with room for everything. Messages 0, 1, 2, … arrive one by
+# one. Return, for each consumer, the list of messages it gets.
+
+
+# %% id="turns"
+def turns(messages, consumers):
+    # BEGIN SOLUTION
+    return [list(range(first, messages, consumers)) for first in range(consumers)]
+    # END SOLUTION
+
+
+# %% id="turns-check"
+check(turns)
+
+# %% [markdown] id="turns-why" tags=["solution"]
+# **Why.** Idle consumers stand in line; an arrival takes the first, and who has been served goes to the end
+# (CN-19, golden scenario G-17). With a backlog it would be different: then everybody takes what it can hold.
+
+# %% id="progress" tags=["task"]
+show_progress()

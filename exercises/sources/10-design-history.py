@@ -1,0 +1,74 @@
+# %% [markdown] id="title"
+# # Exercises 10 · How it was designed
+#
+# *20 minutes. They go with chapter 10.*
+
+# %% id="setup"
+from qflow.teaching import check, hint, show_progress
+
+# %% [markdown] id="what_happens-task"
+# ## Four designs, one workload
+#
+# One producer without a window sends `sends` messages to a queue with a limit; nobody reads. `threshold` is
+# the stop threshold, or the high watermark in the proposal. `design` is one of
+#
+# - `"pre-feature"`: no flow control at all;
+# - `"overflow-list"`: the proof of concept, where a message that does not fit waits on a list of its session;
+# - `"watermark"`: the proposal, blocking at and above the high watermark;
+# - `"shipped"`: what was released.
+#
+# Return how many messages are on the queue, how many of the transfers were not complete when they were sent
+# (a refused one does not count), and the error code (0 for none).
+
+
+# %% id="what_happens"
+def what_happens(design, limit, threshold, sends):
+    # BEGIN SOLUTION
+    depth = min(sends, limit)
+    code = 506 if sends > limit else 0
+    if design == "pre-feature":
+        return depth, 0, code
+    if design == "overflow-list":
+        return depth, sends - depth, 0
+    first_held = threshold if design == "watermark" else threshold + 1
+    return depth, max(0, depth - first_held + 1), code
+    # END SOLUTION
+
+
+# %% id="what_happens-check"
+check(what_happens)
+
+# %% [markdown] id="what_happens-why" tags=["solution"]
+# **Why.** Three questions tell the designs apart: where does a message wait, who is told what, and how far
+# can it overshoot (ALT-13). Only the overflow list never refuses, and it hides messages from consumers. The
+# proposal and what shipped differ by one message (ALT-08).
+
+# %% [markdown] id="on_the_queues-task"
+# ## The overflow list keeps the order
+#
+# With the proof of concept, one session sends to several queues (`sends`, in order; `limits` per queue);
+# nobody reads. Once a message does not fit, all further ones of that session wait behind it, in order. Return
+# the numbers of the messages that are on their queues (the first is 0).
+
+
+# %% id="on_the_queues"
+def on_the_queues(sends, limits):
+    # BEGIN SOLUTION
+    depth = dict.fromkeys(limits, 0)
+    for number, queue in enumerate(sends):
+        if depth[queue] == limits[queue]:
+            return list(range(number))
+        depth[queue] += 1
+    return list(range(len(sends)))
+    # END SOLUTION
+
+
+# %% id="on_the_queues-check"
+check(on_the_queues)
+
+# %% [markdown] id="on_the_queues-why" tags=["solution"]
+# **Why.** Keeping the order of a producer means that a message for an empty queue waits behind one for a full
+# queue (ALT-06). What shipped holds completions instead, and the messages are where they belong.
+
+# %% id="progress" tags=["task"]
+show_progress()

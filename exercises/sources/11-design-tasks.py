@@ -1,0 +1,82 @@
+# %% [markdown] id="title"
+# # Exercises 11 · Design tasks
+#
+# *30 minutes. They go with chapters 4 and 12.*
+#
+# Here many answers are right. You make a choice, the engine runs it, also in moments worse than those you
+# thought of, and the check tells you what came of it.
+
+# %% id="setup"
+from qflow.teaching import check, hint, show_progress
+
+# %% [markdown] id="safe_stop-task"
+# ## Room above the stop threshold
+#
+# A queue may hold `limit` messages. Its producers have these `capacities`. Choose a stop threshold (a whole
+# number from 1) with which no producer is ever thrown out, and which still lets the queue be of use: not so
+# low that twice as much would be safe too.
+
+
+# %% id="safe_stop"
+def safe_stop(limit, capacities):
+    # BEGIN SOLUTION
+    return limit - sum(capacities)
+    # END SOLUTION
+
+
+# %% id="safe_stop-check"
+check(safe_stop)
+
+# %% [markdown] id="safe_stop-why" tags=["solution"]
+# **Why.** At worst all windows fill while the queue stands at stop. There is no overflow exactly if stop and
+# all capacities together are not more than the limit (CAP-11). This is the highest safe answer.
+
+# %% [markdown] id="share_the_room-task"
+# ## Capacities for everybody
+#
+# Now the other way round: limit and stop are given, and you choose a capacity for each of `producers`
+# producers. Nobody may be thrown out, everybody needs at least 1, and at least 80 % of the room above stop
+# should be used. Return a list.
+
+
+# %% id="share_the_room"
+def share_the_room(limit, stop, producers):
+    # BEGIN SOLUTION
+    each, rest = divmod(limit - stop, producers)
+    return [each + 1] * rest + [each] * (producers - rest)
+    # END SOLUTION
+
+
+# %% id="share_the_room-check"
+check(share_the_room)
+
+# %% [markdown] id="share_the_room-why" tags=["solution"]
+# **Why.** The same law: the capacities may add up to limit - stop. They need not be equal; a producer that
+# matters more may have more.
+
+# %% [markdown] id="choose_thresholds-task"
+# ## Never overflowing, and OFF at least 80 % of the time
+#
+# A shop: in every ten seconds the producers (with these `capacities`) send for two seconds, together
+# `burst_rate` messages a second. One consumer packs 100 a second, all the time. The queue may hold `limit`
+# messages. Return a stop and a resume threshold with which the queue never overflows, not even in a worse
+# moment, and flow control is OFF for at least 80 % of half a minute.
+
+
+# %% id="choose_thresholds"
+def choose_thresholds(limit, capacities, burst_rate):
+    # BEGIN SOLUTION
+    stop = limit - sum(capacities)
+    return stop, stop * 9 // 10
+    # END SOLUTION
+
+
+# %% id="choose_thresholds-check"
+check(choose_thresholds)
+
+# %% [markdown] id="choose_thresholds-why" tags=["solution"]
+# **Why.** As much as the capacities leave, so that bursts rarely reach it; and a resume threshold not far
+# below, so that a stop does not outlast its reason. Much closer, and it would flicker (chapter 1).
+
+# %% id="progress" tags=["task"]
+show_progress()

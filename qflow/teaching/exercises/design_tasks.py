@@ -1,0 +1,235 @@
+"""Design tasks: many answers are right, and the engine says whether yours is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from qflow.broker.errors import AmqpException
+from qflow.teaching.exercise import FINE, Exercise, fine
+from qflow.teaching.exercises.bench import Bench
+from qflow.teaching.exercises.capacity import burst
+from qflow.teaching.misconceptions import Misconception
+from qflow.workload import Consumer, Producer, Workload, simulate
+from qflow.workload.agenda import SECOND
+from qflow.workload.measures import queue_measures
+
+SECONDS = 30
+OFF_SHARE = 0.8
+
+
+def _overflows(limit: int, stop: int, capacities: Sequence[int], resume: int = 1) -> bool:
+    """Return whether a producer is thrown out in the worst case: all windows fill at the stop level."""
+    bench = Bench()
+    bench.declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench.send("q", stop)
+    try:
+        bench.send("q", by=bench.broker.session("p0"))
+        burst(bench, "q", list(capacities))
+    except AmqpException:
+        return True
+    return False
+
+
+def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: list[int]) -> str:
+    stop = answer(limit, list(capacities))
+    if isinstance(stop, bool) or not isinstance(stop, int):
+        return f"a stop threshold is a whole number; got {stop!r}"
+    if not 1 <= stop <= limit:
+        return f"a stop threshold between 1 and the limit of {limit} is needed; got {stop}"
+    if _overflows(limit, stop, capacities):
+        return f"stop {stop}: a producer is thrown out with 506, although flow control is ON"
+    if not _overflows(limit, min(limit, 2 * stop), capacities) and 2 * stop < limit:
+        return f"stop {stop} never overflows, but even twice that would not; most of the queue is never used"
+    return FINE
+
+
+SAFE_STOP = Exercise(
+    "safe_stop",
+    "Room above the stop threshold",
+    truth=fine,
+    outcome=_safe_stop,
+    cases=(
+        (1000, [100]),
+        (200, [50, 15]),
+        (100, [10, 10, 10, 10]),
+        (165, [50, 15]),
+        (40, [25]),
+        (500, [300, 50]),
+    ),
+    misconceptions=(
+        Misconception(
+            "80 % is always right",
+            lambda limit, capacities: limit * 8 // 10,
+            "the default leaves 20 % of the limit as room. Whether that is enough depends on the capacities "
+            "(CAP-11).",
+        ),
+        Misconception(
+            "room for the largest window",
+            lambda limit, capacities: limit - max(capacities),
+            "all producers can fill their windows at the same time; their capacities add up (CAP-11).",
+        ),
+        Misconception(
+            "stop at the limit",
+            lambda limit, capacities: limit,
+            "then flow control never turns ON before the limit refuses (FC-24).",
+        ),
+        Misconception(
+            "the lower the safer",
+            lambda limit, capacities: 1,
+            "safe, but the producers are stopped at the second message, and the queue buffers nothing.",
+            sign=lambda stop: 0 < stop <= 5,
+        ),
+    ),
+    hints=(
+        "How far above stop can the queue get? See the exercise about 165.",
+        "stop + all capacities together must not be more than the limit; equal is allowed (LP-02).",
+        "limit - sum(capacities), or somewhat less.",
+    ),
+    rules=("CAP-11", "FC-24", "LP-02"),
+)
+
+
+def _shop(limit: int, capacities: Sequence[int], burst_rate: int, stop: int, resume: int) -> Workload:
+    """Two-second bursts every ten seconds, against a steady consumer that does 100 a second."""
+    producers = tuple(
+        Producer(
+            f"p{n}",
+            ("", "orders"),
+            rate=burst_rate / len(capacities),
+            capacity=capacity,
+            size=100,
+            burst=(2, 8),
+            arrival="const",
+            seed=n,
+        )
+        for n, capacity in enumerate(capacities)
+    )
+    arguments = {
+        "qpid.max_count": limit,
+        "qpid.flow_stop_count": stop,
+        "qpid.flow_resume_count": resume,
+        "qpid.flow_stop_size": 0,
+    }
+    consumer = Consumer("c", "orders", prefetch=10, service=("const", 0.01))
+    return Workload("shop", SECONDS, {"orders": arguments}, producers=producers, consumers=(consumer,))
+
+
+def _choice(
+    answer: Callable[[int, list[int], int], tuple[int, int]],
+    limit: int,
+    capacities: list[int],
+    burst_rate: int,
+) -> str:
+    chosen = answer(limit, list(capacities), burst_rate)
+    if not (isinstance(chosen, tuple | list) and len(chosen) == 2 and all(type(n) is int for n in chosen)):
+        return f"two whole numbers are needed, stop and resume; got {chosen!r}"
+    stop, resume = chosen
+    if stop < 1:
+        return f"without a stop threshold there is no flow control; got stop {stop}"
+    try:
+        if _overflows(limit, stop, capacities, resume):
+            return f"stop {stop}: in a bad moment a producer is thrown out with 506"
+    except AmqpException as error:
+        return f"the broker refuses the queue: {error.code} {error}"
+    workload = _shop(limit, capacities, burst_rate, stop, resume)
+    run = simulate(workload)
+    if run.errors:
+        return f"stop {stop}, resume {resume}: {', '.join(run.errors)} thrown out, the queue overflowed"
+    on = queue_measures(run.events, workload, SECONDS * SECOND)["orders"]["share_on"] or 0
+    if 1 - on < OFF_SHARE:
+        return f"stop {stop}, resume {resume}: no overflow, but OFF only {1 - on:.0%} of the time"
+    return FINE
+
+
+CHOOSE_THRESHOLDS = Exercise(
+    "choose_thresholds",
+    "Never overflowing, and OFF at least 80 % of the time",
+    truth=fine,
+    outcome=_choice,
+    cases=((300, [50, 30], 200), (150, [20], 160), (400, [60, 60, 60], 210), (1000, [100, 100], 480)),
+    misconceptions=(
+        Misconception(
+            "stop as late as possible",
+            lambda limit, capacities, burst_rate: (limit, limit - 10),
+            "there is no room left for the windows of the producers (CAP-11).",
+        ),
+        Misconception(
+            "80 and 70 % will do",
+            lambda limit, capacities, burst_rate: (limit * 8 // 10, limit * 7 // 10),
+            "the defaults know nothing of your producers' capacities (CAP-11).",
+        ),
+        Misconception(
+            "stop early, to be safe",
+            lambda limit, capacities, burst_rate: (limit // 10, limit // 20),
+            "every burst then stops the producers, and they stay stopped while the queue could hold it all.",
+        ),
+        Misconception(
+            "drain it before going on",
+            lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
+            "with a low resume threshold a stop lasts until the queue is all but empty. A burst that passes "
+            "stop by a "
+            "little need not wait that long.",
+        ),
+    ),
+    hints=(
+        "Two wishes pull against each other: a low stop is safe, a high stop is rarely reached.",
+        "Take the highest stop that leaves room for all windows. And then do not stay ON longer than you "
+        "must.",
+        "stop = limit - sum(capacities); resume not far below it.",
+    ),
+    rules=("CAP-11", "FC-16", "FC-24"),
+)
+
+
+def _sharing(answer: Callable[[int, int, int], list[int]], limit: int, stop: int, producers: int) -> str:
+    shares = answer(limit, stop, producers)
+    if not (isinstance(shares, list | tuple) and all(type(n) is int for n in shares)):
+        return f"a list of whole numbers is needed, one for each producer; got {shares!r}"
+    if len(shares) != producers or min(shares, default=0) < 1:
+        return f"{producers} producers need {producers} capacities of at least 1; got {list(shares)}"
+    if _overflows(limit, stop, shares):
+        return f"capacities {list(shares)}: a producer is thrown out with 506"
+    if sum(shares) < 0.8 * (limit - stop):
+        return f"capacities {list(shares)} use only {sum(shares)} of the {limit - stop} there is room for"
+    return FINE
+
+
+SHARE_THE_ROOM = Exercise(
+    "share_the_room",
+    "Capacities for everybody",
+    truth=fine,
+    outcome=_sharing,
+    cases=((165, 100, 2), (1000, 800, 7), (100, 80, 3), (50, 40, 10), (90, 72, 4)),
+    misconceptions=(
+        Misconception(
+            "everybody gets all the room",
+            lambda limit, stop, producers: [limit - stop] * producers,
+            "their windows can fill at the same time; together they may not be more than limit - stop "
+            "(CAP-11).",
+        ),
+        Misconception(
+            "50 is the default, so it is right",
+            lambda limit, stop, producers: [50] * producers,
+            "the default of qpid-cpp knows nothing of this queue (CAP-02, CAP-11).",
+            sign=lambda shares: set(shares) == {50},
+        ),
+        Misconception(
+            "one at a time is safest",
+            lambda limit, stop, producers: [1] * producers,
+            "safe, but every producer then waits for each single message; there is room for more (CAP-01).",
+        ),
+        Misconception(
+            "round up",
+            lambda limit, stop, producers: [-(-(limit - stop) // producers)] * producers,
+            "the sum may not be more than limit - stop, not even by one (CAP-11, LP-02).",
+        ),
+    ),
+    hints=(
+        "How much room is there above stop, and for whom?",
+        "The capacities together may be at most limit - stop, and at least 1 each.",
+        "[(limit - stop) // producers] * producers",
+    ),
+    rules=("CAP-11", "CAP-01"),
+)
+
+EXERCISES = (SAFE_STOP, CHOOSE_THRESHOLDS, SHARE_THE_ROOM)

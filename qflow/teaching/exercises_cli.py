@@ -1,0 +1,38 @@
+"""``qflow exercises``: build and check the exercises, and show the learner's progress."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``exercises`` to the commands of a parser; no notebook software is loaded for that."""
+    parser = rooms.add_parser(
+        "exercises",
+        help="show your progress; build the exercises, or check them against their sources",
+        description="Exercises are built from the text files in exercises/sources.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    where = "the folder of exercises; default: the checkout's"
+    for name, what in (
+        ("build", "write tasks and solutions from their sources, and run the solutions"),
+        ("check", "fail if a task or a solution is not what its source says"),
+    ):
+        action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        action.add_argument("names", nargs="*", metavar="NAME", help="such as 01-thresholds; default: all")
+        action.add_argument("--dir", metavar="FOLDER", help=where)
+    actions.add_parser("progress", help="show which exercises are solved", description="Show your progress.")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Do what was asked; return the exit status."""
+    if namespace.action == "progress":
+        from qflow.teaching.report import show_progress
+
+        show_progress()
+        return 0
+    from qflow.teaching import exercise_notebooks
+
+    work = exercise_notebooks.build if namespace.action == "build" else exercise_notebooks.check
+    return work(namespace.names, folder=namespace.dir)
