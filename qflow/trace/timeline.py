@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from qflow.broker.broker import Broker
 from qflow.broker.conversions import Argument
 from qflow.broker.events import Event
-from qflow.trace.checkpoint import Checkpoint
+from qflow.trace.checkpoint import Checkpoint, SharedMessages, dispose
 from qflow.trace.diff import compare
 from qflow.trace.fork import fork
 from qflow.trace.replay_trace import Progress, Replay
@@ -23,6 +23,10 @@ __all__ = ["SPACING", "TRANSITIONS", "Timeline", "compare"]
 
 SPACING = 250
 """Rows between two checkpoints: giving their commands takes about as long as restoring one."""
+
+_BYTES_A_ROW = 800
+"""Bytes of a checkpoint that are restored in the time that a row's command takes; so no long trace with a
+deep queue fills the memory with copies of it."""
 
 _LONG = 10_000
 
@@ -91,15 +95,17 @@ class Timeline:
         self._given = -1
 
     def _prepare(self, spacing: int, progress: Progress | None) -> None:
-        replay = Replay(self.trace)
+        replay, shared = Replay(self.trace), SharedMessages()
         due = 0
 
         def before(step: Step) -> None:
             nonlocal due
             if step.row >= due:
-                self._checkpoints.append(Checkpoint(replay.broker))
+                checkpoint = Checkpoint(replay.broker, shared)
+                self._checkpoints.append(checkpoint)
                 self._checkpoint_at.append(len(self._steps))
-                due = step.row + spacing
+                # The larger the state, the longer it takes to restore, and the more rows may be given after.
+                due = step.row + max(spacing, checkpoint.size // _BYTES_A_ROW)
             self._steps.append(step.row)
 
         replay.run(before, progress)
@@ -129,8 +135,9 @@ class Timeline:
     def broker(self) -> Broker:
         """The broker as the command left it that the cursor's row belongs to; to look at only.
 
-        It is the timeline's own: a command given to it would change what the next step shows. For
-        one to play with, take :meth:`restore`; for another course of events, :meth:`fork`.
+        It is the timeline's own: a command given to it would change what the next step shows, and it
+        is taken apart when another instant is looked at. For one to keep and to play with, take
+        :meth:`restore`; for another course of events, :meth:`fork`.
         """
         target = bisect_right(self._steps, self.cursor)
         nearest = bisect_right(self._checkpoint_at, target) - 1
@@ -139,10 +146,8 @@ class Timeline:
             # Whatever interrupts us, a broker that is half-way is not taken for one at an instant.
             self._live, self._given = None, -1
             if live is None or not self._checkpoint_at[nearest] <= given <= target:
-                # A broker is one big cycle of objects. Freed while they are young they cost a millisecond;
-                # left to the collector, some later seek would pay for a hundred of them.
-                live = None
-                gc.collect(1)
+                if live is not None:
+                    dispose(live)
                 live, given = self._checkpoints[nearest].restore(), self._checkpoint_at[nearest]
             for row in self._steps[given:target]:
                 give(live, step_at(self.trace, row))
