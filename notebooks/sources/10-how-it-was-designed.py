@@ -1,0 +1,393 @@
+# %% [markdown] id="title"
+# # 10 · How it was designed
+#
+# *35 minutes. Chapters 1, 3 and 4 first. Run the cells from top to bottom with Shift+Enter.*
+#
+# At the end of this chapter you can
+#
+# - tell the story of QPID-2935, from the complaint to the release, with the roads not taken;
+# - compare five designs on one workload by four questions;
+# - say what each design costs, and why what shipped looks the way it does.
+#
+# **A question to begin with.** It is autumn 2010. When a queue is full, the broker throws its producers out.
+# You may change the broker, and a little of the client, but not the protocol. Where do you let messages wait?
+
+# %% [markdown] id="predict-text"
+# ## Predict before you run
+#
+# One producer in bursts, one slower consumer, 600 messages. The queue has a limit of 80, a stop threshold of
+# 50,
+# a resume threshold of 30; the producer's capacity is 20.
+
+# %% id="predict"
+from qflow.teaching import Predictions
+
+predictions = Predictions("10-how-it-was-designed")
+predictions.predict(
+    "before",
+    "Without flow control: how many of the 600 messages can the producer send before it is thrown out?",
+    guess=None,
+    within=40,
+    revisit="the limit is reached in the first burst (ALT-01)",
+)
+predictions.predict(
+    "deepest",
+    "In which design does the queue get deepest without anybody being thrown out?",
+    guess=None,
+    choices=("shipped", "proof of concept", "watermarks", "Java broker"),
+    revisit="a message that does not fit waits outside the queue, so the queue itself may be full (ALT-06)",
+)
+predictions.predict(
+    "java",
+    "The Java broker tells the producer to stop, instead of letting a window fill. How far does it overshoot 50?",
+    guess=None,
+    within=1,
+    revisit="one message for each channel (ALT-12)",
+)
+
+# %% [markdown] id="naive-text"
+# ## The naive way: before the feature
+#
+# The ticket begins with a complaint. When a queue is full, the broker "will forcibly disconnect any client
+# that
+# attempts to route a message to that queue. This is an abrupt failure". The engine can still do it. Here is
+# the workload of the prediction on five brokers, one of them the old one.
+
+# %% id="naive"
+from qflow.labs import depth_chart, history_run
+
+designs = history_run()
+old = designs["before the feature"]
+print(*designs.claims, sep="\n")
+
+assert "p1" in old.run.errors
+assert [name for name, picture in designs.pictures.items() if picture.run.errors] == ["before the feature"]
+
+# %% [markdown] id="naive-chart-text"
+# And this is how it ends: the queue climbs to its limit of 80, the producer's session dies, the consumer
+# empties the queue, and that was it.
+
+# %% id="naive-chart"
+depth_chart(old)
+
+# %% [markdown] id="idea-text"
+# ## The idea: a completion is a promise one may postpone
+#
+# The first comment under the ticket has it already. The protocol has nothing to slow a producer down with;
+# but
+# the broker is allowed to complete a transfer *later*, and clients limit what they leave incomplete. "Do not
+# complete a message transfer until all destination queues have a reasonable amount of capacity available."
+#
+# Everything that follows is about three details: **when** to hold back, **what** to hold back, and **where**
+# the messages are in the meantime.
+
+# %% [markdown] id="poc-text"
+# ### First try: an overflow list
+#
+# The proof of concept put a list beside each producer's session. A message that does not fit is not refused
+# but
+# put on the list; every later message of that session goes to its tail, to keep the order; a timer tries the
+# head again and again.
+
+# %% id="poc"
+from qflow.broker import Broker, BrokerOptions
+from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.table import Table
+
+broker = Broker(BrokerOptions(flow_control="overflow-list"))
+admin = broker.session("admin")
+admin.queue_declare("full", {"qpid.max_count": 2})
+admin.queue_declare("empty")
+producer = broker.session("producer")
+diary = Diary(
+    "the overflow list",
+    on_full=lambda: broker.queue("full").statistics().msgDepth,
+    on_empty=lambda: broker.queue("empty").statistics().msgDepth,
+    on_the_list=lambda: len(producer.overflow.waiting),
+    held=lambda: len(producer.held),
+)
+send(producer, "full", 4)
+diary.note("4 sent to full, which holds 2")
+send(producer, "empty", 3)
+diary.note("3 sent to empty")
+Reader(broker, "consumer", "full").take(2)
+diary.note("2 taken from full")
+broker.advance(100_000)
+diary.note("a tenth of a second later")
+
+assert diary.column("on_full") == [2, 2, 0, 2]
+assert diary.column("on_empty") == [0, 0, 0, 3]
+assert diary.column("on_the_list") == [2, 5, 5, 0]
+diary
+
+# %% [markdown] id="poc-then"
+# Its merits: the limit of the queue is never exceeded, and no threshold has to be chosen. Its costs, all in
+# the
+# table: messages for an **empty** queue wait behind those for a full one; a consumer that empties the queue
+# finds nothing until the timer ticks; and the list is memory that no limit counts. When the session
+# ends, the list goes with it.
+
+# %% [markdown] id="watermark-text"
+# ### Second try: watermarks
+#
+# The written proposal leaves the messages on the queue. Each queue has a high and a low watermark and is
+# *blocking* or *normal*. After a message has been put on all its queues it is marked as blocked, **once**, if
+# one of them is blocking.
+#
+# What shipped is nearly that. Nearly: the threshold is *above* instead of *at*; and the proposal looks at all
+# queues of a message together, while what shipped lets each queue hold, and let go, for itself. Follow one
+# message on two queues, A and B, both ON. It is consumed from A, which stays ON; then B turns OFF.
+
+
+# %% id="watermark"
+def two_queues(flow_control):
+    """Return whether the third of three messages is complete, after each of three events."""
+    broker = Broker(BrokerOptions(flow_control=flow_control))
+    admin = broker.session("admin")
+    for queue, resume in (("A", 1), ("B", 2)):
+        admin.queue_declare(queue, {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": resume})
+        admin.exchange_bind(queue, "amq.fanout")
+    (*_, last) = send(broker.session("producer"), "", 3, exchange="amq.fanout")
+    story = [last.is_complete]
+    reader_a, reader_b = (Reader(broker, f"reader of {queue}", queue, prefetch=3) for queue in ("A", "B"))
+    reader_a.accept(reader_a.got[2])
+    story.append(last.is_complete)
+    reader_b.accept(*reader_b.got[:2])
+    return [*story, last.is_complete]
+
+
+shipped, proposed = two_queues("shipped"), two_queues("watermark")
+
+assert shipped == [False, False, True]
+assert proposed == [False, False, False]
+Table(
+    zip(
+        ("sent; A and B are ON", "consumed from A, which stays ON", "B turns OFF, the message still on it"),
+        proposed,
+        shipped,
+        strict=True,
+    ),
+    ("the third message", "complete: watermarks", "complete: shipped"),
+    "one message on two queues",
+)
+
+# %% [markdown] id="watermark-then"
+# In the last row nobody has a reason to wait any more: the message has left A, and B has room. The proposal's
+# rule, *all destinations normal, or consumed everywhere*, misses this case, because it asks its two questions
+# of all queues together.
+
+# %% [markdown] id="java-text"
+# ### The neighbour: the Java broker
+#
+# While this was discussed, somebody pointed to the Java broker, which had flow control already. It does not
+# withhold anything. It **tells the channel to stop**, when it has sent to a queue that is overfull. That
+# message is still taken; so each channel overshoots by one message, whatever its window. But it stops the
+# *whole* channel, counts bytes only, and needs a protocol with such a command.
+
+# %% id="java"
+broker = Broker(BrokerOptions(flow_control="java"))
+session = broker.session("producer")
+session.queue_declare("q", {"qpid.flow_stop_size": 1000, "qpid.flow_resume_size": 600})
+told = []
+session.completions.on_channel_flow = lambda is_active: told.append("go on" if is_active else "stop")
+
+story = []
+for number in range(1, 12):
+    send(session, "q")
+    story.append(
+        (
+            f"message {number}",
+            broker.queue("q").statistics().byteDepth,
+            told[-1] if told else "",
+            len(session.held),
+        )
+    )
+Reader(broker, "reader", "q").take(5)
+story.append(("5 taken", broker.queue("q").statistics().byteDepth, told[-1], len(session.held)))
+
+assert [row[2] for row in story] == [""] * 10 + ["stop", "go on"]
+assert all(held == 0 for *_, held in story)
+Table(
+    story[8:], ("after", "bytes", "the channel was told", "held"), "capacity 1,000 bytes, resume capacity 600"
+)
+
+# %% [markdown] id="compare-designs-text"
+# ## One workload, five designs
+#
+# Now all five on the workload of the prediction. The same producer, the same bursts, the same consumer; only
+# the design differs.
+
+
+# %% id="compare-designs"
+def facts(picture):
+    frames = picture.frames
+    last = frames.at(-1)
+    waited = sum(to - start for start, to in frames.spans("producer.p1.blocked"))
+    return (
+        last["producer.p1.sent"],
+        last["consumer.c1.accepted"],
+        max(frames.column("queue.orders.depth")),
+        f"{100 * waited / frames.topology.end:.0f} %",
+        "yes" if picture.run.errors else "no",
+    )
+
+
+found = {name: facts(picture) for name, picture in designs.pictures.items()}
+deepest = {name: row[2] for name, row in found.items()}
+
+assert deepest["shipped in 0.10"] <= 50 + 20
+assert deepest["watermark proposal"] == deepest["shipped in 0.10"] - 1  # at instead of above
+assert deepest["proof of concept"] == 80  # the limit itself
+assert deepest["Java broker"] == 51
+Table(
+    [(name, *row) for name, row in found.items()],
+    ("design", "sent", "accepted", "deepest", "producer waited", "thrown out"),
+    "600 messages, limit 80, stop 50, resume 30, capacity 20",
+)
+
+# %% [markdown] id="four-text"
+# Four questions tell the designs apart:
+#
+# | | where does a message wait? | what does the producer notice? | who has to wait? | overshoot |
+# |---|---|---|---|---|
+# | before | nowhere | its session dies | nobody | none |
+# | proof of concept | in a list beside the session | no completion | the whole session | none |
+# | watermarks | on the queue | no completion | whoever sends there | the capacities |
+# | shipped | on the queue | no completion | whoever sends there | the capacities |
+# | Java broker | on the queue | an explicit *stop* | the whole channel | one message a channel |
+
+# %% id="chart-shipped"
+depth_chart(designs["shipped in 0.10"])
+
+# %% id="chart-poc"
+depth_chart(designs["proof of concept"])
+
+# %% [markdown] id="chart-words"
+# The first picture is what shipped: the queue overshoots its stop threshold of 50 by the producer's window,
+# and
+# the hatched bands are long. The second is the proof of concept: the queue is filled to its limit of 80 and
+# no
+# band is drawn, because the queue itself knows nothing of it.
+
+# %% [markdown] id="surprise-text"
+# ## The surprise: the cluster question
+#
+# One comment of the ticket is about something else: brokers could run as a **cluster**, all doing the same
+# commands in the same order, so that each has the same state. A timer ticks at different moments on different
+# machines: then they would not have the same state any more, and "crash sporadically". That alone rules out
+# the overflow list. What shipped has no timer; all is caused by messages coming and going.
+#
+# And a broker that *joins* must be told the state. For flow control that was 36 bytes and a list of held
+# messages. Whether the queue is ON was not among it. The newcomer concluded: ON, if something is held.
+# Mostly.
+
+# %% id="surprise"
+from qflow.broker.history.cluster import join, replicate
+
+
+def after_joining(consumed):
+    """Return how a queue is, what is told of it, and how it is at a newcomer; 5 sent, some consumed."""
+    broker = Broker()
+    producer = broker.session("producer")
+    producer.queue_declare("q", {"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 1})
+    transfers = dict(enumerate(send(producer, "q", "m1 m2 m3 m4 m5"), 1))
+    Reader(broker, "reader", "q", prefetch=5).accept(*consumed) if consumed else None
+    original = broker.queue("q").flow_limit
+    told = replicate(original)
+
+    newcomer = Broker()
+    newcomer.session("producer").queue_declare("q", {})
+    twin = newcomer.queue("q").flow_limit
+    join(twin, told, transfers)
+    return original.stopped, told.pending_msg_seqs, twin.stopped
+
+
+outcomes = [
+    ("nothing", *after_joining([])),
+    ("m1 and m2", *after_joining(["m1", "m2"])),
+    ("m4 and m5", *after_joining(["m4", "m5"])),
+]
+
+assert [(original, twin) for _, original, _, twin in outcomes] == [(True, True), (True, True), (True, False)]
+Table(
+    outcomes,
+    ("consumed before", "ON at the original", "held positions told", "ON at the newcomer"),
+    "stop 3, resume 1, five messages sent; then a broker joins",
+)
+
+# %% [markdown] id="surprise-then"
+# In the last row exactly the held messages have been consumed. The queue is still ON, with nothing held, and
+# the
+# two brokers of one cluster disagree from then on. Flow control was therefore switched off
+# in
+# clusters at first, and switched on two months later. In 2012 the cluster itself was removed.
+#
+# The lesson is older than brokers: *whatever can be computed from other state will one day be computed
+# wrongly*.
+
+# %% [markdown] id="order-text"
+# ### And the completions
+#
+# One more thing had to change before any of this could work. Completions used to be reported strictly in
+# order;
+# one held transfer would have held all later ones, to whatever queue (chapter 3). The last piece of the
+# feature
+# was to let them complete in any order.
+
+
+# %% id="order"
+def complete_after(completions):
+    broker = Broker(BrokerOptions(completions=completions))
+    admin = broker.session("admin")
+    admin.queue_declare("busy", {"qpid.flow_stop_count": 1})
+    admin.queue_declare("idle")
+    producer = broker.session("producer")
+    send(producer, "busy", 2)
+    send(producer, "idle", 8)
+    return len(producer.completed)
+
+
+print("in order: ", complete_after("in-order"), "of 10 complete")
+print("any order:", complete_after("any-order"), "of 10 complete")
+
+assert (complete_after("in-order"), complete_after("any-order")) == (1, 9)
+
+# %% [markdown] id="real-text"
+# ## What the real broker did
+#
+# Only what shipped can be recorded today. The scenario below is the mixed case of the second try: a message
+# held by two queues, consumed from one of them, still held by the other.
+
+# %% id="real"
+from qflow.teaching.recorded import beside
+
+recorded = beside("fc-fanout-both-hold", q1="queues.q1.flow", q2="queues.q2.flow", held="held.p")
+
+assert recorded.agrees
+recorded
+
+# %% [markdown] id="compare-text"
+# ## Your predictions
+
+# %% id="compare"
+safe = {name: depth for name, depth in deepest.items() if name != "before the feature"}
+names = {"shipped in 0.10": "shipped", "watermark proposal": "watermarks"}
+winner = max(safe, key=lambda name: safe[name])
+
+predictions.compare(
+    before=found["before the feature"][0], deepest=names.get(winner, winner), java=deepest["Java broker"] - 50
+)
+
+# %% [markdown] id="keypoints"
+# ## Keypoints
+#
+# - The idea: **postpone the completion**, which the protocol allows, and rely on the client's window.
+# - An overflow list keeps the limit, and pays with delay, hidden memory and blocked sessions. *(ALT-06)*
+# - Watermarks are what shipped, but for *at* and *above*, and for who decides. *(ALT-07, ALT-08)*
+# - The Java broker says *stop* and overshoots by one message for each channel. *(ALT-12)*
+# - No timers: what is caused by messages alone is the same everywhere. *(CM-16)*
+#
+# ## Links on
+#
+# - Which of the documents' sentences survived: [11 · Errata](11-errata.ipynb).
+# - In code: `qflow/broker/history/`, each alternative a few dozen lines on the same engine.
