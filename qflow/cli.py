@@ -25,6 +25,7 @@ ROOMS = {
     "exercises": ("qflow.teaching.exercises_cli", "show your progress; build and check the exercises"),
     "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
     "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
+    "reference": ("qflow.teaching.reference", "write the reference pages that are read off the code"),
     "doctor": ("qflow.launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),
 }
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from qflow.kit import RefusalError, checkout_root, kit_path
 
-_RULE = re.compile(r"(?<![A-Za-z])(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF)[-_]\d+\b", re.IGNORECASE)
+RULE = re.compile(r"(?<![A-Za-z])(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF)[-_]\d+\b", re.IGNORECASE)
+"""How a rule is cited; in a test's name with an underscore."""
 
 ARGUED: dict[str, str] = {
     "FC-27": "the model's counters cannot underflow, which the state machine's invariants show",
@@ -45,7 +46,7 @@ def cited_rules(folder: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(folder.glob("test_*.py")):
         for name, source in _tests(path):
-            for rule in sorted({_normal(match) for match in _RULE.findall(source)}):
+            for rule in sorted({normal(match) for match in RULE.findall(source)}):
                 found.setdefault(rule, []).append(f"{path.stem}::{name}")
     return found
 
@@ -104,6 +105,13 @@ def _source(lines: list[str], node: ast.stmt | ast.expr) -> str:
     return "\n".join(lines[node.lineno - 1 : node.end_lineno])
 
 
-def _normal(citation: str) -> str:
+def normal(citation: str) -> str:
+    """Return a rule's id as the rule book spells it.
+
+    Examples
+    --------
+    >>> normal("fc_7")
+    'FC-07'
+    """
     area, number = re.split("[-_]", citation.upper())
     return f"{area}-{int(number):02d}"
