@@ -16,7 +16,7 @@ from pathlib import Path
 from qflow.kit import RefusalError, checkout_root, is_checkout, kit_path
 from qflow.teaching.layout import REGISTER, lay_out
 
-FIRST_CHAPTER = "01-thresholds.ipynb"
+FIRST_CHAPTER = "00-tour.ipynb"
 DEFAULT_FOLDER = "qflow-chapters"
 
 _NEEDED = {
@@ -140,7 +140,7 @@ def first_chapter(chapters: Path) -> str:
     Returns
     -------
     str
-        The file name: chapter 1, or else the first numbered chapter there is.
+        The file name: the tour, or else the first numbered chapter there is.
 
     Raises
     ------
