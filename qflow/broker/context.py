@@ -5,12 +5,12 @@ from __future__ import annotations
 from qflow.broker.counters import QueueCounters
 from qflow.broker.events import Detail, Event, Observer
 from qflow.broker.options import BrokerOptions
-from qflow.broker.store import MessageStore
+from qflow.broker.store import MessageStore, StoreListener
 from qflow.broker.timers import Timers, TimerTask
 from qflow.broker.transfer import CommandOwner
 
 
-class BrokerContext:
+class BrokerContext(StoreListener):
     """The ground the parts stand on, so that a queue need not know the broker that owns it."""
 
     VOLATILE = ("observer",)
@@ -37,6 +37,7 @@ class BrokerContext:
         self.counts_content = options.message_size == "content"
         self.stamps_arrivals = options.enable_timestamp
         self.store = store or MessageStore()
+        self.store.listener = self
         self.timers = Timers()
         self.now = 0
         self.observer: Observer | None = None
@@ -62,6 +63,11 @@ class BrokerContext:
             row = (self.now, kind, queue, session, link, message, size, group, detail)
             # Half the time of Event(…): this runs ten times for each message of a traced run.
             self.observer(tuple.__new__(Event, row))
+
+    def store_finishes(self, label: str) -> None:
+        """Tell the observer of an answer of the store, which is a command to the broker (CM-12)."""
+        if self.observer is not None:
+            self.emit("store.finish", message=label, detail={"message": label})
 
     def schedule(self, due: int, task: TimerTask) -> None:
         """Let a task be done at a later time, in microseconds."""

@@ -81,6 +81,8 @@ COMMANDS: dict[str, str] = {
     "tx.select": "the session becomes transactional",
     "tx.commit": "the transaction takes effect",
     "tx.rollback": "the transaction is forgotten",
+    "store.open": "the broker has a store that is done when it is told so; detail: flushes_on_sync",
+    "store.finish": "the store is done with a message (CM-12); detail: message",
     "management": "a management method; detail: method, arguments",
     "advance": "time is told and something was due",
 }

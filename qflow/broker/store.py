@@ -12,10 +12,23 @@ STORE = "store"
 """By this name a store holds a transfer; see :attr:`qflow.broker.transfer.Transfer.held_by`."""
 
 
+class StoreListener:
+    """Whoever wants to know what a store is told from outside; a broker does, for its observer."""
+
+    __slots__ = ()
+
+    def store_finishes(self, label: str) -> None:
+        """Take note that the store is about to be done with a message."""
+        raise NotImplementedError
+
+
 class MessageStore:
     """A store that is done at once: what a broker without a store looks like."""
 
-    __slots__ = ()
+    __slots__ = ("listener",)
+
+    def __init__(self) -> None:
+        self.listener: StoreListener | None = None
 
     def enqueue(self, queue: str, transfer: Transfer) -> None:
         """Take a durable message for a queue."""
@@ -43,6 +56,7 @@ class DelayedStore(MessageStore):
     __slots__ = ("flushes_on_sync", "_pending")
 
     def __init__(self, flushes_on_sync: bool = False) -> None:
+        super().__init__()
         self.flushes_on_sync = flushes_on_sync
         self._pending: list[Transfer] = []
 
@@ -66,6 +80,8 @@ class DelayedStore(MessageStore):
         """
         for transfer in self._pending:
             if transfer.label == label:
+                if self.listener is not None:
+                    self.listener.store_finishes(label)
                 self._pending.remove(transfer)
                 transfer.let_go(STORE)
                 return
@@ -73,11 +89,13 @@ class DelayedStore(MessageStore):
 
     def finish_all(self) -> None:
         """Be done with everything, in order of arrival."""
-        pending, self._pending = self._pending, []
-        for transfer in pending:
-            transfer.let_go(STORE)
+        for label in self.pending:
+            self.finish(label)
 
     def flush(self) -> None:
         """Finish what is pending, if this store is one that a sync hurries."""
         if self.flushes_on_sync:
-            self.finish_all()
+            # A part of the command that syncs, and so no news for the listener.
+            pending, self._pending = self._pending, []
+            for transfer in pending:
+                transfer.let_go(STORE)

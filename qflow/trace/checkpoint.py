@@ -25,7 +25,7 @@ from qflow.broker.selector import Selector
 from qflow.broker.transfer import Transfer
 from qflow.workload.stage import uncollected
 
-MANY: tuple[type, ...] = (QueuedMessage, Transfer, DeliveryRecord)
+MANY: tuple[type[Any], ...] = (QueuedMessage, Transfer, DeliveryRecord)
 """What a deep queue has thousands of: their fields are columns of a checkpoint."""
 
 
@@ -112,7 +112,11 @@ class _Packer:
         self._file = io.BytesIO()
         self._pickler = pickle.Pickler(self._file, pickle.HIGHEST_PROTOCOL)
         # A selector holds a compiled function, which is made again from its text.
-        table = {**copyreg.dispatch_table, Selector: _reduced_selector, _Shelf: _reduced_shelf}
+        table: dict[type, Callable[[Any], Any]] = {
+            **copyreg.dispatch_table,
+            Selector: _reduced_selector,
+            _Shelf: _reduced_shelf,
+        }
         for number, kind in enumerate(MANY):
             table[kind] = self._reducer(_Shelf(number), self.met[kind])
         messages = _Shelf(len(MANY))
@@ -146,9 +150,7 @@ class _Unpacker(pickle.Unpickler):
     def __init__(self, packed: bytes, counts: list[int], shared: SharedMessages) -> None:
         self._file = io.BytesIO(packed)
         super().__init__(self._file)
-        self._made = [
-            list(map(kind.__new__, [kind] * count)) for kind, count in zip(MANY, counts, strict=True)
-        ]
+        self._made = [_empty(kind, count) for kind, count in zip(MANY, counts, strict=True)]
         self._shelves = [*self._made, shared.messages]
         self._end = len(packed)
 
@@ -169,6 +171,11 @@ class _Unpacker(pickle.Unpickler):
                     # The fastest way to call something for its effect many times.
                     deque(map(fill, made[start : start + len(column)], column), maxlen=0)
         return broker
+
+
+def _empty(kind: type[Any], count: int) -> list[Any]:
+    new: Callable[[type[Any]], Any] = kind.__new__
+    return [new(kind) for _ in range(count)]
 
 
 def _reduced_selector(selector: Selector) -> tuple[type[Selector], tuple[str]]:

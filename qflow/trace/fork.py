@@ -15,6 +15,7 @@ from typing import Any
 from qflow.broker.broker import Broker
 from qflow.broker.conversions import Argument
 from qflow.broker.events import COMMANDS, Event
+from qflow.broker.store import DelayedStore
 from qflow.trace.replay_trace import Replay
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.script import Step, give, steps_of
@@ -198,7 +199,7 @@ class _Fork:
 
     def give(self, step: Step) -> None:
         """Give one command, then what was waiting for the deliveries it made."""
-        if self._has_session(step):
+        if self._can_be_given(step):
             give(self.broker, self._translated(step) if step.row >= 0 else step)
         while self.arrived:
             delivery = self.arrived.pop(0)
@@ -206,9 +207,15 @@ class _Fork:
                 own = {**waiting.arguments, "transfers": [self.ours.numbers[delivery]]}
                 give(self.broker, waiting._replace(time=self.broker.now, arguments=own))
 
-    def _has_session(self, step: Step) -> bool:
-        """A client whose session has died in the fork, or never came to be, does nothing more."""
-        if step.kind in ("advance", "management", "session.attach"):
+    def _can_be_given(self, step: Step) -> bool:
+        """A client whose session has died in the fork, or never came to be, does nothing more.
+
+        Nor does the store say again that it is done with a message, or say it of one it never had.
+        """
+        if step.kind == "store.finish" and step.row >= 0:
+            store = self.broker.store
+            return isinstance(store, DelayedStore) and step.arguments["message"] in store.pending
+        if step.kind in ("advance", "management", "session.attach", "store.open"):
             return True
         session = self.broker.sessions.get(step.session)
         return step.row < 0 or (session is not None and session.is_attached)

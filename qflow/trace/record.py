@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qflow.broker.broker import Broker
-from qflow.broker.store import MessageStore
+from qflow.broker.store import DelayedStore, MessageStore
 from qflow.trace.schema import Trace, TraceError
 from qflow.workload.run import Run
 
@@ -27,8 +27,7 @@ def record(broker: Broker, run: str = "run") -> Trace:
     Raises
     ------
     TraceError
-        If the broker has been used already, or has a store whose answers come from outside, which
-        are no commands and so would be missing in a replay.
+        If the broker has been used already, or has a store of a kind that a replay could not make.
 
     Examples
     --------
@@ -42,13 +41,15 @@ def record(broker: Broker, run: str = "run") -> Trace:
         raise TraceError(
             "a trace starts with a fresh broker, so that it can be replayed; this one has been used already"
         )
-    if type(broker.store) is not MessageStore:
+    if type(broker.store) not in (MessageStore, DelayedStore):
         raise TraceError(
-            "a trace holds no answers of a message store, so a broker with a "
-            f"{type(broker.store).__name__} cannot be replayed; record one without a store"
+            f"a broker with a {type(broker.store).__name__} cannot be replayed; "
+            "record one without a store, or with a DelayedStore"
         )
     trace = Trace(run, broker.options)
     broker.observe(trace.append)
+    if isinstance(broker.store, DelayedStore):
+        broker.emit("store.open", detail={"flushes_on_sync": broker.store.flushes_on_sync})
     return trace
 
 

@@ -10,6 +10,7 @@ from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
 from qflow.broker.events import COMMANDS
 from qflow.broker.session import Session
+from qflow.broker.store import DelayedStore
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.values import decode_detail
 
@@ -149,6 +150,21 @@ def _detach(broker: Broker, step: Step) -> None:
     _session(broker, step).close()
 
 
+def _open_store(broker: Broker, step: Step) -> None:
+    broker.store = DelayedStore(step.arguments["flushes_on_sync"])
+    broker.store.listener = broker
+    if broker.observer is not None:
+        broker.emit("store.open", detail=step.arguments)
+
+
+def _finish_store(broker: Broker, step: Step) -> None:
+    if not isinstance(broker.store, DelayedStore):
+        raise TraceError(
+            "the broker has no store that is told when it is done; a trace shows store.open first"
+        )
+    broker.store.finish(step.arguments["message"])
+
+
 def _written(broker: Broker, step: Step) -> None:
     with _session(broker, step).pipelined():
         pass
@@ -174,6 +190,8 @@ _ACTIONS: dict[str, Callable[[Broker, Step], None]] = {
     "advance": _advance,
     "management": _manage,
     "message.transfer": _transfer,
+    "store.finish": _finish_store,
+    "store.open": _open_store,
     "session.attach": _attach,
     "session.detach": _detach,
     "session.written": _written,

@@ -24,7 +24,7 @@ __all__ = ["SPACING", "TRANSITIONS", "Timeline", "compare"]
 SPACING = 250
 """Rows between two checkpoints: giving their commands takes about as long as restoring one."""
 
-_BYTES_A_ROW = 800
+_BYTES_A_ROW = 1_200
 """Bytes of a checkpoint that are restored in the time that a row's command takes; so no long trace with a
 deep queue fills the memory with copies of it."""
 

@@ -136,6 +136,8 @@ class Instant:
             return f"management {'called' if is_past else 'calls'} {method}"
         if kind == "advance":
             return f"time {'passed' if is_past else 'passes'}"
+        if kind == "store.finish":
+            return f"the store {'was' if is_past else 'is'} done with {self.trace.message[command]}"
         past, present, rest = _ACTS.get(kind, ("gave", "gives", f" {kind}"))
         names = {name: getattr(self.trace, name)[command] for name in ("message", "link", "queue")}
         words = rest.format(settled=self._settled(command), **names)

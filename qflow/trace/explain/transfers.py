@@ -65,8 +65,10 @@ def held(instant: Instant, transfer: Transfer) -> Reason:
 def _holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ...]:
     subject = Subject("transfer", transfer.label)
     if name == STORE:
-        text = f"The message store has not said yet that {transfer.label} is safe."
-        return (Reason(text, ("CM-12",), None, subject),)
+        row = instant.later_about(transfer.label, "store.finish")
+        later = f"; it does at {instant.when(row)}" if row is not None else ""
+        text = f"The message store has not said yet that {transfer.label} is safe{later}."
+        return (Reason(text, ("CM-12",), row, subject),)
     if name == OVERFLOW:
         return (overflowing(instant, transfer),)
     queue = instant.queue(name)
