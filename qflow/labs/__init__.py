@@ -26,11 +26,21 @@ from qflow.labs.policy import policy_run, policy_workload
 from qflow.labs.recorded import recorded_picture
 
 if TYPE_CHECKING:
+    from qflow.labs.charts import (
+        blocked_chart,
+        bytes_chart,
+        held_chart,
+        latency_chart,
+        ownership_chart,
+        prefetch_chart,
+    )
     from qflow.labs.config_widget import config_lab
     from qflow.labs.flow_widget import flow_lab, recorded_lab
     from qflow.labs.group_widget import group_lab
+    from qflow.labs.html_export import save_html
     from qflow.labs.lab import Lab
     from qflow.labs.plots import depth_chart
+    from qflow.labs.share import open_token
     from qflow.labs.slider_lab import SliderLab
     from qflow.labs.slider_labs import capacity_lab, fanout_lab, history_lab, policy_lab
     from qflow.labs.state_space import state_space_run
@@ -38,6 +48,12 @@ if TYPE_CHECKING:
     from qflow.labs.trace_widget import trace_lab
 
 _LATER = {
+    "prefetch_chart": "charts",
+    "ownership_chart": "charts",
+    "latency_chart": "charts",
+    "held_chart": "charts",
+    "bytes_chart": "charts",
+    "blocked_chart": "charts",
     "Lab": "lab",
     "SliderLab": "slider_lab",
     "capacity_lab": "slider_labs",
@@ -48,13 +64,21 @@ _LATER = {
     "group_lab": "group_widget",
     "history_lab": "slider_labs",
     "policy_lab": "slider_labs",
+    "open_token": "share",
     "recorded_lab": "flow_widget",
+    "save_html": "html_export",
     "state_space_lab": "state_widget",
     "state_space_run": "state_space",
     "trace_lab": "trace_widget",
 }
 
 __all__ = [
+    "prefetch_chart",
+    "ownership_chart",
+    "latency_chart",
+    "held_chart",
+    "bytes_chart",
+    "blocked_chart",
     "Comparison",
     "Frames",
     "GroupTable",
@@ -80,6 +104,7 @@ __all__ = [
     "history_lab",
     "history_run",
     "history_workload",
+    "open_token",
     "picture_of",
     "policy_lab",
     "policy_run",
@@ -87,6 +112,7 @@ __all__ = [
     "recorded_lab",
     "recorded_picture",
     "run_picture",
+    "save_html",
     "state_space_lab",
     "state_space_run",
     "trace_lab",

@@ -11,7 +11,7 @@ _SCALE = 120
 _COLORS = {"limit": "#57606a", "stop": "#c04c00", "resume": "#007a59", "alert": "#a8487f"}
 _STYLE = (
     "text{font:13px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126;font-size:15px}"
-    ".n{font-weight:600}.g{fill:#fff;stroke:#57606a;stroke-width:2.5}.h{fill:#c04c00;fill-opacity:.14}"
+    ".n{font-weight:600}.g{fill:none;stroke:#57606a;stroke-width:2.5}.h{fill:#c04c00;fill-opacity:.14}"
     ".b{fill:#56b4e9;fill-opacity:.28}.e{font-size:14px;fill:#1c2126}"
 )
 
@@ -90,6 +90,11 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
             f'<path d="M{x - 8},{at}H{x + _SCALE + 8}L{x + _SCALE + 18},{label}" fill="none" '
             f'stroke="{color}" stroke-width="2"{dash}/>'
             f'<text class="n" x="{x + _SCALE + 24}" y="{label + 4.5}" '
-            f'style="fill:{color}">{name} {value}</text>'
+            f'style="fill:{color}">{name} {_grouped(value)}</text>'
         )
     return parts
+
+
+def _grouped(value: int) -> str:
+    """Write large numbers so that they can be read: with a thin space every three digits."""
+    return f"{value:,}".replace(",", "\u2009")

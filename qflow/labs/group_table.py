@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from qflow.broker.broker import Broker
 from qflow.broker.credit import BYTE_UNIT, INFINITE, MESSAGE_UNIT
@@ -11,6 +12,7 @@ from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.broker.session import Session
 from qflow.labs.picture import Picture, picture_of
+from qflow.labs.topology import Topology
 from qflow.workload import Consumer, Producer, Run, Workload
 
 QUEUE = "orders"
@@ -186,4 +188,14 @@ class GroupTable:
             ),
             options=self.options,
         )
-        return picture_of(Run(workload, list(self._events), self.broker.now))
+        run = Run(workload, list(self._events), self.broker.now)
+        return picture_of(run, topology=_by_hand(Topology.of(workload, run.end)))
+
+
+def _by_hand(topology: Topology) -> Topology:
+    """Say of everybody that they do what they are told, not how fast they work."""
+    return replace(
+        topology,
+        producers=tuple(replace(spot, note="sends when it is told to") for spot in topology.producers),
+        consumers=tuple(replace(spot, note="does what you tell it") for spot in topology.consumers),
+    )

@@ -56,8 +56,10 @@ class GroupLab(Lab):
         self._rows = {name: _Hand(name, self) for name in self.table.consumers}
         self._log = widgets.HTML().add_class("qf-log")
         panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
-        hands = widgets.VBox([row.box for row in self._rows.values()]).add_class("qf-hands")
-        super().__init__(group_picture(self.table), [panel, hands, self._others(), self._log])
+        hands = widgets.VBox([*(row.box for row in self._rows.values()), self._others()])
+        played = widgets.Box([hands, self._log]).add_class("qf-table")
+        super().__init__(group_picture(self.table), [panel, played])
+        self._go_to_the_end()
         for slider in self.sliders.values():
             slider.observe(self._deal, names="value")
         self._refresh()
@@ -91,15 +93,20 @@ class GroupLab(Lab):
         self.scene.refusal = ""
         picture = group_picture(self.table)
         self.show(picture, self._number)
-        # The learner has just done something: the picture goes to the instant after it.
-        self.scene.place = {"time": picture.run.end, "back": 0, "number": self._number}
+        self._go_to_the_end()
         self._refresh()
+
+    def _go_to_the_end(self) -> None:
+        # The learner has just done something: the picture goes to the instant after it.
+        self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._number}
 
     def _refresh(self) -> None:
         for row in self._rows.values():
             row.refresh()
-        done = "".join(f"<li>{html.escape(line)}</li>" for line in self.table.done[-5:])
-        self._log.value = f"<b>Done so far: {len(self.table.done)}</b><ol>{done}</ol>"
+        done = self.table.done
+        first = max(0, len(done) - 6)
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in done[first:])
+        self._log.value = f'<b>Done so far</b><ol start="{first + 1}">{items}</ol>'
 
 
 class _Hand:

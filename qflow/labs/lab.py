@@ -8,6 +8,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from qflow.labs.buttons import Buttons
 from qflow.labs.comparison import Comparison
 from qflow.labs.picture import Picture
 from qflow.labs.scene import Scene
@@ -34,11 +35,13 @@ class Lab(widgets.VBox):
 
     def __init__(self, picture: Picture | Comparison, controls: Sequence[widgets.Widget] = ()) -> None:
         self.picture = picture
+        self._alone: Picture | Comparison | None = None
         self.scene = Scene(picture)
-        self._why = Why(self.scene, lambda: self.picture)
+        self.why = Why(self.scene, lambda: self.picture)
         self._text = widgets.HTML(_listed(picture.claims)).add_class("qf-claims")
         super().__init__([*controls, self.scene, self._text])
         self.add_class("qflow-lab")
+        self._buttons = Buttons(self)
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -71,12 +74,40 @@ class Lab(widgets.VBox):
             return False
         self.picture = picture
         self._text.value = _listed(picture.claims)
+        if hasattr(self, "_buttons"):
+            self._buttons.offer()
         return True
+
+    # What the scene's buttons ask for
+
+    can_share = False
+    """Whether a token can open this lab elsewhere."""
+
+    @property
+    def can_compare(self) -> bool:
+        """Whether there is something to end: two runs side by side."""
+        return isinstance(self.picture, Comparison) and self._alone is not None
+
+    def show_beside(self, both: Comparison) -> None:
+        """Show a run with another course of events beside it, until the comparison is ended."""
+        self._alone = self.picture
+        self.show(both, self.scene.run + 1)
+
+    def compare(self) -> None:
+        """End the comparison."""
+        if self._alone is not None:
+            alone, self._alone = self._alone, None
+            self.show(alone, self.scene.run + 1)
+
+    def token(self, time: int, back: int) -> str:
+        """Return a token of an instant; "" for a lab that none can open."""
+        return ""
 
     def close(self) -> None:
         """Free everything the lab used: its widgets, here and in the browser, and its run."""
-        if hasattr(self, "_why"):  # a lab whose first run is refused never comes so far
-            self._why.close()
+        if hasattr(self, "_buttons"):  # a lab whose first run is refused never comes so far
+            self.why.close()
+            self._buttons.close()
         for child in self.children:
             _close(child)
         self.picture = Comparison({}, ())

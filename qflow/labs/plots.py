@@ -6,6 +6,7 @@ a reader of text gets the claims.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.labs.curve import Curve, Point, curve_of
@@ -45,6 +46,12 @@ class Chart:
     def svg(self) -> str:
         """The chart as a drawing."""
         return draw(self.curve)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the chart to a file, as :func:`qflow.labs.charts.save_chart` does."""
+        from qflow.labs.charts import save_chart
+
+        return save_chart(self, path)
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)

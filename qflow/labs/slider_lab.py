@@ -16,6 +16,7 @@ from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.picture import Picture
 from qflow.labs.running import Steps, finished
+from qflow.labs.share import Token
 from qflow.workload import WorkloadError
 from qflow.workload.stage import uncollected
 
@@ -85,7 +86,8 @@ class SliderLab(Lab):
     def run_again(self) -> None:
         """Run with what the sliders say now, and show it unless they move again before it is done."""
         self._started += 1
-        number = self._started
+        number = self._started = max(self._started, self.scene.run + 1)
+        self._alone = None
         self.scene.progress = 0.0
         # The collector can wait until the picture is on its way: it would take a third of the time.
         with uncollected():
@@ -139,11 +141,28 @@ class SliderLab(Lab):
         self.scene.progress = 0.0
         self.scene.refusal = f"{refusal_text(error)}\n{_KEPT}"
 
-    # Two runs side by side
+    # Sharing, and two runs side by side
 
-    def pin(self, is_pinned: bool) -> None:
+    @property
+    def can_share(self) -> bool:  # type: ignore[override]
+        """Whether a token can open this lab elsewhere."""
+        return bool(self.name)
+
+    def token(self, time: int, back: int) -> str:
+        """Return a token of an instant; see :mod:`qflow.labs.share`."""
+        return Token(self.name, self.settings, time, back).text()
+
+    @property
+    def can_compare(self) -> bool:
+        """Whether this run can be kept beside the next; labs that compare already cannot."""
+        return self._pinned is not None or super().can_compare or isinstance(self.picture, Picture)
+
+    def compare(self) -> None:
         """Keep the picture of now, to lay every later one beside it; or let it go again."""
-        self._pinned = self.first if is_pinned else None
+        if self._alone is not None:
+            super().compare()
+            return
+        self._pinned = self.first if self._pinned is None else None
         self.run_again()
 
     def _beside(self, shown: Shown) -> Shown:

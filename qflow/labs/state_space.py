@@ -89,7 +89,7 @@ def state_space_run(
     >>> space = state_space_run()
     >>> for claim in space.claims[:2]:
     ...     print(claim)
-    There are 18 states and 37 ways between them, however fast or slow anybody is.
+    There are 36 states and 64 ways between them, however fast or slow anybody is.
     No state is deeper than 6 messages: stop 3, and capacities of 3 together.
     """
     chosen = {"stop": stop, "resume": resume, "limit": limit}
@@ -179,6 +179,8 @@ def _about(states: StateGraph) -> list[str]:
     bound = f"stop {stop}, and capacities of {together} together"
     said.append(f"No state is deeper than {states.maximum_depth} messages: {bound}.")
     for mark, nodes in states.marks.items():
+        if not nodes:
+            continue
         said.append(f"In {len(nodes)} of them {MARKS[mark]}.")
     return said
 

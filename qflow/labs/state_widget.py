@@ -9,7 +9,9 @@ import traitlets
 
 from qflow.design import positions
 from qflow.design.graph import MARKS
+from qflow.labs.comparison import Comparison
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
+from qflow.labs.picture import Picture
 from qflow.labs.scene import read_static
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.state_space import StateSpace, load_state, state_space_run, state_space_steps
@@ -67,6 +69,7 @@ class StateSpaceLab(SliderLab):
         super().__init__(KNOBS, settings, self._explored, name="state_space")
         self.children = [self.children[0], self.map, *self.children[1:]]
         self.map.observe(self._chosen, names="chosen")
+        self._go_to_the_end()
 
     def _explored(self, **settings: Any) -> Any:
         self.space: StateSpace = yield from state_space_steps(**settings)
@@ -81,7 +84,16 @@ class StateSpaceLab(SliderLab):
         self.space = load_state(self.space.states, self.map.chosen)
         self._started += 1
         self.show(self.space.shown, self._started)
+        self._go_to_the_end()
+
+    def _go_to_the_end(self) -> None:
         self.scene.place = {"time": self.space.picture.run.end, "back": 0, "number": self._started}
+
+    def show(self, picture: Picture | Comparison, run: int) -> bool:
+        """Show another history, at its end: that is the state."""
+        is_shown = super().show(picture, run)
+        self._go_to_the_end()
+        return is_shown
 
 
 def _drawn(space: StateSpace) -> dict[str, Any]:

@@ -88,13 +88,14 @@ class Why:
         pictures = list(shown.pictures.values()) if isinstance(shown, Comparison) else [shown]
         picture = pictures[int(content["picture"])]
         try:
-            answer = why(picture, int(content["frame"]), str(content["subject"]), self._timeline(picture))
+            answer = why(picture, int(content["frame"]), str(content["subject"]), self.timeline(picture))
         except Exception as error:  # whoever only clicked on a picture is never shown a traceback
             text = f"{type(error).__name__}: {error}"
             answer = {"subject": content["subject"], "frame": content["frame"], "links": [], "refusal": text}
         self._scene.answer = {**answer, "picture": content["picture"], "number": content["number"]}
 
-    def _timeline(self, picture: Picture) -> Timeline | None:
+    def timeline(self, picture: Picture) -> Timeline | None:
+        """Return the timeline of a picture's run, made when it is first wanted; None if there can be none."""
         known = self._timelines.get(id(picture))
         if known is None:
             try:

@@ -54,7 +54,7 @@ class Cell {
   }
 
   paintGlyph(state, group) {
-    const shown = state !== "free" && (group > 0 || state === "full");
+    const shown = state !== "free" && (group > 0 || (state === "full" && this.kind !== "entry"));
     if (!shown) {
       if (this.glyph) set(this.glyph, { visibility: "hidden" });
       return;

@@ -2,7 +2,7 @@
 
 function plotForm(timeline, isNarrow) {
   const crowded = timeline.topology.queues.length > 2;
-  const sizes = { top: 16, height: crowded ? 50 : isNarrow ? 84 : 112, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8 };
+  const sizes = { top: 16, height: crowded ? 50 : isNarrow ? 84 : 112, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
   return isNarrow ? { ...sizes, width: 520, left: 84, right: 10 } : { ...sizes, width: 1040, left: 118, right: 16 };
 }
 
@@ -17,7 +17,7 @@ function buildPlots(parent, timeline, id, seek, isNarrow, end) {
 function buildPlot(parent, timeline, index, id, seek, form) {
   const { left, right, top, height, axis, lane, end } = form;
   const spot = timeline.topology.queues[index];
-  const lanes = timeline.picture.lanes.filter(([queue]) => queue === index);
+  const lanes = timeline.picture.lanes.filter(([queue, , , spans]) => queue === index && (spans.length || !form.isNarrow));
   const samples = timeline.picture.samples.filter(([queue]) => queue === index);
   const total = top + height + axis + lanes.length * lane + 4;
   const root = svg("svg", { viewBox: `0 0 ${form.width} ${total}`, class: "qf-plot", role: "img" }, parent);
@@ -77,7 +77,7 @@ function drawAxes(root, spot, end, scale, x, y, form) {
     svg("text", { x: left - 8, y: label + 4, class: `qf-level-word qf-word-${name}` }, root, `${name} ${depth}`);
   }
   svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
-  svg("text", { x: left - 8, y: top - 5, class: "qf-level-word qf-title" }, root, `depth of ${spot.name}`);
+  svg("text", { x: 4, y: top - 5, class: "qf-level-word qf-title qf-from-left" }, root, `depth of ${spot.name}`);
 }
 
 function roundStep(range, most) {

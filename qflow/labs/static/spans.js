@@ -27,7 +27,7 @@ class Spans {
     for (let frame = 0; frame <= last + EVERY; frame += EVERY) {
       while (row < this.count && this.numbers[row * this.width + this.start] <= frame) active.push(row++);
       active = active.filter((one) => this.numbers[one * this.width + this.end] > frame);
-      this.marks.push([active, row]);
+      this.marks.push([active.slice(), row]);
     }
   }
 

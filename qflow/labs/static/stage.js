@@ -10,7 +10,7 @@ function geometryOf(topology, isNarrow) {
   const head = isSmall ? 44 : 76;
   const shared = { isSmall, isNarrow, form: formOf(isSmall, isNarrow), least: isNarrow ? 250 : isSmall ? 176 : 210 };
   if (isNarrow) {
-    return { ...shared, width: 520, bend: 18, turn: 14, gate: 0, card: { x: 4, width: 150 }, exchange: null, desk: { x: 398, width: 118 }, tank: { x: 204, width: 100, head, foot: 30, badge: 52 } };
+    return { ...shared, width: 520, bend: 18, turn: 14, gate: 0, card: { x: 4, width: 150 }, exchange: null, desk: { x: 402, width: 114 }, tank: { x: 188, width: 100, head, foot: 30, badge: 52 } };
   }
   if (exchanges.length) {
     return { ...shared, width: 1040, bend: 26, turn: 30, gate: 466, gateWords: false, card: { x: 8, width: 240 }, exchange: { x: 300, width: 104 }, desk: { x: 796, width: 236 }, tank: { x: 506, width: 140, head, foot: 30, badge: 118 } };

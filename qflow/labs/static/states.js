@@ -44,7 +44,7 @@ function render({ model, el }) {
   };
 }
 
-const FIELD = { width: 1040, height: 360, left: 60, right: 30, top: 24, bottom: 44 };
+const FIELD = { width: 1040, height: 360, left: 60, right: 30, top: 46, bottom: 44 };
 
 function drawStates(root, graph, choose) {
   root.replaceChildren();
@@ -57,11 +57,11 @@ function drawStates(root, graph, choose) {
   const y = (held) => height - bottom - ((height - top - bottom) * held) / most;
   const radius = Math.max(3.5, Math.min(13, 260 / nodes.length + 4));
 
-  svg("line", { x1: x(stop) + (x(1) - x(0)) / 2 + 10, x2: x(stop) + (x(1) - x(0)) / 2 + 10, y1: top - 8, y2: height - bottom + 8, class: "qf-mark qf-mark-stop" }, root);
-  svg("text", { x: x(stop) + (x(1) - x(0)) / 2 + 16, y: top - 2, class: "qf-word-stop qf-states-word" }, root, `more than stop ${stop}`);
+  svg("line", { x1: x(stop) + (x(1) - x(0)) / 2 + 10, x2: x(stop) + (x(1) - x(0)) / 2 + 10, y1: 8, y2: height - bottom + 8, class: "qf-mark qf-mark-stop" }, root);
+  svg("text", { x: x(stop) + (x(1) - x(0)) / 2 + 16, y: 20, class: "qf-word-stop qf-states-word" }, root, `more than stop ${stop}`);
   for (let depth = 0; depth <= Math.floor(deepest); depth += 1) svg("text", { x: x(depth), y: height - bottom + 26, class: "qf-tick" }, root, depth);
   svg("text", { x: width - right, y: height - 4, class: "qf-level-word" }, root, "messages on the queue");
-  svg("text", { x: 8, y: top - 8, class: "qf-states-word" }, root, "transfers held");
+  svg("text", { x: 8, y: 20, class: "qf-states-word" }, root, "transfers held");
   for (let held = 0; held <= most; held += 1) svg("text", { x: left - 26, y: y(held) + 4, class: "qf-level-word" }, root, held);
 
   const lines = ways.map(([from, to, action]) => {

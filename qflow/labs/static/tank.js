@@ -22,7 +22,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   const lines = buildLines(group, spot, scale, y, geometry);
   const fill = grid ? buildCells(group, timeline, index, box, bottom, grid, marks) : buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
-  const count = grid ? svg("text", { x: box.x + box.width / 2, y: top - 6, class: "qf-cell-count" }, group) : null;
+  const count = grid ? svg("text", { x: box.x + box.width / 2 + 10, y: top - 6, class: "qf-cell-count" }, group) : null;
   const gateY = top + (bottom - top) * 0.52;
   const gate = geometry.gate ? buildGate(group, gateY, box.x, geometry) : () => {};
   const chute = buildChute(group, timeline, index, box, bottom, geometry);
@@ -184,11 +184,11 @@ function buildGate(parent, y, tankX, geometry) {
 // Where messages go that nobody will read: the last ones, crossed out, and how many there were.
 function buildChute(parent, timeline, index, box, bottom, geometry) {
   const group = svg("g", { class: "qf-chute", visibility: "hidden" }, parent);
-  const x = box.x - (geometry.isSmall ? 2 : 8);
-  svg("path", { d: `M${box.x},${bottom - 8} q-14,2 -16,18`, class: "qf-chute-path" }, group);
-  const text = svg("text", { x: x - 16, y: bottom + 19, class: "qf-chute-word" }, group);
+  const x = box.x - 26;
+  svg("path", { d: `M${box.x},${bottom - 10} H${box.x - 14}`, class: "qf-chute-path" }, group);
+  const text = svg("text", { x: box.x + box.width / 2 - 8, y: bottom + 17, class: "qf-chute-word" }, group);
   const ghosts = [0, 1, 2, 3].map((place) => {
-    const ghost = svg("g", { visibility: "hidden", class: "qf-ghost", transform: `translate(${x - 20 - place * 17},${bottom - 4})` }, group);
+    const ghost = svg("g", { visibility: "hidden", class: "qf-ghost", transform: `translate(${x - place * 17},${bottom - 10})` }, group);
     const shape = svg("path", { d: SHAPES[0], class: "qf-glyph" }, ghost);
     svg("path", { d: "M-6,-6L6,6M6,-6L-6,6", class: "qf-cross" }, ghost);
     return [ghost, shape];

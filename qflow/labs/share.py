@@ -1,0 +1,163 @@
+"""Share: a short token that opens the same lab at the same instant, elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+from qflow.kit import RefusalError
+
+LABS = {
+    "flow": ("flow_widget", "flow_lab"),
+    "capacity": ("slider_labs", "capacity_lab"),
+    "fanout": ("slider_labs", "fanout_lab"),
+    "policy": ("slider_labs", "policy_lab"),
+    "history": ("slider_labs", "history_lab"),
+    "state_space": ("state_widget", "state_space_lab"),
+}
+"""The labs that a token can open, and where they are."""
+
+_MARK = "qf1."
+
+
+class TokenError(RefusalError):
+    """A text is no token, or one of a lab that is not here; the sentence says which."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """What a token says.
+
+    Parameters
+    ----------
+    lab
+        A key of :data:`LABS`.
+    settings
+        Where its sliders stand, the seeds being those of the lab.
+    time, back
+        The instant: microseconds, and how many steps back from the last of that time.
+    engine
+        :func:`engine_hash` of the engine that drew it.
+
+    Examples
+    --------
+    >>> token = Token("flow", {"stop": 20}, time=5)
+    >>> Token.read(token.text()) == token
+    True
+    >>> Token.read("hello")
+    Traceback (most recent call last):
+        ...
+    qflow.labs.share.TokenError: this is no token of a lab: it does not begin with 'qf1.'
+    """
+
+    lab: str
+    settings: Mapping[str, Any]
+    time: int = 0
+    back: int = 0
+    engine: str = field(default_factory=lambda: engine_hash())
+
+    def text(self) -> str:
+        """Return the token itself: letters, digits, ``-`` and ``_`` that survive a chat or a mail."""
+        values = [self.lab, dict(self.settings), self.time, self.back, self.engine]
+        plain = json.dumps(values, separators=(",", ":")).encode()
+        return _MARK + base64.urlsafe_b64encode(zlib.compress(plain, 9)).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, text: str) -> Token:
+        """Read a token.
+
+        Raises
+        ------
+        TokenError
+            If it is none, or not whole.
+        """
+        text = text.strip()
+        if not text.startswith(_MARK):
+            raise TokenError(f"this is no token of a lab: it does not begin with {_MARK!r}")
+        body = text.removeprefix(_MARK)
+        try:
+            plain = zlib.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+            lab, settings, time, back, engine = json.loads(plain)
+        except (ValueError, zlib.error, binascii.Error):
+            raise TokenError(
+                "this token is not whole: copy all of it, from the first letter to the last"
+            ) from None
+        if lab not in LABS or not isinstance(settings, dict):
+            raise TokenError(f"this token is of a lab {lab!r}; here there are {', '.join(LABS)}")
+        return cls(lab, settings, int(time), int(back), str(engine))
+
+    def difference(self) -> str:
+        """Say plainly whether the engine here is another than the token's; "" if it is the same."""
+        if self.engine == engine_hash():
+            return ""
+        return (
+            f"This token was made with another engine ({self.engine}; the one here is {engine_hash()}): "
+            "what you see may differ from what was shared."
+        )
+
+
+@cache
+def engine_hash() -> str:
+    """Return twelve digits that change whenever the source of the engine or of the workloads does.
+
+    Examples
+    --------
+    >>> len(engine_hash())
+    12
+    """
+    digest = sha256()
+    for room in ("qflow.broker", "qflow.broker.history", "qflow.workload"):
+        sources = sorted((item for item in files(room).iterdir() if item.name.endswith(".py")), key=_name)
+        for source in sources:
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _name(item: Any) -> str:
+    return str(item.name)
+
+
+def open_token(text: str) -> Any:
+    """Open the lab that a token was made from, at the same instant.
+
+    Parameters
+    ----------
+    text
+        The token.
+
+    Returns
+    -------
+    Lab
+        If its engine is another, the lab says so above the picture.
+
+    Raises
+    ------
+    TokenError
+        If it is no token, or its lab does not know the settings.
+    AmqpException
+        If the broker here refuses the settings.
+
+    Examples
+    --------
+    >>> lab = open_token(Token("flow", {"stop": 20, "resume": 10, "messages": 50}, time=2_000).text())
+    >>> lab.sliders["stop"].value, lab.scene.place["time"]
+    (20, 2000)
+    """
+    token = Token.read(text)
+    module, name = LABS[token.lab]
+    try:
+        lab = getattr(import_module(f"qflow.labs.{module}"), name)(**token.settings)
+    except TypeError as error:
+        raise TokenError(f"the lab of this token is another one here: {error}") from None
+    lab.scene.place = {"time": token.time, "back": token.back}
+    lab.scene.refusal = token.difference()
+    return lab
