@@ -39,7 +39,7 @@ predictions.predict(
 )
 predictions.predict(
     "java",
-    "The Java broker tells the producer to stop, instead of letting a window fill. How far does it overshoot 50?",
+    "The Java broker tells the producer to stop, instead of letting a window fill. How far above 50 is it?",
     guess=None,
     within=1,
     revisit="one message for each channel (ALT-12)",

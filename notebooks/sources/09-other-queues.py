@@ -1,0 +1,389 @@
+# %% [markdown] id="title"
+# # 9 · Other queues: ring, last value, priority, self-destruct
+#
+# *30 minutes. Chapters 1 and 7 first. Run the cells from top to bottom with Shift+Enter.*
+#
+# At the end of this chapter you can
+#
+# - say what each kind of queue does when it is full, and who notices;
+# - predict what is left on it;
+# - say which kinds can be combined, with each other, with flow control and with groups, and what surprises
+#   there
+#   are when they are.
+#
+# **A question to begin with.** A ring queue keeps the latest 100 prices. A consumer takes one, calculates
+# for a
+# second, accepts it. The accept is answered without an error. Had the price still been on the queue?
+
+# %% [markdown] id="predict-text"
+# ## Predict before you run
+
+# %% id="predict"
+from qflow.teaching import Predictions
+
+predictions = Predictions("09-other-queues")
+predictions.predict(
+    "ring",
+    "A ring of 3 holds a, b, c; a consumer has acquired a. Now d arrives. Which message goes?",
+    guess=None,
+    choices=("a", "b", "d"),
+    revisit="the oldest, whether acquired or not (LP-10)",
+    because={"b": "the ring does not spare what a consumer has acquired"},
+)
+predictions.predict(
+    "priority",
+    "A ring of 2 with priorities holds a (9) and b (8). Now c (5) arrives. Which one goes?",
+    guess=None,
+    choices=("a", "b", "c"),
+    revisit="a new message below everything on the queue is dropped itself (LP-12)",
+)
+predictions.predict(
+    "self_destruct",
+    "A self-destruct queue for 3 gets a fourth message. How many messages are lost, the fourth included?",
+    guess=None,
+    revisit="the queue goes with all it holds, and so does the message that did it (LP-15)",
+)
+
+# %% [markdown] id="naive-text"
+# ## The naive way: a full queue is a full queue
+#
+# It is, for the default policy, *reject*: the message is refused and its session dies. But there are four
+# other
+# kinds, and no two behave alike. The same 150 messages into each of them, with a limit of 20, no flow
+# control,
+# and a consumer that is too slow:
+
+# %% id="naive"
+from qflow.labs import depth_chart, policy_run
+
+kinds = policy_run()
+print(*kinds.claims, sep="\n")
+
+assert [name for name, picture in kinds.pictures.items() if "p1" in picture.run.errors] == ["reject"]
+
+# %% [markdown] id="naive-chart-text"
+# Two of the five as pictures. The ring stays at its limit of 20 and drops what is oldest; the last value
+# queue
+# never gets there, because it keeps one message for each of six keys.
+
+# %% id="naive-ring"
+depth_chart(kinds["ring"])
+
+# %% id="naive-lvq"
+depth_chart(kinds["last value"])
+
+# %% id="naive-check"
+deepest = {name: max(picture.frames.column("queue.orders.depth")) for name, picture in kinds.pictures.items()}
+print(deepest)
+
+assert deepest["ring"] == 20 and deepest["last value"] <= 6
+
+# %% [markdown] id="ring-text"
+# ## Ring: the oldest goes
+#
+# `qpid.policy_type=ring`. A ring makes room for each new message by dropping the oldest. It does not ask
+# whether
+# somebody is working on it.
+
+# %% id="ring"
+from qflow.broker import Broker
+from qflow.broker.errors import AmqpException
+from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.table import Table
+
+
+def on_queue(broker):
+    """Return the labels of all messages that nobody holds, in the order a browser sees them."""
+    browser = Reader(broker, f"browser {len(broker.sessions)}", "q", prefetch=100, browse=True)
+    labels = browser.got
+    browser.close()
+    return labels
+
+
+def queue_with(labels, **arguments):
+    broker = Broker()
+    producer = broker.session("producer")
+    producer.queue_declare("q", {f"qpid.{key}": value for key, value in arguments.items()})
+    send(producer, "q", labels)
+    return broker, producer
+
+
+broker, producer = queue_with("a b c", policy_type="ring", max_count=3)
+worker = Reader(broker, "worker", "q", prefetch=1)
+diary = Diary("a ring of 3", worker_holds=lambda: worker.holds, available=lambda: on_queue(broker))
+diary.note("a, b and c sent")
+send(producer, "q", "d")
+diary.note("d sent")
+worker.accept("a")
+diary.note("the worker accepts a")
+
+statistics = broker.queue("q").statistics()
+assert diary.column("available") == [["b", "c"], ["b", "c", "d"], ["c", "d"]]
+assert (statistics.discardsRing, statistics.msgTotalDequeues) == (1, 1)
+diary
+
+# %% [markdown] id="ring-then"
+# `a` left the queue when `d` came, in the worker's hands. Its accept is ignored, without an error: nobody
+# tells
+# a worker that what it is doing was dropped. That is what `discardsRing` is for.
+#
+# A single message that is larger than the whole ring is refused with 506, even here. And rings have no flow
+# control (chapter 5).
+
+# %% [markdown] id="lvq-text"
+# ## Last value: one for each key
+#
+# `qpid.last_value_queue_key=k`: a new message **replaces** the one with the same value in header `k`. The new
+# one stands at the end.
+
+# %% id="lvq"
+broker = Broker()
+producer = broker.session("producer")
+producer.queue_declare(
+    "q", {"qpid.last_value_queue_key": "k", "qpid.max_count": 3, "qpid.flow_stop_count": 3}
+)
+send(producer, "q", "oil-1 gas-1 oil-2 tin-1", header="k")
+left = on_queue(broker)
+print("on the queue:", left)
+
+try:
+    send(producer, "q", "gas-2", header="k")
+except AmqpException as error:
+    print("gas-2:       ", error.name)
+    refused = error
+
+assert left == ["gas-1", "oil-2", "tin-1"]
+assert refused.code == 506
+
+# %% [markdown] id="lvq-then"
+# Look at the refusal. `gas-2` would have *replaced* `gas-1`, and the queue would have stayed at three. But
+# the
+# limit is checked **before** the replacement. A last value queue with a limit needs room for one more.
+# *(QT-02)*
+#
+# For the same reason flow control and last values get into each other's way: a replacement is an enqueue,
+# which may turn the queue ON, and then a dequeue. At exactly the stop threshold a single update does it:
+
+# %% id="lvq-flow"
+broker = Broker()
+producer = broker.session("producer")
+producer.queue_declare("q", {"qpid.last_value_queue_key": "k", "qpid.flow_stop_count": 2})
+diary = Diary.of_queue(broker, "q", producer, caption="last values, stop threshold 2")
+send(producer, "q", "oil-1 gas-1", header="k")
+diary.note("two keys")
+send(producer, "q", "oil-2", header="k")
+diary.note("oil is updated")
+send(producer, "q", "oil-3", header="k")
+diary.note("and again")
+
+assert diary.column("messages") == [2, 2, 2]
+assert diary.column("flow control") == ["OFF", "ON", "ON"]
+assert diary.column("held") == [0, 1, 1]
+diary
+
+# %% [markdown] id="priority-text"
+# ## Priority: the highest first
+#
+# `qpid.priorities=10` gives ten levels. Consumers, and browsers too, see the highest level first, and within
+# a
+# level the oldest. With a ring, the **lowest** level loses first; and a new message that is lower than
+# everything there is dropped itself.
+
+# %% id="priority"
+broker = Broker()
+producer = broker.session("producer")
+producer.queue_declare("q", {"qpid.priorities": 10, "qpid.max_count": 2, "qpid.policy_type": "ring"})
+diary = Diary(
+    "a priority ring of 2",
+    on_queue=lambda: on_queue(broker),
+    dropped=lambda: broker.queue("q").statistics().discardsRing,
+)
+for label, priority in (("a", 9), ("b", 8), ("c", 5), ("d", 8), ("e", 9)):
+    send(producer, "q", label, priority=priority)
+    diary.note(f"{label}, priority {priority}")
+
+assert diary.column("on_queue") == [["a"], ["a", "b"], ["a", "b"], ["a", "d"], ["a", "e"]]
+diary
+
+# %% [markdown] id="priority-then"
+# `c` was dropped, silently: its transfer completes like any other. `d`, of the same priority as `b`, replaced
+# it. *(LP-12)*
+
+# %% [markdown] id="destruct-text"
+# ## Self-destruct: all or nothing
+#
+# `qpid.policy_type=self-destruct` is for subscribers that would rather start again than lag behind: when the
+# limit is exceeded, the whole queue is deleted, with all its messages.
+
+# %% id="destruct"
+broker, producer = queue_with(
+    "a b c", policy_type="self-destruct", max_count=3, flow_stop_count=0, flow_stop_size=0
+)
+(last,) = send(producer, "q", "d")
+is_gone = "q" not in broker.queues.queues
+lost = 3 + 1
+
+print("the queue is gone:       ", is_gone)
+print("the producer's transfer: ", "complete" if last.is_complete else "held")
+print("messages lost in one go: ", broker.statistics().abandoned, "on the queue, and the one that did it")
+
+assert is_gone and last.is_complete and producer.is_attached
+assert broker.statistics().abandoned == 3
+
+# %% [markdown] id="destruct-then"
+# The producer learns nothing; what it sends from now on is not routable, and is dropped. Note that we
+# switched
+# flow control off. Self-destruct queues **do have** it by default, and a producer with a small window is
+# stopped before the limit is ever exceeded: then the queue never destroys itself. *(LP-16)*
+
+
+# %% id="destruct-flow"
+def self_destructs(capacity):
+    broker, producer = queue_with("", policy_type="self-destruct", max_count=10)
+    while len(producer.held) < capacity and "q" in broker.queues.queues:
+        send(producer, "q")
+    return "q" not in broker.queues.queues
+
+
+outcome = {capacity: self_destructs(capacity) for capacity in (1, 2, 3, 4)}
+
+assert outcome == {1: False, 2: False, 3: True, 4: True}
+Table(
+    outcome.items(),
+    ("the producer's capacity", "does the queue destroy itself?"),
+    "limit 10, stop 8 by default",
+)
+
+# %% [markdown] id="combine-text"
+# ## Which go together?
+#
+# Some pairs are refused when the queue is declared, some are accepted and one of the two is ignored. We ask
+# the
+# engine for every pair, and look at what becomes of it.
+
+# %% id="combine"
+FEATURES = {
+    "ring": {"qpid.policy_type": "ring"},
+    "self-destruct": {"qpid.policy_type": "self-destruct"},
+    "last value": {"qpid.last_value_queue_key": "k"},
+    "priorities": {"qpid.priorities": 5},
+    "groups": {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1},
+    "stop at 5": {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 4},
+}
+
+
+def together(one, other):
+    if one == other:
+        return "·"
+    arguments = {**FEATURES[one], **FEATURES[other]}
+    if len(arguments) < len(FEATURES[one]) + len(FEATURES[other]):
+        return "same setting"
+    broker = Broker()
+    try:
+        broker.session("admin").queue_declare("q", {"qpid.max_count": 10, **arguments})
+    except AmqpException:
+        return "refused"
+    send(broker.session("p"), "q", "x-1 x-1 x-1", header="k")
+    queue = broker.queue("q")
+    if "last value" in (one, other) and queue.statistics().msgDepth != 1:
+        return "no last value"
+    if "stop at 5" in (one, other) and queue.flow_limit is None:
+        return "no flow control"
+    return "yes"
+
+
+matrix = {one: {other: together(one, other) for other in FEATURES} for one in FEATURES}
+
+assert matrix["groups"] == {
+    "ring": "yes",
+    "self-destruct": "yes",
+    "last value": "refused",
+    "priorities": "refused",
+    "groups": "·",
+    "stop at 5": "yes",
+}
+assert (
+    matrix["ring"]["stop at 5"] == "no flow control"
+    and matrix["self-destruct"]["last value"] == "no last value"
+)
+Table([[one, *row.values()] for one, row in matrix.items()], ("with", *FEATURES), "do they go together?")
+
+# %% [markdown] id="surprise-text"
+# ## The surprise: a ring breaks the promise of groups
+#
+# Ring and groups are accepted together. A group keeps its order as long as its owner holds one of its
+# messages.
+# But a ring takes messages out of its owner's hands. When it has taken the last one, the group is free, while
+# the owner is still at work, and the next message goes to somebody else. *(MG-20)*
+
+# %% id="surprise"
+broker = Broker()
+shop = broker.session("shop")
+shop.queue_declare(
+    "q",
+    {
+        "qpid.group_header_key": "g",
+        "qpid.shared_msg_group": 1,
+        "qpid.max_count": 2,
+        "qpid.policy_type": "ring",
+    },
+)
+send(shop, "q", "A-1 A-2", header="g")
+first, second = Reader(broker, "first", "q"), Reader(broker, "second", "q")
+first.fetch()
+print("first works on", first.holds)
+send(shop, "q", "A-3", header="g")
+got = second.fetch()
+print("second gets   ", got)
+
+assert first.holds == ["A-1"] and got == "A-2"
+
+# %% [markdown] id="real-text"
+# ## What the real broker did
+#
+# Both were recorded. First the priority ring, where new messages of low priority are dropped (`p-3`, `p-7`,
+# `p-8`; the counter rises, the depth stays):
+
+# %% id="real"
+from qflow.teaching.recorded import beside
+
+recorded = beside(
+    "ri-priority-drop-new", range(2, 11), depth="queues.q.depth", dropped="queues.q.ring", got="got.c/s"
+)
+
+assert recorded.agrees
+recorded
+
+# %% [markdown] id="real-two-text"
+# Then the ring with groups. In step 9 `A-1` is dropped while `c` works on it; in step 12 `A-2` as well, and
+# group A is gone. In step 14 it comes back, free.
+
+# %% id="real-two"
+ring = beside(
+    "gr-ring-acquired", range(7, 16), c="got.c/s", d="got.d/s", groups="groups.q", dropped="queues.q.ring"
+)
+
+assert ring.agrees
+ring
+
+# %% [markdown] id="compare-text"
+# ## Your predictions
+
+# %% id="compare"
+predictions.compare(ring="a", priority="c", self_destruct=lost)
+
+# %% [markdown] id="keypoints"
+# ## Keypoints
+#
+# - **Reject** ends the producer's session; **ring** drops the oldest, acquired or not; **self-destruct**
+#   deletes
+#   the queue; **last value** replaces; a **priority** ring drops the lowest. *(LP-05, LP-10, LP-12, LP-15,
+#   QT-01)*
+# - Limits are checked before a replacement. *(QT-02, LP-13)*
+# - Self-destruct has flow control, a ring never has. *(LP-16, FC-03)*
+# - A ring can take a message out of a consumer's hands, and with it the order of a group. *(LP-11, MG-20)*
+#
+# ## Links on
+#
+# - Next: [10 · How it was designed](10-how-it-was-designed.ipynb).
+# - In code: `qflow/broker/limits.py` (policies) and `qflow/broker/stores.py` (kinds of queue).
