@@ -22,6 +22,14 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
         action.add_argument("names", nargs="*", metavar="NAME", help="such as 01-thresholds; default: all")
         action.add_argument("--dir", metavar="FOLDER", help=where)
+    mapped = actions.add_parser(
+        "sentences",
+        help="write the table of the documents' sentences and the cells that run them",
+        description="Write the table of the documents' sentences and the cells that run them.",
+    )
+    mapped.add_argument(
+        "--documents", metavar="FOLDER", help="copies of the documents, to find what is missing"
+    )
     actions.add_parser("progress", help="show which exercises are solved", description="Show your progress.")
 
 
@@ -32,6 +40,10 @@ def run(namespace: argparse.Namespace) -> int:
 
         show_progress()
         return 0
+    if namespace.action == "sentences":
+        from qflow.teaching import sentence_map
+
+        return sentence_map.run(namespace.documents)
     from qflow.teaching import exercise_notebooks
 
     work = exercise_notebooks.build if namespace.action == "build" else exercise_notebooks.check
