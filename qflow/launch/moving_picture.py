@@ -1,0 +1,114 @@
+"""The moving picture of the README: a lab's own scene, played in a browser and kept as a GIF.
+
+Run it again when the scene looks different::
+
+    python -m qflow.launch.moving_picture notebooks/images/flow.gif
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from qflow.kit import RefusalError
+from qflow.labs import flow_run
+from qflow.labs.html_export import to_html
+from qflow.labs.picture import Picture
+from qflow.launch.machine_checks import BROWSERS
+
+WIDTH = 1000
+"""Pixels of the scene in the browser; the GIF has these too."""
+STILLS = 72
+PAUSE = 110
+"""Milliseconds between two stills."""
+_COLOURS = 64
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"]
+_SEEK = """([slider, step]) => {
+    slider.value = step;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
+
+
+def steps(picture: Picture, stills: int) -> list[int]:
+    """Choose the steps to show, evenly in time, from the first arrival to the first OFF and a little on.
+
+    Parameters
+    ----------
+    picture : Picture
+        The run.
+    stills : int
+        How many.
+
+    Examples
+    --------
+    >>> chosen = steps(flow_run(messages=1500), 5)
+    >>> chosen == sorted(chosen), len(chosen)
+    (True, 5)
+    """
+    frames = picture.frames
+    end = frames.at(frames.count - 1)["time"]
+    turns = [turn.time for turn in frames.transitions]
+    until = min(end, int(1.15 * turns[1])) if len(turns) > 1 else end
+    return [frames.index_at(until * number // (stills - 1)) for number in range(stills)]
+
+
+def stills_of(picture: Picture) -> Iterator[Any]:
+    """Draw the scene in a headless browser at each step; yield images.
+
+    Raises
+    ------
+    RefusalError
+        If there is no browser to drive, or Playwright or Pillow are missing.
+    """
+    try:
+        from PIL import Image
+        from playwright.sync_api import sync_playwright
+    except ImportError as missing:
+        raise RefusalError(
+            f"{missing.name} is needed to make the picture; pip install 'qflow[test]'"
+        ) from None
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        page_file = Path(folder, "run.html")
+        page_file.write_text(to_html(picture), encoding="utf-8")
+        browser = playwright.chromium.launch(executable_path=_browser(), args=_FLAGS)
+        page = browser.new_page(viewport={"width": WIDTH + 60, "height": 1100})
+        page.goto(page_file.as_uri())
+        scene = page.locator(".qflow-scene")
+        slider = page.locator(".qflow-scene input[type=range]").element_handle()
+        for step in steps(picture, STILLS):
+            page.evaluate(_SEEK, [slider, step])
+            yield Image.open(io.BytesIO(scene.screenshot())).convert("RGB")
+        browser.close()
+
+
+def write(path: Path) -> Path:
+    """Write the moving picture.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A file ending in ``.gif``.
+    """
+    images = list(stills_of(flow_run()))
+    # One palette for all: a palette of its own for each would flicker.
+    palette = images[len(images) // 2].quantize(_COLOURS)
+    drawn = [image.quantize(palette=palette, dither=0) for image in images]
+    drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=PAUSE, loop=0, optimize=True)
+    return path
+
+
+def _browser() -> str:
+    import shutil
+
+    found = next((path for path in map(shutil.which, BROWSERS[:5]) if path), None)
+    if found is None:
+        raise RefusalError("There is no Chromium or Chrome to draw the picture with.")
+    return found
+
+
+if __name__ == "__main__":
+    print(write(Path(sys.argv[1])))
