@@ -22,6 +22,7 @@ ROOMS = {
     "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
     "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
     "trace": ("qflow.trace.cli", "look at traces, replay them, and lay two side by side"),
+    "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
     "exercises": ("qflow.teaching.exercises_cli", "show your progress; build and check the exercises"),
     "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
     "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),

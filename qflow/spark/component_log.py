@@ -73,7 +73,8 @@ def whole_components(
     allowed : int
         Most rows that are kept.
     """
-    current, kept, count = "", [], 0
+    current, count = "", 0
+    kept: list[LakeRow] = []
     for batch in batches:
         for component, part in runs(batch, "component"):
             if component != current:

@@ -218,7 +218,7 @@ def _points(rows: Sequence[Any], queue: str, producer: str) -> Mapping[str, tupl
     found = {(row.setting, row.section, row.name, row.measure): row.predicted for row in rows}
     settings = dict.fromkeys(row.setting for row in rows)
     return {
-        setting: tuple(found[setting, *key] for key in wanted)  # type: ignore[misc]
+        setting: tuple(found[setting, *key] for key in wanted)
         for setting in settings
         if all(found.get((setting, *key)) is not None for key in wanted)
     }

@@ -216,7 +216,7 @@ def write_fleet(fleet: DataFrame, folder: str | Path) -> None:
 def _source() -> Any:
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-    class Reader(DataSourceReader):  # type: ignore[misc]
+    class Reader(DataSourceReader):
         def __init__(self, options: Any) -> None:
             self.queues, self.events = int(options["queues"]), int(options["events"])
 
@@ -228,7 +228,7 @@ def _source() -> Any:
             rows = synthetic_rows(seed, share(self.events, self.queues, seed), FleetModel.recorded())
             yield from to_batches(rows, LAKE)
 
-    class Fleet(DataSource):  # type: ignore[misc]
+    class Fleet(DataSource):
         @classmethod
         def name(cls) -> str:
             return "qflow_fleet"

@@ -1,0 +1,373 @@
+# %% [markdown] id="title"
+# # 13 · A whole fleet
+#
+# *35 minutes. Chapters 3, 6 and 7 first. Needs the extra `spark` (`pip install 'qflow[spark]'`, which
+# brings a Java along). Run the cells from top to bottom with Shift+Enter.*
+#
+# At the end of this chapter you can
+#
+# - turn a log of what clients saw into a table of what the broker did, for many queues at once;
+# - say why a queue's history cannot be split, what can be, and how much that gains at most;
+# - find the queues that held their producers up, what other thresholds would have cost, and write the
+#   `qpid-config` lines.
+#
+# **A question to begin with.** You have a night's log of a thousand queues and a hundred machines. Which one
+# thing decides how long you wait for the answer?
+
+# %% [markdown] id="predict-text"
+# ## Predict before you run
+#
+# The log in this chapter was recorded from a real broker: 24 producers, 27 queues of every kind, 150 seconds,
+# about 540,000 events. No two producers share a queue; three of them send to two queues each.
+
+# %% id="predict"
+from qflow.teaching import Predictions
+
+predictions = Predictions("13-spark")
+predictions.predict(
+    "components",
+    "Into how many parts that never influence one another can the work be split?",
+    guess=None,
+    revisit="two queues that share a producer belong together: one holds its completions for both (FC-18)",
+    because={27: "three producers send to two queues each, and join them", 1: "most queues share nobody"},
+)
+predictions.predict(
+    "speed_up",
+    "With a thousand workers, how many times faster than with one? A whole number is enough.",
+    guess=None,
+    within=1,
+    revisit="nothing is done before the largest part is",
+    because={1000: "there are far fewer parts than workers", 24: "only if all parts had the same size"},
+)
+predictions.predict(
+    "deeper",
+    "A queue is overloaded. With thresholds four times as high, is its producer blocked for less of these "
+    "150 seconds?",
+    guess=None,
+    choices=("yes", "no"),
+    revisit="a higher stop lets more in before the first block; in the long run the consumers set the pace",
+)
+
+# %% [markdown] id="java-text"
+# ## A Spark session
+#
+# Spark needs Java 17, 21 or 25. The next cell takes yours if you have one, else the one that came by pip. If
+# there is none, it says in one sentence how to get it, and the cells after it have nothing to do.
+
+# %% id="java"
+from qflow.kit import RefusalError, kit_path
+from qflow.spark.session import session
+
+spark = None
+try:
+    spark = session()
+    print("Spark is ready.")
+except RefusalError as refusal:
+    print(refusal)
+
+# %% [markdown] id="naive-text"
+# ## The naive way: split the log by time
+#
+# Half a million events, two workers: give each of them half. Let us see what the second worker would find. We
+# take one queue's events, and start in the middle.
+
+# %% id="naive"
+from qflow.spark.memory import audit, lake_of
+from qflow.trace import ClientLog, LogError
+from qflow.workload import Workload
+
+RECORDED = kit_path("data") / "recordings" / "workloads"
+workload = Workload.load(RECORDED / "fleet.json")
+try:
+    in_memory = lake_of("fleet", workload, ClientLog.load(RECORDED / "fleet.parquet").rows)
+except LogError as error:
+    in_memory = {}
+    print(error)
+
+
+def held_after(results, time):
+    return sum(result[2] == "held" and result[6] >= time for result in results)
+
+
+if in_memory:
+    rows = in_memory["fleet/q22"]
+    middle = rows[len(rows) // 2]
+    whole = audit({"fleet/q22": rows})
+    half = audit({"fleet/q22": [rows[0], *rows[len(rows) // 2 :]]})
+    seen_by_whole, seen_by_half = held_after(whole, middle[1]), held_after(half, middle[1])
+
+    print(f"q22, from the middle on, seen by one who knows all: {seen_by_whole} transfers held")
+    print(f"and by one who begins there: {seen_by_half}")
+    print([result[8] for result in half if result[5] == "gap"][0])
+    assert seen_by_half != seen_by_whole
+
+# %% [markdown] id="naive-then"
+# The second worker does not know what lay on the queue when its half began. A queue's history is a
+# **sequential state machine**: what an event does depends on all events before it. Splitting by time is
+# wrong; the audit says so itself, as it sees that the numbers before its first event are missing.
+
+# %% [markdown] id="components-text"
+# ## The mechanism: components
+#
+# What *can* be split is what never influences one another. Draw a line from each client to each queue it
+# touches. What hangs together is a **component**. It is a small table, and `networkx` finds the parts.
+
+# %% id="components"
+from qflow.spark.touches import components_of, touches_of
+
+components = components_of(touches_of("fleet", workload))
+names = sorted(set(components.values()))
+
+print(len(workload.queues), "queues,", len(names), "components")
+print("with q10:", [member for (_, _, member), name in components.items() if name == "fleet/q10"])
+
+# %% [markdown] id="lake-text"
+# ## From a log to a lake
+#
+# Each step takes a table and gives a table:
+#
+# | step | gives |
+# |---|---|
+# | *ingest* | good rows; the others go to a **quarantine**, each with the reason |
+# | *topology* | who touches what, and so the components |
+# | *layout* | files in which each component's events lie together and **in order** |
+# | *audit* | the engine over each component: what was ON, held, blocked and owned |
+#
+# The layout is where the order is bought, once. Every later question reads files from front to back.
+
+# %% id="lake"
+import tempfile
+from pathlib import Path
+
+from qflow.spark.pipeline import make_lake
+
+if spark:
+    folder = Path(tempfile.mkdtemp(), "lake")
+    report = make_lake(spark, [RECORDED / "fleet.parquet"], folder, buckets=8)
+    print(report)
+
+# %% [markdown] id="audit-text"
+# ## The audit
+#
+# Now the same engine that you have stepped through since chapter 1 runs over each component. It gets what the
+# clients did, and works out what nobody recorded: whose completion was held, by which queue, and why it was
+# let go.
+
+# %% id="audit"
+from qflow.spark.audit import audit as audit_lake
+from qflow.spark.layout import read_lake
+from qflow.spark.memory import result_hash
+
+if spark:
+    lake = read_lake(spark, folder)
+    results = audit_lake(lake).persist()
+    for row in sorted(results.groupBy("kind").count().collect()):
+        print(f"{row['count']:6} {row.kind}")
+
+# %% [markdown] id="trust-text"
+# ### Can you trust it?
+#
+# Twenty times a second the real broker was asked for its statistics. They were *not* given to the engine, so
+# they can be laid beside what it worked out.
+
+# %% id="trust"
+from qflow.spark import questions
+
+if spark:
+    reports = questions.findings(results).where("code = 'reports'").collect()
+    agreeing = sum(row["count"] for row in reports)
+    asked = sum(int(row.sentence.split(" of ")[1].split()[0]) for row in reports)
+    print(f"flowStopped agrees in {agreeing} of {asked} reports ({agreeing / asked:.2%})")
+    worst_report = min(reports, key=lambda row: (row["count"], row.queue))
+    print(worst_report.queue, "is the worst:", worst_report.sentence)
+
+# %% [markdown] id="trust-then"
+# The rest are moments within a few milliseconds of a change: the clients' clocks are not the broker's.
+#
+# ### Does it depend on how it was run?
+#
+# The same audit once more, as a plain loop in this process, without Spark, and its hash beside that of
+# Spark's.
+
+# %% id="same"
+if spark:
+    print("the same results:", result_hash(results.collect()) == result_hash(audit(in_memory)))
+
+# %% [markdown] id="heat-text"
+# ## Which queues were ON, and when
+
+# %% id="heat"
+from IPython.display import display
+
+from qflow.spark import figures
+
+if spark:
+    display(
+        figures.heat_map(
+            questions.on_over_time(results, step_us=5_000_000).collect(),
+            sorted(workload.queues),
+            seconds=165,
+            step=5,
+        )
+    )
+
+# %% [markdown] id="worst-text"
+# ## Who waited for whom
+#
+# A queue that is ON is not yet a problem. What costs is a transfer whose completion somebody waits for. So
+# the queues are ranked by the time that all the transfers they held have waited, taken together.
+
+# %% id="worst"
+if spark:
+    offenders = questions.offenders(results).collect()
+    display(figures.offender_bars(offenders))
+
+# %% [markdown] id="worst-then"
+# Look at `q14b`: it was ON only **once**, and is among the worst. It is one of two queues that the same
+# producer sends to; it never got below its resume threshold again, and every message that went to both
+# queues waited for the slower one (chapter 6). A count of how often queues turn ON would never have shown it.
+
+# %% id="holds"
+if spark:
+    display(figures.hold_boxes(questions.hold_times(results).collect()))
+
+# %% [markdown] id="groups-text"
+# ## Groups
+#
+# Eight queues share ordered messages among consumers by groups. Which groups were somebody's nearly all the
+# time?
+
+# %% id="groups"
+if spark:
+    display(figures.group_bars(questions.group_spots(results).collect()))
+
+# %% [markdown] id="whatif-text"
+# ## What if
+#
+# From the log the **workload** behind it is extracted: when each producer meant to send, how long each
+# consumer worked. It is run again under other thresholds. `q22` is overloaded: its consumers are slower
+# than its producer.
+
+# %% id="whatif"
+from qflow.spark.fleet_settings import AS_RECORDED, FleetSettings
+from qflow.spark.whatif import what_if
+
+
+def scaled(factor):
+    scale = f"x{factor}"
+    thresholds = {"qpid.flow_stop_count": scale, "qpid.flow_resume_count": scale}
+    return FleetSettings(f"thresholds x {factor}", {"*": thresholds})
+
+
+deeper = "yes"
+if spark:
+    grid = [AS_RECORDED, scaled(0.25), scaled(0.5), scaled(2), scaled(4)]
+    measures = what_if(lake.where("component = 'fleet/q22'"), grid).collect()
+    display(figures.frontier(measures, "q22", "p22"))
+    blocked = {row.setting: row.predicted for row in measures if row.measure == "blocked_share"}
+    deeper = "yes" if blocked["thresholds x 4"] < blocked["as recorded"] else "no"
+
+# %% [markdown] id="whatif-then"
+# Every point is a bargain: less blocking for a deeper queue. None of them makes the consumers faster. The
+# gain of the highest thresholds is the room that 150 seconds filled only once; in a longer night it would
+# be used up.
+#
+# ## Thresholds that are safe
+#
+# A threshold is safe if the queue cannot overflow: the stop, and the windows of all producers above it, fit
+# within the limit (`qflow design` argues it). Suppose every queue that declares no limit may hold 500
+# messages.
+
+# %% id="design"
+from qflow.design import Limits
+from qflow.spark.advice import advise
+
+if spark:
+    some = lake.where("component in ('fleet/q00', 'fleet/q10', 'fleet/q22')")
+    advice = advise(some, {"*": Limits(count=500)}, messages=300).orderBy("queue").collect()
+    for row in advice:
+        print(row.line)
+        print("    because", row.reasons.split("; ")[0])
+
+# %% [markdown] id="skew-text"
+# ## How far it can be spread
+#
+# Components differ in size. Whatever the number of workers, nothing is done before the **largest** one is:
+# this is Amdahl's law, with this fleet's own numbers.
+
+# %% id="skew"
+from qflow.spark.skew import bound, speed_up
+
+events = {name: len(rows) for name, rows in in_memory.items()}
+at_most = None
+if in_memory:
+    largest = max(events, key=events.get)
+    at_most = round(bound(events))
+    print(f"the largest is {largest}: {events[largest]} of {sum(events.values())} events")
+    for workers in (1, 2, 8, 24, 1000):
+        print(f"{workers:5} workers: {speed_up(events, workers):.1f} times as fast as one")
+
+# %% [markdown] id="cut-text"
+# ### Cutting after all
+#
+# A component can be cut in time if each piece begins with the **state** that the one before it ended with.
+# Such states are recorded once, as checkpoints; every later audit can begin at any of them. The largest
+# component in eight pieces, each audited for itself and in any order:
+
+# %% id="cut"
+from qflow.spark.checkpoints import audit_piece, record
+
+if in_memory:
+    rows = in_memory[largest]
+    every = -(-len(rows) // 8)
+    checkpoints = list(record(largest, rows, every))
+    pieces = [
+        result
+        for component, seq, state in reversed(checkpoints)
+        for result in audit_piece(component, state, rows[seq : seq + every], seq + every >= len(rows))
+    ]
+    same = result_hash(pieces) == result_hash(audit({largest: rows}))
+    print(f"{len(checkpoints)} pieces; the same results: {same}")
+
+    cut = {name: count for name, count in events.items() if name != largest}
+    cut |= {f"piece {seq}": min(every, len(rows) - seq) for _, seq, _ in checkpoints}
+    print(f"bound before: {bound(events):.1f}, with the largest cut: {bound(cut):.1f}")
+
+# %% [markdown] id="answer-text"
+# ## Back to the question
+#
+# Not the number of machines: the **largest component**. It is one sequence, and its events have to be taken
+# one after the other, unless you have kept states to begin at.
+
+# %% [markdown] id="compare-text"
+# ## Your predictions
+
+# %% id="compare"
+# Where there is no Spark, these two are as they were when the chapter was built.
+predictions.compare(components=len(names), speed_up=at_most or 12, deeper=deeper)
+
+# %% id="end"
+if spark:
+    spark.stop()
+
+# %% [markdown] id="keypoints"
+# ## Keypoints
+#
+# - A queue's history is **sequential**: split by component, never by time, unless the state is kept.
+# - Order is bought once, in the layout; the audit checks it and never assumes it.
+# - The same results for any number of workers, any batch size, with Spark and without.
+# - Rank queues by the time **transfers waited**, not by how often they turned ON.
+# - Higher thresholds buy depth for blocking; in the long run the consumers set the pace.
+#
+# ## On your own logs
+#
+# The same from a terminal, and on a cluster ([Spark operations](reference/spark-operations.md) says how):
+#
+#     qflow spark audit monday.parquet tuesday.parquet --lake lake --out results
+#     qflow spark sweep --lake lake --settings grid.json --out sweep
+#     qflow spark stream incoming --out live
+#     qflow spark synth --queues 200 --events 1000000 --out big
+#
+# ## Links on
+#
+# - In code: `qflow/spark/auditor.py` (one component, no Spark), `qflow/spark/audit.py` (on Spark).

@@ -1,0 +1,302 @@
+"""``qflow spark audit|sweep|stream|synth|bench``: the engine over a fleet's logs, here or on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import RefusalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SHOWN = 10
+
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``spark`` to the rooms of the command line; neither Spark nor the engine is loaded for that."""
+    spark = subparsers.add_parser(
+        "spark",
+        help="audit a fleet's logs, sweep settings, follow a stream, make a synthetic fleet",
+        description="The engine over a fleet's recorded logs, on Apache Spark: on this machine or a cluster.",
+    )
+    actions = spark.add_subparsers(dest="action", metavar="ACTION", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--master", metavar="URL", help="local[4], yarn, k8s://...; default: local[2]")
+    common.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark's own"
+    )
+    _add_audit(actions, common)
+    _add_sweep(actions, common)
+    _add_stream(actions, common)
+    _add_synth(actions, common)
+    bench = actions.add_parser("bench", parents=[common], help="measure the audit: ratios in one run")
+    bench.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
+    audit = actions.add_parser(
+        "audit",
+        parents=[common],
+        help="say which queues were ON, whose completions they held, and for how long",
+        description="Audit client logs, or a lake that was made of them before.",
+    )
+    audit.add_argument("logs", nargs="*", metavar="LOG", help=".parquet, .csv, .csv.gz, or a folder of them")
+    audit.add_argument(
+        "--workloads", metavar="DIR", help="where NAME.json is for the log NAME; default: beside"
+    )
+    audit.add_argument("--lake", metavar="DIR", help="keep the lake there; without LOG: audit the lake there")
+    audit.add_argument("--buckets", type=_count, default=8, metavar="N", help="files of the lake; default: 8")
+    audit.add_argument("--out", metavar="DIR", help="write all results there, as Parquet")
+    audit.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
+    sweep = actions.add_parser(
+        "sweep",
+        parents=[common],
+        help="run each component's workload again under each of some settings",
+        description="Simulate every component of a lake under every setting. Killed at any moment, the same "
+        "command goes on where it was.",
+    )
+    sweep.add_argument("--lake", required=True, metavar="DIR", help="a lake")
+    sweep.add_argument("--settings", required=True, metavar="GRID.json", help="a map of names to settings")
+    sweep.add_argument("--out", required=True, metavar="DIR", help="where finished cells are kept")
+    sweep.add_argument(
+        "--most-rows", type=_count, default=5_000_000, metavar="N", help="leave larger components out"
+    )
+    sweep.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
+    stream = actions.add_parser(
+        "stream",
+        parents=[common],
+        help="audit a folder of events that grows",
+        description="Audit a folder of Parquet files of a lake's columns, as they come. Killed at any moment, "
+        "the same command goes on where it was.",
+    )
+    stream.add_argument("incoming", metavar="DIR", help="where files appear")
+    stream.add_argument("--out", required=True, metavar="DIR", help="results and checkpoint")
+    stream.add_argument("--once", action="store_true", help="take what is there, then end")
+    stream.add_argument("--files", type=_count, metavar="N", help="most files of one step")
+    stream.add_argument("--patience", type=_count, default=10_000, metavar="N",
+                        help="events that may wait for a missing one; default: 10000")  # fmt: skip
+
+
+def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
+    synth = actions.add_parser(
+        "synth",
+        parents=[common],
+        help="make a synthetic fleet, like the recorded one",
+        description="Write a lake of a synthetic fleet; the same numbers give the same fleet anywhere.",
+    )
+    synth.add_argument("--queues", type=_count, required=True, metavar="N", help="components")
+    synth.add_argument("--events", type=_count, required=True, metavar="M", help="events in all")
+    synth.add_argument("--out", required=True, metavar="DIR", help="where the lake is written")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Do what was asked for.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    RefusalError
+        If there is no Spark or no Java, a file cannot be read or does not fit, in one sentence.
+    """
+    from qflow.spark.fleet_settings import SettingsError
+    from qflow.spark.session import session
+
+    try:
+        from pyspark.errors import PySparkException
+    except ImportError:
+        raise RefusalError("this needs pyspark: pip install 'qflow[spark]'") from None
+    actions = {"audit": _audit, "sweep": _sweep, "stream": _stream, "synth": _synth, "bench": _bench}
+    _require_readable(namespace)
+    try:
+        return actions[namespace.action](session(namespace.master, **_settings(namespace.conf)), namespace)
+    except SettingsError as error:
+        raise RefusalError(str(error)) from None
+    except PySparkException as error:
+        from qflow.spark.java import log_file
+
+        raise RefusalError(f"Spark gave up: {cause_of(str(error))} (see {log_file()})") from None
+
+
+def cause_of(text: str) -> str:
+    r"""Return the one line of a Spark error that says what is wrong.
+
+    Examples
+    --------
+    >>> cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
+    'ValueError: no begin'
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
+    words = [line for line in raised if not line.startswith(("org.", "java.", "Caused by"))]
+    return (words or raised or [line for line in lines if line] or ["it does not say why"])[
+        -1 if words else 0
+    ]
+
+
+def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
+    import tempfile
+
+    from qflow.spark.audit import audit
+    from qflow.spark.layout import read_lake
+    from qflow.spark.pipeline import make_lake
+    from qflow.spark.progress import showing_tasks
+
+    with tempfile.TemporaryDirectory(prefix="qflow-lake-") as scratch:
+        lake = namespace.lake or f"{scratch}/lake"
+        report = None
+        if namespace.logs:
+            with showing_tasks(spark, "laying out"):
+                report = make_lake(spark, namespace.logs, lake, namespace.workloads, namespace.buckets)
+        with showing_tasks(spark, "auditing"):
+            results = audit(read_lake(spark, lake))
+            if namespace.out:
+                results.write.mode("overwrite").parquet(namespace.out)
+                results = spark.read.parquet(namespace.out)
+            else:
+                results = results.persist()
+            summary = _summary(results)
+    if report is not None:
+        summary["events"], summary["set_aside"] = sum(report.events.values()), report.set_aside
+        summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:SHOWN]]
+    print(json.dumps(summary) if namespace.json else _summary_text(summary))
+    return 0
+
+
+def _summary(results: DataFrame) -> dict[str, Any]:
+    from qflow.spark import questions
+
+    counts = {row.kind: row["count"] for row in results.groupBy("kind").count().collect()}
+    usual = "code not in ('reports', 'most', 'discarded', 'differs')"
+    found = questions.findings(results).where(usual).limit(SHOWN).collect()
+    return {
+        "components": results.select("component").distinct().count(),
+        "results": dict(sorted(counts.items())),
+        "offenders": [row.asDict() for row in questions.offenders(results).limit(SHOWN).collect()],
+        "blame": [row.asDict() for row in questions.blame(results).limit(SHOWN).collect()],
+        "findings": [row.asDict() for row in found],
+    }
+
+
+def _summary_text(summary: dict[str, Any]) -> str:
+    lines = []
+    if "events" in summary:
+        lines.append(f"{summary['events']} events, {summary['set_aside']} rows set aside")
+        lines += [
+            f"  {row['source']}, row {row['row']} {row['column']}: {row['reason']}"
+            for row in summary["first_set_aside"]
+        ]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in summary["results"].items())
+    lines.append(f"{summary['components']} components with results: {kinds or 'none'}")
+    for row in summary["offenders"]:
+        lines.append(
+            f"  {row['source']} {row['queue']}: ON {row['times_on']} x, {row['on_us'] / 1e6:.1f} s; "
+            f"held {row['held']} transfers, {row['held_us'] / 1e6:.1f} s taken together"
+        )
+    lines += [f"  {row['component']} {row['code']}: {row['sentence']}" for row in summary["findings"]]
+    return "\n".join(lines)
+
+
+def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
+    from qflow.spark.fleet_settings import load_grid
+    from qflow.spark.layout import read_lake
+    from qflow.spark.progress import Bar
+    from qflow.spark.sweep import sweep
+
+    grid = load_grid(namespace.settings)
+    lake = read_lake(spark, namespace.lake)
+    bar = Bar("sweeping", "cells")
+    try:
+        measures = sweep(lake, grid, namespace.out, tell=bar, allowed=namespace.most_rows)
+    finally:
+        bar.end()
+    out = Path(namespace.out) / "measures"
+    measures.coalesce(1).write.mode("overwrite").parquet(str(out))
+    rows = (
+        spark.read.parquet(str(out)).orderBy("component", "setting", "section", "name", "measure").collect()
+    )
+    if namespace.json:
+        print(json.dumps([row.asDict() for row in rows]))
+        return 0
+    for row in rows:
+        if row.measure in ("share_on", "blocked_share"):
+            print(f"{row.component} {row.setting}: {row.name} {row.measure} {row.predicted:.3f}")
+        elif row.note:
+            print(f"{row.component} {row.setting}: {row.note}")
+    return 0
+
+
+def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
+    from qflow.spark.stream import audit_stream, read_results, read_stream, start
+
+    stream = read_stream(spark, namespace.incoming, namespace.files)
+    query = start(audit_stream(stream, namespace.patience), namespace.out, once=namespace.once)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    print(f"{read_results(spark, namespace.out).count()} results in {namespace.out}")
+    return 0
+
+
+def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
+    from qflow.spark.progress import showing_tasks
+    from qflow.spark.synth import synthetic_fleet, write_fleet
+
+    with showing_tasks(spark, "making a fleet"):
+        write_fleet(synthetic_fleet(spark, namespace.queues, namespace.events), namespace.out)
+    print(f"{namespace.events} events of {namespace.queues} components in {namespace.out}")
+    return 0
+
+
+def _bench(_: SparkSession, namespace: argparse.Namespace) -> int:
+    from qflow.spark.bench import report_text, run_bench
+    from qflow.spark.session import stop
+
+    # It measures with one core and with two, each in a session of its own.
+    stop()
+    report = run_bench()
+    print(json.dumps(report) if namespace.json else report_text(report))
+    return 0
+
+
+def _require_readable(namespace: argparse.Namespace) -> None:
+    """Look before a session is started, which takes seconds."""
+    named = [namespace.lake] if namespace.action == "sweep" else []
+    if namespace.action == "stream":
+        named = [namespace.incoming]
+    if namespace.action == "audit":
+        named = list(namespace.logs) or [namespace.lake]
+        if named == [None]:
+            raise RefusalError("name one log or more, or a lake with --lake")
+    for path in named:
+        if "://" not in path and not Path(path).exists():
+            raise RefusalError(f"{path}: no such file or folder")
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    settings = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise RefusalError(f"--conf takes spark.NAME=VALUE, got {word!r}")
+        settings[name.replace(".", "__")] = value
+    return settings
+
+
+def _count(text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")

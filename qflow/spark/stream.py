@@ -1,0 +1,130 @@
+"""Stream: the audit over a folder that grows; killed at any moment it goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import RefusalError
+from qflow.spark.reorder import PATIENCE, StreamedComponent
+from qflow.spark.schema import LAKE, RESULTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROW = LAKE.names[1:]
+
+
+def audit_stream(lake: DataFrame, patience: int = PATIENCE) -> DataFrame:
+    """Return a stream of results over a stream of events.
+
+    The engine's snapshot of each component is the state of ``transformWithState``; it is kept in Spark's
+    checkpointed store.  Late events wait for those before them, duplicates are dropped, both by ``seq``.
+
+    Parameters
+    ----------
+    lake : streaming DataFrame of LAKE
+        In any order.
+    patience : int
+        How many events of a component may wait for one that is missing, before it counts as lost.
+
+    Returns
+    -------
+    streaming DataFrame of RESULTS
+    """
+    grouped = lake.select(*LAKE.names).groupBy("component")
+    return grouped.transformWithState(
+        statefulProcessor=processor(patience),
+        outputStructType=RESULTS.ddl,
+        outputMode="Append",
+        timeMode="None",
+    )
+
+
+def processor(patience: int = PATIENCE) -> Any:
+    """Return the stateful processor; it can be tested without a JVM (``TwsTester``)."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class AuditProcessor(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self._state = handle.getValueState("component", "state binary")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+            (component,) = key
+            before = self._state.get()
+            kept = None if before is None else bytes(before[0])
+            streamed = StreamedComponent(component, kept, patience)
+            results = streamed.take(tuple(row[name] for name in _ROW) for row in rows)
+            self._state.update((streamed.state(),))
+            for result in results:
+                yield Row(**dict(zip(RESULTS.names, result, strict=True)))
+
+        def close(self) -> None:
+            pass
+
+    return AuditProcessor()
+
+
+def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
+    """Return a folder of files of LAKE as a stream.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    folder : str or Path
+        Files may be added at any time; they must appear whole, by being renamed.
+    files : int or None
+        Most files of one step; None for all that are there.
+    """
+    reader = spark.readStream.schema(LAKE.ddl)
+    if files is not None:
+        reader = reader.option("maxFilesPerTrigger", files)
+    return reader.parquet(str(folder))
+
+
+def start(results: DataFrame, folder: str | Path, *, once: bool = False, seconds: float = 1.0) -> Any:
+    """Start writing a stream of results.
+
+    Each step's results are a folder of their own, named after the step.  A step that is repeated after a
+    crash writes the same rows to the same place, so that nothing is lost and nothing is there twice.
+
+    Parameters
+    ----------
+    results : streaming DataFrame of RESULTS
+    folder : str or Path
+        Holds the results and the checkpoint; the same folder goes on where it was.
+    once : bool
+        Take what is there, then end.
+    seconds : float
+        Otherwise, how often to look.
+
+    Returns
+    -------
+    StreamingQuery
+    """
+    out = str(folder)
+
+    def write(batch: Any, number: int) -> None:
+        step = f"{out}/results/step={number:06d}"
+        batch.coalesce(1).write.mode("overwrite").parquet(step)
+
+    writer = results.writeStream.outputMode("append").foreachBatch(write)
+    writer = writer.option("checkpointLocation", f"{out}/checkpoint")
+    trigger = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
+    return writer.trigger(**trigger).start()
+
+
+def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
+    """Return what a stream has written so far.
+
+    Raises
+    ------
+    RefusalError
+        If it has written nothing yet.
+    """
+    steps = sorted(Path(folder, "results").glob("step=*/_SUCCESS"))
+    if not steps:
+        raise RefusalError(f"{folder}: no stream has written results there yet")
+    return spark.read.schema(RESULTS.ddl).parquet(*(str(step.parent) for step in steps))

@@ -1,0 +1,154 @@
+"""The stream: late, duplicated and cut at random, it gives what the batch gives; so it does after a kill."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from spark_kit import fleet, fleet_lake, fleet_results, spark  # noqa: F401
+
+from qflow.spark.memory import audit, result_hash
+from qflow.spark.reorder import StreamedComponent
+from qflow.spark.shipper import Shipper, write_rows
+
+SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
+
+
+def some_lake():
+    return {name: fleet_lake()[name] for name in SOME}
+
+
+def expected():
+    return result_hash(row for row in fleet_results() if row[0] in SOME)
+
+
+def disturbed(rows, chance, reach=40):
+    """Return rows with some twice and all a little out of order."""
+    copies = [row for row in rows for _ in range(1 + (chance.random() < 0.1))]
+    places = sorted(range(len(copies)), key=lambda place: place + chance.random() * reach)
+    return [copies[place] for place in places]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_late_and_duplicate_events_with_random_cuts(seed):
+    chance = random.Random(seed)
+    results = []
+    for component, rows in some_lake().items():
+        rows = disturbed(rows, chance)
+        cuts = sorted(chance.randrange(len(rows)) for _ in range(6))
+        state = None
+        for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+            streamed = StreamedComponent(component, state)
+            results += streamed.take(rows[start:end])
+            state = streamed.state()
+        assert streamed.waiting == 0
+    assert result_hash(results) == expected()
+
+
+def test_an_event_that_never_comes_counts_as_lost_when_patience_ends():
+    rows = [row for row in some_lake()["fleet/q15"] if row[0] != 50]
+    streamed = StreamedComponent("fleet/q15", patience=100)
+    results = []
+    for row in rows:
+        results += streamed.take([row])
+    gaps = [row[8] for row in results if row[5] == "gap"]
+    assert gaps == ["events 50 to 50 are missing; what follows is not certain"]
+    # What waited too long is audited as a batch would: with the same gap.
+    batch = audit({"fleet/q15": rows})
+    assert result_hash(results) == result_hash(batch[: len(results)]) and len(batch) - len(results) < 200
+
+
+def test_the_processor_alone_without_a_jvm():
+    pytest.importorskip("pyspark")
+    pytest.importorskip("google.protobuf")
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    from qflow.spark.schema import LAKE
+    from qflow.spark.stream import processor
+
+    rows = [
+        Row(**dict(zip(LAKE.names, ("fleet/q15", *row), strict=True))) for row in some_lake()["fleet/q15"]
+    ]
+    tester = TwsTester(processor())
+    results = []
+    for start in range(0, len(rows), 400):
+        results += [tuple(row) for row in tester.test("fleet/q15", rows[start : start + 400])]
+    assert tester.peekValueState("component", "fleet/q15") is not None
+    assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] == "fleet/q15")
+
+
+@pytest.fixture(scope="module")
+def incoming(tmp_path_factory):
+    """Return a folder of six files with the events of three components, disturbed across files."""
+    pytest.importorskip("pyarrow")
+    chance = random.Random(5)
+    folder = tmp_path_factory.mktemp("incoming")
+    rows = disturbed([(name, *row) for name, rows in some_lake().items() for row in rows], chance, 500)
+    size = -(-len(rows) // 6)
+    for number in range(6):
+        write_rows(folder / f"part-{number}.parquet", rows[number * size : (number + 1) * size])
+    return folder
+
+
+def test_structured_streaming_gives_what_the_batch_gives(spark, incoming, tmp_path):  # noqa: F811
+    from qflow.spark.stream import audit_stream, read_results, read_stream, start
+
+    query = start(audit_stream(read_stream(spark, incoming, files=2)), tmp_path, once=True)
+    query.awaitTermination()
+    assert len(list((tmp_path / "results").iterdir())) >= 3
+    assert result_hash(read_results(spark, tmp_path).collect()) == expected()
+
+
+def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(spark, incoming, tmp_path):  # noqa: F811
+    from qflow.spark.stream import read_results
+
+    command = [
+        sys.executable,
+        "-m",
+        "qflow",
+        "spark",
+        "stream",
+        incoming,
+        "--out",
+        tmp_path,
+        "--once",
+        "--files",
+        "1",
+    ]
+    first = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    steps = tmp_path / "results"
+    deadline = time.monotonic() + 120
+    while not list(steps.glob("step=*/_SUCCESS")) and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(first.pid, signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL, first.stderr.read()
+    done = {path: path.stat().st_mtime_ns for path in steps.glob("step=*/_SUCCESS")}
+    assert 1 <= len(done) < 6
+    again = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert again.returncode == 0, again.stderr
+    kept = {path: path.stat().st_mtime_ns for path in done}
+    # The last step of before may have been written and not yet noted: then it is written again, alike.
+    assert sum(kept[path] != done[path] for path in done) <= 1
+    assert result_hash(read_results(spark, tmp_path).collect()) == expected()
+
+
+def test_a_shipped_log_is_the_lake(tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    workload, rows = fleet()
+    shipper = Shipper("fleet", workload, tmp_path)
+    for start in range(0, len(rows), 9_000):
+        shipper.send(rows[start : start + 9_000])
+    shipper.end()
+    shipped = {}
+    for path in sorted(tmp_path.iterdir()):
+        for row in parquet.read_table(path).to_pylist():
+            shipped.setdefault(row["component"], []).append(tuple(row.values())[1:])
+    assert shipped == fleet_lake()
