@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from random import Random
 
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trace_commands import Cast, all_commands, fresh
 
-from qflow.broker import INFINITE, Broker, Event, Message
+from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
 from qflow.broker.events import COMMANDS
 from qflow.trace.checkpoint import Checkpoint
 from qflow.trace.diff import compare, first_difference
@@ -184,18 +182,17 @@ def test_commands_and_transitions(trace, timeline):
     assert timeline.next_transition("orders", kinds=("held",)).kind == "held"
 
 
-def test_any_instant_is_reached_quickly():
-    """A tenth of the hundred thousand rows that are measured by hand, so that a busy machine passes too."""
-    trace = trace_of(simulate(workload(duration=8, stop=300)))
-    timeline = Timeline(trace)
-    times = []
-    random = Random(7)
-    for _ in range(60):
-        timeline.seek(random.randrange(len(trace)))
-        start = time.process_time()
-        assert timeline.broker.now <= trace.time[-1]
-        times.append(time.process_time() - start)
-    assert statistics.median(times) < 0.02
+def test_a_broker_that_somebody_looked_at_is_taken_apart_and_one_of_ones_own_is_not(timeline):
+    timeline.seek(500)
+    own = timeline.restore()
+    state = own.state_hash()
+    assert timeline.broker.state_hash() == state
+    timeline.seek(100)
+    assert timeline.broker.state_hash() != state
+    own.advance(own.now)
+    assert own.state_hash() == state
+    timeline.seek(500)
+    assert timeline.broker.state_hash() == state
 
 
 # What cannot be shown
@@ -259,6 +256,21 @@ def test_a_fork_with_other_settings_shows_what_they_change(trace):
     assert before.flow_stopped > 0 == after.flow_stopped == after.held
     assert after.enqueued == before.enqueued
     assert after.dequeued == before.dequeued, "clients settle the same messages, each as soon as it has it"
+
+
+def test_a_fork_with_other_options_goes_another_way_from_the_start(trace, timeline):
+    eager = BrokerOptions(flow_control="pre-feature", message_size="content")
+    timeline.seek(500)
+    forked = timeline.fork(options=eager)
+    assert forked.options == forked.workload.options == eager
+    assert trace.options == trace.workload.options == BrokerOptions()
+    assert replay(forked) == forked
+    assert "held" in trace.kind
+    assert "held" not in forked.kind
+    same = timeline.fork(options=BrokerOptions())
+    assert [row[2:] for row in same.rows()] == [row[2:] for row in fork(trace, -1).rows()]
+    with pytest.raises(TraceError, match="a broker keeps its options as long as it runs.*got row 500"):
+        fork(trace, 500, options=eager)
 
 
 def test_a_message_that_comes_later_in_a_fork_is_settled_then():

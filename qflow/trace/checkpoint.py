@@ -174,7 +174,7 @@ class _Unpacker(pickle.Unpickler):
 
 
 def _empty(kind: type[Any], count: int) -> list[Any]:
-    new: Callable[[type[Any]], Any] = kind.__new__
+    new: Any = kind.__new__
     return [new(kind) for _ in range(count)]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from qflow.broker.broker import Broker
 from qflow.broker.conversions import Argument
 from qflow.broker.events import COMMANDS, Event
+from qflow.broker.options import BrokerOptions
 from qflow.broker.store import DelayedStore
 from qflow.trace.replay_trace import Replay
 from qflow.trace.schema import Trace, TraceError
@@ -33,6 +34,7 @@ def fork(
     commands: Iterable[Event] = (),
     *,
     queues: Changes | None = None,
+    options: BrokerOptions | None = None,
     start: Broker | None = None,
 ) -> Trace:
     """Return a trace that is the same up to a row and goes another way from there.
@@ -50,13 +52,17 @@ def fork(
     queues : mapping or None
         Declare arguments that shall differ, by queue; None removes one. A queue keeps its arguments
         for life, so the fork must lie before the queue's declaration.
+    options : BrokerOptions or None
+        What the broker is started with instead. It keeps its options as long as it runs, and a trace
+        has them once, at its head; so such a fork starts from the beginning: at row -1.
     start : Broker or None
         The state after that command, if it is at hand.
 
     Raises
     ------
     TraceError
-        If a kind is no command, a queue is not declared after the row, or a command cannot be given.
+        If a kind is no command, a queue is not declared after the row, options shall differ after the
+        start, or a command cannot be given.
 
     Examples
     --------
@@ -73,13 +79,18 @@ def fork(
     >>> fork(trace, len(trace) - 1, [Event(0, "queue.purge", session="p", detail={"queue": "q"})]).kind[-1]
     'completed'
     """
+    if options is not None and row >= 0:
+        raise TraceError(
+            f"a broker keeps its options as long as it runs, so they differ from row -1 on or not; got row {row}"
+        )
     rest = [step for step in steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
     rest = _changed(rest, queues or {}, trace)
     now = trace.time[end - 1] if end else 0
     added = [_added(command, now) for command in commands]
     with uncollected():
-        continuation = _Fork(trace, end, start or _state(trace, row))
+        broker = Broker(options) if options is not None else start or _state(trace, row)
+        continuation = _Fork(trace, end, broker)
         for step in heapq.merge(sorted(added, key=_when), rest, key=_when):
             continuation.give(step)
     return continuation.trace
@@ -175,8 +186,10 @@ class _Fork:
 
     def __init__(self, original: Trace, end: int, broker: Broker) -> None:
         self.broker = broker
-        self.trace = original.empty()
-        self.trace.run = f"{original.run}, forked"
+        workload = original.workload
+        if workload is not None and workload.options != broker.options:
+            workload = workload.replace(options=broker.options)
+        self.trace = Trace(f"{original.run}, forked", broker.options, workload)
         self.theirs, self.ours = _Deliveries(), _Deliveries()
         self.early: defaultdict[Delivery, list[Step]] = defaultdict(list)
         self.arrived: list[Delivery] = []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from qflow.broker.broker import Broker
 from qflow.broker.conversions import Argument
 from qflow.broker.events import Event
+from qflow.broker.options import BrokerOptions
 from qflow.trace.checkpoint import Checkpoint, SharedMessages, dispose
 from qflow.trace.diff import compare
 from qflow.trace.fork import fork
@@ -233,8 +234,29 @@ class Timeline:
         commands: Iterable[Event] = (),
         *,
         queues: Mapping[str, Mapping[str, Argument | None]] | None = None,
+        options: BrokerOptions | None = None,
     ) -> Trace:
-        """Return a trace that goes another way from the cursor on; see :func:`qflow.trace.fork.fork`."""
+        """Return a trace that goes another way from the cursor on; see :func:`qflow.trace.fork.fork`.
+
+        With other ``options`` it goes another way from the start, wherever the cursor stands: a broker
+        keeps the options that it is started with.
+
+        Examples
+        --------
+        >>> from qflow.broker import Message
+        >>> from qflow.trace.record import record
+        >>> broker = Broker()
+        >>> trace = record(broker)
+        >>> session = broker.session("p")
+        >>> session.queue_declare("q", {"qpid.max_count": 10})
+        >>> for _ in range(7):
+        ...     transfer = session.message_transfer(Message(10, routing_key="q"))
+        >>> options = BrokerOptions(default_flow_stop_threshold=50, default_flow_resume_threshold=40)
+        >>> trace.kind.count("held"), Timeline(trace).fork(options=options).kind.count("held")
+        (0, 2)
+        """
+        if options is not None:
+            return fork(self.trace, -1, commands, queues=queues, options=options)
         return fork(self.trace, self.cursor, commands, queues=queues, start=self.restore())
 
     def __repr__(self) -> str:
