@@ -270,6 +270,11 @@ def test_arguments_that_the_broker_refuses_are_refused_in_its_words():
         judge("q", {"qpid.max_count": 100, "qpid.flow_stop_count": 5}, {"C1": Sender(1)})
 
 
+def test_nothing_is_said_of_the_alternatives_of_flow_control():
+    with pytest.raises(DesignError, match="as it was shipped; this queue has 'watermark'"):
+        judge("q", {"qpid.max_count": 9}, {"C1": Sender(1)}, BrokerOptions(flow_control="watermark"))
+
+
 def test_traffic_follows_bindings_and_counts_as_the_broker_does():
     """DQ-05, DQ-09, EX: who reaches what, and how large it is there."""
     made = Workload(

@@ -173,7 +173,13 @@ CONFIGURATIONS = {
     "batch": of(2, (2, 1), batch=2),
     "limit": of(2, (2, 1), limit=4),
     "qpid-cpp": of(2, (2, 1), resume=1, window="qpid-cpp"),
+    "qpid-cpp, flushing now and then": of(2, (5,), resume=1, window="qpid-cpp"),
     "qpid-python": of(2, (2, 1), window="qpid-python"),
+    "qpid-python, fan-out": SmallConfiguration(
+        {"a": {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}, "b": {"qpid.flow_stop_count": 1}},
+        {"C1": 3},
+        window="qpid-python",
+    ),
     "fan-out": SmallConfiguration(
         {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 2}},
         {"C1": 2, "C2": 1},
@@ -181,6 +187,12 @@ CONFIGURATIONS = {
     ),
     "fan-out, any": SmallConfiguration(
         {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 2}}, {"C1": 2, "C2": 1}, order="any"
+    ),
+    "fan-out of three, any": SmallConfiguration(
+        {name: {"qpid.flow_stop_count": 1} for name in "abc"}, {"C1": 3}, order="any"
+    ),
+    "qpid-cpp, fan-out": SmallConfiguration(
+        {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 1}}, {"C1": 2}, window="qpid-cpp"
     ),
     "sizes": SmallConfiguration(
         {"q": {"qpid.flow_stop_size": 250, "qpid.flow_resume_size": 150}},

@@ -106,8 +106,14 @@ class Sender:
         if self._hears_at_once:
             return self.outstanding
         completions = self.session.completions
+        # What is complete, told, and heard of; and whether the broker tells without being asked (CM-05).
         places = [
-            (number in completions.completed, number in completions.reported, number in self._heard)
+            (
+                number in completions.completed,
+                number in completions.reported,
+                number in self._heard,
+                completions.is_awaited(number),
+            )
             for number in self._window.outstanding
         ]
         syncing = None

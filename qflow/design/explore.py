@@ -39,7 +39,8 @@ def explore(
     state_limit : int
         Give up when there are more states.
     tell : callable or None
-        Told now and then how many states there are; it may raise to stop.
+        Told of each new state how many there are now, such as ``qflow.trace.progress.Progress("exploring")``;
+        it may raise to stop.
 
     Returns
     -------

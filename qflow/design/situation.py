@@ -87,18 +87,11 @@ class Situation:
     def _letter(self, queue: str, transfer: Transfer, state: int) -> tuple[Hashable, ...]:
         holders = transfer.held_by
         if transfer.owner is None or queue not in holders:
-            return (FREE, transfer.size, state, "", 0)
-        # Copies of one transfer on several queues belong together: they are told apart by its place in
-        # its producer's row.  On a single queue the word itself has that order.
-        is_single = len(self.configuration.queues) == 1 or self.configuration.order == "any"
-        held = self.broker.sessions[transfer.origin].held
-        return (
-            transfer.origin,
-            transfer.size,
-            state,
-            " ".join(holders),
-            0 if is_single else held.index(transfer),
-        )
+            return (FREE, transfer.size, state, "")
+        # Copies of one transfer on several queues belong together; the names of its holders tell which do.
+        # In one producer's row those with the same holders need no telling apart: a queue that holds one
+        # holds all later ones too, and where the order matters the oldest is the first to go.
+        return (transfer.origin, transfer.size, state, " ".join(holders))
 
     def facts(self) -> dict[str, Any]:
         """Return what is seen from outside: depths, flow states, windows, who is blocked and who died."""

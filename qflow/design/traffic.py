@@ -15,7 +15,7 @@ from qflow.workload.model import SETUP, Workload
 from qflow.workload.stage import make_message
 
 SIZE_LIMIT = 1_000_000
-"""Messages of one producer that are looked at for the largest and the smallest."""
+"""Messages of one producer that are looked at for the largest and the smallest; later ones are not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from qflow.broker.conversions import Argument
 from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
+from qflow.broker.history.factory import ARGUMENT
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import QueueSettings
 from qflow.design.bounds import maximum_depth
@@ -104,7 +105,8 @@ def judge(
     Raises
     ------
     DesignError
-        If the broker refuses the arguments, in its words.
+        If the broker refuses the arguments, in its words; or if the queue has one of the alternatives of
+        :mod:`qflow.broker.history`, for which nothing is proved here.
 
     Examples
     --------
@@ -116,6 +118,12 @@ def judge(
     False
     """
     options = options or BrokerOptions()
+    kind = arguments.get(ARGUMENT, options.flow_control)
+    if kind != "shipped":
+        raise DesignError(
+            f"queue {queue!r}: the bounds are those of flow control as it was shipped; this queue has "
+            f"{kind!r}"
+        )
     try:
         settings = QueueSettings.from_arguments(arguments)
         thresholds = FlowThresholds.of(queue, settings, options)
