@@ -29,6 +29,8 @@ class Costs:
         Queue name to the most messages that were ever on it.
     transfers, accepts : int
         How many messages were sent, and how many consumers accepted.
+    seconds : float
+        The time over which all this was measured.
     errors : mapping
         Producer name to what its session died of.
     """
@@ -40,6 +42,7 @@ class Costs:
     maximum_depth: Mapping[str, int]
     transfers: int
     accepts: int
+    seconds: float
     errors: Mapping[str, str]
 
     def objectives(self) -> tuple[float, float, float]:
@@ -89,7 +92,14 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
     share = sum(meter.share() for meter in blocked.values()) / len(names) if names else 0.0
     errors = {name: str(error) for name, error in run.errors.items() if name in blocked}
     return Costs(
-        flips * 60 * SECOND / end, share, *_percentiles(latencies), depth, transfers, accepts, errors
+        flips * 60 * SECOND / end,
+        share,
+        *_percentiles(latencies),
+        depth,
+        transfers,
+        accepts,
+        end / SECOND,
+        errors,
     )
 
 
