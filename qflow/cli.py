@@ -18,7 +18,7 @@ from qflow import __version__
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
 ROOMS = {
     "config": ("qflow.configuration.cli", "read qpid-config's options and show what a queue will really do"),
-    "run": ("qflow.workload.cli", "run a workload file and say what happened"),
+    "run": ("qflow.trace.run_cli", "run a workload file and say what happened"),
     "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
     "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
     "trace": ("qflow.trace.cli", "look at traces, replay them, and lay two side by side"),

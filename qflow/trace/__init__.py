@@ -1,5 +1,29 @@
-"""Traces and logs: what was recorded, and what the engine makes of it."""
+"""Traces and logs: what was recorded, what the engine makes of it, any instant of it, and why."""
 
 from qflow.trace.client_log import ClientLog, LogError, LogRow, QueueSample, replay
+from qflow.trace.diff import Comparison, compare
+from qflow.trace.explain import Explanation, explain
+from qflow.trace.files import read_trace, write_trace
+from qflow.trace.record import record, trace_of
+from qflow.trace.schema import Row, Trace, TraceError
+from qflow.trace.timeline import Timeline
 
-__all__ = ["ClientLog", "LogError", "LogRow", "QueueSample", "replay"]
+__all__ = [
+    "ClientLog",
+    "Comparison",
+    "Explanation",
+    "LogError",
+    "LogRow",
+    "QueueSample",
+    "Row",
+    "Timeline",
+    "Trace",
+    "TraceError",
+    "compare",
+    "explain",
+    "read_trace",
+    "record",
+    "replay",
+    "trace_of",
+    "write_trace",
+]

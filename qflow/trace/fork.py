@@ -81,7 +81,8 @@ def fork(
     """
     if options is not None and row >= 0:
         raise TraceError(
-            f"a broker keeps its options as long as it runs, so they differ from row -1 on or not; got row {row}"
+            "a broker keeps its options as long as it runs, and a fork with others starts at row -1; "
+            f"got row {row}"
         )
     rest = [step for step in steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)

@@ -1,4 +1,4 @@
-"""``qflow run``: run a workload file and say what happened."""
+"""``qflow run``: run a workload file and say what happened; write it down as a trace, if asked to."""
 
 from __future__ import annotations
 
@@ -114,7 +114,6 @@ def _text(summary: dict[str, Any]) -> str:
 
 
 def _write(made: Run, path: str) -> None:
-    # Traces are another room, which knows this one; it is only entered on request.
     from qflow.trace.files import write_trace
     from qflow.trace.record import trace_of
     from qflow.trace.schema import TraceError
