@@ -30,6 +30,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     mapped.add_argument(
         "--documents", metavar="FOLDER", help="copies of the documents, to find what is missing"
     )
+    actions.add_parser("glossary", help="write the glossary's page", description="Write the glossary's page.")
     actions.add_parser("progress", help="show which exercises are solved", description="Show your progress.")
 
 
@@ -40,6 +41,10 @@ def run(namespace: argparse.Namespace) -> int:
 
         show_progress()
         return 0
+    if namespace.action == "glossary":
+        from qflow.teaching import glossary
+
+        return glossary.run()
     if namespace.action == "sentences":
         from qflow.teaching import sentence_map
 

@@ -1,0 +1,91 @@
+"""The glossary knows every statistic, every setting and every option that the book uses."""
+
+import dataclasses
+import re
+
+import pytest
+
+from qflow import cli
+from qflow.broker import BrokerOptions, statistics
+from qflow.kit import RefusalError
+from qflow.teaching import glossary
+from qflow.teaching.glossary import look_up, page, terms
+from qflow.teaching.rules import rule_titles
+
+# Not settings: modules, and what management answers with.
+NOT_SETTINGS = {"qpid.messaging", "qpid.message_group_queue"}
+
+
+def sources(root):
+    for folder in ("notebooks", "exercises"):
+        for path in sorted((root / folder / "sources").glob("*.py")):
+            yield path.read_text(encoding="utf-8")
+
+
+def test_every_statistic_is_explained():
+    known = {term.broker for term in terms() if term.kind == "statistic"}
+    for record in vars(statistics).values():
+        if dataclasses.is_dataclass(record):
+            assert {field.name for field in dataclasses.fields(record)} <= known, record
+
+
+def test_every_option_is_explained():
+    known = {term.broker.replace("-", "_") for term in terms() if term.kind == "option"}
+    assert {field.name for field in dataclasses.fields(BrokerOptions)} <= known
+
+
+def test_every_setting_in_chapters_and_exercises_is_explained(root):
+    known = {term.broker for term in terms() if term.kind == "setting"}
+    for text in sources(root):
+        # Misspellings with hyphens, which exercises are about, are no settings.
+        used = set(re.findall(r"\bqpid\.[a-z_]+[a-z](?![\w-])", text)) - NOT_SETTINGS
+        assert used <= known, used - known
+
+
+def test_every_option_in_chapters_and_exercises_is_explained(root):
+    known = {term.broker for term in terms() if term.kind == "option"}
+    for text in sources(root):
+        used = set(re.findall(r"--(default-[a-z-]+[a-z])", text)) - {"default-msg-group"}
+        assert used <= known, used - known
+
+
+def test_every_statistic_that_chapters_read_is_explained(root):
+    known = {term.broker for term in terms()}
+    camel = {name for name in known if re.search(r"[a-z][A-Z]", name)}
+    assert {"flowStopped", "flowStoppedCount", "msgDepth"} <= camel
+    for text in sources(root):
+        for name in set(re.findall(r"\b(?:msg|byte|discards|flow)[A-Z][A-Za-z]+\b", text)):
+            # flowState is the manual's mistake, and chapter 11 says so.
+            assert name in known or name == "flowState", name
+
+
+def test_the_words_of_the_book_are_there():
+    words = {term.term for term in terms() if term.kind == "word"}
+    said = "completion accept held ON OFF capacity prefetch owner scenario workload trace client+log"
+    assert {word.replace("+", " ") for word in said.split()} <= words
+
+
+def test_terms_are_unique_have_a_meaning_and_cite_real_rules():
+    found = terms()
+    assert len({(term.term, term.kind) for term in found}) == len(found)
+    for term in found:
+        assert term.meaning.endswith("."), term
+        assert set(term.rules) <= set(rule_titles()), term
+        assert term.kind in {"word", "setting", "option", "statistic"}
+
+
+def test_the_page_is_up_to_date(root):
+    assert (root / glossary.PAGE).read_text(encoding="utf-8") == page()
+
+
+def test_looking_up():
+    assert look_up("QPID.flow_stop_count").term == "stop in messages"
+    assert "FC-15" in repr(look_up("held"))
+    with pytest.raises(RefusalError, match="no 'xyzzy'"):
+        look_up("xyzzy")
+
+
+def test_the_command_writes_the_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(glossary, "PAGE", tmp_path / "glossary.md")
+    assert cli.main(["exercises", "glossary"]) == 0
+    assert (tmp_path / "glossary.md").read_text(encoding="utf-8") == page()

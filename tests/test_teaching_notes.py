@@ -1,0 +1,52 @@
+"""The teachers' material speaks of every chapter, and of nothing that does not exist."""
+
+import re
+
+from qflow.teaching.catalogue import THEMES
+
+CHAPTERS = [f"{number:02d}" for number in range(15)]
+PARTS = ("Why", "Pacing", "Where people trip", "What to say", "Exercises")
+
+
+def read(root, name):
+    return (root / "notebooks" / "teachers" / name).read_text(encoding="utf-8")
+
+
+def test_every_chapter_has_its_notes(root):
+    sections = re.split(r"^## ", read(root, "instructor-notes.md"), flags=re.MULTILINE)[1:]
+    assert [section[:2] for section in sections] == CHAPTERS
+    for section in sections:
+        assert re.findall(r"^- \*\*([^*]+)\.\*\*", section, flags=re.MULTILINE) == list(PARTS)
+        assert "minutes" in section
+
+
+def test_chapters_that_are_there_are_noted(root):
+    for source in (root / "notebooks" / "sources").glob("[0-9][0-9]-*.py"):
+        assert source.name[:2] in CHAPTERS
+
+
+def test_the_exercises_named_exist_and_none_is_forgotten(root):
+    named = set(re.findall(r"\*(\d\d-[a-z-]+)\*", read(root, "instructor-notes.md")))
+    assert named == set(THEMES)
+
+
+def test_profiles_have_a_path_of_chapters_and_exercises_that_exist(root):
+    profiles = re.split(r"^## ", read(root, "learner-profiles.md"), flags=re.MULTILINE)[1:]
+    assert len(profiles) >= 4
+    for profile in profiles:
+        path = re.search(r"\*\*Path:\*\* (.*)", profile)[1]
+        chapters, _, exercises = path.partition("Exercises")
+        assert set(re.findall(r"\d\d", chapters)) <= set(CHAPTERS)
+        assert {f"{int(number):02d}" for number in re.findall(r"\d+", exercises)} <= {t[:2] for t in THEMES}
+        for part in ("Comes for", "Needs", "At the end"):
+            assert part in profile
+
+
+def test_links_lead_somewhere(root):
+    folder = root / "notebooks" / "teachers"
+    for page in folder.glob("*.md"):
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            # Chapters are linked by the map before they are built.
+            source = (folder / link).resolve()
+            built = source.parent / "sources" / f"{source.stem}.py"
+            assert source.exists() or built.exists(), (page.name, link)
