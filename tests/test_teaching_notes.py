@@ -21,7 +21,8 @@ def test_every_chapter_has_its_notes(root):
 
 
 def test_chapters_that_are_there_are_noted(root):
-    for source in (root / "notebooks" / "sources").glob("[0-9][0-9]-*.py"):
+    # From 90 on they are learning paths.
+    for source in (root / "notebooks" / "sources").glob("[0-8][0-9]-*.py"):
         assert source.name[:2] in CHAPTERS
 
 
