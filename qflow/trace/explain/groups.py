@@ -41,25 +41,25 @@ def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     labels = [m.transfer.label for m in state.members.values() if m.state == ACQUIRED]
     owner = instant.shown(state.owner)
     held = f"{owner} holds {listed(labels)} of it, and owns it until none is left acquired"
-    subject = Subject("message", labels[0]) if labels else Subject("group", state.name)
+    subject = Subject("message", labels[0]) if labels else group_subject(instant, queue.name, state.name)
     row = _next(instant, "group_freed", queue.name, state.name)
     if row is None:
         pair = instant.owner(state.owner)
         session = pair[0].name if pair is not None else state.owner.partition("::")[0]
         rest = tuple(settlement(instant, queue, label, owner, session) for label in labels[:1])
-        rest = _gone(instant, state) or rest
+        rest = _gone(instant, queue, state) or rest
         text = f"{held}; the trace, which ends at {instant.trace_end}, does not show that."
         return Reason(text, ("MG-08", "MG-09"), None, subject, rest)
     text = f"{held}: that is at {instant.when(row)}, when {instant.cause(row)}."
-    return Reason(text, ("MG-08", "MG-09"), row, subject, _gone(instant, state))
+    return Reason(text, ("MG-08", "MG-09"), row, subject, _gone(instant, queue, state))
 
 
-def _gone(instant: Instant, state: GroupState) -> tuple[Reason, ...]:
+def _gone(instant: Instant, queue: Queue, state: GroupState) -> tuple[Reason, ...]:
     """Say it if the owner is a name only: its subscription has ended (MG-15)."""
     session, separator, tag = state.owner.partition("::")
     if not separator:
         text = f"The owner {state.owner!r} is a bare tag: the message was browsed, then acquired by name."
-        return (Reason(text, ("MG-15",), None, Subject("group", state.name)),)
+        return (Reason(text, ("MG-15",), None, group_subject(instant, queue.name, state.name)),)
     if instant.owner(state.owner) is not None:
         return ()
     row = instant.last("unsubscribe", "link", tag)

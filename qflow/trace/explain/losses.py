@@ -89,13 +89,24 @@ def died_of(instant: Instant, row: int) -> Reason:
     what = instant.trace.message[command] if is_send else instant.trace.kind[command]
     words = f"{detail['code']} {detail['name']}, {detail['text']}".rstrip(".")
     text = f"The broker refused {what} of {session} at {instant.when(row)} and ended the session: {words}."
-    subject = Subject("producer", session)
+    subject = _whose(instant, session, command)
     queue = _full_queue(instant, str(detail["text"]))
     if queue is not None:
         return Reason(text, ("LP-05", "LP-06"), row, subject, _no_room(instant, queue, row))
     if instant.trace.kind[command] == "tx.commit":
-        return Reason(text, ("LP-09",), row, subject, _no_room_at_commit(instant, row))
+        return Reason(text, ("LP-09",), row, subject, _no_room_at_commit(instant, row, subject))
     return Reason(text, ("LP-06",), row, subject)
+
+
+def _whose(instant: Instant, session: str, command: int) -> Subject:
+    """Return the producer that a session belongs to; if it sends nothing, the queue of its command."""
+    workload = instant.trace.workload
+    for producer in workload.producers if workload is not None else ():
+        if session in (producer.name, producer.session):
+            return Subject("producer", producer.name)
+    queue = instant.trace.queue[command]
+    is_sender = bool(instant.index.rows("message.transfer", "session", session))
+    return Subject("queue", queue) if queue and not is_sender else Subject("producer", session)
 
 
 def _full_queue(instant: Instant, text: str) -> Queue | None:
@@ -120,13 +131,13 @@ def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
     return (limit, Reason(text, ("CAP-11", "FC-24"), stopped, Subject("queue", queue.name)))
 
 
-def _no_room_at_commit(instant: Instant, row: int) -> tuple[Reason, ...]:
+def _no_room_at_commit(instant: Instant, row: int, subject: Subject) -> tuple[Reason, ...]:
     """Say which queues have refused messages; a commit does not name the one it failed on."""
     queues = instant.broker.queues.queues.values()
     refusing = [queue for queue in queues if queue.counters.discardsOverflow]
     text = "A queue had no room for all that the transaction publishes, so nothing of it was done."
     limits = tuple(limit_of(instant, queue) for queue in refusing)
-    return (Reason(text, ("LP-09", "DQ-03"), row, Subject("producer", instant.trace.session[row]), limits),)
+    return (Reason(text, ("LP-09", "DQ-03"), row, subject, limits),)
 
 
 def _dropped(instant: Instant, queue: str) -> Reason | None:

@@ -7,6 +7,7 @@ from qflow.broker.session import Session
 from qflow.broker.subscription import Subscription
 from qflow.trace.explain.credit import has_credit
 from qflow.trace.explain.explanation import Reason, Subject
+from qflow.trace.explain.groups import group_subject
 from qflow.trace.explain.instant import Instant
 from qflow.trace.explain.work import consumer_subject
 
@@ -44,7 +45,7 @@ def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idl
                 f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
                 "that resets cursors, yet wakes nobody."
             )
-            return Reason(text, ("MG-13", "RF-17"), row, Subject("group", group))
+            return Reason(text, ("MG-13", "RF-17"), row, group_subject(instant, queue.name, group))
     subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
     if not subscription.is_listening and not subscription.is_blocked:
         text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
