@@ -1,6 +1,7 @@
 """Client logs: read with care, and replayed beside what the real broker reported."""
 
 import gzip
+import json
 from bisect import bisect_right
 from collections import Counter
 from pathlib import Path
@@ -294,9 +295,10 @@ BAD = [
     (HEADER + "1,p,transfer,q,p-1,-5,\n", "row 1, column size: must not be negative, got -5"),
     (HEADER + "1,p,sent,q,p-1,100,\n", "row 1, column event: must be one of transfer, complete, block"),
     (HEADER + "1,,block,,,0,\n", "row 1, column client: must be a name, got ''"),
+    (HEADER + "-1,p,block,,,0,\n", "row 1, column ts_us: must not be negative, only the broker reports"),
     (
         HEADER + "9,p,block,,,0,\n8,p,block,,,0,\n",
-        "row 2, column ts_us: time must not go back, got 8 after 9",
+        "row 2, column ts_us: time must not go back, got 8 after 9; the rows must be in order of time",
     ),
     (HEADER + '1,p,error,,"no end', "the file is cut off or damaged at its beginning"),
 ]
@@ -311,6 +313,74 @@ def test_a_bad_row_is_one_sentence_with_row_and_column(tmp_path, text, sentence)
             ClientLog.load(path)
         assert str(refusal.value).startswith(f"{name}: {sentence}")
         assert "\n" not in str(refusal.value)
+
+
+def test_good_rows_are_kept_and_bad_ones_set_aside(tmp_path):
+    path = tmp_path / "mixed.csv"
+    path.write_text(HEADER + "1,p,transfer,q,p-1,9,\n0,p,block,,,0,\n2,p,sent,,,0,\n3,p,block,,,0,\n")
+    log, quarantine = ClientLog.read(path)
+    assert [row.ts_us for row in log.rows] == [1, 3]
+    assert [(entry.row, entry.column) for entry in quarantine] == [(2, "ts_us"), (3, "event")]
+    assert quarantine.summary().startswith(
+        "2 rows were set aside; row 2, column ts_us: time must not go back"
+    )
+
+
+def test_what_comes_before_the_end_of_a_file_that_is_cut_off_is_kept(tmp_path):
+    whole = (RECORDED / "capacity-165.csv.gz").read_bytes()
+    path = tmp_path / "cut.csv.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    log, quarantine = ClientLog.read(path)
+    assert len(log.rows) > 5000
+    assert "the file is cut off or damaged after row" in quarantine[-1].reason
+
+
+def test_json_lines_hold_the_same_rows(tmp_path):
+    log = ClientLog.load(RECORDED / "overflow-despite-flow-control.csv.gz")
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row._asdict()) + "\n" for row in log.rows))
+    assert ClientLog.load(path).rows == log.rows
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("{", "row 1: must be a JSON object, got '{'"),
+        (
+            '{"ts_us": 1}',
+            "row 1: must be a JSON object of ts_us, client, event, queue, label, size, group, got ",
+        ),
+        ("5", "row 1: must be a JSON object of ts_us"),
+        (
+            json.dumps(LogRow(1, "p", "block", 7, "", 0, "")._asdict()),
+            "row 1, column queue: must be text, got 7",
+        ),
+        (
+            json.dumps(LogRow(1, 5, "block", "", "", 0, "")._asdict()),
+            "row 1, column client: must be a name, got 5",
+        ),
+        (
+            json.dumps(LogRow(True, "p", "block", "", "", 0, "")._asdict()),
+            "row 1, column ts_us: must be a whole number, got True",
+        ),
+    ],
+)
+def test_a_bad_line_is_one_sentence(tmp_path, line, sentence):
+    path = tmp_path / "log.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(LogError) as refusal:
+        ClientLog.load(path)
+    assert str(refusal.value).startswith(f"log.jsonl: {sentence}")
+
+
+def test_a_parquet_column_of_another_type_is_named(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = dict(zip(LogRow._fields, [[1.5], ["p"], ["block"], [""], [""], [0], [None]], strict=True))
+    path = tmp_path / "log.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    with pytest.raises(LogError, match="log.parquet: row 1, column ts_us: must be a whole number, got 1.5"):
+        ClientLog.load(path)
 
 
 def test_a_file_that_is_cut_off_says_after_which_row(tmp_path):
@@ -330,7 +400,9 @@ def test_a_file_that_is_no_gzip_is_refused(tmp_path, data):
 
 
 def test_another_kind_of_file_is_refused(tmp_path):
-    with pytest.raises(LogError, match="log.xlsx: a client log is a .csv, .csv.gz or .parquet file"):
+    with pytest.raises(
+        LogError, match="log.xlsx: a client log is a .csv, .csv.gz, .jsonl, .jsonl.gz or .parquet file"
+    ):
         ClientLog.load(tmp_path / "log.xlsx")
 
 

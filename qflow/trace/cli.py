@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
+from qflow.trace.audit import cli as importing
 from qflow.trace.explain import cli as why
 from qflow.trace.progress import progress
 
@@ -54,6 +55,7 @@ def add_arguments(subparsers: Any) -> None:
     diff.add_argument("first", metavar="FIRST", help="a trace")
     diff.add_argument("second", metavar="SECOND", help="another")
     why.add_arguments(actions)
+    importing.add_arguments(actions)
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -78,6 +80,8 @@ def run(namespace: argparse.Namespace) -> int:
             return _replay(namespace.file, namespace.output)
         if namespace.action == "why":
             return why.run(namespace)
+        if namespace.action == "import":
+            return importing.run(namespace)
         return _diff(namespace.first, namespace.second)
     except TraceError as error:
         raise RefusalError(str(error)) from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from qflow.trace.log_rows import LogError, LogRow, read_rows
+from qflow.trace.quarantine import Quarantine
 from qflow.trace.replay import replay
 
 __all__ = ["ClientLog", "LogError", "LogRow", "QueueSample", "replay"]
@@ -56,7 +57,7 @@ class ClientLog:
 
     @classmethod
     def load(cls, path: str | Path) -> ClientLog:
-        """Read a log from a ``.csv``, ``.csv.gz`` or ``.parquet`` file.
+        """Read a log from a ``.csv``, ``.jsonl`` (also ``.gz``) or ``.parquet`` file.
 
         Parameters
         ----------
@@ -72,6 +73,30 @@ class ClientLog:
         """
         path = Path(path)
         return cls(path.name.split(".")[0], read_rows(path))
+
+    @classmethod
+    def read(cls, path: str | Path) -> tuple[ClientLog, Quarantine]:
+        """Read a log from anywhere: good rows are kept, bad ones set aside with the reason.
+
+        Parameters
+        ----------
+        path : str or Path
+            As for :meth:`load`.
+
+        Raises
+        ------
+        LogError
+            If no row can be read: one sentence that names the file and says why.
+        OSError
+            If the file cannot be opened.
+        """
+        path = Path(path)
+        quarantine = Quarantine()
+        rows = read_rows(path, quarantine.add)
+        for number, row in enumerate(rows, 1):
+            if row.event == "stats":
+                _sample(number, row)
+        return cls(path.name.split(".")[0], rows), quarantine
 
     def statistics(self, queue: str) -> list[QueueSample]:
         """Return what the broker reported of a queue, in order of time.

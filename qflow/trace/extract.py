@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from statistics import median
 
 from qflow.trace.client_log import ClientLog
@@ -48,7 +49,9 @@ class Extraction:
     catches_up: Mapping[str, bool | None]
 
 
-def extract(log: ClientLog, workload: Workload, model: str | None = None) -> Extraction:
+def extract(
+    log: ClientLog, workload: Workload, model: str | None = None, *, draws: bool = True
+) -> Extraction:
     """Return the workload behind a client log.
 
     Where the workload file states how a client draws its times, and the log shows exactly these draws,
@@ -64,6 +67,8 @@ def extract(log: ClientLog, workload: Workload, model: str | None = None) -> Ext
     model : {"open", "closed"} or None
         How producers behave while blocked; None for what the log shows: closed if no producer that was
         ever blocked catches up, else open.
+    draws : bool
+        Whether to keep draws that the log confirms; otherwise all times are written out as recorded ones.
 
     Returns
     -------
@@ -108,21 +113,40 @@ def extract(log: ClientLog, workload: Workload, model: str | None = None) -> Ext
     ack_delay = median(found) if found else 0.0
     consumers = tuple(
         replace(
-            _consumer(consumer, rows.get(consumer.name, []), sources),
+            _consumer(consumer, rows.get(consumer.name, []), sources, draws),
             network=delays[consumer.name] or consumer_network([], 1, ack_delay, load=load),
         )
         for consumer in workload.consumers
     )
-    producers = []
-    for producer in workload.producers:
-        extracted_producer = _producer(producer, sent[producer.name], model, sources, workload.duration)
-        due: list[int] = []
-        if sources[producer.name] == "stated":
-            due = [due for (due, _, _), _ in zip(due_messages(producer), sent[producer.name], strict=False)]
-        network = producer_network(rows.get(producer.name, []), ack_delay, due, load)
-        producers.append(replace(extracted_producer, network=network))
-    extracted = workload.replace(producers=tuple(producers), consumers=consumers)
+    producers = tuple(
+        replace(
+            (found_producer := _producer(producer, sent[producer.name], model, sources, workload.duration)),
+            network=producer_network(
+                rows.get(producer.name, []), ack_delay, _due(found_producer, sent[producer.name]), load
+            ),
+        )
+        for producer in workload.producers
+    )
+    if not draws:
+        producers = tuple(_written_out(producer, workload.duration) for producer in producers)
+    extracted = workload.replace(producers=producers, consumers=consumers)
     return Extraction(extracted, model, sources, catching)
+
+
+def _due(producer: Producer, sent: Sequence[Sent]) -> list[int]:
+    """Return when each message that was sent was due; nothing if only the log itself tells."""
+    if producer.arrival == "recorded":
+        return []
+    return [due for (due, _, _), _ in zip(due_messages(producer), sent, strict=False)]
+
+
+def _written_out(producer: Producer, duration: float) -> Producer:
+    """Return a producer with its draws as recorded times, as many as fall due."""
+    if producer.arrival == "recorded":
+        return producer
+    due = takewhile(lambda message: message[0] <= round(duration * SECOND), due_messages(producer))
+    recorded = tuple((time / SECOND, size, group) for time, size, group in due)
+    return replace(producer, arrival="recorded", recorded=recorded)
 
 
 def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
@@ -176,19 +200,26 @@ def _confirms_schedule(model: Producer, sent: Sequence[Sent]) -> bool:
 # Consumers
 
 
-def _consumer(model: Consumer, rows: Sequence[LogRow], sources: dict[str, str]) -> Consumer:
+def _consumer(model: Consumer, rows: Sequence[LogRow], sources: dict[str, str], draws: bool) -> Consumer:
     works = works_of(rows)
+    ends = [row.ts_us / SECOND for row in rows if row.event == "error"]
+    if ends and model.crash is None:
+        model = replace(model, crash=max(model.start, ends[0]))
     sources[model.name] = "recorded"
     if not works:
         sources[model.name] = "stated"
         return model
-    overhead = _overhead(model, works)
+    overhead = _overhead(model, works) if draws else None
     if overhead is not None:
         sources[model.name] = "stated"
         return replace(model, overhead=overhead)
     times = tuple(max(1, end - begin) / SECOND for begin, end, _ in works)
-    released = sum(verdict == "release" for _, _, verdict in works) / len(works)
-    return replace(model, service=("recorded", times), slow=(), overhead=(), release=released)
+    released, rejected = (
+        sum(verdict == kind for _, _, verdict in works) / len(works) for kind in ("release", "reject")
+    )
+    return replace(
+        model, service=("recorded", times), slow=(), overhead=(), release=released, reject=rejected
+    )
 
 
 def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:

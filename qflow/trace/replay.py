@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qflow.trace.client_log import ClientLog
 
 
-SETTLEMENTS = ("accept", "release")
+SETTLEMENTS = ("accept", "release", "reject")
 
 
 def replay(log: ClientLog, workload: Workload) -> Run:
@@ -115,6 +115,8 @@ class _ReplayedConsumer:
             self.session.message_accept((number,))
         elif verdict == "release":
             self.session.message_release((number,))
+        elif verdict == "reject":
+            self.session.message_reject((number,))
         self.session.session_completed((number,))
 
     def drop_surplus(self) -> None:
@@ -141,6 +143,7 @@ class _Replayer:
             "transfer": self._transfer,
             "accept": self._settle,
             "release": self._settle,
+            "reject": self._settle,
             "block": self._note_window,
             "unblock": self._note_window,
             "error": self._end,
