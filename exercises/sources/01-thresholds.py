@@ -3,10 +3,10 @@
 #
 # *20 minutes. They go with chapter 1.*
 #
-# Every exercise asks for one function. You write it, and `check(...)` runs it on several cases; the engine
-# runs on the same ones, and the two are compared. If you are wrong in a way that many are, the check tells
-# you which misunderstanding that looks like. `hint(name, 1)` is a nudge, 2 names the rule, 3 is almost the
-# answer.
+# Every exercise asks for one function. You write it in place of `raise NotImplementedError`, and `check(...)`
+# runs it on several cases; the engine runs on the same ones, and the two are compared. If you are wrong in a
+# way that many are, the check tells you which misunderstanding that looks like. `hint("on_and_off", 1)` is a
+# nudge, 2 names the rule, 3 is almost the answer.
 
 # %% id="setup"
 from qflow.teaching import check, hint, show_progress

@@ -2,6 +2,8 @@
 # # Exercises 5 · Configuration
 #
 # *30 minutes. They go with chapter 5.*
+#
+# How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
 from math import floor

@@ -2,6 +2,8 @@
 # # Exercises 7 · Message groups
 #
 # *35 minutes. They go with chapter 7.*
+#
+# How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
 from qflow.teaching import check, hint, show_progress

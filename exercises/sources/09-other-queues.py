@@ -2,6 +2,8 @@
 # # Exercises 9 · Other queues, and what removes messages
 #
 # *50 minutes; pick those you like. They go with chapter 9.*
+#
+# How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
 from qflow.teaching import check, hint, show_progress

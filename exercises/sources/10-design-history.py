@@ -2,6 +2,8 @@
 # # Exercises 10 · How it was designed
 #
 # *20 minutes. They go with chapter 10.*
+#
+# How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
 from qflow.teaching import check, hint, show_progress

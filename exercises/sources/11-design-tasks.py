@@ -4,7 +4,7 @@
 # *30 minutes. They go with chapters 4 and 12.*
 #
 # Here many answers are right. You make a choice, the engine runs it, also in moments worse than those you
-# thought of, and the check tells you what came of it.
+# thought of, and the check tells you what came of it. The rest works as in exercises 1.
 
 # %% id="setup"
 from qflow.teaching import check, hint, show_progress

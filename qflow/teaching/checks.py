@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,12 @@ class Verdict:
 
     def __repr__(self) -> str:
         return "\n".join(self.told)
+
+    def _repr_html_(self) -> str:
+        # Jupyter breaks long lines of plain text in the middle of words; paragraphs it breaks well.
+        head, *rest = (html.escape(line, quote=False) for line in self.told)
+        paragraphs = "".join(f"<p>{line}</p>" for line in rest)
+        return f'<div role="status"><p><strong>{head}</strong></p>{paragraphs}</div>'
 
 
 def check(answer: Answer) -> Verdict:

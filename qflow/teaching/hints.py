@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from qflow.kit import RefusalError
 from qflow.teaching import progress
 
 TIERS = (1, 2, 3)
+WIDTH = 96
+"""Columns of a line; Jupyter breaks longer ones in the middle of words."""
 
 
 def hint(exercise: str, tier: int = 1) -> None:
@@ -37,7 +41,7 @@ def hint(exercise: str, tier: int = 1) -> None:
     found = find(exercise)
     if tier not in TIERS:
         raise RefusalError(f"There are hints 1, 2 and 3; got {tier!r}.")
-    print(f"Hint {tier} of 3 for {found.name}: {found.hints[tier - 1]}")
+    print(textwrap.fill(f"Hint {tier} of 3 for {found.name}: {found.hints[tier - 1]}", WIDTH))
     kept = progress.read("exercises").get(found.name, {})
     before = kept.get("hints", 0)
     most = max(before if isinstance(before, int) else 0, tier)
