@@ -122,3 +122,10 @@ class TestLinks:
     def test_the_readme_has_the_marks(self, root):
         text = (root / "README.md").read_text()
         assert text.index("<!-- binder links -->") < text.index("<!-- binder links end -->")
+
+
+def test_every_learning_path_has_a_link(root):
+    script = (root / "binder" / "links").read_text()
+    paths = [path.name for path in (root / "notebooks").glob("9*-path-*.ipynb")]
+    assert len(paths) == 5
+    assert [name for name in paths if f'"{name}"' not in script] == []
