@@ -26,20 +26,14 @@ from qflow.labs.policy import policy_run, policy_workload
 from qflow.labs.recorded import recorded_picture
 
 if TYPE_CHECKING:
-    from qflow.labs.charts import (
-        blocked_chart,
-        bytes_chart,
-        held_chart,
-        latency_chart,
-        ownership_chart,
-        prefetch_chart,
-    )
+    from qflow.labs.client_charts import blocked_chart, latency_chart, ownership_chart, prefetch_chart
     from qflow.labs.config_widget import config_lab
     from qflow.labs.flow_widget import flow_lab, recorded_lab
     from qflow.labs.group_widget import group_lab
     from qflow.labs.html_export import save_html
     from qflow.labs.lab import Lab
     from qflow.labs.plots import depth_chart
+    from qflow.labs.queue_charts import bytes_chart, held_chart
     from qflow.labs.share import open_token
     from qflow.labs.slider_lab import SliderLab
     from qflow.labs.slider_labs import capacity_lab, fanout_lab, history_lab, policy_lab
@@ -48,12 +42,12 @@ if TYPE_CHECKING:
     from qflow.labs.trace_widget import trace_lab
 
 _LATER = {
-    "prefetch_chart": "charts",
-    "ownership_chart": "charts",
-    "latency_chart": "charts",
-    "held_chart": "charts",
-    "bytes_chart": "charts",
-    "blocked_chart": "charts",
+    "prefetch_chart": "client_charts",
+    "ownership_chart": "client_charts",
+    "latency_chart": "client_charts",
+    "held_chart": "queue_charts",
+    "bytes_chart": "queue_charts",
+    "blocked_chart": "client_charts",
     "Lab": "lab",
     "SliderLab": "slider_lab",
     "capacity_lab": "slider_labs",

@@ -43,7 +43,8 @@ class Buttons:
         if lab.can_share:
             offers.append("token")
         lab.scene.offers = offers
-        lab.scene.actions = list(actions_of(lab.picture).items()) if isinstance(lab.picture, Picture) else []
+        can_fork = lab.can_explain and isinstance(lab.picture, Picture)
+        lab.scene.actions = list(actions_of(lab.first).items()) if can_fork else []
 
     def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
         answer = self._answers.get(content.get("ask", ""))

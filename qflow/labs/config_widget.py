@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
+from qflow.labs.lab import close_parts
 
 _HINT = (
     "options of qpid-config add queue, an address string, or declare arguments as JSON; leaving the field "
@@ -52,6 +53,11 @@ class ConfigLab(widgets.VBox):
     def claims(self) -> tuple[str, ...]:
         """What the configuration comes to, in sentences."""
         return self.picture.claims
+
+    def close(self) -> None:
+        """Free everything the lab used."""
+        close_parts(self)
+        super().close()
 
     def _changed(self, _: object) -> None:
         try:

@@ -34,7 +34,7 @@ class QueueSide(ProducerSide):
     def __init__(self, topology: Topology) -> None:
         super().__init__(topology)
         self.stays, self.holdings, self.locks = Spans(STAYS), Spans(HOLDINGS), Spans(LOCKS)
-        self._stop_counts = [spot.stop_count for spot in topology.queues]
+        self._stops = [(spot.stop_count, spot.stop_size) for spot in topology.queues]
         self._links: dict[str, Place] = {spot.link: self.consumers[spot.name] for spot in topology.consumers}
         # By queue and position: a message's row in ``stays``; in ``holdings``, with its consumer's column.
         self._stay: dict[tuple[str, int], int] = {}
@@ -125,8 +125,12 @@ class QueueSide(ProducerSide):
         index, at = self.queues[event.queue]
         self.now[at + ch.FLOW] = 1
         self.now[ch.QUEUE] = index
-        stop = self._stop_counts[index]
-        self.tell("turned_on" if stop and self.now[at + ch.DEPTH] > stop else "turned_on_bytes")
+        count, size = self._stops[index]
+        if count and self.now[at + ch.DEPTH] > count:
+            self.tell("turned_on")
+        else:
+            # The watermark proposal turns ON at its level, what shipped above it (ALT-08).
+            self.tell("turned_on_bytes" if size and self.now[at + ch.BYTES] > size else "turned_on_at")
 
     def _flow_resumed(self, event: Event) -> None:
         index, at = self.queues[event.queue]

@@ -80,7 +80,9 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
     timeline = timeline or Timeline(trace_of(picture.run))
     timeline.seek(max(0, picture.frames.rows[frame]))
     trace = timeline.fork([_command(picture, action, timeline.row.time)])
-    run = Run(picture.run.workload, list(trace.events()), picture.run.end)
+    # What clients alone can tell ends with the run they told it in: a fork has the broker's part only.
+    events = [event for event in trace.events() if not event.kind.startswith("client.")]
+    run = Run(picture.run.workload, events, picture.run.end)
     topology = replace(picture.frames.topology, end=picture.run.end)
     return compare(picture, picture_of(run, topology=topology), ("as it was", known[action]))
 

@@ -42,6 +42,7 @@ class Lab(widgets.VBox):
         super().__init__([*controls, self.scene, self._text])
         self.add_class("qflow-lab")
         self._buttons = Buttons(self)
+        self.scene.is_live = self.can_explain
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -80,6 +81,9 @@ class Lab(widgets.VBox):
 
     # What the scene's buttons ask for
 
+    can_explain = True
+    """Whether the engine can be asked why: it needs the whole run, from its broker's start."""
+
     can_share = False
     """Whether a token can open this lab elsewhere."""
 
@@ -108,9 +112,9 @@ class Lab(widgets.VBox):
         if hasattr(self, "_buttons"):  # a lab whose first run is refused never comes so far
             self.why.close()
             self._buttons.close()
-        for child in self.children:
-            _close(child)
         self.picture = Comparison({}, ())
+        self._alone = None
+        close_parts(self)
         super().close()
 
     def __repr__(self) -> str:
@@ -122,14 +126,15 @@ class Lab(widgets.VBox):
         return {**bundle, "text/plain": repr(self)}
 
 
-def _close(widget: widgets.Widget) -> None:
+def close_parts(widget: widgets.Widget) -> None:
+    """Close every widget that another one consists of, and theirs; ipywidgets leaves them all behind."""
     for child in getattr(widget, "children", ()):
-        _close(child)
+        close_parts(child)
+        child.close()
     for name in ("layout", "style"):
         part = getattr(widget, name, None)
         if isinstance(part, widgets.Widget):
             part.close()
-    widget.close()
 
 
 def _listed(claims: Sequence[str]) -> str:

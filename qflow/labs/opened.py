@@ -11,6 +11,7 @@ from qflow.labs.picture import Picture, picture_of
 from qflow.labs.recorded import replayed_picture
 from qflow.labs.seen import topology_of_events
 from qflow.labs.topology import Topology
+from qflow.labs.topology_part import neighbours, part_of, sessions_of
 from qflow.trace import ClientLog, LogError
 from qflow.trace.files import load_trace
 from qflow.trace.schema import TraceError
@@ -99,8 +100,8 @@ def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
             raise TraceError(f"no queue {queue!r} in this trace; there are {', '.join(names)}")
     if not queues and len(names) <= MOST_QUEUES:
         return picture_of(run, topology=topology)
-    chosen = set(queues) or topology.neighbours(names[0], MOST_QUEUES)
-    part = topology.part(chosen)
+    chosen = set(queues) or neighbours(topology, names[0], MOST_QUEUES)
+    part = part_of(topology, chosen)
     picture = picture_of(replace(run, events=list(_about(run.events, topology, part))), topology=part)
     shown = ", ".join(spot.name for spot in part.queues)
     rest = f"{len(part.queues)} of {len(names)} queues are shown: {shown}."
@@ -109,7 +110,7 @@ def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
 
 def _about(events: Iterable[Event], whole: Topology, part: Topology) -> Iterable[Event]:
     queues = {spot.name for spot in whole.queues} - {spot.name for spot in part.queues}
-    sessions = whole.sessions() - part.sessions()
+    sessions = sessions_of(whole) - sessions_of(part)
     return (event for event in events if event.queue not in queues and event.session not in sessions)
 
 

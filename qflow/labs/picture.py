@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from qflow.labs.claims import claims_of
 from qflow.labs.frames import Frames, Span, fold
 from qflow.labs.spans import REASONS
 from qflow.labs.topology import Topology
-from qflow.labs.words import vocabulary
+from qflow.labs.words import DEAD, vocabulary
 
 if TYPE_CHECKING:
     from qflow.workload import Run
@@ -103,6 +104,7 @@ class Picture:
             "count": frames.count,
             "start": frames.most_telling(),
             "transitions": [[change.frame, change.queue, change.is_on] for change in frames.transitions],
+            "turns": _turns(frames),
             "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
             "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
         }
@@ -172,6 +174,24 @@ def window_lanes(frames: Frames) -> list[Lane]:
         Lane(first.get(index, 0), f"{spot.name} waits", "wait", frames.spans(f"producer.{spot.name}.blocked"))
         for index, spot in enumerate(frames.topology.producers)
     ]
+
+
+def _turns(frames: Frames) -> list[int]:
+    """List the frames worth jumping to: ON or OFF, a first discard, a queue or a session that ends."""
+    turns = {change.frame for change in frames.transitions}
+    for queue in frames.topology.queues:
+        for channel in ("discards", "gone"):
+            turns.update(_first(frames.column(f"queue.{queue.name}.{channel}"), 1))
+    for producer in frames.topology.producers:
+        turns.update(_first(frames.column(f"producer.{producer.name}.mood"), DEAD, DEAD))
+    return sorted(turns)
+
+
+def _first(column: array[int], least: int, most: int = 2**31) -> list[int]:
+    """Find the first frame in which a column is within bounds; none if it never is."""
+    if not any(least <= value <= most for value in set(column)):
+        return []
+    return [next(frame for frame, value in enumerate(column) if least <= value <= most)]
 
 
 def _columns(frames: Frames) -> dict[str, object]:

@@ -29,6 +29,27 @@ LABS = {
 _MARK = "qf1."
 
 
+@cache
+def engine_hash() -> str:
+    """Return twelve digits that change whenever the source of the engine or of the workloads does.
+
+    Examples
+    --------
+    >>> len(engine_hash())
+    12
+    """
+    digest = sha256()
+    for room in ("qflow.broker", "qflow.broker.history", "qflow.workload"):
+        sources = sorted((item for item in files(room).iterdir() if item.name.endswith(".py")), key=_name)
+        for source in sources:
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _name(item: Any) -> str:
+    return str(item.name)
+
+
 class TokenError(RefusalError):
     """A text is no token, or one of a lab that is not here; the sentence says which."""
 
@@ -63,7 +84,7 @@ class Token:
     settings: Mapping[str, Any]
     time: int = 0
     back: int = 0
-    engine: str = field(default_factory=lambda: engine_hash())
+    engine: str = field(default_factory=engine_hash)
 
     def text(self) -> str:
         """Return the token itself: letters, digits, ``-`` and ``_`` that survive a chat or a mail."""
@@ -103,27 +124,6 @@ class Token:
             f"This token was made with another engine ({self.engine}; the one here is {engine_hash()}): "
             "what you see may differ from what was shared."
         )
-
-
-@cache
-def engine_hash() -> str:
-    """Return twelve digits that change whenever the source of the engine or of the workloads does.
-
-    Examples
-    --------
-    >>> len(engine_hash())
-    12
-    """
-    digest = sha256()
-    for room in ("qflow.broker", "qflow.broker.history", "qflow.workload"):
-        sources = sorted((item for item in files(room).iterdir() if item.name.endswith(".py")), key=_name)
-        for source in sources:
-            digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _name(item: Any) -> str:
-    return str(item.name)
 
 
 def open_token(text: str) -> Any:

@@ -111,8 +111,10 @@ class SliderLab(Lab):
 
     async def _go_on(self, steps: Steps[Shown], number: int) -> None:
         """Run on in breaths, so that a slider that moves, or Cancel, is heard in between."""
-        while number == self._started:
+        while True:
             await asyncio.sleep(0)
+            if number != self._started:
+                return
             if self.scene.cancelled >= number:
                 self.scene.progress = 0.0
                 self.scene.refusal = "Cancelled. The picture below is that of the settings before."

@@ -64,10 +64,14 @@ class StateSpaceLab(SliderLab):
         The widget that draws the graph.
     """
 
+    # The engine's walk begins with a broker that has its queues already, so its events are no whole trace.
+    can_explain = False
+
     def __init__(self, settings: dict[str, float]) -> None:
         self.map = StateGraphWidget()
         super().__init__(KNOBS, settings, self._explored, name="state_space")
-        self.children = [self.children[0], self.map, *self.children[1:]]
+        panel, *rest = self.children  # type: ignore[has-type]
+        self.children = [panel, self.map, *rest]
         self.map.observe(self._chosen, names="chosen")
         self._go_to_the_end()
 

@@ -5,8 +5,8 @@ It is read off the workload once; which producer reaches which queue is what the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from qflow.broker.conversions import Argument
@@ -211,74 +211,6 @@ class Topology:
             tuple(exchanges),
             tuple(bindings),
             group_key(workload.queues.values()),
-        )
-
-    def sessions(self) -> set[str]:
-        """Return the sessions of everyone in the picture."""
-        return {spot.session for spot in self.producers} | {
-            spot.link.partition("::")[0] for spot in self.consumers
-        }
-
-    def neighbours(self, queue: str, most: int) -> set[str]:
-        """Return a queue and those that share an exchange with it.
-
-        Parameters
-        ----------
-        queue
-            Its name.
-        most
-            No more than so many.
-
-        Returns
-        -------
-        set of str
-        """
-        first = next(index for index, spot in enumerate(self.queues) if spot.name == queue)
-        exchanges = {exchange for exchange, bound in self.bindings if bound == first}
-        found = [bound for exchange, bound in self.bindings if exchange in exchanges]
-        return {self.queues[index].name for index in [first, *found][:most]}
-
-    def part(self, queues: Collection[str]) -> Topology:
-        """Return the part of the topology that uses some queues.
-
-        Parameters
-        ----------
-        queues
-            Their names.
-
-        Returns
-        -------
-        Topology
-        """
-        kept = [index for index, spot in enumerate(self.queues) if spot.name in queues]
-        place = {index: number for number, index in enumerate(kept)}
-        bindings = [(exchange, place[queue]) for exchange, queue in self.bindings if queue in place]
-        direct = {producer for producer, queue in self.routes if queue in place}
-        exchanges = {exchange for exchange, _ in bindings}
-        members = [
-            index
-            for index, spot in enumerate(self.producers)
-            if spot.exchange in exchanges or index in direct
-        ]
-        order = sorted(exchanges)
-        producers = [
-            replace(spot, exchange=order.index(spot.exchange) if spot.exchange in exchanges else -1)
-            for spot in (self.producers[index] for index in members)
-        ]
-        return replace(
-            self,
-            producers=tuple(producers),
-            queues=tuple(self.queues[index] for index in kept),
-            consumers=tuple(
-                replace(spot, queue=place[spot.queue]) for spot in self.consumers if spot.queue in place
-            ),
-            routes=tuple(
-                (members.index(producer), place[queue])
-                for producer, queue in self.routes
-                if queue in place and producer in members
-            ),
-            exchanges=tuple(self.exchanges[index] for index in order),
-            bindings=tuple((order.index(exchange), queue) for exchange, queue in bindings),
         )
 
     def asdict(self) -> dict[str, object]:

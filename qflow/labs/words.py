@@ -21,6 +21,7 @@ STEP: dict[str, str] = {
     "given_back": "{message} is given back to {queue}.",
     "turned_on": "{depth} on {queue}, more than {stop}: flow control turns ON.",
     "turned_on_bytes": "{bytes} bytes on {queue}, more than {stop_size}: flow control turns ON.",
+    "turned_on_at": "{depth} on {queue}: flow control turns ON.",
     "held": "The completion is held.",
     "turned_off": "{depth} left on {queue}: flow control turns OFF.",
     "freed": "Completions released at once: {freed}.",

@@ -43,7 +43,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
     cells.sort((one, other) => (one.state === "held" ? 0 : 1) - (other.state === "held" ? 0 : 1));
     strip(cells);
     const text = words.moods[seen.mood];
-    write(mood, form.short ? SHORT_MOODS[seen.mood] : text);
+    write(mood, form.isSmall ? SHORT_MOODS[seen.mood] : text);
     classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
     write(counts, form.short ? `${seen.outstanding}/${spot.capacity} out, ${seen.held} held` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
     if (sent) write(sent, form.short ? `${seen.sent} sent` : `${seen.sent} sent so far`);
@@ -52,7 +52,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   return { right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
 }
 
-const SHORT_MOODS = ["free", "full", "waits", "dead", "told to stop"];
+const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "told to stop"];
 
 function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];

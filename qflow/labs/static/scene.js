@@ -61,7 +61,10 @@ function render({ model, el }) {
     root.classList.toggle("qf-is-refused", Boolean(text));
   };
   const answer = () => why.answer(model.get("answer"));
-  const changes = { run: load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
+  const live = () => {
+    if (player.track) why.load(player.track.timelines, model.get("is_live") !== false);
+  };
+  const changes = { run: load, is_live: live, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
   for (const [name, heard] of Object.entries(changes)) model.on(`change:${name}`, heard);
   load();
   refuse();

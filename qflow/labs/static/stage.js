@@ -13,7 +13,7 @@ function geometryOf(topology, isNarrow) {
     return { ...shared, width: 520, bend: 18, turn: 14, gate: 0, card: { x: 4, width: 150 }, exchange: null, desk: { x: 402, width: 114 }, tank: { x: 188, width: 100, head, foot: 30, badge: 52 } };
   }
   if (exchanges.length) {
-    return { ...shared, width: 1040, bend: 26, turn: 30, gate: 466, gateWords: false, card: { x: 8, width: 240 }, exchange: { x: 300, width: 104 }, desk: { x: 796, width: 236 }, tank: { x: 506, width: 140, head, foot: 30, badge: 118 } };
+    return { ...shared, width: 1040, bend: 26, turn: 30, gate: 440, gateWords: false, card: { x: 8, width: 232 }, exchange: { x: 276, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 472, width: 188, head, foot: 30, badge: 100 } };
   }
   return { ...shared, width: 1040, bend: 60, turn: 30, gate: 396, gateWords: true, card: { x: 8, width: 304 }, exchange: null, desk: { x: 788, width: 244 }, tank: { x: 462, width: 132, head, foot: 30, badge: 130 } };
 }

@@ -58,8 +58,8 @@ function tankGrid(scale, width, height, deepest) {
   let best = null;
   for (let columns = 1; columns <= 16; columns += 1) {
     const rows = Math.ceil(wanted / columns);
-    const pitch = Math.min(26, width / columns, (height - 4) / rows);
-    if (!best || pitch > best.pitch) best = { columns, rows, pitch, tall: Math.max(pitch, Math.min(26, (height - 4) / rows)), size: pitch - Math.max(1.4, pitch * 0.14) };
+    const pitch = Math.min(36, width / columns, (height - 4) / rows);
+    if (!best || pitch > best.pitch) best = { columns, rows, pitch, tall: Math.max(pitch, Math.min(36, (height - 4) / rows)), size: pitch - Math.max(1.4, pitch * 0.14) };
   }
   return best.pitch >= 8 ? best : null;
 }
@@ -204,7 +204,7 @@ function buildChute(parent, timeline, index, box, bottom, geometry) {
     const gone = stays.ended(since, frame, 24).filter((row) => stays.get(row, "queue") === index && LOST.has(timeline.picture.reasons[stays.get(row, "reason")]));
     ghosts.forEach(([ghost, shape], place) => {
       const row = gone[place];
-      set(ghost, { visibility: row === undefined ? "hidden" : "visible" });
+      set(ghost, { visibility: row === undefined ? "hidden" : "inherit" });
       if (row === undefined) return;
       const kind = stays.get(row, "group");
       set(shape, { d: kind ? shapeOf(kind) : SHAPES[0], fill: kind ? colorOf(kind) : "var(--qf-blue)" });
@@ -219,7 +219,7 @@ const LOST = new Set(["ring", "reject", "lvq", "queue-deleted"]);
 function buildLocks(parent, timeline, index, box, bottom, geometry) {
   const rows = [];
   const { locks } = timeline;
-  const most = geometry.isSmall ? 3 : 7;
+  const most = geometry.isSmall ? 2 : 7;
   const x = box.x + box.width + 14;
   const row = (place) =>
     (rows[place] ??= (() => {
@@ -237,7 +237,7 @@ function buildLocks(parent, timeline, index, box, bottom, geometry) {
       const name = timeline.picture.groups[number - 1];
       const owner = locks.get(lock, "consumer");
       const who = owner ? timeline.topology.consumers[owner - 1].name : "someone";
-      const more = place === most - 1 && alive.length > most ? ` and ${alive.length - most} more` : "";
+      const more = place === most - 1 && alive.length > most ? ` +${alive.length - most}` : "";
       set(group, { visibility: "visible", "data-why": `group:${name}`, "data-group": name, "data-owner": who });
       set(glyph, { d: shapeOf(number), fill: colorOf(number) });
       write(text, `${name}: ${who}${more}`);

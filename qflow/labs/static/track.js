@@ -48,7 +48,7 @@ class Track {
   transitions() {
     if (!this.found) {
       const places = this.timelines.flatMap((timeline, index) =>
-        timeline.picture.transitions.map(([frame]) => this.place(index, frame)),
+        timeline.picture.turns.map((frame) => this.place(index, frame)),
       );
       this.found = [...new Set(places)].sort((one, other) => one - other);
     }

@@ -3,7 +3,7 @@
 const KEYS = [
   ["Space", "play or pause"],
   ["← →", "one step back or on"],
-  ["Shift ← →", "previous or next ON/OFF"],
+  ["Shift ← →", "previous or next turn (ON, OFF, a discard, an end)"],
   ["Home End", "start or end"],
   ["+ −", "faster or slower"],
   ["W", "ask why"],
@@ -18,11 +18,11 @@ function buildTransport(parent, player) {
     made.addEventListener("click", action);
     return made;
   };
-  const earlier = button("earlier", "◂ ON/OFF", "Previous flow control transition (Shift ←)", () => player.jump(-1));
+  const earlier = button("earlier", "◂ turn", "Previous turn: flow control, a first discard, an end (Shift ←)", () => player.jump(-1));
   const back = button("step-back", "◂ step", "One step back (←)", () => player.step(-1));
   const play = button("play", "", "Play or pause (Space)", () => player.toggle());
   const on = button("step-on", "step ▸", "One step on (→)", () => player.step(1));
-  const later = button("later", "ON/OFF ▸", "Next flow control transition (Shift →)", () => player.jump(1));
+  const later = button("later", "turn ▸", "Next turn: flow control, a first discard, an end (Shift →)", () => player.jump(1));
   const scrub = html("input", { type: "range", min: 0, class: "qf-scrub", "aria-label": "Step", title: KEYS_TEXT }, bar);
   scrub.addEventListener("input", () => player.show(Number(scrub.value)));
   const label = html("label", { class: "qf-speed" }, bar, "speed ");

@@ -1,0 +1,361 @@
+"""Every lab in JupyterLab: run, a slider moved, stepped on and back, asked why, and looked at."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from browser import LabPage, chromium_page, serve_chapters
+
+from qflow.labs import capacity_run, save_html
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+OPEN = {
+    "capacity": "capacity_lab()",
+    "fanout": "fanout_lab()",
+    "group": "group_lab()",
+    "policy": "policy_lab()",
+    "history": "history_lab()",
+    "config": "config_lab()",
+    "trace": "trace_lab(TRACE)",
+    "states": "state_space_lab()",
+}
+SETUP = """from qflow.labs import *
+from qflow.kit import kit_path
+TRACE = kit_path("data") / "recordings" / "workloads" / "overflow-despite-flow-control.csv.gz"
+"""
+LARGE = """from qflow.workload import *
+from qflow.labs.lab import Lab
+Q = [f"q{n}" for n in range(1, 6)]
+limits = {"qpid.flow_stop_count": 55, "qpid.flow_resume_count": 45, "qpid.group_header_key": "group",
+          "qpid.shared_msg_group": 1}
+large = Lab(picture_of(simulate(Workload("5 x 5 x 5", 60, dict.fromkeys(Q, limits),
+    binds=tuple(("amq.direct", q, q) for q in Q),
+    producers=tuple(Producer(f"p{n}", ("amq.direct", Q[n - 1]), rate=150, capacity=12, size=100,
+                             groups=(8, 0.8), seed=n) for n in range(1, 6)),
+    consumers=tuple(Consumer(f"c{n}", Q[n - 1], prefetch=10, service=("exp", 0.008), release=0.05, seed=9 + n)
+                    for n in range(1, 6))), message_limit=4000)))
+large"""
+
+
+def notebook(folder: Path, name: str, *cells: str) -> None:
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(made, folder / name)
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory):
+    scratch = tmp_path_factory.mktemp("labs")
+    folder = scratch / "chapters"
+    folder.mkdir()
+    opened = [f"{name} = {code}\n{name}" for name, code in OPEN.items()]
+    notebook(folder, "labs.ipynb", SETUP, *opened)
+    notebook(folder, "large.ipynb", SETUP, LARGE)
+    thirty = "many = [flow_lab(messages=300) for _ in range(30)]\ndisplay(*many)"
+    notebook(folder, "thirty.ipynb", SETUP, thirty, "for lab in many:\n    lab.close()")
+    command = [sys.executable, "-m", "jupyter", "lab", "--allow-root", f"--ServerApp.root_dir={folder}"]
+    with serve_chapters(scratch, *command, folder=folder) as server, chromium_page(server) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def opened(labs) -> LabPage:
+    labs.page.set_viewport_size({"width": 1640, "height": 2000})
+    labs.open_notebook("labs.ipynb")
+    labs.run_all(300)
+    labs.page.wait_for_timeout(1_000)
+    return labs
+
+
+class Seen:
+    """One lab on the page."""
+
+    def __init__(self, labs: LabPage, name: str) -> None:
+        self.labs, self.page, self.name = labs, labs.page, name
+        self.root = labs.page.locator(".qflow-lab").nth(list(OPEN).index(name))
+        self.scene = self.root.locator(".qflow-scene").last
+        self.root.scroll_into_view_if_needed()
+
+    def stage(self, index: int = 0) -> dict[str, str]:
+        return dict(self.root.locator(".qf-stage").nth(index).evaluate("stage => ({ ...stage.dataset })"))
+
+    def press(self, key: str) -> None:
+        self.scene.press(key)
+
+    def move(self, slider: str, share: float) -> None:
+        run = int(self.stage()["run"])
+        rail = self.root.locator(f".qf-slider-{slider} .noUi-target")
+        rail.scroll_into_view_if_needed()
+        box = rail.bounding_box()
+        rail.click(position={"x": box["width"] * share, "y": box["height"] / 2})
+        self.await_run(run)
+
+    def await_run(self, after: int) -> None:
+        stage = self.root.locator(".qf-stage").first.element_handle()
+        script = "([stage, run]) => Number(stage.dataset.run) > run"
+        self.page.wait_for_function(script, arg=[stage, after], timeout=20_000)
+
+    def shot(self, moment: str, folder: Path) -> None:
+        folder = Path(os.environ.get("QFLOW_SCREENSHOTS", folder))
+        folder.mkdir(parents=True, exist_ok=True)
+        self.page.mouse.move(0, 0)
+        self.page.wait_for_timeout(200)
+        path = folder / f"{self.name}-{moment}.png"
+        self.root.screenshot(path=str(path))
+        assert path.stat().st_size > 10_000
+
+    def why(self, what: str) -> dict[str, str]:
+        """Click something, and wait for the answer."""
+        self.root.locator(what).first.click()
+        panel = self.root.locator(".qf-why li").first
+        panel.wait_for(timeout=30_000)
+        return dict(self.root.locator(".qf-why").evaluate("panel => ({ ...panel.dataset })"))
+
+
+def test_all_labs_open_and_ask_nobody_outside(opened):
+    assert opened.cell_errors() == []
+    assert [error for error in opened.page_errors if "jupyterlite" not in error] == []
+    assert opened.foreign_requests == []
+    assert opened.page.locator(".qflow-lab").count() == len(OPEN)
+
+
+@pytest.mark.parametrize(
+    ("name", "slider", "share", "thing"),
+    [
+        ("capacity", "capacity", 0.12, ".qf-producer .qf-name"),
+        ("fanout", "slow", 0.7, ".qf-queue .qf-name"),
+        ("policy", "limit", 0.6, ".qf-consumer .qf-name"),
+        ("history", "capacity", 0.2, ".qf-producer .qf-name"),
+    ],
+)
+def test_a_lab_with_sliders(opened, tmp_path, name, slider, share, thing):
+    lab = Seen(opened, name)
+    lab.shot("first", tmp_path)
+    before = lab.stage()
+    lab.move(slider, share)
+    after = lab.stage()
+    assert int(after["run"]) > int(before["run"])
+    assert after["frames"] != before["frames"]
+    lab.press("Home")
+    start = lab.stage()
+    for _ in range(25):
+        lab.press("ArrowRight")
+    there = lab.stage()
+    assert there != start
+    lab.press("ArrowRight")
+    lab.press("ArrowLeft")
+    assert lab.stage() == there, "a step on and back is the very same picture"
+    for _ in range(25):
+        lab.press("ArrowLeft")
+    assert lab.stage() == start
+    lab.press("Shift+ArrowRight")
+    lab.shot("moved", tmp_path)
+    told = lab.why(thing)
+    assert int(told["links"]) >= 1
+    lab.shot("why", tmp_path)
+    link = lab.root.locator(".qf-why li").last
+    frame = int(link.get_attribute("data-frame"))
+    link.locator("button").click()
+    assert int(lab.stage()["frame"]) == frame
+    lab.root.locator(".qf-why-close").click()
+
+
+def test_the_learner_is_the_consumer(opened, tmp_path):
+    lab = Seen(opened, "group")
+    lab.shot("first", tmp_path)
+    owners = "nodes => nodes.map(n => [n.dataset.group, n.dataset.owner])"
+    locks = lab.root.locator(".qf-lock[visibility=visible]")
+    assert ["A", "c1"] in locks.evaluate_all(owners)
+    run, frame = int(lab.stage()["run"]), lab.stage()["frame"]
+    lab.root.locator(".qf-release-c2").click()
+    lab.await_run(run)
+    lab.page.wait_for_timeout(400)
+    assert int(lab.stage()["frame"]) > int(frame)
+    assert lab.root.locator(".qf-again:not([visibility=hidden])").count() >= 1, "redelivered is marked"
+    lab.shot("released", tmp_path)
+    lab.press("ArrowLeft")
+    lab.press("ArrowRight")
+    told = lab.why(".qf-lock[visibility=visible]")
+    assert told["subject"].startswith("group:")
+    lab.shot("why", tmp_path)
+    shapes = "nodes => new Set(nodes.map(n => n.getAttribute('d') + n.getAttribute('fill'))).size"
+    assert lab.root.locator(".qf-entry .qf-glyph").evaluate_all(shapes) >= 4, (
+        "a shape and colour for each group"
+    )
+    run = int(lab.stage()["run"])
+    lab.move("prefetch-c1", 0.5)
+    assert int(lab.stage()["run"]) > run
+
+
+def test_typing_a_configuration(opened, tmp_path):
+    lab = Seen(opened, "config")
+    lab.shot("first", tmp_path)
+    field = lab.root.locator(".qf-typed textarea")
+    field.fill("orders --max-queue-count 90")
+    field.blur()
+    lab.root.locator("text=stop 72").wait_for(timeout=10_000)
+    lab.shot("typed", tmp_path)
+    field.fill("orders --max-queue-count 100 --flow-stop-count 5")
+    field.blur()
+    lab.root.locator(".qf-refused").wait_for(timeout=10_000)
+    assert "must be less or equal to qpid.flow_stop_count=5" in lab.root.locator(".qf-refused").inner_text()
+    lab.shot("refused", tmp_path)
+
+
+def test_a_recorded_log(opened, tmp_path):
+    lab = Seen(opened, "trace")
+    lab.press("Home")
+    lab.press("Shift+ArrowRight")
+    assert lab.stage()["flow"] == "ON"
+    lab.shot("first", tmp_path)
+    there = lab.stage()
+    lab.press("ArrowLeft")
+    lab.press("ArrowRight")
+    assert lab.stage() == there
+    lab.shot("stepped", tmp_path)
+    lab.press("End")
+    lab.shot("end", tmp_path)
+
+
+def test_clicking_a_state_loads_it(opened, tmp_path):
+    lab = Seen(opened, "states")
+    lab.shot("first", tmp_path)
+    run = int(lab.stage()["run"])
+    node = lab.root.locator(".qf-state-node").nth(6)
+    node.click()
+    lab.await_run(run)
+    lab.page.wait_for_timeout(400)
+    said = lab.root.locator(".qf-states-head").inner_text()
+    assert said.startswith("state 6 of")
+    assert f"depth {lab.stage()['depth']}" in said
+    assert int(lab.stage()["frame"]) == int(lab.stage()["frames"]) - 1, "the picture is at the state itself"
+    lab.shot("chosen", tmp_path)
+    lab.press("ArrowLeft")
+    lab.press("ArrowRight")
+    lab.root.locator(".qf-states").press("Home")
+    lab.await_run(run + 1)
+    assert lab.stage()["depth"] == "0"
+    lab.move("stop", 0.9)
+    lab.shot("moved", tmp_path)
+
+
+def test_fork_compare_and_share(opened, tmp_path):
+    lab = Seen(opened, "capacity")
+    lab.press("Home")
+    lab.press("Shift+ArrowRight")
+    run = int(lab.stage()["run"])
+    lab.root.locator(".qf-fork").select_option("purge:orders")
+    lab.await_run(run)
+    assert lab.root.locator(".qf-view-name").all_inner_texts() == ["as it was", "orders is purged"]
+    lab.shot("forked", tmp_path)
+    lab.root.locator(".qf-compare").click()
+    lab.await_run(run + 1)
+    assert lab.root.locator(".qf-view").count() == 1
+    run = int(lab.stage()["run"])
+    lab.press("c")
+    lab.await_run(run)
+    lab.move("capacity", 0.3)
+    assert lab.root.locator(".qf-view-name").all_inner_texts() == ["pinned", "now"]
+    lab.shot("compared", tmp_path)
+    lab.root.locator(".qf-token").click()
+    lab.root.locator(".qf-token-text:not([hidden])").wait_for(timeout=5_000)
+    assert lab.root.locator(".qf-token-text").input_value().startswith("qf1.")
+
+
+def test_a_large_topology_is_smooth(labs, tmp_path):
+    labs.page.set_viewport_size({"width": 1400, "height": 1900})
+    labs.open_notebook("large.ipynb")
+    labs.run_all(120)
+    page = labs.page
+    page.wait_for_selector(".qf-stage[data-run]", timeout=30_000)
+    scene = page.locator(".qflow-scene")
+    scene.scroll_into_view_if_needed()
+    scene.press("Home")
+    count = """() => new Promise(done => {
+        const stage = document.querySelector(".qf-stage");
+        const gaps = [];
+        let [before, drawn, most, start] = [performance.now(), 0, 0, performance.now()];
+        const watch = new MutationObserver(() => { drawn += 1; });
+        watch.observe(stage, { attributes: true, attributeFilter: ["data-frame"] });
+        const tick = now => {
+            gaps.push(now - before);
+            before = now;
+            most = Math.max(most, stage.querySelectorAll(".qf-entry:not(.qf-entry-gone)").length);
+            if (now - start < 5000) return requestAnimationFrame(tick);
+            watch.disconnect();
+            done({ seconds: (now - start) / 1000, frames: gaps.length, drawn, most, worst: Math.max(...gaps) });
+        };
+        requestAnimationFrame(tick);
+    })"""
+    scene.press("Space")
+    seen = page.evaluate(count)
+    scene.press("Space")
+    folder = Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path))
+    labs.screenshot(folder / "large.png", of=".qflow-lab")
+    rate = seen["drawn"] / seen["seconds"]
+    print(
+        f"\n5 producers, 5 queues, 5 consumers, {seen['most']} messages to be seen: "
+        f"{rate:.0f} pictures a second (the page: {seen['frames'] / seen['seconds']:.0f})"
+    )
+    assert seen["most"] >= 200
+    assert len(page.locator(".qf-queue").all()) == 5
+    # How fast depends on what else this machine does; that it moves at all does not.
+    assert seen["drawn"] > 20
+
+
+def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):
+    page = labs.page
+    labs.open_notebook("thirty.ipynb")
+    run = """index => {
+        window.jupyterapp.shell.currentWidget.content.activeCellIndex = index;
+        return window.jupyterapp.commands.execute('notebook:run-cell');
+    }"""
+    for index in (0, 1):
+        page.evaluate(run, index)
+        labs.wait_idle(180)
+    page.wait_for_function(
+        "() => document.querySelectorAll('.qf-stage[data-run]').length >= 5", timeout=60_000
+    )
+    shown = page.locator(".qf-stage[data-run]").count()
+    waits = page.evaluate(
+        """() => new Promise(done => {
+            const gaps = []; let before = performance.now();
+            const tick = () => { const now = performance.now(); gaps.push(now - before); before = now;
+                gaps.length < 60 ? setTimeout(tick, 0) : done(gaps); };
+            setTimeout(tick, 0);
+        })"""
+    )
+    print(
+        f"\nthirty labs ({shown} on the page now): a turn of the page takes {statistics.median(waits):.1f} ms"
+    )
+    page.evaluate(run, 2)
+    labs.wait_idle(60)
+    page.wait_for_function("() => document.querySelectorAll('.qf-stage').length === 0", timeout=20_000)
+    assert [error for error in labs.page_errors if "jupyterlite" not in error] == []
+
+
+def test_a_saved_run_plays_without_a_kernel(labs, tmp_path):
+    path = save_html(capacity_run(messages=300), tmp_path / "run.html", "Three windows")
+    page = labs.page.context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "request", lambda request: errors.append(request.url) if not request.url.startswith("file:") else None
+    )
+    page.goto(path.as_uri())
+    page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+    scene = page.locator(".qflow-scene")
+    scene.press("Home")
+    scene.press("ArrowRight")
+    assert page.locator(".qf-stage").get_attribute("data-frame") == "1"
+    scene.press("Shift+ArrowRight")
+    assert page.locator(".qf-stage").get_attribute("data-flow") == "ON"
+    page.screenshot(path=str(Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path)) / "saved.png"))
+    page.close()
+    assert errors == []

@@ -1,0 +1,363 @@
+"""The labs' widgets without a browser: sliders, buttons, questions, tokens, files, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from qflow.kit import RefusalError
+from qflow.labs import (
+    blocked_chart,
+    bytes_chart,
+    capacity_lab,
+    capacity_run,
+    config_lab,
+    fanout_lab,
+    flow_lab,
+    flow_run,
+    group_lab,
+    group_run,
+    held_chart,
+    history_lab,
+    latency_chart,
+    open_token,
+    ownership_chart,
+    policy_lab,
+    prefetch_chart,
+    save_html,
+    state_space_lab,
+)
+from qflow.labs.forking import actions_of, fork_picture
+from qflow.labs.html_export import to_html
+from qflow.labs.share import LABS, Token, TokenError, engine_hash
+from qflow.labs.slider_lab import SliderLab
+from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS
+from qflow.labs.why import why
+
+OPENERS = {
+    "capacity": lambda: capacity_lab(messages=60),
+    "fanout": lambda: fanout_lab(messages=60),
+    "policy": lambda: policy_lab(messages=40),
+    "history": lambda: history_lab(messages=60),
+    "flow": lambda: flow_lab(messages=60),
+    "state_space": lambda: state_space_lab(stop=1, resume=1, capacity_1=1, capacity_2=0),
+}
+
+
+def ask(lab, **content) -> None:
+    """Send what the browser would send."""
+    lab.scene._handle_custom_msg(content, [])
+
+
+@pytest.fixture
+def small():
+    return capacity_lab(messages=80, stop=20, resume=10, limit=60, capacity=5)
+
+
+@pytest.mark.parametrize("knobs", [CAPACITY_KNOBS, FANOUT_KNOBS, POLICY_KNOBS, HISTORY_KNOBS])
+def test_every_slider_names_a_rule(knobs):
+    for knob in knobs:
+        assert re.search(r"\((FC|CAP|CN|LP|QT)-\d+", knob.tooltip), knob
+
+
+@pytest.mark.parametrize("name", sorted(OPENERS))
+def test_every_lab_moves_refuses_and_is_shared(name):
+    lab = OPENERS[name]()
+    before = lab.scene.run
+    setting = "capacity_1" if name == "state_space" else "capacity" if name != "fanout" else "prefetch"
+    lab.sliders[setting].value += 1
+    assert lab.scene.run > before
+    assert lab.scene.refusal == ""
+    kept = lab.picture
+    if "resume" in lab.sliders:
+        lab.sliders["resume"].value = lab.sliders["stop"].value + 1
+        assert "must be less or equal to qpid.flow_stop_count" in lab.scene.refusal
+        assert lab.picture is kept
+        lab.sliders["resume"].value = 0
+    token = Token.read(lab.token(1_000, 0))
+    assert (token.lab, token.time, token.engine) == (name, 1_000, engine_hash())
+    again = open_token(token.text())
+    assert again.settings == lab.settings
+    assert again.claims == lab.claims
+    assert again.scene.place == {"time": 1_000, "back": 0}
+
+
+def test_a_token_of_another_engine_says_so():
+    lab = open_token(Token("flow", {"messages": 20, "limit": 1_000}, engine="0" * 12).text())
+    assert "made with another engine (000000000000" in lab.scene.refusal
+    assert lab.scene.run == 1
+
+
+@pytest.mark.parametrize("text", ["", "hello", "qf1.abc", Token("flow", {}).text()[:-9]])
+def test_what_is_no_token_is_refused_in_a_sentence(text):
+    with pytest.raises(TokenError, match="token"):
+        open_token(text)
+
+
+def test_tokens_of_labs_or_settings_that_are_not_here():
+    with pytest.raises(TokenError, match="this token is of a lab 'rabbit'; here there are flow"):
+        Token.read(Token("rabbit", {}).text())
+    with pytest.raises(TokenError, match="no setting 'carrots'"):
+        open_token(Token("flow", {"carrots": 3}).text())
+    assert set(LABS) == set(OPENERS)
+
+
+# Groups, by hand
+
+
+def test_a_learner_is_the_consumer():
+    lab = group_lab(messages="AAB", prefetch=(1, 1))
+    hand = lab._rows["c1"]
+    assert hand.choice.options == ("p1-1",)
+    hand.buttons[0].click()
+    assert lab.table.holds("c1") == ["p1-2"]
+    assert lab.scene.run == 2
+    hand.buttons[1].click()
+    assert lab.claims[-1].startswith("c2 accepted")
+    assert "given back" in str(lab.table.done) or "releases" in str(lab.table.done)
+    lab.sliders["c1"].value = 2
+    assert lab.table.holds("c1") == ["p1-1", "p1-2"]
+
+
+def test_what_nobody_can_do_is_told_in_the_lab():
+    lab = group_lab(messages="A", prefetch=(1, 1))
+    lab.do(lambda: lab.table.settle("c2", "accept"))
+    assert lab.scene.refusal == "c2 holds nothing; it cannot accept anything"
+    assert lab._rows["c2"].buttons[0].disabled
+
+
+# Configuration
+
+
+def test_typing_tries_it_and_keeps_what_could_be_read():
+    lab = config_lab("orders --max-queue-count 90")
+    lab.typed.value = "orders --max-queue-count 100 --flow-stop-count 5"
+    assert "must be less or equal" in lab._refusal.value
+    kept = lab.picture
+    lab.typed.value = "orders --no-such"
+    assert "cannot be read" in lab._refusal.value
+    assert lab.picture is kept
+    lab.typed.value = "orders; {create: always, node: {x-declare: {arguments: {'qpid.max_count': 200}}}}"
+    assert lab._refusal.value == ""
+    assert lab.picture.values()["stop_count"].value == 160
+    lab.options.value = "--default-flow-stop-threshold=50"
+    assert "does not start" in lab._refusal.value
+    lab.options.value = "--default-flow-stop-threshold=90"
+    assert lab.picture.values()["stop_count"].value == 180
+
+
+# States
+
+
+def test_choosing_a_state_loads_its_history():
+    lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
+    run = lab.scene.run
+    lab.map.chosen = 0
+    assert lab.scene.run == run + 1
+    assert "State 0 is: depth 0" in "\n".join(lab.claims)
+    nodes = lab.map.graph["nodes"]
+    assert len(nodes) == len(lab.space.states.graph)
+    json.dumps(lab.map.graph)
+
+
+# Why
+
+
+def test_why_follows_the_engine_and_its_links_lead_to_frames():
+    picture = flow_run(messages=300, stop=20, resume=10, capacity=5)
+    frame = picture.frames.transitions[0].frame + 1
+    told = why(picture, frame, "queue:orders")
+    assert told["links"][0]["text"].startswith("orders has been ON since")
+    assert told["links"][0]["rules"] == ["FC-14"]
+    assert told["links"][0]["frame"] == picture.frames.transitions[0].frame
+    assert all(0 <= link["frame"] < picture.frames.count for link in told["links"])
+    assert "refusal" in why(picture, frame, "queue:nowhere")
+
+
+def test_the_scene_is_answered(small):
+    ask(small, ask="why", picture=0, frame=40, subject="producer:p1", number=3)
+    assert (small.scene.answer["number"], small.scene.answer["subject"]) == (3, "producer:p1")
+    assert small.scene.answer["links"]
+    ask(small, ask="why", picture=0, frame=40, subject="nobody:x", number=4)
+    assert small.scene.answer["refusal"]
+
+
+# Forks and comparisons
+
+
+def test_a_fork_is_the_same_up_to_its_frame_and_another_run_after_it():
+    picture = flow_run(messages=200, stop=20, resume=10, capacity=5)
+    frame = picture.frames.transitions[2].frame
+    assert set(actions_of(picture)) == {"purge:orders", "leave:c1", "leave:p1"}
+    for action in actions_of(picture):
+        both = fork_picture(picture, frame, action)
+        was, now = both.pictures.values()
+        broker = [event for event in was.run.events if not event.kind.startswith("client.")]
+        pairs = zip(broker, now.run.events, strict=False)
+        common = next(index for index, (one, other) in enumerate(pairs) if one[:7] != other[:7])
+        assert broker[common].time >= picture.frames.at(frame)["time"]
+    with pytest.raises(KeyError, match="no action 'explode'"):
+        fork_picture(picture, frame, "explode")
+
+
+def test_fork_and_compare_from_the_scene(small):
+    alone = small.picture
+    ask(small, ask="fork", action="purge:orders", frame=60, time=small.picture.frames.at(60)["time"], back=0)
+    assert list(small.picture.pictures) == ["as it was", "orders is purged"]
+    assert "pinned" in small.scene.offers
+    ask(small, ask="compare", frame=0, time=0, back=0)
+    assert small.picture is alone
+    ask(small, ask="compare", frame=0, time=0, back=0)
+    assert list(small.picture.pictures) == ["pinned", "now"]
+    small.sliders["capacity"].value = 9
+    capacities = [p.frames.topology.producers[0].capacity for p in small.picture.pictures.values()]
+    assert capacities == [5, 9]
+    ask(small, ask="compare", frame=0, time=0, back=0)
+    assert small.picture.frames.topology.producers[0].capacity == 9
+
+
+def test_share_and_save_from_the_scene(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ask(small, ask="token", time=5_000, back=1, frame=3)
+    assert Token.read(small.scene.token).time == 5_000
+    for expected in ("qflow-run.html", "qflow-run-2.html"):
+        ask(small, ask="html", time=5_000, back=1, frame=3)
+        assert small.scene.token == f"saved: {expected}"
+        assert (tmp_path / expected).read_text().count("<script") == 2
+
+
+def test_a_file_of_a_run_asks_nobody(tmp_path):
+    page = save_html(flow_run(messages=40), tmp_path / "run.html", "A <run>").read_text()
+    assert "A &lt;run&gt;" in page
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+    assert "import " not in page.split('<script type="module">')[1].split("const unpack")[0].replace(
+        "// ", ""
+    )
+    json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1].replace("<\\/", "</"))
+    assert to_html(flow_run(messages=40)) == to_html(flow_run(messages=40)), "the same run, the same bytes"
+
+
+# Charts
+
+
+def test_every_chart_comes_in_three_forms(tmp_path):
+    picture = capacity_run(messages=200)
+    groups = group_run()
+    for make, shown in (
+        (bytes_chart, picture),
+        (held_chart, picture),
+        (blocked_chart, picture),
+        (latency_chart, picture),
+        (prefetch_chart, picture),
+        (ownership_chart, groups),
+        (ownership_chart, picture),
+    ):
+        chart = make(shown)
+        bundle = chart._repr_mimebundle_()
+        assert set(bundle) == {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
+        ElementTree.fromstring(bundle["image/svg+xml"])
+        assert bundle["text/plain"] == "\n".join(chart.claims) != ""
+    path = held_chart(picture).save(tmp_path / "held.svg")
+    assert path.read_text() == held_chart(picture).svg
+    page = held_chart(picture).save(tmp_path / "held.html").read_text()
+    assert "<script src=" not in page
+    with pytest.raises(RefusalError, match=r"as \.svg, \.html or \.png, got 'held.doc'"):
+        held_chart(picture).save(tmp_path / "held.doc")
+
+
+def test_the_latencies_are_the_events_own():
+    picture = capacity_run(messages=200)
+    chart = latency_chart(picture)
+    reported = sum(
+        1 for row in picture.frames.lasting["sendings"].column("end") if row < picture.frames.count
+    )
+    assert sum(count for _, count in chart.diagram.bars) == reported
+    assert chart.claims[0].startswith(f"Of {reported} completed transfers")
+
+
+# Manners
+
+
+class Slow:
+    """A run of so many steps, each taking a moment of its own."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.finished: list[float] = []
+
+    def __call__(self, stop: float, **_: float):
+        import time
+
+        for step in range(self.steps if stop > 5 else 1):
+            time.sleep(0.01)
+            yield step / self.steps
+        self.finished.append(stop)
+        return flow_run(messages=10, stop=int(stop) or 1, resume=1)
+
+
+def slow_lab(steps: int) -> tuple[SliderLab, Slow]:
+    from qflow.labs.knobs import stop_knob
+
+    slow = Slow(steps)
+    return SliderLab([stop_knob(100)], {"stop": 1}, slow), slow
+
+
+def test_a_long_run_makes_room_for_a_later_one_and_never_comes_back_over_it():
+    lab, slow = slow_lab(400)
+
+    async def learner() -> None:
+        lab.sliders["stop"].value = 50
+        await asyncio.sleep(0.2)
+        assert 0 < lab.scene.progress < 1
+        lab.sliders["stop"].value = 3
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+
+    asyncio.run(learner())
+    assert slow.finished == [1, 3]
+    assert lab.first.frames.topology.queues[0].stop_count == 3
+    assert lab.scene.progress == 0
+
+
+def test_a_long_run_can_be_cancelled():
+    lab, slow = slow_lab(400)
+    kept = lab.picture
+
+    async def learner() -> None:
+        lab.sliders["stop"].value = 50
+        await asyncio.sleep(0.1)
+        lab.scene.cancelled = lab.scene.running
+        await asyncio.sleep(0.3)
+
+    asyncio.run(learner())
+    assert slow.finished == [1]
+    assert lab.picture is kept
+    assert lab.scene.refusal.startswith("Cancelled.")
+    lab.sliders["stop"].value = 2
+    assert lab.scene.refusal == ""
+
+
+def test_without_a_loop_a_long_run_goes_on_to_its_end():
+    lab, slow = slow_lab(80)
+    lab.sliders["stop"].value = 50
+    assert slow.finished == [1, 50]
+
+
+def test_closing_a_lab_frees_its_widgets():
+    before = set(_instances())
+    labs = [flow_lab(messages=20), group_lab(), config_lab(), state_space_lab(stop=1, resume=1)]
+    assert set(_instances()) - before
+    for lab in labs:
+        lab.close()
+    left = set(_instances()) - before
+    assert not left, [type(_instances()[key]).__name__ for key in left]
+
+
+def _instances():
+    from ipywidgets.widgets import widget
+
+    return widget._instances
