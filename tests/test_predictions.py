@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from qflow.teaching import Predictions, progress
+from qflow.teaching import Predictions, guess_memory, progress
 from qflow.teaching.calibration import kept_calibration
 from qflow.teaching.guess_field import Question
+
+
+@pytest.fixture(autouse=True)
+def nothing_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guess_memory, "_typed", {})
 
 
 @pytest.fixture
@@ -97,6 +102,53 @@ def test_a_typed_number_counts_as_the_guess(capsys):
     assert (predictions.asked["on"].guess, said.value) == (None, "Please type a number.")
     entry.value, sure.value = "1,000", 80
     assert (predictions.asked["on"].guess, predictions.asked["on"].sure) == (1000, 80)
+
+
+def test_a_typed_guess_survives_running_the_cell_again(file, capsys):
+    from qflow.teaching.guess_field import _field
+
+    predictions = Predictions("01")
+    ask(predictions)
+    entry, sure, _ = _field(predictions.asked["on"]).children[1].children
+    entry.value, sure.value = "901", 90
+    again = Predictions("01")
+    ask(again)
+    assert (again.asked["on"].guess, again.asked["on"].sure) == (901, 90)
+    field = _field(again.asked["on"]).children[1].children
+    assert (field[0].value, field[1].value) == ("901", 90)
+    again.compare(on=901, state="ON")
+    assert "you had it" in capsys.readouterr().out
+    field[0].value = ""
+    forgotten = Predictions("01")
+    ask(forgotten)
+    assert forgotten.asked["on"].guess is None
+    assert json.loads(file.read_text())["guesses"] == {"01": {}}
+
+
+def test_a_typed_guess_survives_where_nothing_can_be_kept(monkeypatch):
+    monkeypatch.setenv(progress.VARIABLE, "")
+    predictions = Predictions("01")
+    ask(predictions)
+    predictions.asked["state"].keep("ON", None)
+    again = Predictions("01")
+    ask(again)
+    assert again.asked["state"].guess == "ON"
+
+
+def test_a_typed_guess_survives_a_new_kernel(file, monkeypatch):
+    Predictions("01").predict("on", "ON at?")
+    guess_memory.remember("01", "on", 900, None)
+    monkeypatch.setattr(guess_memory, "_typed", {})
+    predictions = Predictions("01")
+    ask(predictions)
+    assert predictions.asked["on"].guess == 900
+
+
+def test_what_is_written_in_the_cell_wins(file):
+    guess_memory.remember("01", "on", 900, 50)
+    predictions = Predictions("01")
+    ask(predictions, on=901)
+    assert (predictions.asked["on"].guess, predictions.asked["on"].sure) == (901, None)
 
 
 def test_progress_survives_a_broken_file(file):

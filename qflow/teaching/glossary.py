@@ -61,7 +61,10 @@ class Term:
 def terms() -> list[Term]:
     """Read all terms."""
     with open(kit_path("data") / "glossary.csv", encoding="utf-8", newline="") as file:
-        return [Term(**{**row, "rules": tuple(row["rules"].split())}) for row in csv.DictReader(file)]
+        return [
+            Term(row["term"], row["broker"], row["kind"], row["meaning"], tuple(row["rules"].split()))
+            for row in csv.DictReader(file)
+        ]
 
 
 def look_up(term: str) -> Term:

@@ -6,6 +6,9 @@ import importlib
 import sys
 from typing import Any, Protocol
 
+CERTAINTIES = (50, 60, 70, 80, 90, 100)
+"""What one can choose from to say how sure one is, in percent."""
+
 
 class Asked(Protocol):
     """A question that can be shown, as :class:`qflow.teaching.predictions.Prediction` is one."""
@@ -19,8 +22,13 @@ class Asked(Protocol):
     def choices(self) -> tuple[str, ...]:
         """The states to choose from; empty if a number is asked for."""
 
+    is_typed: bool
+
     def sentence(self) -> str:
         """Say in one line what is asked and what was guessed."""
+
+    def keep(self, guess: Any, sure: int | None) -> None:
+        """Take a guess that was typed; None takes it back."""
 
 
 class Question:
@@ -43,7 +51,7 @@ class Question:
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         # The text is taken before a field exists: it says what the call said, not what was typed later.
         bundle: dict[str, Any] = {"text/plain": self.asked.sentence()}
-        if self.asked.guess is None and (field := _field(self.asked)) is not None:
+        if self.asked.is_typed and (field := _field(self.asked)) is not None:
             bundle = {**field._repr_mimebundle_(**kwargs), **bundle}
         return bundle
 
@@ -77,21 +85,21 @@ def _field(asked: Asked) -> Any:
         return None
     # The question is the name that a screen reader says for the field.
     if asked.choices:
-        options = [("no guess", None), *((choice, choice) for choice in asked.choices)]
-        entry = widgets.Dropdown(options=options, value=None, description="Your guess")
+        options = [("no guess", ""), *((choice, choice) for choice in asked.choices)]
+        entry = widgets.Dropdown(options=options, value="", description="Your guess")
     else:
         entry = widgets.Text(placeholder="a number", description="Your guess", continuous_update=False)
-    sure = widgets.Dropdown(
-        options=[("not said", None), *((f"{n} %", n) for n in (50, 60, 70, 80, 90, 100))],
-        value=None,
-        description="How sure",
-    )
+    certainties = [("not said", 0), *((f"{percent} %", percent) for percent in CERTAINTIES)]
+    sure = widgets.Dropdown(options=certainties, value=0, description="How sure")
     said = widgets.HTML(value="")
     entry.tooltip = sure.tooltip = asked.question
+    if asked.guess is not None:
+        entry.value = str(asked.guess)
+        sure.value = asked.sure if asked.sure in CERTAINTIES else 0
 
     def note(_change: Any) -> None:
-        guess = entry.value if asked.choices else _number(entry.value)
-        asked.guess, asked.sure = guess, sure.value
+        guess = (entry.value or None) if asked.choices else _number(entry.value)
+        asked.keep(guess, sure.value or None)
         is_text = not asked.choices and bool(entry.value.strip()) and guess is None
         said.value = "Please type a number." if is_text else "Kept." if guess is not None else ""
 

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from qflow.teaching import progress
 from qflow.teaching.calibration import Outcome, calibration
 from qflow.teaching.guess_field import show
+from qflow.teaching.guess_memory import recall, remember
 
 Guess = int | float | str | bool
 """What can be guessed: a number, or a state such as ``"ON"``."""
@@ -60,6 +61,10 @@ class Prediction:
         The concept to look at again after a wrong guess, with its rule ids.
     because
         For a typical wrong guess, the misunderstanding behind it.
+    is_typed
+        Whether the guess is to come from a field, and not from the cell.
+    chapter
+        Under which a typed guess is remembered.
     """
 
     name: str
@@ -70,6 +75,8 @@ class Prediction:
     sure: int | None = None
     revisit: str = ""
     because: Mapping[Guess, str] = field(default_factory=dict)
+    is_typed: bool = False
+    chapter: str = ""
 
     def sentence(self) -> str:
         """Say in one line what is asked and what was guessed.
@@ -86,6 +93,11 @@ class Prediction:
             return f"{asked} No guess yet."
         sure = "" if self.sure is None else f" ({self.sure} % sure)"
         return f"{asked} Your guess: {self.guess}{sure}."
+
+    def keep(self, guess: Guess | None, sure: int | None) -> None:
+        """Take a guess that was typed, and remember it; None takes it back."""
+        self.guess, self.sure = guess, sure
+        remember(self.chapter, self.name, guess, sure)
 
     def is_right(self, answer: Guess) -> bool:
         """Tell whether the guess agrees with the answer; states in any case, numbers within their margin.
@@ -158,7 +170,8 @@ class Predictions:
         question
             What is asked, one sentence that ends with a question mark.
         guess
-            A number or a state; None shows the question (with a field to fill in, in JupyterLab).
+            A number or a state; None shows the question (with a field to fill in, in JupyterLab), and takes
+            what was typed there before.
         choices
             The states to choose from, such as ``("ON", "OFF")``; none if a number is asked for.
         within
@@ -180,7 +193,14 @@ class Predictions:
             raise ValueError(f"sure is a percentage from 0 to 100; got {sure!r}")
         if guess is not None and options and _plain(guess) not in {_plain(choice) for choice in options}:
             raise ValueError(f"the guess is one of {', '.join(options)}; got {guess!r}")
-        asked = Prediction(name, question, guess, options, within, sure, revisit, dict(because or {}))
+        is_typed = guess is None
+        if is_typed:
+            # Running the cell again, or all of them, shall not lose what was typed.
+            guess, sure = recall(self.chapter, name)
+        reasons = dict(because or {})
+        asked = Prediction(
+            name, question, guess, options, within, sure, revisit, reasons, is_typed, self.chapter
+        )
         self.asked[name] = asked
         show(asked)
 
