@@ -25,9 +25,10 @@ __all__ = ["SPACING", "TRANSITIONS", "Timeline", "compare"]
 SPACING = 250
 """Rows between two checkpoints: giving their commands takes about as long as restoring one."""
 
-_BYTES_A_ROW = 1_200
-"""Bytes of a checkpoint that are restored in the time that a row's command takes; so no long trace with a
-deep queue fills the memory with copies of it."""
+_BYTES_A_COMMAND = 600
+"""Bytes of a checkpoint that are restored in the time that one command takes. It tells when going on from
+where we are is quicker than a checkpoint; and large checkpoints are that many rows apart, so that a long
+trace with a deep queue does not fill the memory with copies of it."""
 
 _LONG = 10_000
 
@@ -106,7 +107,7 @@ class Timeline:
                 self._checkpoints.append(checkpoint)
                 self._checkpoint_at.append(len(self._steps))
                 # The larger the state, the longer it takes to restore, and the more rows may be given after.
-                due = step.row + max(spacing, checkpoint.size // _BYTES_A_ROW)
+                due = step.row + max(spacing, checkpoint.size // _BYTES_A_COMMAND)
             self._steps.append(step.row)
 
         replay.run(before, progress)
@@ -146,7 +147,7 @@ class Timeline:
             live, given = self._live, self._given
             # Whatever interrupts us, a broker that is half-way is not taken for one at an instant.
             self._live, self._given = None, -1
-            if live is None or not self._checkpoint_at[nearest] <= given <= target:
+            if live is None or not self._is_near(nearest, given, target):
                 if live is not None:
                     dispose(live)
                 live, given = self._checkpoints[nearest].restore(), self._checkpoint_at[nearest]
@@ -154,6 +155,11 @@ class Timeline:
                 give(live, step_at(self.trace, row))
         self._live, self._given = live, target
         return live
+
+    def _is_near(self, nearest: int, given: int, target: int) -> bool:
+        """Tell whether the commands from here on are done sooner than a checkpoint and those after it."""
+        from_here, restoring = target - given, self._checkpoints[nearest].size / _BYTES_A_COMMAND
+        return 0 <= from_here <= restoring + target - self._checkpoint_at[nearest]
 
     def restore(self) -> Broker:
         """Return a broker of your own, in the state at the cursor."""
