@@ -682,4 +682,28 @@ WRONG: Wrong = {
         "stop early, to be safe": lambda limit, capacities, burst_rate: [limit // 10, limit // 20],
         "drain it before going on": lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
     },
+    "how_many_parts": {
+        "each queue for itself": lambda touches: len({queue for _, queue in touches}),
+        "each client for itself": lambda touches: len(dict(touches)),
+        "only neighbours count": lambda touches: len(
+            {tuple(sorted({q for c, q in touches if c == client})) for client, _ in touches}
+        ),
+    },
+    "busiest_worker": {
+        "the work is shared evenly": lambda events, workers: (
+            sum(events.values()) // workers + (sum(events.values()) % workers > 0)
+        ),
+        "the largest component is all": lambda events, workers: sorted(events.values())[-1],
+        "components are dealt out like cards": lambda events, workers: max(
+            sum(size for n, size in enumerate(events.values()) if n % workers == worker)
+            for worker in range(workers)
+        ),
+    },
+    "waited": {
+        "only what has ended counts": lambda holds, log_end: sum((e or b) - b for b, e in holds),
+        "time counts once": lambda holds, log_end: sum(
+            any(b <= t < (log_end if e is None else e) for b, e in holds) for t in range(log_end)
+        ),
+        "how often, not how long": lambda holds, log_end: sum(1 for _ in holds),
+    },
 }

@@ -21,6 +21,7 @@ THEMES = {
     "09-other-queues": ("rings", "other_queues", "removals", "transactions"),
     "10-design-history": ("designs",),
     "11-design-tasks": ("design_tasks",),
+    "13-fleet": ("fleets",),
 }
 """For each exercise notebook the modules of :mod:`qflow.teaching.exercises` that hold what it asks."""
 

@@ -1,0 +1,89 @@
+# %% [markdown] id="title"
+# # Exercises 13 · A whole fleet
+#
+# *20 minutes. They go with chapter 13, and need neither Spark nor Java.*
+#
+# How checks and hints work is told at the top of exercises 1.
+
+# %% id="setup"
+from qflow.teaching import check, hint, show_progress
+
+# %% [markdown] id="how_many_parts-task"
+# ## What belongs together
+#
+# You are given who touches what: a list of pairs of a client and a queue. Return into how many parts the work
+# can be split so that no part ever influences another. A client and a queue may have the same name; they are
+# still two things.
+
+
+# %% id="how_many_parts"
+def how_many_parts(touches):
+    # BEGIN SOLUTION
+    parts = []
+    for client, queue in touches:
+        members = {("client", client), ("queue", queue)}
+        joined = [part for part in parts if part & members]
+        parts = [part for part in parts if not part & members]
+        parts.append(members.union(*joined))
+    return len(parts)
+    # END SOLUTION
+
+
+# %% id="how_many_parts-check"
+check(how_many_parts)
+
+# %% [markdown] id="how_many_parts-why" tags=["solution"]
+# **Why.** A transfer is complete only when every queue it went to has let go (CM-03), so a producer carries
+# what one queue does over to the next; a consumer of two queues does so too. What hangs together, over any
+# number of steps, has one common history.
+
+# %% [markdown] id="busiest_worker-task"
+# ## Who is done last
+#
+# `events` says how many events each component has. They are given to the workers by size: the largest first,
+# each to the worker that has least so far. A component stays whole. Return how many events the busiest worker
+# has.
+
+
+# %% id="busiest_worker"
+def busiest_worker(events, workers):
+    # BEGIN SOLUTION
+    loads = [0] * workers
+    for size in sorted(events.values(), reverse=True):
+        loads[loads.index(min(loads))] += size
+    return max(loads)
+    # END SOLUTION
+
+
+# %% id="busiest_worker-check"
+check(busiest_worker)
+
+# %% [markdown] id="busiest_worker-why" tags=["solution"]
+# **Why.** A queue's history is one sequence. More workers help until each has one component; from then on the
+# largest decides, however many there are.
+
+# %% [markdown] id="waited-task"
+# ## What waiting adds up to
+#
+# An audit gives you when each held transfer was held and when it was let go, in seconds: pairs of begin and
+# end. The end is `None` if the transfer was still held when the log ended. Return for how long the transfers
+# have waited, all taken together.
+
+
+# %% id="waited"
+def waited(holds, log_end):
+    # BEGIN SOLUTION
+    return sum((log_end if end is None else end) - begin for begin, end in holds)
+    # END SOLUTION
+
+
+# %% id="waited-check"
+check(waited)
+
+# %% [markdown] id="waited-why" tags=["solution"]
+# **Why.** A held transfer fills a place in its producer's window until the queue lets go of it (FC-15,
+# FC-17). Ten transfers that wait for a second cost ten. In the recorded fleet the queue that turned ON only once is
+# among the worst, by what was never let go of.
+
+# %% id="progress" tags=["task"]
+show_progress()
