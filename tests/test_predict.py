@@ -9,9 +9,8 @@ import pytest
 from qflow.prediction import Settings, cli, predict
 from qflow.prediction.measures import producer_measures, rows_of_run
 from qflow.prediction.text import report_text
-from qflow.trace import ClientLog, LogRow
+from qflow.trace import ClientLog, LogRow, run_cli
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
-from qflow.workload import cli as run_cli
 from qflow.workload.arrivals import due_messages
 from qflow.workload.network import Network
 
@@ -44,8 +43,15 @@ def assert_close(recorded, predicted):
 # Beside the real broker
 
 
-@pytest.mark.parametrize("name", ["slow-consumer", "capacity-165"])
+WITHIN = ("slow-consumer", "capacity-165", "bytes-and-count", "fanout-one-slow", "groups-skewed", "ring")
+"""Recordings of which every queue is predicted within the limits."""
+
+
+@pytest.mark.parametrize("name", WITHIN)
 def test_the_recorded_settings_are_predicted(reports, name):
+    if name not in reports:
+        workload, log = paths(name)
+        reports[name] = predict(Workload.load(workload), ClientLog.load(log), compare_models=False)
     report = reports[name]
     assert report["model"] == "open"
     assert report["errors"] == {}
@@ -77,6 +83,23 @@ def test_a_producer_that_a_full_queue_threw_out_is_thrown_out():
     assert report["errors"]["p1"].startswith("resource-limit-exceeded: Maximum depth")
     entry = report["queues"]["q"]
     assert entry["predicted"]["share_on"] == pytest.approx(entry["recorded"]["share_on"], abs=0.03)
+
+
+def test_other_settings_are_predicted_from_what_was_recorded_before():
+    """The clients of one recording, under the limits of another of the same clients, twice as long."""
+    workload, log = paths("overflow-despite-flow-control")
+    other, other_log = paths("bytes-and-count")
+    target = Workload.load(other)
+    source = Workload.load(workload).replace(duration=target.duration)
+    report = predict(source, ClientLog.load(log), Settings.of(target, source), compare_models=False)
+    truth = predict(target, ClientLog.load(other_log), compare_models=False)["queues"]["q"]["recorded"]
+    predicted = report["queues"]["q"]["predicted"]
+    assert report["errors"] == {}
+    assert predicted["mean_depth"] == pytest.approx(truth["mean_depth"], rel=0.05)
+    assert abs(predicted["flowStoppedCount"] - truth["flowStoppedCount"]) <= truth["flowStoppedCount"] / 10
+    assert predicted["throughput"] == pytest.approx(truth["throughput"], rel=0.03)
+    # The short recording shows the producers catch up hardly twice, and so tells little of how fast they are.
+    assert predicted["share_on"] == pytest.approx(truth["share_on"], abs=0.06)
 
 
 def test_the_models_differ_and_the_report_says_by_how_much(reports):

@@ -10,6 +10,7 @@ from statistics import median
 from qflow.trace.client_log import ClientLog
 from qflow.trace.log_rows import LogRow
 from qflow.trace.network_costs import Load, consumer_network, producer_network
+from qflow.trace.producer_work import usual_pace, works
 from qflow.trace.schedules import Sent, catches_up, inferred_schedule, sends_of, think_times
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
@@ -118,19 +119,37 @@ def extract(
         )
         for consumer in workload.consumers
     )
-    producers = tuple(
-        replace(
-            (found_producer := _producer(producer, sent[producer.name], model, sources, workload.duration)),
-            network=producer_network(
-                rows.get(producer.name, []), ack_delay, _due(found_producer, sent[producer.name]), load
-            ),
-        )
-        for producer in workload.producers
-    )
+    producers = _producers(workload, rows, sent, model, sources, ack_delay, load)
     if not draws:
         producers = tuple(_written_out(producer, workload.duration) for producer in producers)
     extracted = workload.replace(producers=producers, consumers=consumers)
     return Extraction(extracted, model, sources, catching)
+
+
+def _producers(
+    workload: Workload,
+    rows: Mapping[str, Sequence[LogRow]],
+    sent: Mapping[str, Sequence[Sent]],
+    model: str,
+    sources: dict[str, str],
+    ack_delay: float,
+    load: Load,
+) -> tuple[Producer, ...]:
+    """Return the producers, each with its schedule and what its work costs."""
+    found = [
+        _producer(producer, sent[producer.name], model, sources, workload.duration)
+        for producer in workload.producers
+    ]
+    own = {producer.name: rows.get(producer.name, []) for producer in found}
+    costs = works(own, {producer.name: _due(producer, sent[producer.name]) for producer in found})
+    usual = usual_pace(costs.values())
+    return tuple(
+        replace(
+            producer,
+            network=producer_network(own[producer.name], ack_delay, costs[producer.name], load, usual),
+        )
+        for producer in found
+    )
 
 
 def _due(producer: Producer, sent: Sequence[Sent]) -> list[int]:

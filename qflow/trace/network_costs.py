@@ -193,7 +193,11 @@ def _credit_delays(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int
 
 
 def producer_network(
-    rows: Sequence[LogRow], ack_delay: float, due: Sequence[int] = (), load: Load | None = None
+    rows: Sequence[LogRow],
+    ack_delay: float,
+    work: Work | None = None,
+    load: Load | None = None,
+    usual_pace: float = 1.0,
 ) -> Network:
     """Estimate what a producer's sends and completions cost it.
 
@@ -203,18 +207,19 @@ def producer_network(
         The producer's own.
     ack_delay : float
         How long the broker's system delays acknowledgements, in seconds.
-    due : sequence of int
-        When each of its messages was due, in microseconds, if that is known.
+    work : Work or None
+        What its work costs; None to estimate that from these rows alone.
     load : Load or None
         What the machine's other work adds.
+    usual_pace : float
+        By how much its work usually takes longer, if its own rows do not tell.
 
     Examples
     --------
     >>> producer_network([], ack_delay=0.04)
     Network(latency=0.0, ack_delay=0.04, send_cost=0.0, report_cost=0.0, report_growth=0.0)
     """
-    load = load or Load({})
-    work = Work(rows, due)
+    load, work = load or Load({}), work or Work(rows)
     trips = [trip - work.report_cost - work.report_growth * sent for _, sent, trip in round_trips(rows)]
     trips = [trip for trip in trips if trip < NOTICEABLE]
     latency = max(0.0, median(trips)) / 2 / SECOND if len(trips) >= FEW else 0.0
@@ -225,5 +230,5 @@ def producer_network(
         report_cost=work.report_cost / SECOND,
         report_growth=work.report_growth / SECOND,
         latencies=load.steps(latency),
-        pace=work.pace,
+        pace=work.pace(usual_pace),
     )

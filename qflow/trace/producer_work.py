@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, median
+from typing import NamedTuple
 
 from qflow.trace.log_rows import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.network import Steps
 
 FEW = 20
+MANY = 200
+LONG = 2_000
+"""Messages: how the work grows shows only in the log of a client that sent that many."""
+
+HASTY = 500
+"""Microseconds: a send that follows another sooner than that was not waiting for its time."""
+
 USUAL = 2_000
 """Microseconds: a single piece of work that takes longer was interrupted."""
 
@@ -69,34 +77,50 @@ class Work:
         The producer's own.
     due : sequence of int
         When each of its messages was due, if that is known.
+    pooled : Pieces or None
+        Those of all producers of the log, which are taken where its own do not tell enough.
 
     Examples
     --------
     >>> work = Work([])
-    >>> work.send_cost, work.report_cost, work.report_growth, work.pace
+    >>> work.send_cost, work.report_cost, work.report_growth, work.pace()
     (0.0, 0.0, 0.0, ())
     """
 
-    def __init__(self, rows: Sequence[LogRow], due: Sequence[int] = ()) -> None:
-        sends, reports = pieces(rows)
+    def __init__(self, rows: Sequence[LogRow], due: Sequence[int] = (), pooled: Pieces | None = None) -> None:
+        own = pieces(rows, due)
+        pooled = pooled or own
+        sends = own.sends if len(own.sends) >= MANY else pooled.sends
         self.send_cost = float(median(sends)) if len(sends) >= FEW else 0.0
-        self.report_cost, self.report_growth = line(reports)
-        self.pace = self._pace([found for found in episodes(rows, due) if found.is_telling])
+        is_telling = len(own.reports) >= MANY and max(sent for sent, _ in own.reports) >= LONG
+        self.report_cost, self.report_growth = line(own.reports if is_telling else pooled.reports)
+        self.factors = [
+            (found, factor)
+            for found in episodes(rows, due)
+            if found.is_telling and (factor := self._factor(found)) > 0
+        ]
 
-    def _pace(self, found: Sequence[Episode]) -> Steps:
-        factors = [(episode, factor) for episode in found if (factor := self._factor(episode)) > 0]
-        if not factors:
+    def pace(self, usual: float = 1.0) -> Steps:
+        """Return by which factor the work takes longer, over time.
+
+        Parameters
+        ----------
+        usual : float
+            The factor away from episodes, if there are too few of them here to tell.
+        """
+        if len(self.factors) >= 3:
+            usual = median(factor for _, factor in self.factors)
+        if not self.factors:
             return ()
-        usual = round(median(factor for _, factor in factors), 3) if len(factors) >= 3 else 1.0
-        steps: list[tuple[float, float]] = [(0.0, usual)]
+        steps: list[tuple[float, float]] = [(0.0, round(usual, 3))]
         last: Episode | None = None
-        for episode, factor in factors:
+        for episode, factor in self.factors:
             since = max(0, episode.begin - NEAR)
             if last is not None and since < last.end + NEAR:
                 # The usual pace does not come back between this episode and the one before.
                 steps.pop()
                 since = (last.end + episode.begin) // 2
-            steps += [(since / SECOND, factor), ((episode.end + NEAR) / SECOND, usual)]
+            steps += [(since / SECOND, factor), ((episode.end + NEAR) / SECOND, round(usual, 3))]
             last = episode
         return tuple(steps)
 
@@ -106,33 +130,73 @@ class Work:
         return round(min(SLOWEST, episode.worked / cost), 3) if cost > 0 else 0.0
 
 
-def pieces(rows: Sequence[LogRow]) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the times of sends that follow sends, and of reports that follow reports as (sent so far, time).
+class Pieces(NamedTuple):
+    """Pieces of work that nothing interrupted.
 
-    Only pieces that nothing interrupted.
+    Fields
+    ------
+    sends : list of int
+        Microseconds of sends that follow a send, of messages that were due.
+    reports : list of (int, int)
+        Of reports that follow a report: how many messages had been sent, and the microseconds.
+    """
+
+    sends: list[int]
+    reports: list[tuple[int, int]]
+
+
+def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
+    """Return the pieces of work that a producer's log shows.
 
     Examples
     --------
     >>> rows = [LogRow(time, "p", "complete", "", "", 0, "") for time in (5, 9, 9000)]
     >>> pieces([LogRow(1, "p", "transfer", "q", "", 0, ""), *rows])
-    ([], [(1, 4)])
+    Pieces(sends=[], reports=[(1, 4)])
     """
-    sends: list[int] = []
-    reports: list[tuple[int, int]] = []
+    found = Pieces([], [])
     count = 0
     before = LogRow(0, "", "", "", "", 0, "")
     for row in rows:
         gap = row.ts_us - before.ts_us
+        if row.event == before.event == "transfer" and gap < HASTY and _owes(before, gap, count, due):
+            found.sends.append(gap)
         count += row.event == "transfer"
-        if gap < USUAL and row.event == before.event:
-            if row.event == "transfer":
-                sends.append(gap)
-            elif row.event == "complete":
-                reports.append((count, gap))
+        if row.event == before.event == "complete" and gap < USUAL:
+            found.reports.append((count, gap))
         before = row
-    # Sends that come in haste: others wait for their time.
-    quick = [gap for gap in sends if gap < 500]
-    return quick, reports
+    return found
+
+
+def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]) -> dict[str, Work]:
+    """Return the work of each producer of a log.
+
+    Clients of one log run the same software on the same machine: one that sent too little to tell what
+    its work costs is taken to be like the others.
+
+    Examples
+    --------
+    >>> works({"p": []}, {"p": []})["p"].send_cost
+    0.0
+    """
+    pooled = Pieces([], [])
+    for name, own in rows.items():
+        found = pieces(own, due[name])
+        pooled.sends.extend(found.sends)
+        pooled.reports.extend(found.reports)
+    return {name: Work(own, due[name], pooled) for name, own in rows.items()}
+
+
+def usual_pace(found: Iterable[Work]) -> float:
+    """Return the median of the factors of all producers; 1 if there are too few.
+
+    Examples
+    --------
+    >>> usual_pace([Work([])])
+    1.0
+    """
+    factors = [factor for work in found for _, factor in work.factors]
+    return median(factors) if len(factors) >= 3 else 1.0
 
 
 def episodes(rows: Sequence[LogRow], due: Sequence[int] = ()) -> list[Episode]:
@@ -206,17 +270,28 @@ def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
 
 
 def line(points: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Return the straight line of least squares, as its value at 0 (not below 0) and its slope.
+    """Return the straight line through the medians of up to twenty parts, by least squares.
+
+    Medians, because what was interrupted for a short time only would count too much.
+
+    Returns
+    -------
+    (float, float)
+        Its value at 0 (not below 0) and its slope (not below 0).
 
     Examples
     --------
-    >>> line([(n, 100 + n) for n in range(100)])
-    (100.0, 1.0)
+    >>> [round(value, 6) for value in line([(n, 100 + n) for n in range(100)])]
+    [100.0, 1.0]
     """
     if len(points) < FEW:
         return 0.0, 0.0
-    across, up = mean(x for x, _ in points), mean(y for _, y in points)
-    spread = sum((x - across) ** 2 for x, _ in points)
-    growth = max(0.0, sum((x - across) * (y - up) for x, y in points) / spread) if spread else 0.0
+    ordered = sorted(points)
+    size = max(5, len(ordered) // 20)
+    parts = [ordered[begin : begin + size] for begin in range(0, len(ordered) - size + 1, size)]
+    middles = [(median(x for x, _ in part), median(y for _, y in part)) for part in parts]
+    across, up = mean(x for x, _ in middles), mean(y for _, y in middles)
+    spread = sum((x - across) ** 2 for x, _ in middles)
+    growth = max(0.0, sum((x - across) * (y - up) for x, y in middles) / spread) if spread else 0.0
     start = up - growth * across
     return (start, growth) if start >= 0 else (up, 0.0)
