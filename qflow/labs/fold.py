@@ -31,19 +31,20 @@ class Fold(QueueSide):
         ValueError
             If the run is longer than a frame's clock can tell: 2147 seconds.
         """
-        find = self._handlers().get
-        commands = COMMANDS
+        # One look-up for each event: who handles it, and whether it is a command, which begins a step.
+        handlers = self._handlers()
+        known = {kind: (handlers.get(kind, _ignore), kind in COMMANDS) for kind in (*COMMANDS, *handlers)}
+        find, nobody = known.get, (_ignore, False)
         now = 0
         self.finish(now)
         row = -1
         for row, event in enumerate(events):
-            kind = event[1]
-            if event[0] != now or kind in commands:
+            handler, is_command = find(event[1], nobody)
+            if is_command or event[0] != now:
                 if self.is_dirty:
                     self.finish(now, row - 1)
                 now = event[0]
-            handler = find(kind)
-            if handler is not None:
+            if handler is not _ignore:
                 handler(event)
         self.finish(now, row)
 
@@ -94,12 +95,15 @@ class Fold(QueueSide):
             self.now[ch.CONSUMER] = self.consumers[names[0]][0]
 
     def _delivered(self, event: Event) -> None:
-        name = self.consumer_name(event)
-        if name in self.consumers:
-            self.now[ch.CONSUMER] = self.consumers[name][0]
-            self.now[ch.DELIVERIES] += 1
-            self.tell_one_or_many("delivered", self.now[ch.DELIVERIES])
-            self.name_message(event.message, ch.GOT_SENDER)
+        _, _, _, session, link, message, *_ = event
+        consumer = self.by_link.get(f"{session}::{link}")
+        if consumer is None:
+            return
+        now = self.now
+        now[ch.CONSUMER] = consumer[0]
+        now[ch.DELIVERIES] += 1
+        self.tell_one_or_many("delivered", now[ch.DELIVERIES])
+        self.name_message(message, ch.GOT_SENDER)
 
     def _exception(self, event: Event) -> None:
         super()._exception(event)
@@ -111,3 +115,7 @@ class Fold(QueueSide):
             if name in self.consumers:
                 self.now[self.consumers[name][1] + ch.PRESENT] = 0
                 self.is_dirty = True
+
+
+def _ignore(_: Event) -> None:
+    """Do nothing: most effects leave no mark on a picture."""

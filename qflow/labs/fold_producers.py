@@ -13,6 +13,8 @@ from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD, FREE, FULL, TOLD, WAITING
 
 _LIMIT_EXCEEDED = 506
+_SENDING = len(SENDINGS)
+_SENDING_END = SENDINGS.index("end")
 
 
 class ProducerSide(Row):
@@ -60,6 +62,8 @@ class ProducerSide(Row):
         producer = self._producer(event)
         if producer is None:
             return
+        _, _, _, session, _, message, *_ = event
+        detail: Any = event.detail
         index, at = producer
         now = self.now
         now[ch.PRODUCER] = index
@@ -67,17 +71,16 @@ class ProducerSide(Row):
         now[at + ch.OUTSTANDING] += 1
         if now[at + ch.OUTSTANDING] >= self._capacities[index]:
             now[at + ch.MOOD] = FULL
-        number = self.name_message(event.message)[1]
-        group = self.group_number(self._group_of(event)) if self._group_key else 0
-        row = self.sendings.add(index, number, group, self.count, NEVER, NEVER, NEVER)
-        self._sent[event.session, _detail(event)["command"]] = row
+        found = self.name_message(message)
+        headers = detail["message"].headers
+        name = headers.get(self._group_key) if headers else None
+        group = self.group_number(str(name)) if name else 0
+        sendings = self.sendings.data
+        self._sent[session, detail["command"]] = len(sendings) // _SENDING
+        sendings.extend((index, found[1], group, self.count, NEVER, NEVER, NEVER))
         if group:
-            self._group_by_message[index + 1, number] = group
+            self._group_by_message[found] = group
         self.tell("sent")
-
-    def _group_of(self, event: Event) -> str:
-        headers = _detail(event)["message"].headers
-        return str(headers.get(self._group_key, "")) if headers else ""
 
     def group_number(self, group: str) -> int:
         """Return a group's number, from 1; 0 is no group."""
@@ -126,7 +129,7 @@ class ProducerSide(Row):
             complete = self._unreported.pop(at, ())
             if complete:
                 for row in complete:
-                    self.sendings.set(row, "end", self.count)
+                    self.sendings.data[row * _SENDING + _SENDING_END] = self.count
                 self.now[at + ch.OUTSTANDING] -= len(complete)
                 if self.now[at + ch.MOOD] == FULL:
                     self.now[at + ch.MOOD] = FREE

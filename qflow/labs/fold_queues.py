@@ -7,13 +7,16 @@ from typing import Any
 from qflow.broker.events import Event
 from qflow.labs import channels as ch
 from qflow.labs.fold_producers import ProducerSide
-from qflow.labs.row import Place
 from qflow.labs.spans import HOLDINGS, LOCKS, NEVER, REASONS, STAYS, Spans
 from qflow.labs.topology import Topology
 from qflow.labs.words import BITS
 
 _TOLD = {"ring": "evicted", "lvq": "replaced", "queue-deleted": ""}
 _DISCARDS = ("ring", "reject", "lvq", "queue-deleted")
+_STAY, _HOLDING = len(STAYS), len(HOLDINGS)
+_END, _WHY, _AGAIN = (STAYS.index(name) for name in ("end", "reason", "again"))
+_HOLDING_END = HOLDINGS.index("end")
+_NOBODY = (-1, -1)
 _REASON = {reason: number for number, reason in enumerate(REASONS)}
 
 
@@ -34,8 +37,8 @@ class QueueSide(ProducerSide):
     def __init__(self, topology: Topology) -> None:
         super().__init__(topology)
         self.stays, self.holdings, self.locks = Spans(STAYS), Spans(HOLDINGS), Spans(LOCKS)
+        self._stays = self.stays.data
         self._stops = [(spot.stop_count, spot.stop_size) for spot in topology.queues]
-        self._links: dict[str, Place] = {spot.link: self.consumers[spot.name] for spot in topology.consumers}
         # By queue and position: a message's row in ``stays``; in ``holdings``, with its consumer's column.
         self._stay: dict[tuple[str, int], int] = {}
         self._holding: dict[tuple[str, int], tuple[int, int]] = {}
@@ -45,29 +48,33 @@ class QueueSide(ProducerSide):
     # Messages that come and go
 
     def _enqueued(self, event: Event) -> None:
-        index = self._count_depth(event)
+        # Names once: this and the other handlers of a message's way are called for every message.
+        _, _, queue, _, _, message, size, group, _ = event
+        detail: Any = event.detail
+        index = self._count_depth(queue, detail)
         self.is_dirty = True
-        sender, number = self.find_message(event.message)
+        found = self._known.get(message) or self.find_message(message)
         producer = self._producer(event)
         if producer is not None:
             self.routes[producer[0], index] = None
-        sent = self._group_by_message.get((sender, number), 0)
-        group = self.group_number(event.group) if event.group else sent
-        row = self.stays.add(
-            *(index, sender, number, group, self.count, NEVER, 0, NEVER, NEVER, NEVER), event.size
-        )
-        self._stay[event.queue, _detail(event)["position"]] = row
-        self._newest[event.queue, event.message] = row
+        colour = self.group_number(group) if group else self._group_by_message.get(found, 0)
+        row = len(self._stays) // _STAY
+        self._stays.extend((index, *found, colour, self.count, NEVER, 0, NEVER, NEVER, NEVER, size))
+        self._stay[queue, detail["position"]] = row
+        self._newest[queue, message] = row
 
     def _dequeued(self, event: Event) -> None:
-        self._count_depth(event)
-        self.name_message(event.message)
-        reason = _detail(event)["reason"]
-        consumer = self._disown(event)
-        row = self._stay.pop((event.queue, _detail(event)["position"]), None)
+        _, _, queue, _, _, message, *_ = event
+        detail: Any = event.detail
+        self._count_depth(queue, detail)
+        self.name_message(message)
+        reason = detail["reason"]
+        key = queue, detail["position"]
+        consumer = self._disown(key)
+        row = self._stay.pop(key, None)
         if row is not None:
-            self.stays.set(row, "end", self.count)
-            self.stays.set(row, "reason", _REASON.get(reason, _REASON["other"]))
+            self._stays[row * _STAY + _END] = self.count
+            self._stays[row * _STAY + _WHY] = _REASON.get(reason, _REASON["other"])
         if consumer and reason == "accept":
             self.now[consumer + ch.ACCEPTED] += 1
             self.tell("accepted")
@@ -78,9 +85,8 @@ class QueueSide(ProducerSide):
         if told:
             self.tell(told)
 
-    def _count_depth(self, event: Event) -> int:
-        index, at = self.queues[event.queue]
-        detail = _detail(event)
+    def _count_depth(self, queue: str, detail: Any) -> int:
+        index, at = self.queues[queue]
         now = self.now
         now[ch.QUEUE] = index
         now[at + ch.DEPTH] = detail["depth"]
@@ -141,12 +147,16 @@ class QueueSide(ProducerSide):
     # Who has which message, and which group
 
     def _acquired(self, event: Event) -> None:
-        key = event.queue, _detail(event)["position"]
-        index, at = self._links.get(event.link, (-1, 0))
+        _, _, queue, _, link, *_ = event
+        detail: Any = event.detail
+        key = queue, detail["position"]
+        index, at = self.by_link.get(link, (-1, 0))
         stay = self._stay.get(key, -1)
-        again = int(stay >= 0 and self.stays.get(stay, "again") <= self.count)
-        self._holding[key] = self.holdings.add(stay, index + 1, self.count, NEVER, again), at
-        self.now[self.queues[event.queue][1] + ch.ACQUIRED] += 1
+        again = int(stay >= 0 and self._stays[stay * _STAY + _AGAIN] <= self.count)
+        holdings = self.holdings.data
+        self._holding[key] = len(holdings) // _HOLDING, at
+        holdings.extend((stay, index + 1, self.count, NEVER, again))
+        self.now[self.queues[queue][1] + ch.ACQUIRED] += 1
         if at:
             self.now[at + ch.HOLDS] += 1
         self.is_dirty = True
@@ -154,26 +164,27 @@ class QueueSide(ProducerSide):
     def _requeued(self, event: Event) -> None:
         self.now[ch.QUEUE] = self.queues[event.queue][0]
         self.name_message(event.message)
-        self._disown(event)
-        row = self._stay.get((event.queue, _detail(event)["position"]))
+        key = event.queue, _detail(event)["position"]
+        self._disown(key)
+        row = self._stay.get(key)
         if row is not None and self.stays.get(row, "again") == NEVER:
             self.stays.set(row, "again", self.count)
         self.tell("given_back")
 
-    def _disown(self, event: Event) -> int:
+    def _disown(self, key: tuple[str, int]) -> int:
         """Take a message from whoever acquired it; return that consumer's first column, or 0."""
-        row, consumer = self._holding.pop((event.queue, _detail(event)["position"]), (-1, -1))
+        row, consumer = self._holding.pop(key, _NOBODY)
         if consumer < 0:
             return 0
-        self.holdings.set(row, "end", self.count)
-        self.now[self.queues[event.queue][1] + ch.ACQUIRED] -= 1
+        self.holdings.data[row * _HOLDING + _HOLDING_END] = self.count
+        self.now[self.queues[key[0]][1] + ch.ACQUIRED] -= 1
         if consumer:
             self.now[consumer + ch.HOLDS] -= 1
         return consumer
 
     def _group_owned(self, event: Event) -> None:
         if event.queue in self.queues:
-            owner, number = self._links.get(event.link, (-1, 0))[0], self.group_number(event.group)
+            owner, number = self.by_link.get(event.link, (-1, 0))[0], self.group_number(event.group)
             row = self.locks.add(self.queues[event.queue][0], number, owner + 1, self.count, NEVER)
             self._lock[event.queue, event.group] = row
             self.is_dirty = True

@@ -59,6 +59,7 @@ class Row:
         self.queues = _places(topology.queues, queues_at, len(ch.QUEUE_CHANNELS))
         self.consumers = _places(topology.consumers, consumers_at, len(ch.CONSUMER_CHANNELS))
         self._names = {spot.link: spot.name for spot in topology.consumers}
+        self.by_link = {spot.link: self.consumers[spot.name] for spot in topology.consumers}
         self.by_session: dict[str, list[str]] = defaultdict(list)
         for spot in topology.consumers:
             self.by_session[spot.link.partition("::")[0]].append(spot.name)
@@ -107,7 +108,8 @@ class Row:
     def name_message(self, label: str, column: int = ch.SENDER) -> tuple[int, int]:
         """Note which message the current step is about, and return it as :meth:`find_message` does."""
         found = self._known.get(label) or self.find_message(label)
-        self.now[column], self.now[column + 1] = found
+        now = self.now
+        now[column], now[column + 1] = found
         return found
 
     def find_message(self, label: str) -> tuple[int, int]:
