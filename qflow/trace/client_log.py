@@ -93,9 +93,12 @@ class ClientLog:
         path = Path(path)
         quarantine = Quarantine()
         rows = read_rows(path, quarantine.add)
-        for number, row in enumerate(rows, 1):
-            if row.event == "stats":
-                _sample(number, row)
+        try:
+            for number, row in enumerate(rows, 1):
+                if row.event == "stats":
+                    _sample(number, row)
+        except LogError as error:
+            raise LogError(f"{path.name}: {error}") from None
         return cls(path.name.split(".")[0], rows), quarantine
 
     def statistics(self, queue: str) -> list[QueueSample]:
