@@ -239,6 +239,7 @@ predictions.compare(depth=depth)
 # | know why it was built like this | [10 · How it was designed](10-how-it-was-designed.ipynb) |
 # | find mistakes in the manual | [11 · Errata](11-errata.ipynb) |
 # | look at your own broker | [12 · Reading your own broker](12-reading-your-broker.ipynb) |
+# | run all this over the logs of many queues | [13 · Spark](13-spark.ipynb) |
 # | look into the engine | [14 · Under the hood](14-under-the-hood.ipynb) |
 #
 # Or follow a path: [45 minutes](91-path-45-minutes.ipynb), [half a day](92-path-half-day.ipynb),

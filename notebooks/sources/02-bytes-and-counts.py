@@ -271,7 +271,8 @@ diary
 # %% [markdown] id="picture-text"
 # ## Over time
 #
-# Now a run of thirty seconds with messages of very different sizes. The queue is limited in both units. The
+# Now three thousand messages of very different sizes, from two producers. The queue is limited in both
+# units. The
 # picture shows its depth in **messages**; the hatched bands are the times when flow control was ON.
 
 # %% id="picture"
@@ -280,7 +281,7 @@ from qflow.labs import depth_chart, picture_of
 from qflow.workload import Workload, simulate
 
 mixed = Workload.load(kit_path("data") / "recordings" / "workloads" / "bytes-and-count.json")
-picture = picture_of(simulate(mixed, message_limit=6_000))
+picture = picture_of(simulate(mixed, message_limit=3_000))
 (queue,) = mixed.queues
 depth_chart(picture)
 
@@ -300,6 +301,14 @@ assert max(on_at) <= levels.stop_count  # never were the messages it, always the
 # In messages alone the picture makes no sense: flow control turns ON at a different depth each time, and
 # never above 400 messages. The bytes decide. When you see such a picture of your own queue, look at its
 # `byteDepth`.
+
+# %% [markdown] id="picture-bytes-text"
+# And here it is, the same run in bytes. Now each band begins where the line crosses the stop threshold.
+
+# %% id="picture-bytes"
+from qflow.labs import bytes_chart
+
+bytes_chart(picture)
 
 # %% [markdown] id="real-text"
 # ## What the real broker did

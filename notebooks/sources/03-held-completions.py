@@ -271,6 +271,23 @@ Table(
     "looking, acquiring and releasing change nothing; leaving the queue does",
 )
 
+# %% [markdown] id="held-chart-text"
+# ### Over time
+#
+# The run of chapter 1, seen from the producer: how many of its completions are held. The line climbs while
+# the
+# queue is ON, stands still when the producer's window of 100 is full, and falls to 0 at once.
+
+# %% id="held-chart"
+from qflow.labs import flow_run, held_chart
+
+picture = flow_run()
+most = max(picture.frames.column("producer.p1.held"))
+print(f"at most {most} completions were held at once")
+
+assert most == 100
+held_chart(picture)
+
 # %% [markdown] id="surprise-text"
 # ## The surprise: a transaction is never held
 #

@@ -192,6 +192,25 @@ Table(
     "limit 6, capacities 2 and 1",
 )
 
+# %% [markdown] id="states-lab-text"
+# ### The lab: every state as a picture
+#
+# Each dot is a state, each line a thing that somebody can do. Click a dot, and the queue beside it gets into
+# that
+# state on the shortest way. The claims below the picture say how many states there are, and which is the
+# deepest.
+
+# %% id="states-lab"
+from qflow.labs import state_space_lab, state_space_run
+
+state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
+
+# %% id="states-lab-words"
+space = state_space_run(stop=2, resume=1, capacity_1=2, capacity_2=1)
+print(*space.claims[:4], sep="\n")
+
+assert "deeper than 5" in space.claims[1]
+
 # %% [markdown] id="manual-text"
 # ## The manual's example, by hand
 #
@@ -231,6 +250,42 @@ diary
 # were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its worst case
 # again. With these thresholds, the worst case is not rare. It is where the queue lives.
 
+# %% [markdown] id="lab-text"
+# ## The lab
+#
+# Three producers, one queue, one consumer. Move the capacities, the thresholds and the limit, and watch the
+# windows
+# on the left fill up behind the gate. Try this:
+#
+# 1. Leave all as it is. The bound is 100 + 3 · 15 = 145, and the limit is 160. Find the instant at 145.
+# 2. Put the capacity to 20. The bound is the limit. To 21?
+# 3. Bring the resume threshold up to the stop threshold. What happens to the number of turns?
+#
+# The cell after it says in words what you would see, for the capacities 15 and 25.
+
+# %% id="lab"
+from qflow.labs import capacity_lab, capacity_run
+
+capacity_lab()
+
+# %% id="lab-words"
+within, beyond = capacity_run(), capacity_run(capacity=25, messages=600)
+print("Capacity 15:", *within.claims[:2], sep="\n- ")
+print("\nCapacity 25:", *beyond.claims[:2], sep="\n- ")
+
+assert max(within.frames.column("queue.orders.depth")) == 145 and not within.run.errors
+assert beyond.run.errors
+
+# %% [markdown] id="held-chart-text"
+# The held completions of the three over time, with the capacity of 15. Whatever happens, no line rises above
+# 15,
+# and together they never exceed 45: the part of the queue above the stop threshold.
+
+# %% id="held-chart"
+from qflow.labs import held_chart
+
+held_chart(within)
+
 # %% [markdown] id="surprise-text"
 # ## The surprise: real clients often stop earlier
 #
@@ -268,11 +323,11 @@ Table(
 
 # %% [markdown] id="surprise-two-text"
 # With capacities of 1, 2 and 3 the real C++ client stalls at 11, 12 and 12. So does its model. And the
-# manual's two clients? Forty runs, which differ only in the moments at which the clients send:
+# manual's two clients? Twenty runs, which differ only in the moments at which the clients send:
 
 # %% id="surprise-two"
 fresh = {
-    window: sorted(stall_of_clients(window, (50, 15), 100, seed) for seed in range(40)) for window in WINDOWS
+    window: sorted(stall_of_clients(window, (50, 15), 100, seed) for seed in range(20)) for window in WINDOWS
 }
 
 assert set(fresh["ideal"]) == {165}
@@ -281,7 +336,7 @@ assert fresh["qpid-cpp"][0] < 115 and fresh["qpid-cpp"][-1] == 165
 Table(
     [(window, runs[0], runs[len(runs) // 2], runs[-1]) for window, runs in fresh.items()],
     ("window", "lowest", "middle", "highest"),
-    "depth at the stall in 40 fresh runs, capacities 50 and 15, stop 100",
+    "depth at the stall in 20 fresh runs, capacities 50 and 15, stop 100",
 )
 
 # %% [markdown] id="surprise-then"

@@ -341,6 +341,23 @@ print(
 assert "qpid.flow_stop_count" not in queue.settings.arguments
 assert queue.flow_limit.thresholds.stop_count == 80
 
+# %% [markdown] id="lab-text"
+# ## The lab
+#
+# Type a queue in any of the spellings, and options of `qpidd` if you like, and read what it comes to. Try the
+# refusals of this chapter, and see which hint each of them gets.
+
+# %% id="lab"
+from qflow.labs import config_lab, config_run
+
+config_lab("orders --max-queue-count=100 --flow-stop-count=5")
+
+# %% id="lab-words"
+lone_stop = config_run("orders --max-queue-count=100 --flow-stop-count=5")
+print(lone_stop.refusal)
+
+assert "542" in lone_stop.refusal
+
 # %% [markdown] id="real-text"
 # ## What the real broker did
 #

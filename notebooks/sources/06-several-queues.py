@@ -254,6 +254,31 @@ Table(
     "messages to the queue idle, of about 1,000 that were due",
 )
 
+# %% [markdown] id="lab-text"
+# ## The lab
+#
+# One producer, three queues, three consumers, one of them slow. Make it faster until nobody waits any more.
+# Then
+# try a larger capacity instead: how much does that help, and for how long?
+
+# %% id="lab"
+from qflow.labs import blocked_chart, fanout_lab, fanout_run
+
+fanout_lab()
+
+# %% id="lab-words"
+waiting, helped = fanout_run(), fanout_run(slow=0.005)
+print("the slow consumer needs 12 ms:", *waiting.claims[:3], sep="\n- ")
+print("\nit needs 5 ms:", helped.claims[0], sep="\n- ")
+
+assert not helped.frames.spans("producer.p1.blocked")
+
+# %% [markdown] id="blocked-text"
+# When the producer had to wait, with the slow consumer at 12 milliseconds: nearly always.
+
+# %% id="blocked"
+blocked_chart(waiting)
+
 # %% [markdown] id="real-text"
 # ## What the real broker did
 #

@@ -301,6 +301,33 @@ for arguments in ATTEMPTS:
 assert len(refusals) == len(ATTEMPTS) and all(code == 542 for _, code, _ in refusals)
 Table(refusals, ("arguments", "code", "the broker says"), "refused")
 
+# %% [markdown] id="lab-text"
+# ## The lab: be the consumers
+#
+# Ten messages of four groups lie on a queue, three consumers with prefetch 1, 2 and 3 share it. You accept,
+# release and reject for them, and see who owns what: each group has its own letter and pattern, a lock shows
+# its
+# owner. Can you get all ten processed with every group in order? And can you break the order of one?
+
+# %% id="lab"
+from qflow.labs import group_lab, group_run, ownership_chart
+
+group_lab(messages="AABACBBCAD")
+
+# %% id="lab-words"
+in_turn = group_run()
+print(*in_turn.claims[:5], sep="\n")
+
+assert "in the order" in in_turn.claims[4]
+
+# %% [markdown] id="owners-text"
+# The same, played by three consumers who accept in turn. Each row is a group, each bar the time during which
+# one
+# consumer owned it. No row ever has two bars at the same time; that is all that the broker promises.
+
+# %% id="owners"
+ownership_chart(in_turn)
+
 # %% [markdown] id="scale-text"
 # ## What does order cost?
 #

@@ -188,6 +188,22 @@ print("and now at work:", consumer.holds)
 
 assert consumer.holds == ["A-2"]
 
+# %% [markdown] id="lab-text"
+# ### The lab
+#
+# Play it yourself: one group, three messages, two consumers. Release the first message and accept the second.
+
+# %% id="lab"
+from qflow.labs import group_lab, group_run
+
+group_lab(messages="AAA", prefetch=(2, 1))
+
+# %% id="lab-words"
+played = group_run(
+    messages="AAA", prefetch=(2, 1), actions=[("c1", "release"), ("c1", "accept"), ("c1", "accept")]
+)
+print(*played.claims[:2], sep="\n")
+
 # %% [markdown] id="surprise-text"
 # ## The surprise: the lost wake-up
 #

@@ -254,6 +254,18 @@ Table(
     "limit 10, stop 8 by default",
 )
 
+# %% [markdown] id="lab-text"
+# ## The lab
+#
+# Five queues side by side, the same messages into each. Move the limit and the rate. Which of them notices
+# first
+# that the consumer is too slow? Which ones never tell anybody?
+
+# %% id="lab"
+from qflow.labs import policy_lab
+
+policy_lab()
+
 # %% [markdown] id="combine-text"
 # ## Which go together?
 #

@@ -269,6 +269,29 @@ depth_chart(designs["proof of concept"])
 # no
 # band is drawn, because the queue itself knows nothing of it.
 
+# %% [markdown] id="lab-text"
+# ### The lab
+#
+# All five under one clock. Give the producer a larger capacity, and see which designs change and which do
+# not.
+
+# %% id="lab"
+from qflow.labs import history_lab
+
+history_lab()
+
+# %% id="lab-words"
+larger = history_run(capacity=30)
+before_and_after = {name: (deepest[name], facts(larger[name])[2]) for name in deepest}
+
+assert before_and_after["shipped in 0.10"] == (70, 80)
+assert before_and_after["Java broker"] == (51, 51)
+Table(
+    [(name, *depths) for name, depths in before_and_after.items()],
+    ("design", "deepest, capacity 20", "capacity 30"),
+    "what a larger window does to each design",
+)
+
 # %% [markdown] id="surprise-text"
 # ## The surprise: the cluster question
 #

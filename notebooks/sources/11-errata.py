@@ -487,22 +487,38 @@ Table(verdicts, ("id", "where", "it says", "in truth", "checked"), "31 correctio
 # %% [markdown] id="real-text"
 # ## What the real broker did
 #
-# For the corrections that contradict a document, the recordings are the proof. The declarations that the
-# manual's rules would allow or refuse, tried on the real broker:
+# For the corrections that contradict a document, the recordings are the proof. Three of them. A ring with
+# explicit thresholds (X-11): never ON, and the eight messages become five.
 
 # %% id="real"
 from qflow.teaching.recorded import beside
 
-recorded = beside(
-    "fc-bad-args",
-    (1, 3, 6, 7, 9, 11, 13),
-    stop_above_limit="errors.bad3",
-    lone_stop="errors.bad6",
-    lone_stop_size="errors.bad13",
+ring = beside(
+    "fc-ring-exempt", (1, 2, 3), depth="queues.q.depth", ON="queues.q.flow", dropped="queues.q.ring"
 )
 
-assert recorded.agrees
-recorded
+assert ring.agrees
+ring
+
+# %% [markdown] id="real-strict-text"
+# A policy of old times (X-25): accepted, and then it refuses like any other.
+
+# %% id="real-strict"
+strict = beside("lim-strict-ring", depth="queues.q.depth", error="errors.p")
+
+assert strict.agrees
+strict
+
+# %% [markdown] id="real-leave-text"
+# And a held message that leaves a queue which stays ON (X-30): steps 7 and 8.
+
+# %% id="real-leave"
+leave = beside(
+    "fc-leave-accept", (1, 5, 6, 7, 8, 9), depth="queues.q.depth", ON="queues.q.flow", held="held.p"
+)
+
+assert leave.agrees
+leave
 
 # %% [markdown] id="compare-text"
 # ## Your predictions

@@ -213,6 +213,30 @@ print(answer.text(with_sources=False))
 assert "is blocked" in answer.links[0].text
 assert "works on" in answer.links[-1].text or "holds" in answer.links[-1].text
 
+# %% [markdown] id="latency-text"
+# ### How long did the producer wait for its answers?
+#
+# Half of the completions came within a fraction of a millisecond, those sent while the queue was OFF. The
+# others
+# waited for the queue to drain. An average would say nothing here.
+
+# %% id="latency"
+from qflow.labs import latency_chart
+
+latency_chart(replayed)
+
+# %% [markdown] id="lab-text"
+# ### The lab: open any log
+#
+# `trace_lab` opens a client log or a trace from a file, with the whole picture: windows, queue, consumers,
+# and the
+# chain of reasons for whatever you click. Put the name of your own file here.
+
+# %% id="lab"
+from qflow.labs import trace_lab
+
+trace_lab(recordings / "capacity-165.csv.gz")
+
 # %% [markdown] id="what-if-text"
 # ## The surprise: what if?
 #
@@ -228,9 +252,18 @@ same = predict(workload, log, compare_models=False)
 MEASURES = ("mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput")
 orders = same["queues"]["orders"]
 
+
+def rough(value):
+    """Round as much as a prediction deserves."""
+    return round(value, -1) if value > 100 else round(value, 1)
+
+
 assert orders["predicted"]["flowStoppedCount"] == orders["recorded"]["flowStoppedCount"]
 Table(
-    [(measure, orders["recorded"][measure], orders["predicted"][measure]) for measure in MEASURES],
+    [
+        (measure, rough(orders["recorded"][measure]), rough(orders["predicted"][measure]))
+        for measure in MEASURES
+    ],
     ("queue orders", "recorded", "predicted"),
     "the same settings: the prediction against what really happened",
 )
@@ -244,7 +277,7 @@ other = predict(workload, log, lower, compare_models=False)["queues"]["orders"][
 before = orders["predicted"]
 
 Table(
-    [(measure, before[measure], other[measure]) for measure in MEASURES],
+    [(measure, rough(before[measure]), rough(other[measure])) for measure in MEASURES],
     ("queue orders", "stop 900, resume 500", "stop 300, resume 200"),
     "the same clients under other thresholds",
 )

@@ -23,14 +23,14 @@ from qflow.teaching import Predictions
 predictions = Predictions("14-under-the-hood")
 predictions.predict(
     "observers",
-    "A queue with limits, groups, alerts and flow control: how many of these four must the queue itself know?",
+    "Limits, groups, alerts, flow control: how many of these four must the queue itself know?",
     guess=None,
     revisit="limits decide whether a message comes in; the other three only watch it",
 )
 predictions.predict(
     "first",
-    "Flow control turns ON at the stop threshold instead of above it. Of the recorded scenarios about flow control, "
-    "do more than half notice?",
+    "Flow control turns ON at the stop threshold instead of above it. Do more than half of the recordings "
+    "about flow control notice?",
     guess=None,
     choices=("yes", "no"),
     revisit="most scenarios step exactly on the thresholds; that is what makes a good test",
@@ -160,6 +160,23 @@ Table(
 # Both states are possible at depths 2, 3 and 4. That band is the hysteresis of chapter 1. Everywhere else the
 # depth alone tells the state.
 
+# %% [markdown] id="states-text"
+# ### All states at once
+#
+# With two producers the state is more than a depth. The lab draws every state that a small configuration can
+# reach, and every way between them. Click one, and the engine goes there.
+
+# %% id="states-lab"
+from qflow.labs import state_space_lab, state_space_run
+
+state_space_lab()
+
+# %% id="states-words"
+space = state_space_run()
+print(*space.claims[:5], sep="\n")
+
+assert "No state is deeper than 6 messages" in space.claims[1]
+
 # %% [markdown] id="invariants-text"
 # ## What must always be true
 #
@@ -239,7 +256,7 @@ send(producer, "q", 3)
 after = broker.state_hash()
 
 twin = Broker.restore(before)
-for number in range(3):
+for _ in range(3):
     send(twin.sessions["producer"], "q")
 print("the same state:", twin.state_hash() == after)
 
@@ -298,8 +315,8 @@ MUTATIONS = {
 BREAKS = {
     "ON at the stop threshold": "While [it] is less than or equal to 900, the […] state remains OFF.",
     "OFF at the resume threshold": "it remains ON until the total number […] is less than 500.",
-    "OFF when one of both units is low": "Flow control remains ON until both resume thresholds are satisfied.",
-    "bytes never turn it ON": "Flow control is ON when either stop threshold value is crossed.",
+    "OFF when one of both units is low": "[It] remains ON until both resume thresholds are satisfied.",
+    "bytes never turn it ON": "[It] is ON when either stop threshold value is crossed.",
     "the default resume is rounded": "(none; the manual does not say how percentages are rounded)",
 }
 

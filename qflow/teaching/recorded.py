@@ -42,7 +42,8 @@ class SideBySide(Table):
         verdict = check(scenario)
         self.agrees = verdict.agrees
         self.steps = verdict.steps
-        outcome = "the model agrees with all of it" if verdict.agrees else verdict.text()
+        differs = f"the model differs, first at step {verdict.steps + 1}"
+        outcome = "the model agrees with all of it" if verdict.agrees else differs
         caption = (
             f"{scenario.id}: {scenario.title}. Recorded from a real broker in {len(scenario.steps)} steps; "
             f"{outcome}."
@@ -96,7 +97,9 @@ the model agrees with all of it.
         real, model = normalized(step["expect"]), observe(player)
         pairs.append([(_find(real, path), _find(model, path)) for path in columns.values()])
         texts.append((number, words(step)))
-    absent = [_absent(column) for column in zip(*pairs, strict=True)]
+    absent = [
+        _absent(path, column) for path, column in zip(columns.values(), zip(*pairs, strict=True), strict=True)
+    ]
     rows = [
         [*text, *(_pair(*pair, none) for pair, none in zip(values, absent, strict=True))]
         for text, values in zip(texts, pairs, strict=True)
@@ -180,10 +183,10 @@ def _owner(entry: object) -> str:
     return str(entry)
 
 
-def _absent(column: Sequence[tuple[object, object]]) -> object:
+def _absent(path: str, column: Sequence[tuple[object, object]]) -> object:
     """Say what it means in this column that nothing was recorded: false, 0 or an empty list."""
     kinds = {type(value) for pair in column for value in pair if value is not None}
-    if bool in kinds:
+    if path.endswith(".flow"):
         return False
     return 0 if int in kinds else None
 
