@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from qflow import __version__
+from qflow.form import form
 
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
 ROOMS = {
@@ -107,7 +108,7 @@ def _run(chosen: argparse.Namespace, further: list[str]) -> int:
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(prog="qflow", description="A message broker you can hold in your hand.")
-    parser.add_argument("--version", action="version", version=f"qflow {__version__}")
+    parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
     rooms = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_lab(rooms)
     _add_conform(rooms)

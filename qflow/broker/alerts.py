@@ -6,10 +6,11 @@ from qflow.broker.context import BrokerContext
 from qflow.broker.observers import QueueObserver
 from qflow.broker.options import UINT32, BrokerOptions
 from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.restorable import Restorable
 from qflow.broker.settings import QueueSettings
 
 
-class Alarm:
+class Alarm(Restorable):
     """One unit's alarm: raised at ``up`` or above, re-armed at ``down`` or below (QT-12, QT-13)."""
 
     __slots__ = ("up", "down", "is_armed")

@@ -13,11 +13,12 @@ from typing import Any, TypeVar, cast
 
 from qflow.broker.errors import AmqpException, SessionDetached
 from qflow.broker.events import Detail
+from qflow.broker.restorable import Restorable
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class CommandRunner:
+class CommandRunner(Restorable):
     """What :func:`command` needs of a session."""
 
     __slots__ = ()
@@ -97,6 +98,9 @@ def command(
         @functools.wraps(method)
         def run(self: CommandRunner, *args: Any, **kwargs: Any) -> Any:
             require_attached(self, kind)
+            for name in kwargs:
+                if name not in names:
+                    raise TypeError(f"{method.__name__}() got an unexpected keyword argument {name!r}")
             if check is not None:
                 check(*args, **kwargs)
             number = -1

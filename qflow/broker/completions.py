@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import ClassVar
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.range_set import RangeSet
@@ -36,7 +37,7 @@ class Completions(CommandOwner):
         The client's ears; called with what it is told.
     """
 
-    VOLATILE = ("on_report", "on_channel_flow")
+    VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow")
 
     __slots__ = (
         "context",

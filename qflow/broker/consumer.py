@@ -6,10 +6,11 @@ from collections import OrderedDict
 
 from qflow.broker.credit import Credit
 from qflow.broker.cursor import QueueCursor
+from qflow.broker.restorable import Restorable
 from qflow.broker.selector import Selector
 
 
-class Consumer:
+class Consumer(Restorable):
     """One reader of a queue: an acquiring consumer, or a browser.
 
     Attributes
@@ -45,7 +46,7 @@ class Consumer:
         raise NotImplementedError
 
 
-class NotificationSet:
+class NotificationSet(Restorable):
     """Who is to be woken: at most one consumer, and browsers (RF-06)."""
 
     __slots__ = ("consumer", "browsers")
@@ -62,7 +63,7 @@ class NotificationSet:
             browser.notify()
 
 
-class QueueListeners:
+class QueueListeners(Restorable):
     """The idle readers of one queue: consumers first come, first served, and browsers.
 
     Lay it beside ``QueueListeners.cpp``.

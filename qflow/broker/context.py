@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from qflow.broker.counters import QueueCounters
 from qflow.broker.events import Detail, Event, Observer
 from qflow.broker.options import BrokerOptions
@@ -13,7 +15,7 @@ from qflow.broker.transfer import CommandOwner
 class BrokerContext(StoreListener):
     """The ground the parts stand on, so that a queue need not know the broker that owns it."""
 
-    VOLATILE = ("observer",)
+    VOLATILE: ClassVar[tuple[str, ...]] = ("observer",)
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
 
     __slots__ = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from qflow.broker.restorable import Restorable
+
 COUNTER_NAMES: tuple[str, ...] = (
     "msgTotalEnqueues",
     "byteTotalEnqueues",
@@ -25,7 +27,7 @@ COUNTER_NAMES: tuple[str, ...] = (
 )
 
 
-class QueueCounters:
+class QueueCounters(Restorable):
     """What one queue counts; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
 
     __slots__ = COUNTER_NAMES

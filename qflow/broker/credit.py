@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from qflow.broker.restorable import Restorable
+
 INFINITE: Final = 0xFFFFFFFF
 _MODULUS: Final = 1 << 32
 
@@ -13,7 +15,7 @@ CREDIT_MODE: Final = 0
 WINDOW_MODE: Final = 1
 
 
-class Balance:
+class Balance(Restorable):
     """Credit in one unit.  ``used`` stays 0 in credit mode, where credit is spent for good.
 
     The arithmetic is that of the broker's 32-bit integers: deliveries made while infinite and
@@ -61,7 +63,7 @@ class Balance:
             self.used = (self.used - amount) % _MODULUS
 
 
-class Credit:
+class Credit(Restorable):
     """A subscription's four balances: messages and bytes, for each of the two modes (CN-04).
 
     A new subscription is in window mode with no credit at all (CN-03).

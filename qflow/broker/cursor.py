@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from qflow.broker.restorable import Restorable
+
 State = tuple[bool, int, int, "list[QueueCursor] | None"]
 
 
-class QueueCursor:
+class QueueCursor(Restorable):
     """A place in a queue, and the version of the queue at which it was taken.
 
     A release, or a group that becomes free, raises the queue's version; an *acquiring* cursor of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from qflow.broker.queue import Queue
 from qflow.broker.queued_message import ACQUIRED, QueuedMessage
+from qflow.broker.restorable import Restorable
 
 
-class DeliveryRecord:
+class DeliveryRecord(Restorable):
     """One delivery, from the moment it is made until it is of no more use to anybody.
 
     *Ended* means that nothing more can be done with the message through this record; *redundant*

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from qflow.broker.restorable import Restorable
 
-class QueueDepth:
+
+class QueueDepth(Restorable):
     """Room reserved on a queue against its limits, in messages and bytes; 0 is no limit (LP-01).
 
     Examples

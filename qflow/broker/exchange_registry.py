@@ -7,6 +7,7 @@ from qflow.broker.errors import InvalidArgumentException, NotAllowedException, N
 from qflow.broker.exchange_types import EXCHANGE_TYPES, DirectExchange
 from qflow.broker.exchanges import Arguments, Exchange
 from qflow.broker.queue import Queue
+from qflow.broker.restorable import Restorable
 
 PREDECLARED = {
     "amq.direct": "direct",
@@ -19,7 +20,7 @@ PREDECLARED = {
 }
 
 
-class ExchangeRegistry:
+class ExchangeRegistry(Restorable):
     """Exchanges by name; the default exchange has the empty one."""
 
     __slots__ = ("context", "exchanges", "default")

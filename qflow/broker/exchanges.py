@@ -9,6 +9,7 @@ from qflow.broker.context import BrokerContext
 from qflow.broker.errors import SessionException
 from qflow.broker.message import HeaderValue
 from qflow.broker.queue import Queue
+from qflow.broker.restorable import Restorable
 from qflow.broker.routing import Router
 from qflow.broker.statistics import BindingStatistics, ExchangeStatistics
 from qflow.broker.transfer import Transfer
@@ -19,7 +20,7 @@ MSG_SEQUENCE = "qpid.msg_sequence"
 INITIAL_VALUE = "qpid.ive"
 
 
-class Binding:
+class Binding(Restorable):
     """A queue's interest in what an exchange gets."""
 
     __slots__ = ("queue", "key", "arguments", "scope", "matched")

@@ -15,6 +15,7 @@ from qflow.broker.errors import InvalidArgumentException
 from qflow.broker.flow_state import FlowState
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.restorable import Restorable
 from qflow.broker.settings import QueueSettings
 from qflow.broker.transfer import Transfer
 
@@ -39,7 +40,7 @@ class Origin(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Level(Restorable):
     """One threshold and what set it; ``basis`` is what had set it before AS_STOP or RESIDUE."""
 
     value: int
@@ -48,7 +49,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowLevels:
+class FlowLevels(Restorable):
     """The four levels of one queue with their origins, and the limits they belong to.
 
     Examples
@@ -99,7 +100,7 @@ class FlowLevels:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowThresholds:
+class FlowThresholds(Restorable):
     """The four levels of one queue; 0 means that this level does not take part.
 
     Examples

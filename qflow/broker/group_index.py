@@ -10,12 +10,13 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from qflow.broker.queued_message import AVAILABLE, QueuedMessage
+from qflow.broker.restorable import Restorable
 
 Entry = tuple[int, str]
 """A position and the group whose first waiting message lies there."""
 
 
-class GroupState:
+class GroupState(Restorable):
     """One group on one queue: how many members, how many acquired, and by whom (MG-06)."""
 
     __slots__ = ("name", "members", "acquired", "owner")
@@ -27,7 +28,7 @@ class GroupState:
         self.owner = ""
 
 
-class GroupIndex:
+class GroupIndex(Restorable):
     """The first waiting message of every group, by the group's owner.
 
     It holds nothing that the groups do not say themselves, so a snapshot leaves it out and it is made

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.queue_view import QueueView
+from qflow.broker.restorable import Restorable
 from qflow.broker.settings import LIFETIMES, QueueSettings
 from qflow.broker.timers import TimerTask
 
 
-class Lifetime:
+class Lifetime(Restorable):
     """Decides whether a queue deletes itself now.
 
     Parameters

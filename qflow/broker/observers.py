@@ -7,9 +7,10 @@ section 0).  That is why neither the queue nor its store knows a word about them
 from __future__ import annotations
 
 from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.restorable import Restorable
 
 
-class QueueObserver:
+class QueueObserver(Restorable):
     """Sees the four things that can happen to a message on a queue."""
 
     __slots__ = ()

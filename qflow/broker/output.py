@@ -10,6 +10,7 @@ from collections import deque
 from qflow.broker.command import CommandRunner
 from qflow.broker.consumer import Consumer
 from qflow.broker.errors import AmqpException
+from qflow.broker.restorable import Restorable
 
 
 class OutputTask(Consumer):
@@ -29,7 +30,7 @@ class OutputTask(Consumer):
         self.connection.schedule(self)
 
 
-class Connection:
+class Connection(Restorable):
     """A client's connection: a FIFO of subscriptions to serve, one message each in turn."""
 
     __slots__ = ("name", "scheduler", "tasks", "is_ready", "sessions")
@@ -69,7 +70,7 @@ class Connection:
                 self.tasks.append(task)
 
 
-class FlushReplier:
+class FlushReplier(Restorable):
     """A session whose client the broker has asked what it has completed (RF-05)."""
 
     __slots__ = ("connection",)
@@ -82,7 +83,7 @@ class FlushReplier:
         raise NotImplementedError
 
 
-class OutputScheduler:
+class OutputScheduler(Restorable):
     """The FIFO of connections with work, and the one whose command is being read.
 
     That one is served last: its read event has to end first.

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qflow.broker.restorable import Restorable
+
 _SHIFT = 10
 _MASK = (1 << _SHIFT) - 1
 _LAYERS = 3
 
 
-class PositionSet:
+class PositionSet(Restorable):
     """Positions (integers from 0 up) with ``add``, ``discard`` and ``after``.
 
     Examples

@@ -17,10 +17,11 @@ from qflow.broker.exchanges import Exchange
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.lifetime import make_lifetime
 from qflow.broker.queue import Queue
+from qflow.broker.restorable import Restorable
 from qflow.broker.settings import QueueSettings
 
 
-class QueueRegistry:
+class QueueRegistry(Restorable):
     """Queues by name."""
 
     __slots__ = ("context", "queues")

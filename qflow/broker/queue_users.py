@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from qflow.broker.consumer import Consumer
+from qflow.broker.restorable import Restorable
 
 
-class QueueUsers:
+class QueueUsers(Restorable):
     """Counts the subscriptions of one queue; browsers do not stand in anybody's way.
 
     ``owner_connection`` and ``consumer_connection`` are those of the queue's exclusive owner and of

@@ -9,10 +9,11 @@ from qflow.broker.context import BrokerContext
 from qflow.broker.counters import QueueCounters
 from qflow.broker.depth import QueueDepth
 from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.restorable import Restorable
 from qflow.broker.transfer import Transfer
 
 
-class QueueView:
+class QueueView(Restorable):
     """What a policy may ask of a queue, and do to it."""
 
     __slots__ = ("context", "name", "depth", "counters", "is_deleted")

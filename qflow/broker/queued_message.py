@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from qflow.broker.message import HeaderValue
+from qflow.broker.restorable import Restorable
 from qflow.broker.transfer import Transfer
 
 AVAILABLE: Final = 0
@@ -12,7 +13,7 @@ ACQUIRED: Final = 1
 REMOVED: Final = 2
 
 
-class QueuedMessage:
+class QueuedMessage(Restorable):
     """A copy of a transferred message at a position of a queue.
 
     ``position`` counts from 1 and is never used again (QT-20).  ``delivery_count`` starts at -1

@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from qflow.broker.restorable import Restorable
 
-class RangeSet:
+
+class RangeSet(Restorable):
     """Numbers from 0 up, stored as disjoint closed ranges in ascending order.
 
     Completions arrive almost in order, so a set of many thousand commands is one or two ranges;

@@ -9,13 +9,14 @@ from qflow.broker.cursor import QueueCursor
 from qflow.broker.errors import ManagementError
 from qflow.broker.queue import Queue
 from qflow.broker.queued_message import AVAILABLE, QueuedMessage
+from qflow.broker.restorable import Restorable
 from qflow.broker.routing import Router
 from qflow.broker.transfer import Transfer
 
 EXCEPTION = 7
 
 
-class MessageFilter:
+class MessageFilter(Restorable):
     """Which messages a management method is to touch: all, or those with one header's value.
 
     Parameters

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from qflow.broker.restorable import Restorable
 from qflow.broker.transfer import Transfer
 
 
-class Router:
+class Router(Restorable):
     """Routes transfers to queues."""
 
     __slots__ = ("name",)

@@ -7,6 +7,7 @@ queues.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from qflow.broker.command import CommandRunner
 from qflow.broker.context import BrokerContext
@@ -37,7 +38,7 @@ class SemanticState(DeliveryTarget):
         The client's ear; called with each delivery.
     """
 
-    VOLATILE = ("on_delivery",)
+    VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)
 
     __slots__ = (
         "context",

@@ -171,15 +171,15 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _state_fields(kind: type) -> tuple[str, ...]:
-    """Return the names of a class's fields, bases first, without its volatile ones."""
-    if kind in _FIELDS:
-        return _FIELDS[kind]
-    volatile = getattr(kind, "VOLATILE", ())
-    names: list[str] = []
-    for base in reversed(kind.__mro__):
-        own = base.__dict__.get("__mypyc_attrs__", base.__dict__.get("__slots__", ()))
-        names += [name for name in own if name not in names and name not in volatile]
-    _FIELDS[kind] = tuple(names)
+    """Return the names of a class's fields without its volatile ones, in an order that is always the same.
+
+    A compiled class has its fields in ``__mypyc_attrs__``, another in its ``__slots__``.
+    """
+    if kind not in _FIELDS:
+        names: set[str] = set()
+        for base in kind.__mro__:
+            names.update(base.__dict__.get("__mypyc_attrs__", base.__dict__.get("__slots__", ())))
+        _FIELDS[kind] = tuple(sorted(names.difference(getattr(kind, "VOLATILE", ()))))
     return _FIELDS[kind]
 
 

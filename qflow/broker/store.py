@@ -6,13 +6,14 @@ the store is done with it **and** every stopped queue has let go.
 
 from __future__ import annotations
 
+from qflow.broker.restorable import Restorable
 from qflow.broker.transfer import Transfer
 
 STORE = "store"
 """By this name a store holds a transfer; see :attr:`qflow.broker.transfer.Transfer.held_by`."""
 
 
-class StoreListener:
+class StoreListener(Restorable):
     """Whoever wants to know what a store is told from outside; a broker does, for its observer."""
 
     __slots__ = ()
@@ -22,7 +23,7 @@ class StoreListener:
         raise NotImplementedError
 
 
-class MessageStore:
+class MessageStore(Restorable):
     """A store that is done at once: what a broker without a store looks like."""
 
     __slots__ = ("listener",)

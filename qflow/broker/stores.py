@@ -12,13 +12,14 @@ from typing import Final
 from qflow.broker.cursor import QueueCursor
 from qflow.broker.positions import PositionSet
 from qflow.broker.queued_message import AVAILABLE, QueuedMessage
+from qflow.broker.restorable import Restorable
 from qflow.broker.settings import QueueSettings
 
 _BLOCK: Final = 6
 """Positions are looked at one by one within a block of 2**6, and blocks by :class:`PositionSet`."""
 
 
-class Messages:
+class Messages(Restorable):
     """What every store can do; all in O(1) or O(levels), whatever the length."""
 
     __slots__ = ()

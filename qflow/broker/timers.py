@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 
+from qflow.broker.restorable import Restorable
 
-class TimerTask:
+
+class TimerTask(Restorable):
     """Something that is due at some time."""
 
     __slots__ = ()
@@ -15,7 +17,7 @@ class TimerTask:
         raise NotImplementedError
 
 
-class Timers:
+class Timers(Restorable):
     """Tasks by due time; equal times keep the order in which they were scheduled.
 
     Examples

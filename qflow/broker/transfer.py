@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from qflow.broker.message import HeaderValue, Message
+from qflow.broker.restorable import Restorable
 from qflow.broker.tx import TxBuffer
 
 
-class CommandOwner:
+class CommandOwner(Restorable):
     """Whoever wants to know that a command is complete; a session's completions are."""
 
     __slots__ = ()
@@ -28,7 +29,7 @@ class CommandOwner:
         raise NotImplementedError
 
 
-class RoutingListener:
+class RoutingListener(Restorable):
     """Whoever wants to know that a transfer has been given to all its queues."""
 
     __slots__ = ()
@@ -38,7 +39,7 @@ class RoutingListener:
         raise NotImplementedError
 
 
-class Transfer:
+class Transfer(Restorable):
     """A message on its way from a producer, shared by all queues that got a copy.
 
     ``pending`` counts what the completion still waits for: routing itself, each stopped queue,

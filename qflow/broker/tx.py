@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from qflow.broker.errors import InternalErrorException, SessionException
+from qflow.broker.restorable import Restorable
 
 
-class TxOperation:
+class TxOperation(Restorable):
     """One thing a transaction will do."""
 
     __slots__ = ()
@@ -21,7 +22,7 @@ class TxOperation:
         """Undo what :meth:`prepare` did, if it was called."""
 
 
-class TxBuffer:
+class TxBuffer(Restorable):
     """Operations in the order in which they were enlisted.
 
     Examples

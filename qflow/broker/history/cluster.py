@@ -11,13 +11,14 @@ import struct
 from dataclasses import dataclass
 
 from qflow.broker.flow_limit import FlowThresholds, QueueFlowLimit
+from qflow.broker.restorable import Restorable
 from qflow.broker.transfer import Transfer
 
 _LAYOUT = struct.Struct(">IIQQIQ")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicatedState:
+class ReplicatedState(Restorable):
     """What is sent: the encoded numbers, and the ranges of held positions.
 
     Attributes

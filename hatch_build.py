@@ -1,0 +1,164 @@
+"""The build hook: compiles the engine with mypyc when a wheel is built, if this machine can.
+
+The same source runs either way. Without a C compiler the wheel is pure Python, which is slower and otherwise
+the same; an editable install always is. The environment variable ``QFLOW_COMPILE`` decides otherwise: ``0``
+never compiles, ``1`` fails rather than fall back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SWITCH = "QFLOW_COMPILE"
+GROUP = "qflow.engine"
+
+INTERPRETED = {
+    # What people type is read here: a wrong type is refused in the project's words, not in the compiler's.
+    "conversions",
+    "errors",
+    "events",
+    "left_out",
+    "management",
+    "option_sources",
+    "options",
+    "queries",
+    "selector",
+    "selector_values",
+    "settings",
+    "statistics",
+    # The compiler is not to see its own mark.
+    "compiler_mark",
+    # It walks over any object's fields, which is the interpreter's business.
+    "snapshot",
+}
+WORKLOAD_LOOP = ("agenda", "arrivals", "consumer", "producer", "service", "stage")
+
+
+class CompileHook(BuildHookInterface):
+    """Adds the compiled modules to a wheel, beside their sources."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, unless this is an editable install or the switch says no."""
+        choice = os.environ.get(SWITCH, "")
+        if self.target_name != "wheel" or version == "editable" or choice == "0":
+            return
+        problem = what_is_missing()
+        if not problem:
+            try:
+                self._compile(build_data)
+                return
+            except (Exception, SystemExit) as error:
+                problem = f"compiling failed: {str(error).strip() or type(error).__name__}"
+        if choice == "1":
+            raise RuntimeError(f"{SWITCH}=1 asks for a compiled engine, but {problem}")
+        self.app.display_warning(
+            f"qflow is installed as pure Python, as {problem}; it gives the same results, more slowly."
+        )
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Clear away what was only needed for the wheel."""
+        folder = getattr(self, "_folder", None)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _compile(self, build_data: dict[str, Any]) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="qflow-build-"))
+        self.app.display_info("Compiling the engine; this takes about a minute.")
+        for path in compile_modules(Path(self.root), self._folder):
+            build_data["force_include"][str(path)] = path.relative_to(self._folder / "out").as_posix()
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+
+def what_is_missing() -> str:
+    """Say what this machine lacks for compiling, or nothing."""
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    if os.name != "nt" and shutil.which(compiler.split()[0]) is None:
+        return f"there is no C compiler ({compiler.split()[0]}) here"
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.is_file():
+        return "Python's header files are not installed here"
+    try:
+        import mypyc.build  # noqa: F401
+        import setuptools  # noqa: F401
+    except ImportError as error:
+        return f"{error.name} is not installed here"
+    return ""
+
+
+def modules(root: Path) -> Iterator[str]:
+    """Yield the modules to compile, as paths from the top of the checkout."""
+    for path in sorted((root / "qflow" / "broker").rglob("*.py")):
+        if path.stem != "__init__" and path.stem not in INTERPRETED:
+            yield path.relative_to(root).as_posix()
+    for name in WORKLOAD_LOOP:
+        yield f"qflow/workload/{name}.py"
+
+
+def call_constructors() -> None:
+    """Let the compiled classes of which a snapshot can make empty objects be made in the usual way, too.
+
+    For a class marked ``serializable`` mypyc 2.4 calls the constructor neither when ``__new__`` is called,
+    which is what the mark is for, nor afterwards, when interpreted code calls the class.
+    """
+    from mypyc.codegen import emitclass
+
+    def generate(cl: Any, init_fn: Any, emitter: Any) -> str:
+        if not cl.is_serializable():
+            return str(original(cl, init_fn, emitter))
+        name = f"{cl.name_prefix(emitter.names)}_init"
+        emitter.emit_lines(
+            "static int",
+            f"{name}(PyObject *self, PyObject *args, PyObject *kwds)",
+            "{",
+            f"PyObject *done = {emitter.wrapper_function_call(init_fn.decl)}(self, args, kwds);",
+            "Py_XDECREF(done);",
+            "return done != NULL ? 0 : -1;",
+            "}",
+        )
+        return name
+
+    original = emitclass.generate_init_for_class
+    emitclass.generate_init_for_class = generate
+
+
+def compile_modules(root: Path, folder: Path) -> list[Path]:
+    """Compile into a folder and return the extension modules, below its ``out``."""
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+
+    call_constructors()
+    before = Path.cwd()
+    os.chdir(root)
+    try:
+        options = ["--ignore-missing-imports", f"--cache-dir={folder / 'mypy'}", "--no-warn-unused-configs"]
+        extensions = mypycify(
+            [*options, *modules(root)],
+            opt_level=os.environ.get("QFLOW_OPT_LEVEL", "2"),
+            debug_level="0",
+            group_name=GROUP,
+            target_dir=str(folder / "c"),
+        )
+        for extension in extensions:
+            # A warning of some later compiler is no reason to go without.
+            extension.extra_compile_args = [
+                flag for flag in extension.extra_compile_args if flag != "-Werror"
+            ]
+        command = Distribution({"name": "qflow", "ext_modules": extensions}).get_command_obj("build_ext")
+        command.build_lib, command.build_temp = str(folder / "out"), str(folder / "objects")
+        command.parallel = os.cpu_count()
+        command.ensure_finalized()
+        command.run()
+    finally:
+        os.chdir(before)
+    return sorted(path for path in (folder / "out").rglob("*") if path.suffix in (".so", ".pyd"))
