@@ -115,7 +115,7 @@ def call_constructors() -> None:
 
     def generate(cl: Any, init_fn: Any, emitter: Any) -> str:
         if not cl.is_serializable():
-            return str(original(cl, init_fn, emitter))
+            return str(usual(cl, init_fn, emitter))
         name = f"{cl.name_prefix(emitter.names)}_init"
         emitter.emit_lines(
             "static int",
@@ -128,8 +128,8 @@ def call_constructors() -> None:
         )
         return name
 
-    original = emitclass.generate_init_for_class
-    emitclass.generate_init_for_class = generate
+    slot, usual = emitclass.SLOT_DEFS["__init__"]
+    emitclass.SLOT_DEFS["__init__"] = (slot, generate)
 
 
 def compile_modules(root: Path, folder: Path) -> list[Path]:
