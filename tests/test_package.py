@@ -25,10 +25,11 @@ def chapters(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def wheel(root, tmp_path_factory) -> Path:
-    """The wheel built from this checkout."""
+    """The wheel built from this checkout, as pure Python; for the compiled one see test_compiled.py."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    environment = {**os.environ, "QFLOW_COMPILE": "0"}
+    subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True)
     (path,) = folder.glob("*.whl")
     return path
 
