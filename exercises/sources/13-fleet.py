@@ -82,8 +82,8 @@ check(waited)
 
 # %% [markdown] id="waited-why" tags=["solution"]
 # **Why.** A held transfer fills a place in its producer's window until the queue lets go of it (FC-15,
-# FC-17). Ten transfers that wait for a second cost ten. In the recorded fleet the queue that turned ON only once is
-# among the worst, by what was never let go of.
+# FC-17). Ten transfers that wait for a second cost ten. In the recorded fleet the queue that turned ON only
+# once is among the worst, by what it never let go of.
 
 # %% id="progress" tags=["task"]
 show_progress()

@@ -74,8 +74,7 @@ class FleetModel:
     @classmethod
     def recorded(cls) -> FleetModel:
         """Fit the model to the recorded fleet that comes with qflow."""
-        path = kit_path("data") / "recordings" / "workloads" / "fleet.json"
-        return cls.of(Workload.load(path))
+        return cls.of(recorded_fleet())
 
     @classmethod
     def of(cls, workload: Workload) -> FleetModel:
@@ -151,6 +150,11 @@ class FleetModel:
                 old.release,
                 seed=_client_seed(seed, number + 1),
             )
+
+
+def recorded_fleet() -> Workload:
+    """Return the workload of the recorded fleet that comes with qflow."""
+    return Workload.load(kit_path("data") / "recordings" / "workloads" / "fleet.json")
 
 
 def _components(workload: Workload) -> Iterable[Workload]:

@@ -11,7 +11,7 @@ from qflow.broker.events import Event
 from qflow.kit import RefusalError
 from qflow.spark.auditor import BEGIN, END
 from qflow.spark.batches import to_batches
-from qflow.spark.fleet_model import FleetModel
+from qflow.spark.fleet_model import FleetModel, recorded_fleet
 from qflow.spark.schema import LAKE
 from qflow.spark.touches import workload_text
 from qflow.workload.model import Workload
@@ -196,8 +196,11 @@ def synthetic_fleet(spark: SparkSession, queues: int, events: int) -> DataFrame:
     """
     if queues < 1 or events < 3 * queues:
         raise RefusalError(f"a fleet has 1 queue or more, and 3 events or more each; got {queues}, {events}")
+    # The recorded fleet travels with the task: a worker need not hold qflow's data.
+    recorded = workload_text(recorded_fleet())
     spark.dataSource.register(_source())
-    return spark.read.format("qflow_fleet").option("queues", queues).option("events", events).load()
+    reader = spark.read.format("qflow_fleet").option("recorded", recorded)
+    return reader.option("queues", queues).option("events", events).load()
 
 
 def write_fleet(fleet: DataFrame, folder: str | Path) -> None:
@@ -219,13 +222,15 @@ def _source() -> Any:
     class Reader(DataSourceReader):
         def __init__(self, options: Any) -> None:
             self.queues, self.events = int(options["queues"]), int(options["events"])
+            self.recorded = options["recorded"]
 
         def partitions(self) -> list[Any]:
             return [InputPartition(seed) for seed in range(self.queues)]
 
         def read(self, partition: Any) -> Iterator[Any]:
             seed = partition.value
-            rows = synthetic_rows(seed, share(self.events, self.queues, seed), FleetModel.recorded())
+            model = FleetModel.of(Workload.from_json(json.loads(self.recorded)))
+            rows = synthetic_rows(seed, share(self.events, self.queues, seed), model)
             yield from to_batches(rows, LAKE)
 
     class Fleet(DataSource):
