@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import zipfile
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -11,12 +14,13 @@ from wrong_answers import WRONG
 
 from qflow import cli
 from qflow.kit import RefusalError
-from qflow.teaching import check, hint, progress, report
+from qflow.teaching import check, hint, launch, progress, report
 from qflow.teaching.catalogue import THEMES, all_exercises, exercises, find
 from qflow.teaching.checks import judge
 from qflow.teaching.exercise import Exercise
 from qflow.teaching.exercise_notebooks import PLACEHOLDER, drift, select, solution_of, task_of
 from qflow.teaching.rules import rule_titles
+from qflow.teaching.sentence_map import listed
 
 ALL = {exercise.name: exercise for exercise in all_exercises()}
 FILES = {file.name: file for file in select()}
@@ -140,6 +144,88 @@ def test_hints_are_three_and_rules_exist(exercise: Exercise):
 def test_every_golden_scenario_has_an_exercise():
     shown = {golden for exercise in ALL.values() for golden in exercise.shows}
     assert shown == {f"G-{number:02d}" for number in range(1, 19)}
+
+
+# What the documents' examples and the golden scenarios come to, as the real broker was seen to do it.
+SEEN = (
+    ("on_and_off", (1000, 900, 500), (901, 499)),
+    ("message_bytes", ("", "q1", 1), 13),
+    ("states_both", ([(11, 1100), (5, 500), (4, 400)], (10, 2000), (5, 1000)), ("ON", "ON", "OFF")),
+    ("last_left", (100, 8500), 69),
+    ("completed", (["X", "X", "Y", "Y"], {"X": 1, "Y": 9}), (0, 2, 3)),
+    ("completed_after_purges", ({"f1": 1, "f2": 2}, 3, ["f1", "f2"]), ((1,), (1, 2), (1, 2, 3))),
+    ("worst_depth", (100, [50, 15]), 165),
+    ("after_the_stall", (100, [50, 15]), (165, 66, 164, 2)),
+    ("cpp_depth", (10, 1), 11),
+    ("cpp_depth", (10, 2), 12),
+    ("cpp_depth", (10, 3), 12),
+    ("overflow", (3, 2, 4), (3, "ON", 506, False)),
+    ("default_thresholds", (100, 90, 75), (90, 75)),
+    ("default_thresholds", (90, 80, 70), (72, 62)),
+    ("second_gets", (["A-1", "A-2", "A-3", "B-1", "B-2"], False), "B-1"),
+    ("next_gets", (2, ["release", "accept"], 1), ("A-1", "A-3")),
+    ("idle_gets", (["owner accepts"],), ()),
+    ("idle_gets", (["owner accepts", "B-1 arrives"],), ("A-2", "B-1")),
+    ("turns", (7, 3), ((0, 3, 6), (1, 4), (2, 5))),
+    ("ring_priorities", (3, [5, 6, 7, 4, 5, 9]), (5, 2, 1)),
+    ("ring_last_values", (3, ["a", "b", "c", "b"]), ("c", "b")),
+    ("self_destruct", (10, 9), (True, 9, 1)),
+    ("self_destruct", (10, 10), (True, 10, 2)),
+    ("self_destruct", (10, 11), (False, 0, 0)),
+    ("lvq_at_stop", (10, 1), (10, "ON", 1, 1)),
+    ("after_move", (5, 2, 0), (0, 2, 3)),
+    ("survives", (1, 1, False), False),
+    ("transaction", (5, 4, 10), (541, 0, "OFF", False)),
+    ("transaction", (100, 5, 10), (0, 10, "ON", False)),
+)
+
+
+@pytest.mark.parametrize(("name", "case", "outcome"), SEEN)
+def test_documented_examples_are_among_the_cases_and_come_out_as_seen(name, case, outcome):
+    exercise = ALL[name]
+    assert exercise.wanted[exercise.cases.index(case)] == outcome
+
+
+def test_every_example_of_the_documents_has_an_exercise():
+    examples = [sentence for sentence in listed() if sentence.says.startswith("example: ")]
+    assert len(examples) > 20
+    for sentence in examples:
+        assert any(place.startswith("exercise:") for place in sentence.where), sentence
+
+
+def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(launch, "checkout_root", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    chapters = launch.find_chapters("mine")
+    for name in FILES:
+        assert (chapters / "exercises" / f"{name}.ipynb").exists()
+        assert (chapters / "exercises" / "solutions" / f"{name}.ipynb").exists()
+    assert not (chapters / "exercises" / "sources").exists()
+    assert f"Laid the exercises out in {chapters / 'exercises'}" in capsys.readouterr().out
+    mine = chapters / "exercises" / "01-thresholds.ipynb"
+    mine.write_text(mine.read_text().replace("raise NotImplementedError", "return 901, 499"))
+    launch.find_chapters("mine")
+    assert "Left as you changed them: 01-thresholds.ipynb" in capsys.readouterr().out
+    assert "return 901, 499" in mine.read_text()
+
+
+def test_in_a_checkout_jupyterlab_shows_chapters_and_exercises(root):
+    arguments = launch.lab_arguments(root / "notebooks", browser=False, port=None)
+    assert f"--ServerApp.root_dir={root}" in arguments
+    assert f"--LabApp.default_url=/lab/tree/notebooks/{launch.FIRST_CHAPTER}" in arguments
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_the_exercises(root, tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    carried = set(zipfile.ZipFile(wheel).namelist())
+    for name in FILES:
+        assert f"qflow/_kit/exercises/{name}.ipynb" in carried
+        assert f"qflow/_kit/exercises/solutions/{name}.ipynb" in carried
+    assert {"qflow/_kit/data/glossary.csv", "qflow/_kit/data/sentences.csv"} <= carried
+    assert not [name for name in carried if "exercises/sources" in name]
 
 
 def test_an_answer_that_raises_is_told_so():

@@ -706,4 +706,46 @@ WRONG: Wrong = {
         ),
         "how often, not how long": lambda holds, log_end: sum(1 for _ in holds),
     },
+    "tool_line": {
+        "the broker's keys are the tool's options": lambda queue, limit, stop, resume: (
+            f"qpid-config add queue {queue} --argument qpid.max-count={limit} --qpid.flow_stop_count {stop}"
+        ),
+        "an underscore is as good as a hyphen": lambda queue, limit, stop, resume: (
+            f"qpid-config add queue {queue} --max-queue-count {limit} --flow_stop_count {stop} "
+            f"--flow_resume_count {resume}"
+        ),
+        "size is the number of messages": lambda queue, limit, stop, resume: (
+            f"qpid-config add queue {queue} --max-queue-count={limit} --flow-stop-size={stop} "
+            f"--flow-resume-size={resume}"
+        ),
+    },
+    "broker_start": {
+        "the manual's example of a default group": lambda stop, resume, group: [
+            "--default-msg-group",
+            group,
+            f"--default-flow-stop-threshold={stop}",
+            f"--default-flow-resume-threshold={resume}",
+        ],
+        "a threshold is a share from 0 to 1": lambda stop, resume, group: [
+            f"--default-flow-stop-threshold={stop * 0.01:.2f}",
+            f"--default-flow-resume-threshold={resume * 0.01:.2f}",
+            f"--default-message-group={group}",
+        ],
+        "a queue's options are the broker's": lambda stop, resume, group: [
+            f"--flow-stop-threshold={stop}",
+            f"--flow-resume-threshold={resume}",
+        ],
+    },
+    "group_address": {
+        "x-declare takes the arguments itself": lambda queue, header: (
+            f"{queue}; {{create: always, node: {{x-declare: {{'qpid.group_header_key': {header}}}}}}}"
+        ),
+        "arguments belong to the node": lambda queue, header: (
+            f"{queue}; {{create: always, node: {{arguments: {{'qpid.group_header_key': '{header}'}}}}}}"
+        ),
+        "an address makes its queue by itself": lambda queue, header: (
+            f"{queue}; {{node: {{type: queue, x-declare: {{arguments: {{'qpid.group_header_key': '{header}', "
+            "'qpid.shared_msg_group': True}}}}"
+        ),
+    },
 }

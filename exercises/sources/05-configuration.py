@@ -54,6 +54,56 @@ check(declare_arguments)
 # you have a queue without what you asked for (CF-02). The same with the tool:
 # `qpid-config add queue q --max-queue-count 1000 --flow-stop-count 900 --flow-resume-count 500`.
 
+# %% [markdown] id="tool_line-task"
+# ## The same with qpid-config
+#
+# Return the line with which you make that queue from a shell, as a text; it begins with
+# `qpid-config add queue`.
+
+
+# %% id="tool_line"
+def tool_line(queue, limit, stop, resume):
+    # BEGIN SOLUTION
+    return (
+        f"qpid-config add queue {queue} --max-queue-count={limit}"
+        f" --flow-stop-count={stop} --flow-resume-count={resume}"
+    )
+    # END SOLUTION
+
+
+# %% id="tool_line-check"
+check(tool_line)
+
+# %% [markdown] id="tool_line-why" tags=["solution"]
+# **Why.** The tool has options of its own and sends the broker's keys. Unlike the broker it refuses what it
+# does not know.
+
+# %% [markdown] id="broker_start-task"
+# ## Starting the broker with other defaults
+#
+# The manuals have two examples of starting `qpidd`: with thresholds of 90 and 75 percent, and with another
+# name for the group of messages without an identifier. One of the two does not work as printed. Return the
+# options for both together, as a list of texts.
+
+
+# %% id="broker_start"
+def broker_start(stop, resume, group):
+    # BEGIN SOLUTION
+    return [
+        f"--default-flow-stop-threshold={stop}",
+        f"--default-flow-resume-threshold={resume}",
+        f"--default-message-group={group}",
+    ]
+    # END SOLUTION
+
+
+# %% id="broker_start-check"
+check(broker_start)
+
+# %% [markdown] id="broker_start-why" tags=["solution"]
+# **Why.** The printed example says `--default-msg-group`, an option that never was; the text beside it has
+# the right name (MG-05, and chapter 11). A broker with an option it does not know does not start.
+
 # %% [markdown] id="switched_off-task"
 # ## Switching flow control off, for one queue
 #

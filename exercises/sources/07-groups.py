@@ -157,5 +157,26 @@ check(group_arguments)
 # **Why.** Both are needed (MG-01). The same with the tool:
 # `qpid-config add queue q --group-header cart --shared-groups`.
 
+# %% [markdown] id="group_address-task"
+# ## Groups in an address string
+#
+# Return an address string with which a client makes that queue if it is not there yet.
+
+
+# %% id="group_address"
+def group_address(queue, header):
+    # BEGIN SOLUTION
+    arguments = f"'qpid.group_header_key': '{header}', 'qpid.shared_msg_group': 1"
+    return f"{queue}; {{create: always, node: {{x-declare: {{arguments: {{{arguments}}}}}}}}}"
+    # END SOLUTION
+
+
+# %% id="group_address-check"
+check(group_address)
+
+# %% [markdown] id="group_address-why" tags=["solution"]
+# **Why.** An address says what to do if the queue is missing (`create`), and what to declare then: the same
+# arguments as above, inside `node`, `x-declare`, `arguments` (CF-14).
+
 # %% id="progress" tags=["task"]
 show_progress()

@@ -14,7 +14,7 @@ THEMES = {
     "02-bytes-and-counts": ("bytes_counts",),
     "03-held-completions": ("held",),
     "04-capacity": ("capacity",),
-    "05-configuration": ("configuration", "disabling"),
+    "05-configuration": ("configuration", "spellings", "disabling"),
     "06-several-queues": ("several_queues",),
     "07-groups": ("groups", "group_settings"),
     "08-consumers": ("consumers",),
