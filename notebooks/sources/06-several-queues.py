@@ -311,6 +311,28 @@ shared_window = beside(
 assert shared_window.agrees
 shared_window
 
+# %% [markdown] id="clients-real-text"
+# And in time: the workload of this chapter with real clients and a real broker. The engine was given the
+# recorded
+# sends and accepts; the dotted line is what the real broker reported of its queue `slow`.
+
+# %% id="clients-real"
+from qflow.labs import recorded_picture
+
+real = recorded_picture("fanout-one-slow")
+depth_chart(real, "slow")
+
+# %% id="clients-real-words"
+reported = [claim for claim in real.claims if claim.startswith("The real")]
+print(*reported, sep="\n")
+
+assert "The real slow turned ON 57 times, the engine's 57 times." in reported
+
+# %% [markdown] id="clients-real-then"
+# One thing the simulation did not show: the real queue `fast` turned ON a few times as well. Each time
+# `slow` lets
+# go, a flood goes to all three queues, and a consumer that is busy elsewhere for some milliseconds is enough.
+
 # %% [markdown] id="answer-text"
 # ## Back to the question
 #
