@@ -152,3 +152,15 @@ def test_a_shipped_log_is_the_lake(tmp_path):
         for row in parquet.read_table(path).to_pylist():
             shipped.setdefault(row["component"], []).append(tuple(row.values())[1:])
     assert shipped == fleet_lake()
+
+
+def test_the_live_lab_knows_in_the_end_what_the_batch_knows(spark, tmp_path):  # noqa: F811
+    from qflow.spark.live import watch
+    from qflow.spark.stream import read_results
+
+    workload, rows = fleet()
+    glances = list(watch(spark, "fleet", workload, rows, tmp_path, every=4))
+    assert len(glances) == 2
+    assert glances[0].results < glances[1].results == len(fleet_results())
+    assert "27 queues were ON at some time" in repr(glances[1])
+    assert result_hash(read_results(spark, tmp_path / "out").collect()) == result_hash(fleet_results())
