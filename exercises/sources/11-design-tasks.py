@@ -60,7 +60,7 @@ check(share_the_room)
 # A shop: in every ten seconds the producers (with these `capacities`) send for two seconds, together
 # `burst_rate` messages a second. One consumer packs 100 a second, all the time. The queue may hold `limit`
 # messages. Return a stop and a resume threshold with which the queue never overflows, not even in a worse
-# moment, and flow control is OFF for at least 80 % of half a minute.
+# moment, and flow control is OFF for at least 80 % of twenty seconds.
 
 
 # %% id="choose_thresholds"

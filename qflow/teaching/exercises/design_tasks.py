@@ -13,7 +13,7 @@ from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.agenda import SECOND
 from qflow.workload.measures import queue_measures
 
-SECONDS = 30
+SECONDS = 20
 OFF_SHARE = 0.8
 
 
