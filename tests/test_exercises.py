@@ -262,8 +262,11 @@ def test_checks_and_hints_are_kept_as_progress(file, solved, capsys):
     check(solved["on_and_off"])
     check(on_and_off)
     assert progress.read("exercises")["on_and_off"] == {"tries": 3, "solved": True, "hints": 2}
+    capsys.readouterr()
     assert cli.main(["exercises", "progress"]) == 0
     said = capsys.readouterr().out
+    assert cli.main(["exercises"]) == 0
+    assert capsys.readouterr().out == said
     assert "[x] on_and_off" in said
     assert f"Exercises: 1 of {len(ALL)} solved." in said
     assert str(file) in said

@@ -11,9 +11,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "exercises",
         help="show your progress; build the exercises, or check them against their sources",
-        description="Exercises are built from the text files in exercises/sources.",
+        description="Without an action it shows your progress. Exercises are built from exercises/sources.",
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
     where = "the folder of exercises; default: the checkout's"
     for name, what in (
         ("build", "write tasks and solutions from their sources, and run the solutions"),
@@ -36,7 +36,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def run(namespace: argparse.Namespace) -> int:
     """Do what was asked; return the exit status."""
-    if namespace.action == "progress":
+    if namespace.action in (None, "progress"):
         from qflow.teaching.report import show_progress
 
         show_progress()
