@@ -245,6 +245,15 @@ def test_an_answer_that_spoils_its_arguments_spoils_nothing_else(solved):
     assert judge(ALL["flow_states"], solved["flow_states"])
 
 
+def test_an_array_is_as_good_as_a_list():
+    class Array:
+        def tolist(self):
+            return [901, 499]
+
+    exercise = ALL["on_and_off"]
+    assert exercise.results(lambda *_: Array())[0] == exercise.wanted[0]
+
+
 def test_a_wrong_answer_nobody_thought_of_is_shown_beside_the_brokers():
     verdict = judge(ALL["on_and_off"], lambda limit, stop, resume: (17, 4))
     assert verdict.misconception is None

@@ -1,6 +1,7 @@
 """Every sentence of the original documents that claims a behaviour is run somewhere."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,13 @@ def test_every_sentence_is_listed_once():
     for letter in "FTM":
         numbers = [int(sentence.id[2:]) for sentence in found if sentence.id[0] == letter]
         assert numbers == list(range(1, len(numbers) + 1))
-    assert {name for sentence in found for name in sentence.documents} == {
-        "draft",
-        "manual-web",
-        "manual-markdown",
-        "ticket",
-        "groups",
+    # So many different sentences each document has; a row that got lost would show here.
+    assert Counter(name for sentence in found for name in sentence.documents) == {
+        "draft": 104,
+        "manual-web": 108,
+        "manual-markdown": 105,
+        "ticket": 99,
+        "groups": 78,
     }
 
 

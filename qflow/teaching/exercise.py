@@ -149,6 +149,9 @@ def plain(value: Any) -> Any:
     >>> plain(([1, (2, 3)], "ab")) == plain([(1, [2, 3]), "ab"])
     True
     """
+    if hasattr(value, "tolist"):
+        # An array or a number of NumPy, from a learner who likes it.
+        value = value.tolist()
     if isinstance(value, list | tuple):
         return tuple(plain(part) for part in value)
     if isinstance(value, dict):
