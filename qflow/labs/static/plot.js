@@ -20,7 +20,8 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   const lanes = timeline.picture.lanes.filter(([queue, , , spans]) => queue === index && (spans.length || !form.isNarrow));
   const samples = timeline.picture.samples.filter(([queue]) => queue === index);
   const total = top + height + axis + lanes.length * lane + 4;
-  const root = svg("svg", { viewBox: `0 0 ${form.width} ${total}`, class: "qf-plot", role: "img" }, parent);
+  const box = html("div", { class: "qf-plot-box" }, parent);
+  const root = svg("svg", { viewBox: `0 0 ${form.width} ${total}`, class: "qf-plot", role: "img" }, box);
   set(root, { "aria-label": `Depth of ${spot.name} over time. The sentences below the picture say what it shows.` });
   const marks = patterns(root, id);
   const scale = tankScale(timeline, index);
@@ -35,14 +36,22 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   drawLanes(root, lanes, top + height + axis, x, marks, form);
 
   const bottom = top + height + axis + lanes.length * lane;
-  const line = svg("line", { y1: top - 6, y2: bottom, class: "qf-cursor" }, root);
-  const dot = svg("circle", { r: 5, class: "qf-cursor-dot" }, root);
   const area = svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root);
   dragging(area, (share) => seek(share * end));
-  return (frame, time) => {
-    const at = x(time);
-    set(line, { x1: at, x2: at });
-    set(dot, { cx: at, cy: y(timeline.queue(frame, index).depth) });
+  const cursor = buildCursor(box, form.width, total, top - 6, bottom);
+  return (frame, time) => cursor(x(time), y(timeline.queue(frame, index).depth));
+}
+
+// The cursor lies over the plot in layers of its own: moving it paints nothing again.
+function buildCursor(box, width, height, top, bottom) {
+  const rail = html("div", { class: "qf-cursor-rail" }, box);
+  const line = html("i", { class: "qf-cursor" }, rail);
+  set(line, { style: `top:${(100 * top) / height}%;height:${(100 * (bottom - top)) / height}%` });
+  const spot = html("div", { class: "qf-cursor-rail" }, box);
+  html("i", { class: "qf-cursor-dot" }, spot);
+  return (x, y) => {
+    rail.style.transform = `translateX(${((100 * x) / width).toFixed(3)}%)`;
+    spot.style.transform = `translate(${((100 * x) / width).toFixed(3)}%,${((100 * y) / height).toFixed(2)}%)`;
   };
 }
 

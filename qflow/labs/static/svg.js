@@ -18,8 +18,12 @@ function html(tag, attributes = {}, parent = null, text = null) {
   return element;
 }
 
+// Setting what is set already would still cost style and layout.
 function set(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  for (const name in attributes) {
+    const value = String(attributes[name]);
+    if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+  }
 }
 
 // Changing text or a class costs layout, so leave alone what is right already.
