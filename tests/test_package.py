@@ -103,7 +103,7 @@ def test_the_wheel_carries_chapters_and_recordings(root, wheel):
             assert path.relative_to(root).as_posix() in carried
     tops = {name.partition("/")[0] for name in carried}
     assert tops == {"qflow", f"qflow-{qflow.__version__}.dist-info"}
-    unwanted = re.compile(r"sources/|checkpoints|__pycache__|\.pyc$|/tests/")
+    unwanted = re.compile(r"sources/|\.ipynb_checkpoints|__pycache__|\.pyc$|/tests/")
     assert not [name for name in carried if unwanted.search(name)]
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from qflow.kit import RefusalError
+from qflow.teaching import rules
 from qflow.teaching.rules import ARGUED, cited_rules, rule_titles, show, uncovered
 
 HERE = Path(__file__).parent
@@ -36,3 +40,18 @@ def test_the_table_is_printed_with_titles_tests_and_a_closing_count(capsys):
     at = lines.index("FC-14   ON when a message makes the level exceed a stop threshold")
     assert lines[at + 1].startswith("        test_")
     assert lines[-1] == f"{len(rule_titles())} of {len(rule_titles())} rules have a test or an argument"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("FC-99,full, or nearly so", "line 2: an id and a title, got 3 columns"),
+        ("FC-99", "line 2: an id and a title, got 1 columns"),
+        ("FC-14,one\nFC-14,two", "line 3: FC-14 is there already"),
+    ],
+)
+def test_a_list_that_would_lose_something_is_refused(tmp_path, monkeypatch, line, told):
+    (tmp_path / "rules.csv").write_text(f"rule,title\n{line}\n")
+    monkeypatch.setattr(rules, "kit_path", lambda name: tmp_path)
+    with pytest.raises(RefusalError, match=told):
+        rules.rule_titles()

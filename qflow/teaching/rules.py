@@ -26,13 +26,30 @@ ARGUED: dict[str, str] = {
 def rule_titles() -> dict[str, str]:
     """Return every rule's id and what it says in a few words.
 
+    Raises
+    ------
+    RefusalError
+        If a line of the list has more than two columns, or an id for the second time.
+
     Examples
     --------
     >>> rule_titles()["FC-14"]
     'ON when a message makes the level exceed a stop threshold'
     """
+    titles: dict[str, str] = {}
     with open(kit_path("data") / "rules.csv", encoding="utf-8", newline="") as file:
-        return {row["rule"]: row["title"] for row in csv.DictReader(file)}
+        for number, row in enumerate(csv.reader(file), 1):
+            if len(row) != 2:
+                raise RefusalError(
+                    f"data/rules.csv, line {number}: an id and a title, got {len(row)} columns; "
+                    'a title with a comma is written in "quotation marks".'
+                )
+            rule, title = row
+            if rule in titles:
+                raise RefusalError(f"data/rules.csv, line {number}: {rule} is there already.")
+            titles[rule] = title
+    del titles["rule"]
+    return titles
 
 
 def cited_rules(folder: Path) -> dict[str, list[str]]:
