@@ -748,4 +748,13 @@ WRONG: Wrong = {
             "'qpid.shared_msg_group': True}}}}"
         ),
     },
+    "group_line": {
+        "the header is enough": lambda queue, header: (
+            f"qpid-config add queue {queue} --group-header {header}"
+        ),
+        "sharing is enough": lambda queue, header: f"qpid-config add queue {queue} --shared-groups",
+        "the broker's keys are the tool's options": lambda queue, header: (
+            f"qpid-config add queue {queue} --qpid.group_header_key={header} --qpid.shared_msg_group=1"
+        ),
+    },
 }

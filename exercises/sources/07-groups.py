@@ -154,8 +154,27 @@ def group_arguments(header):
 check(group_arguments)
 
 # %% [markdown] id="group_arguments-why" tags=["solution"]
-# **Why.** Both are needed (MG-01). The same with the tool:
-# `qpid-config add queue q --group-header cart --shared-groups`.
+# **Why.** Both are needed (MG-01). On a queue without the second one the broker refuses the first.
+
+# %% [markdown] id="group_line-task"
+# ## Groups with qpid-config
+#
+# Return the line with which you make that queue from a shell, as a text; it begins with
+# `qpid-config add queue`.
+
+
+# %% id="group_line"
+def group_line(queue, header):
+    # BEGIN SOLUTION
+    return f"qpid-config add queue {queue} --group-header={header} --shared-groups"
+    # END SOLUTION
+
+
+# %% id="group_line-check"
+check(group_line)
+
+# %% [markdown] id="group_line-why" tags=["solution"]
+# **Why.** The tool's options have names of their own, and the second is a switch without a value.
 
 # %% [markdown] id="group_address-task"
 # ## Groups in an address string

@@ -9,7 +9,7 @@ from qflow.broker import BrokerOptions, Message
 from qflow.broker.errors import AmqpException
 from qflow.teaching.exercise import FINE, Exercise, fine
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.exercises.spellings import GROUP_ADDRESS
+from qflow.teaching.exercises.spellings import GROUP_ADDRESS, GROUP_LINE
 from qflow.teaching.misconceptions import Misconception
 
 Headers = dict[str, Any]
@@ -135,4 +135,4 @@ GROUP_ARGUMENTS = Exercise(
     rules=("MG-01", "CF-02"),
 )
 
-EXERCISES = (GROUP_ID, GROUP_ARGUMENTS, GROUP_ADDRESS)
+EXERCISES = (GROUP_ID, GROUP_ARGUMENTS, GROUP_LINE, GROUP_ADDRESS)

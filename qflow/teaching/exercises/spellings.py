@@ -223,4 +223,69 @@ GROUP_ADDRESS = Exercise(
     rules=("CF-14", "MG-01"),
 )
 
+
+def _group_line(answer: Callable[[str, str], str], queue: str, header: str) -> str:
+    line = answer(queue, header)
+    if not (isinstance(line, str) and line.startswith("qpid-config add queue ")):
+        return f"a line that begins with 'qpid-config add queue' is needed; got {line!r}"
+    bench = Bench()
+    try:
+        declaration = read_line(line)
+        bench.admin.queue_declare(declaration.name, declaration.arguments)
+    except ConfigurationError as error:
+        return f"the tool refuses it: {error}"
+    except AmqpException as error:
+        return f"the broker refuses it: {error.code} {error}"
+    if declaration.name != queue:
+        return f"the queue is called {declaration.name}, not {queue}"
+    bench.send(queue, ["A-1", "A-2", "B-1"], header=header)
+    bench.reader(queue, "first").fetch()
+    got = bench.reader(queue, "second").fetch()
+    return FINE if got == "B-1" else f"a second consumer gets {got} while A is owned, so there are no groups"
+
+
+GROUP_LINE = Exercise(
+    "group_line",
+    "Groups with qpid-config",
+    truth=fine,
+    outcome=_group_line,
+    cases=(("orders", "cart"), ("q", "THE-GROUP"), ("events", "user")),
+    misconceptions=(
+        Misconception(
+            "the header is enough",
+            lambda queue, header: f"qpid-config add queue {queue} --group-header={header}",
+            "the tool sends what it is told, and the broker then refuses: --shared-groups is needed too (MG-01).",
+            sign=lambda line: "--group-header" in line and "--shared-groups" not in line,
+        ),
+        Misconception(
+            "sharing is enough",
+            lambda queue, header: f"qpid-config add queue {queue} --shared-groups",
+            "the queue has to know which header holds the identifier: --group-header (MG-01).",
+            sign=lambda line: (
+                "--shared-groups" in line and "group" not in line.replace("--shared-groups", "")
+            ),
+        ),
+        Misconception(
+            "the broker's keys are the tool's options",
+            lambda queue, header: (
+                f"qpid-config add queue {queue} --group_header_key={header} --shared_msg_group=1"
+            ),
+            "qpid-config has options of its own: --group-header and --shared-groups.",
+            sign=lambda line: "header_key" in line or "msg_group" in line,
+        ),
+        Misconception(
+            "shared groups take a value",
+            lambda queue, header: f"qpid-config add queue {queue} --group-header={header} --shared-groups=1",
+            "--shared-groups is a switch; it stands alone.",
+            sign=lambda line: "--shared-groups=" in line,
+        ),
+    ),
+    hints=(
+        "Two options. One has a value, the other is a switch.",
+        "--group-header names the header; --shared-groups asks for the order over all consumers.",
+        "qpid-config add queue NAME --group-header=… --shared-groups",
+    ),
+    rules=("MG-01",),
+)
+
 EXERCISES = (TOOL_LINE, BROKER_START)
