@@ -254,7 +254,7 @@ GROUP_LINE = Exercise(
         Misconception(
             "the header is enough",
             lambda queue, header: f"qpid-config add queue {queue} --group-header={header}",
-            "the tool sends what it is told, and the broker then refuses: --shared-groups is needed too (MG-01).",
+            "the tool sends just that, and the broker refuses: --shared-groups is needed too (MG-01).",
             sign=lambda line: "--group-header" in line and "--shared-groups" not in line,
         ),
         Misconception(
