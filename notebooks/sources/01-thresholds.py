@@ -17,18 +17,41 @@
 # ## Predict before you run
 #
 # The queue `orders` is declared with a limit of 1,000 messages, a **stop threshold** of 900 and a **resume
-# threshold** of 500. Flow control is OFF at first. Write down three numbers, guesses are welcome; nobody
-# sees them, and at the end you can compare.
-#
-# 1. Messages arrive, nobody reads. How many are on the queue when flow control turns **ON**?
-# 2. Now a consumer reads. How many are left when it turns **OFF**?
-# 3. A producer may have 100 messages sent whose completion it does not know yet. Just before the queue
-#    turned ON it had none. How many messages can the queue hold in the end, if nobody reads?
+# threshold** of 500. Flow control is OFF at first. Guess three numbers: put them in place of `None`, or type
+# them into the fields. Nobody sees them, and at the end you can compare.
 
 # %% id="predict"
-my_on = None  # your first number in place of None
-my_off = None  # your second
-my_peak = None  # your third
+from qflow.teaching import Predictions
+
+predictions = Predictions("01-thresholds")
+predictions.predict(
+    "on",
+    "Messages arrive, nobody reads. How many are on the queue when flow control turns ON?",
+    guess=None,
+    revisit="ON means more than the stop threshold, never equal to it (FC-14)",
+    because={900: "900 is not more than 900"},
+)
+predictions.predict(
+    "off",
+    "Now a consumer reads. How many are left when it turns OFF?",
+    guess=None,
+    revisit="OFF means fewer than the resume threshold (FC-16)",
+    because={
+        500: "500 is not fewer than 500",
+        900: "on the way down the resume threshold counts, not the stop",
+    },
+)
+predictions.predict(
+    "at_most",
+    "A producer may have 100 messages sent whose completion it does not know. Just before the queue turned "
+    "ON it had none. How many messages can the queue hold in the end, if nobody reads?",
+    guess=None,
+    revisit="the stop threshold, and a whole window on top (CAP-08)",
+    because={
+        901: "the producer goes on until its window is full",
+        1001: "901 is the first of the 100 held ones",
+    },
+)
 
 # %% [markdown] id="naive-text"
 # ## The naive way: no flow control
@@ -163,8 +186,8 @@ print(too_many)
 assert too_many.code == 506
 
 # %% [markdown] id="window-room"
-# **The stop threshold has to leave room for the capacities of all producers together.** A later chapter is
-# about nothing else.
+# **The stop threshold has to leave room for the capacities of all producers together.** Chapter 4 is about
+# nothing else.
 
 # %% [markdown] id="resume-text"
 # ### Downwards
@@ -354,13 +377,8 @@ assert max(off_for) < 500_000
 # ## Your predictions
 
 # %% id="compare"
-right = {"ON": above_stop.msgDepth, "OFF": below_resume.msgDepth, "at most": full.msgDepth}
-
-for (question, answer), guess in zip(right.items(), (my_on, my_off, my_peak), strict=True):
-    said = "you made no guess" if guess is None else "you had it" if guess == answer else f"you said {guess}"
-    print(f"{question:8} {answer:5}   {said}")
-
-assert list(right.values()) == [901, 499, 1000]
+assert (above_stop.msgDepth, below_resume.msgDepth, full.msgDepth) == (901, 499, 1000)
+predictions.compare(on=above_stop.msgDepth, off=below_resume.msgDepth, at_most=full.msgDepth)
 
 # %% [markdown] id="keypoints"
 # ## Keypoints
@@ -380,8 +398,8 @@ assert list(right.values()) == [901, 499, 1000]
 #
 # ## Links on
 #
+# - Next: [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), the same thresholds in the other unit.
+# - How much room the capacities need: [4 · Capacity](04-capacity.ipynb).
 # - The document this chapter follows: *Producer Flow Control*, a chapter of the Apache Qpid C++ broker's
 #   manual.
-# - The same thresholds for bytes, and for both units at once: rules FC-14 and FC-16 again. They get a
-#   chapter of their own.
 # - In code: `qflow/broker/flow_limit.py` holds all of it. Lay it beside the broker's `QueueFlowLimit.cpp`.
