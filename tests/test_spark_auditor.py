@@ -166,3 +166,25 @@ def test_a_session_that_died_is_found_with_the_brokers_words():
     workload = Workload.load(RECORDINGS / f"{name}.json")
     results = audit(lake_of("log", workload, ClientLog.load(RECORDINGS / f"{name}.csv.gz").rows))
     assert "resource-limit-exceeded" in found(results)["died"][1]
+
+
+def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
+    """A trace holds the engine's own effects; the audit sees what its clients did, and finds them again."""
+    from qflow.spark.trace_log import trace_log, workload_of
+    from qflow.trace.files import write_trace
+    from qflow.trace.record import trace_of
+
+    recorded = Workload.load(RECORDINGS / "fanout-one-slow.json")
+    run = simulate(
+        recorded.with_queue("slow", {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}),
+        message_limit=700,
+    )
+    trace = trace_of(run)
+    write_trace(trace, tmp_path / "fan.jsonl")
+    workload, rows, quarantine = trace_log(tmp_path / "fan.jsonl")
+    assert not quarantine
+    told = sorted((e.queue, e.message, e.time) for e in run.events if e.kind == "held")
+    assert told
+    for behind in (workload, workload_of(trace)):
+        results = audit(lake_of("fan", behind, rows))
+        assert sorted((r[3], r[5], r[6]) for r in results if r[2] == "held") == told

@@ -142,3 +142,22 @@ def test_topologies_of_two_periods_are_joined_on_spark(spark):  # noqa: F811
     late = spark.createDataFrame([("log", "d", "q")], TOUCHES.ddl)
     assert {row.component for row in components(early).collect()} == {"log/q", "log/r"}
     assert {row.component for row in components(early.union(late)).collect()} == {"log/q"}
+
+
+def test_a_trace_and_its_bad_rows_go_the_same_way(spark, tmp_path):  # noqa: F811
+    from qflow.spark.audit import audit
+    from qflow.spark.layout import read_lake
+    from qflow.spark.pipeline import make_lake
+    from qflow.trace.files import write_trace
+    from qflow.trace.record import trace_of
+    from qflow.workload import Workload, simulate
+
+    run = simulate(Workload.from_json(WORKLOAD))
+    path = tmp_path / "run.jsonl"
+    write_trace(trace_of(run), path)
+    path.write_text(path.read_text() + '{"not": "a row"}\n')
+    report = make_lake(spark, [path], tmp_path / "lake", buckets=1)
+    assert report.set_aside == 1
+    results = audit(read_lake(spark, tmp_path / "lake")).where("kind = 'held'").collect()
+    told = [event.message for event in run.events if event.kind == "held"]
+    assert told and [row.subject for row in sorted(results, key=lambda row: row.number)] == told

@@ -131,6 +131,12 @@ class Auditor:
         elif not self._cannot:
             self._intervals.find("no-begin", "", "", self._time, "its workload is missing; nothing audited")
 
+    def skip_to(self, seq: int, time: int) -> None:
+        """Begin with a later event, as if there had been none before: for pieces of a component."""
+        self.next_seq, self._time = seq, time
+        if self._player is not None:
+            self._player.pass_time(time)
+
     def cut_off(self) -> list[ResultRow]:
         """Return what is known of a component whose end never came."""
         if self.is_finished:

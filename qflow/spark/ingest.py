@@ -14,6 +14,8 @@ from qflow.spark.schema import EVENTS, QUARANTINE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TRACE_ENDINGS = (".jsonl", ".jsonl.gz")
+
 
 def log_files(paths: Iterable[str | Path]) -> list[str]:
     """Return the log files that are named, or lie in the folders that are.
@@ -26,9 +28,11 @@ def log_files(paths: Iterable[str | Path]) -> list[str]:
     files: list[str] = []
     for path in map(Path, paths):
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
-        found = [str(item) for item in inside if item.name.endswith(ENDINGS)]
+        found = [str(item) for item in inside if item.name.endswith((*ENDINGS, *TRACE_ENDINGS))]
         if not found:
-            raise RefusalError(f"{path}: no client log is there; a log is a .parquet, .csv or .csv.gz file")
+            raise RefusalError(
+                f"{path}: no client log is there; a log is a .parquet, .csv, .csv.gz or .jsonl file"
+            )
         files += found
     names = [source_of(file) for file in files]
     for name in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from qflow.kit import RefusalError
 from qflow.spark.ingest import gaps, ingest, log_files
 from qflow.spark.layout import assign, lay_out, strangers, write_lake
 from qflow.spark.log_reader import source_of
+from qflow.spark.schema import QUARANTINE
 from qflow.spark.topology import components, touches
+from qflow.spark.trace_log import import_trace, is_trace
 from qflow.workload.checks import WorkloadError
 from qflow.workload.model import Workload
 
@@ -55,7 +58,7 @@ def make_lake(
     workloads: str | Path | None = None,
     buckets: int = 8,
 ) -> LakeReport:
-    """Make a lake of client logs.
+    """Make a lake of client logs and of traces, which hold their workload themselves.
 
     Parameters
     ----------
@@ -74,9 +77,28 @@ def make_lake(
     RefusalError
         If a log has no workload, or no row of any log is good; the sentence tells the first reason.
     """
-    files = log_files(logs)
-    known = load_workloads(files, workloads)
-    events, bad = ingest(spark, files)
+    with tempfile.TemporaryDirectory(prefix="qflow-traces-") as scratch:
+        return _make_lake(spark, log_files(logs), folder, workloads, buckets, Path(scratch))
+
+
+def _make_lake(
+    spark: SparkSession,
+    files: list[str],
+    folder: str | Path,
+    workloads: str | Path | None,
+    buckets: int,
+    scratch: Path,
+) -> LakeReport:
+    traces = [file for file in files if is_trace(file)]
+    files = [file for file in files if file not in traces]
+    imported = {file: import_trace(file, scratch) for file in traces}
+    known = {
+        **load_workloads(files, workloads),
+        **load_workloads([log for log, _ in imported.values()], None),
+    }
+    events, bad = ingest(spark, [*files, *(log for log, _ in imported.values())])
+    spoilt = [(source_of(file), *entry) for file, (_, quarantine) in imported.items() for entry in quarantine]
+    bad = bad.union(spark.createDataFrame(spoilt, QUARANTINE.ddl))
     events = events.persist()
     found = components(touches(events, known))
     assigned = assign(events, found)
