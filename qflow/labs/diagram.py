@@ -72,8 +72,8 @@ class Diagram:
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """The names of all rows, each once, in order."""
-        return tuple(dict.fromkeys(row[0] for _, rows in self.rows for row in rows))
+        """The names of all rows, each once, in the order of their names: p2 before p10."""
+        return tuple(sorted({row[0] for _, rows in self.rows for row in rows}, key=lambda n: (len(n), n)))
 
     @property
     def top(self) -> float:

@@ -8,11 +8,18 @@ from qflow.configuration.explanation import Explanation
 
 WIDTH, HEIGHT, TOP, BOTTOM = 860, 300, 58, 26
 _SCALE = 120
-_COLORS = {"limit": "#57606a", "stop": "#c04c00", "resume": "#007a59", "alert": "#a8487f"}
+# In a lab the page's theme gives the colours; anywhere else the ones behind the commas hold.
+_COLORS = {
+    "limit": "var(--qf-soft,#57606a)",
+    "stop": "var(--qf-stop,#c04c00)",
+    "resume": "var(--qf-go,#007a59)",
+}
 _STYLE = (
-    "text{font:13px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126;font-size:15px}"
-    ".n{font-weight:600}.g{fill:none;stroke:#57606a;stroke-width:2.5}.h{fill:#c04c00;fill-opacity:.14}"
-    ".b{fill:#56b4e9;fill-opacity:.28}.e{font-size:14px;fill:#1c2126}"
+    "text{font:13px sans-serif;fill:var(--qf-soft,#57606a)}"
+    ".t{font-weight:bold;fill:var(--qf-ink,#1c2126);font-size:15px}"
+    ".n{font-weight:600}.g{fill:none;stroke:var(--qf-soft,#57606a);stroke-width:2.5}"
+    ".h{fill:var(--qf-stop,#c04c00);fill-opacity:.14}.p{fill:var(--qf-card,#fff)}"
+    ".b{fill:#56b4e9;fill-opacity:.28}.e{font-size:14px;fill:var(--qf-ink,#1c2126)}"
 )
 
 
@@ -44,7 +51,7 @@ def draw_gauge(explanation: Explanation) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">',
         f"<title>Limits and thresholds of {name}</title><style>{_STYLE}</style>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+        f'<rect class="p" width="{WIDTH}" height="{HEIGHT}"/>',
         f'<text class="t" x="24" y="26">{name}</text>',
     ]
     if explanation.refusal:
@@ -88,7 +95,7 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
         dash = ' stroke-dasharray="7 4"' if name == "resume" else ""
         parts.append(
             f'<path d="M{x - 8},{at}H{x + _SCALE + 8}L{x + _SCALE + 18},{label}" fill="none" '
-            f'stroke="{color}" stroke-width="2"{dash}/>'
+            f'style="stroke:{color}" stroke-width="2"{dash}/>'
             f'<text class="n" x="{x + _SCALE + 24}" y="{label + 4.5}" '
             f'style="fill:{color}">{name} {_grouped(value)}</text>'
         )

@@ -14,6 +14,7 @@ from qflow.labs.topology import Topology
 from qflow.labs.topology_part import neighbours, part_of, sessions_of
 from qflow.trace import ClientLog, LogError
 from qflow.trace.files import load_trace
+from qflow.trace.progress import progress
 from qflow.trace.schema import TraceError
 from qflow.workload import Run, Workload
 
@@ -58,7 +59,8 @@ def trace_picture(
         return (
             replayed_picture(log, model) if len(model.queues) <= MOST_QUEUES else _of_log(log, model, queues)
         )
-    trace = load_trace(path)
+    with progress(f"reading {path.name}") as tell:
+        trace = load_trace(path, tell)
     events = list(trace.events())
     run = Run(trace.workload or Workload(trace.run, 1, {}), events, events[-1].time if events else 0)
     return run_picture(run, queues)

@@ -45,7 +45,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
     const text = words.moods[seen.mood];
     write(mood, form.isSmall ? SHORT_MOODS[seen.mood] : text);
     classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
-    write(counts, form.short ? `${seen.outstanding}/${spot.capacity} out, ${seen.held} held` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
+    write(counts, form.isSmall ? `${seen.outstanding}/${spot.capacity} ${form.short ? "out" : "outstanding"}, ${seen.held} held` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
     if (sent) write(sent, form.short ? `${seen.sent} sent` : `${seen.sent} sent so far`);
     set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": text });
   };
