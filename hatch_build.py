@@ -34,6 +34,8 @@ INTERPRETED = {
     "selector_values",
     "settings",
     "statistics",
+    # Whoever tries the broker out may write a store of his own, and a compiled class has no other subclasses.
+    "store",
     # The compiler is not to see its own mark.
     "compiler_mark",
     # It walks over any object's fields, which is the interpreter's business.

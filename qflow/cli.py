@@ -29,6 +29,7 @@ ROOMS = {
     "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
     "reference": ("qflow.teaching.reference", "write the reference pages that are read off the code"),
     "doctor": ("qflow.launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),
+    "bench": ("qflow.bench.cli", "measure how fast the engine is here, beside SimPy and Ciw"),
 }
 
 REFUSED = 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from qflow.broker.core import BrokerCore
 from qflow.broker.counters import QueueCounters
 from qflow.broker.errors import NotAllowedException
@@ -116,7 +118,7 @@ class Broker(BrokerCore):
         return take_snapshot(self)
 
     @classmethod
-    def restore(cls, snapshot: Snapshot) -> Broker:
+    def restore(cls, snapshot: Any) -> Broker:
         """Return a broker that continues where a snapshot was taken, as if nothing had happened.
 
         Raises

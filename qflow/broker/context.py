@@ -7,7 +7,8 @@ from typing import ClassVar
 from qflow.broker.counters import QueueCounters
 from qflow.broker.events import Detail, Event, Observer
 from qflow.broker.options import BrokerOptions
-from qflow.broker.store import MessageStore, StoreListener
+from qflow.broker.store import MessageStore
+from qflow.broker.store_listener import StoreListener
 from qflow.broker.timers import Timers, TimerTask
 from qflow.broker.transfer import CommandOwner
 

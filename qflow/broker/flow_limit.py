@@ -15,7 +15,7 @@ from qflow.broker.errors import InvalidArgumentException
 from qflow.broker.flow_state import FlowState
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queued_message import QueuedMessage
-from qflow.broker.restorable import Restorable
+from qflow.broker.restorable import Frozen
 from qflow.broker.settings import QueueSettings
 from qflow.broker.transfer import Transfer
 
@@ -40,7 +40,7 @@ class Origin(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Level(Restorable):
+class Level(Frozen):
     """One threshold and what set it; ``basis`` is what had set it before AS_STOP or RESIDUE."""
 
     value: int
@@ -49,7 +49,7 @@ class Level(Restorable):
 
 
 @dataclass(frozen=True, slots=True)
-class FlowLevels(Restorable):
+class FlowLevels(Frozen):
     """The four levels of one queue with their origins, and the limits they belong to.
 
     Examples
@@ -100,7 +100,7 @@ class FlowLevels(Restorable):
 
 
 @dataclass(frozen=True, slots=True)
-class FlowThresholds(Restorable):
+class FlowThresholds(Frozen):
     """The four levels of one queue; 0 means that this level does not take part.
 
     Examples

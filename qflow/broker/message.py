@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from qflow.broker.restorable import Restorable
+from qflow.broker.restorable import Frozen
 
 HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | dict[str, object]
 """What an application header may hold."""
@@ -18,7 +18,7 @@ _NO_HEADERS: Mapping[str, HeaderValue] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Message(Restorable):
+class Message(Frozen):
     """What a producer sends: properties and an amount of content.
 
     What the content is never matters to the broker, only how many bytes it has: ``content_size``.

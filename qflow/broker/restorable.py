@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from qflow.broker.compiler_mark import mypyc_attr
 
 
@@ -13,3 +15,13 @@ class Restorable:
     """
 
     __slots__ = ()
+
+
+class Frozen(Restorable):
+    """A dataclass that never changes: a checkpoint makes it again by its constructor, as nothing else can."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        names = type(self).__match_args__  # type: ignore[attr-defined]
+        return type(self), tuple(getattr(self, name) for name in names)

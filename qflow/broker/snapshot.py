@@ -45,7 +45,7 @@ def take_snapshot(root: object) -> Snapshot:
     return {"format": FORMAT, "objects": encoder.run()}
 
 
-def restore_snapshot(snapshot: Snapshot) -> Any:
+def restore_snapshot(snapshot: object) -> Any:
     """Return a new object graph in the state of a snapshot.
 
     Observers and client hooks are no part of the state; they are None afterwards.

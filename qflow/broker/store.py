@@ -6,24 +6,14 @@ the store is done with it **and** every stopped queue has let go.
 
 from __future__ import annotations
 
-from qflow.broker.restorable import Restorable
+from qflow.broker.store_listener import StoreListener
 from qflow.broker.transfer import Transfer
 
 STORE = "store"
 """By this name a store holds a transfer; see :attr:`qflow.broker.transfer.Transfer.held_by`."""
 
 
-class StoreListener(Restorable):
-    """Whoever wants to know what a store is told from outside; a broker does, for its observer."""
-
-    __slots__ = ()
-
-    def store_finishes(self, label: str) -> None:
-        """Take note that the store is about to be done with a message."""
-        raise NotImplementedError
-
-
-class MessageStore(Restorable):
+class MessageStore:
     """A store that is done at once: what a broker without a store looks like."""
 
     __slots__ = ("listener",)

@@ -11,14 +11,14 @@ import struct
 from dataclasses import dataclass
 
 from qflow.broker.flow_limit import FlowThresholds, QueueFlowLimit
-from qflow.broker.restorable import Restorable
+from qflow.broker.restorable import Frozen
 from qflow.broker.transfer import Transfer
 
 _LAYOUT = struct.Struct(">IIQQIQ")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicatedState(Restorable):
+class ReplicatedState(Frozen):
     """What is sent: the encoded numbers, and the ranges of held positions.
 
     Attributes

@@ -1,0 +1,199 @@
+"""Running the workloads, and what their times say: rates, growth, ratios, memory."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from qflow.bench import peers, workloads
+from qflow.broker.events import Event
+from qflow.form import form
+from qflow.workload.stage import uncollected
+
+ROUNDS = 3
+LARGEST = 1_000_000
+Tell = Callable[[str], None]
+
+
+def seconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Return the shortest of some runs, in seconds of this process alone, without the garbage collector.
+
+    Seconds of the processor, not of the clock on the wall: other work on the machine disturbs them less.
+
+    Examples
+    --------
+    >>> seconds(lambda: None) < 1
+    True
+    """
+    taken = []
+    for _ in range(rounds):
+        gc.collect()
+        with uncollected():
+            start = time.process_time()
+            made = work()
+            taken.append(time.process_time() - start)
+        del made
+    return min(taken)
+
+
+def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda name: None) -> dict[str, Any]:
+    """Run all benchmarks.
+
+    Parameters
+    ----------
+    messages : int
+        How many messages each workload has.
+    largest : int
+        How far growth is followed: messages on one queue.
+    tell : callable
+        Told the name of each benchmark before it runs.
+
+    Returns
+    -------
+    dict
+        ``form``, ``python``; ``rates`` in messages a second; ``growth``, microseconds a message by size, with
+        the ratio of the most to the least; ``ratios``; ``milliseconds`` of single acts; ``memory`` in bytes.
+    """
+    rates = _rates(messages, tell)
+    theirs = _peers(messages, tell)
+    return {
+        "form": form(),
+        "python": sys.version.split()[0],
+        "messages": messages,
+        "rates": {**rates, **theirs},
+        "ratios": _ratios(rates, theirs),
+        "growth": {
+            "messages_on_a_queue": _growth(_sizes(1_000, largest), workloads.backlog, tell),
+            "groups": _growth(
+                [count for count in (10, 100, 1_000, 10_000) if count <= messages],
+                lambda groups: workloads.grouped(messages, groups),
+                tell,
+                messages,
+            ),
+            "held_transfers": _growth(_sizes(1_000, largest // 10), workloads.held_release, tell),
+        },
+        "milliseconds": _acts(tell),
+        "memory": _memory(tell),
+    }
+
+
+def _rates(messages: int, tell: Tell) -> dict[str, float]:
+    def with_trace() -> object:
+        events: list[Event] = []
+        return workloads.life_cycle(messages, events.append)
+
+    works: Mapping[str, Callable[[], object]] = {
+        "life_cycle": lambda: workloads.life_cycle(messages),
+        "life_cycle_with_trace": with_trace,
+        "fan_out_to_10": lambda: workloads.fan_out(messages // 10),
+        "groups": lambda: workloads.grouped(messages, messages // 10),
+        "held_release": lambda: workloads.held_release(messages),
+        "ring": lambda: workloads.ring(messages),
+        "simulate_with_trace": lambda: workloads.traced(messages // 4),
+    }
+    counts = {"fan_out_to_10": messages // 10, "simulate_with_trace": messages // 4}
+    rates = {}
+    for name, work in works.items():
+        tell(name)
+        rates[name] = counts.get(name, messages) / seconds(work)
+    return rates
+
+
+def _peers(messages: int, tell: Tell) -> dict[str, float]:
+    known = peers.installed()
+    works: dict[str, Callable[[int], int]] = {}
+    if "simpy" in known:
+        works["simpy_store"] = peers.store_put_and_get
+        works["simpy_store_with_times"] = peers.store_with_times
+    if "ciw" in known:
+        works["ciw"] = peers.ciw_queue
+    rates = {}
+    for name, work in works.items():
+        tell(name)
+        rates[name] = messages / seconds(lambda work=work: work(messages))  # type: ignore[misc]
+    return rates
+
+
+def _ratios(rates: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
+    pairs = {
+        "life_cycle_to_simpy_store": ("life_cycle", "simpy_store"),
+        "life_cycle_with_trace_to_simpy_store": ("life_cycle_with_trace", "simpy_store"),
+        "simulate_with_trace_to_simpy_store": ("simulate_with_trace", "simpy_store_with_times"),
+        "simulate_with_trace_to_ciw": ("simulate_with_trace", "ciw"),
+    }
+    ratios = {name: rates[ours] / theirs[other] for name, (ours, other) in pairs.items() if other in theirs}
+    ratios["trace_to_no_trace"] = rates["life_cycle_with_trace"] / rates["life_cycle"]
+    return ratios
+
+
+def _sizes(least: int, most: int) -> list[int]:
+    sizes = [least]
+    while sizes[-1] * 10 <= most:
+        sizes.append(sizes[-1] * 10)
+    return sizes
+
+
+def _growth(
+    sizes: list[int], work: Callable[[int], object], tell: Tell, messages: int | None = None
+) -> dict[str, Any]:
+    """Return microseconds a message for each size; small sizes run more often."""
+    cost = {}
+    for size in sizes:
+        tell(f"{getattr(work, '__name__', 'groups')} {size}")
+        rounds = max(1, min(20, 100_000 // (messages or size)))
+        cost[str(size)] = 1e6 * seconds(lambda size=size: work(size), rounds) / (messages or size)  # type: ignore[misc]
+    return {"microseconds": cost, "ratio": max(cost.values()) / min(cost.values())}
+
+
+def _acts(tell: Tell) -> dict[str, float]:
+    from qflow.labs.flow import flow_run
+    from qflow.trace.replay_trace import replay
+    from qflow.trace.timeline import Timeline
+
+    tell("trace")
+    broker, trace = workloads.filled(1_000), workloads.traced(2_000)
+    timeline = Timeline(trace)
+    places = [len(trace) * part // 7 for part in (3, 1, 6, 2, 5, 4)]
+
+    def seek() -> object:
+        for place in places:
+            timeline.seek(place)
+            seen = timeline.broker
+        return seen
+
+    with tempfile.TemporaryDirectory(prefix="qflow-bench-") as folder:
+        works: dict[str, Callable[[], object]] = {
+            "lab_frame_2000_messages": lambda: flow_run(messages=2_000),
+            "snapshot_and_restore_1000_messages": lambda: workloads.saved_and_restored(broker),
+            "trace_2000_messages": lambda: workloads.traced(2_000),
+            "trace_write_2000_messages": lambda: workloads.written(trace, Path(folder)),
+            "trace_replay_2000_messages": lambda: replay(trace),
+        }
+        taken = {}
+        for name, work in works.items():
+            tell(name)
+            taken[name] = 1e3 * seconds(work)
+    tell("seek")
+    taken["seek"] = 1e3 * seconds(seek) / len(places)
+    return taken
+
+
+def _memory(tell: Tell) -> dict[str, float]:
+    tell("memory")
+    messages = 20_000
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        broker = workloads.filled(messages)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del broker
+    return {"bytes_a_message": (after - before) / messages}

@@ -1,0 +1,103 @@
+"""How long things take, by pytest-benchmark: run ``pytest tests/benchmarks``; not part of the plain test run.
+
+No time is asserted here; what is asserted is that the work was done, and the same work as ever.
+"""
+
+import pytest
+
+from qflow.bench import peers, workloads
+from qflow.labs.flow import flow_run
+from qflow.trace.replay_trace import replay
+from qflow.trace.timeline import Timeline
+
+pytest.importorskip("pytest_benchmark")
+
+MESSAGES = 5_000
+
+
+def test_life_cycle(benchmark):
+    broker = benchmark(workloads.life_cycle, MESSAGES)
+    assert broker.queue("q").statistics().msgTotalDequeues == MESSAGES
+    assert broker.state_hash() == workloads.life_cycle(MESSAGES).state_hash()
+
+
+def test_life_cycle_with_trace(benchmark):
+    def work():
+        events = []
+        return workloads.life_cycle(MESSAGES, events.append), events
+
+    broker, events = benchmark(work)
+    assert len(events) == 10 * MESSAGES + 15
+    assert broker.state_hash() == workloads.life_cycle(MESSAGES).state_hash()
+
+
+def test_fan_out_to_10(benchmark):
+    broker = benchmark(workloads.fan_out, MESSAGES // 10)
+    assert broker.statistics().totals["msgTotalDequeues"] == MESSAGES
+
+
+@pytest.mark.parametrize("groups", [10, 100, 1_000])
+def test_groups(benchmark, groups):
+    broker = benchmark(workloads.grouped, MESSAGES, groups)
+    assert broker.queue("q").statistics().msgTotalDequeues == MESSAGES
+
+
+@pytest.mark.parametrize("messages", [1_000, 10_000])
+def test_backlog(benchmark, messages):
+    broker = benchmark(workloads.backlog, messages)
+    assert broker.queue("q").statistics().msgTotalDequeues == messages
+
+
+def test_held_release(benchmark):
+    broker = benchmark(workloads.held_release, MESSAGES)
+    assert not broker.sessions["p"].held
+    assert broker.queue("q").statistics().flowStoppedCount == 1
+
+
+def test_ring(benchmark):
+    broker = benchmark(workloads.ring, MESSAGES)
+    assert broker.queue("q").statistics().discardsRing == MESSAGES - 1_000
+
+
+def test_snapshot_and_restore(benchmark):
+    broker = workloads.filled(1_000)
+    twin = benchmark(workloads.saved_and_restored, broker)
+    assert twin.state_hash() == broker.state_hash()
+
+
+def test_seek(benchmark):
+    trace = workloads.traced(500)
+    timeline = Timeline(trace)
+
+    def work():
+        timeline.seek(len(trace) // 3)
+        timeline.seek(len(trace) - 1)
+        return timeline.broker
+
+    assert benchmark(work).queue("q").statistics().msgTotalEnqueues == 500
+
+
+def test_lab_frame(benchmark):
+    picture = benchmark(flow_run, messages=2_000)
+    assert picture.frames.count == flow_run(messages=2_000).frames.count
+
+
+def test_trace_write(benchmark, tmp_path):
+    trace = workloads.traced(500)
+    assert benchmark(workloads.written, trace, tmp_path).stat().st_size
+
+
+def test_trace_replay(benchmark):
+    trace = workloads.traced(500)
+    assert benchmark(replay, trace) == trace
+
+
+@pytest.mark.skipif("simpy" not in peers.installed(), reason="SimPy is not installed")
+@pytest.mark.parametrize("work", [peers.store_put_and_get, peers.store_with_times])
+def test_simpy(benchmark, work):
+    assert benchmark(work, MESSAGES) == MESSAGES
+
+
+@pytest.mark.skipif("ciw" not in peers.installed(), reason="Ciw is not installed")
+def test_ciw(benchmark):
+    assert benchmark(peers.ciw_queue, 1_000) == 1_000
