@@ -34,6 +34,8 @@ INTERPRETED = {
     "selector_values",
     "settings",
     "statistics",
+    # To others it is a sequence like any other.
+    "event_table",
     # Whoever tries the broker out may write a store of his own, and a compiled class has no other subclasses.
     "store",
     # The compiler is not to see its own mark.

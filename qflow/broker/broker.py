@@ -7,6 +7,7 @@ from typing import Any
 from qflow.broker.core import BrokerCore
 from qflow.broker.counters import QueueCounters
 from qflow.broker.errors import NotAllowedException
+from qflow.broker.event_table import EventTable
 from qflow.broker.events import Observer
 from qflow.broker.management import Management
 from qflow.broker.options import BrokerOptions
@@ -85,6 +86,7 @@ class Broker(BrokerCore):
     def observe(self, observer: Observer | None) -> None:
         """Let ``observer`` be told every event from now on; None ends it."""
         self.observer = observer
+        self.cells = observer.cells if isinstance(observer, EventTable) else None
 
     def advance(self, now: int) -> None:
         """Tell the time, in microseconds since the start, and do what was due until then.

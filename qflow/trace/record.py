@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qflow.broker.broker import Broker
+from qflow.broker.event_table import EventTable
 from qflow.broker.store import DelayedStore, MessageStore
 from qflow.trace.schema import Trace, TraceError
 from qflow.workload.run import Run
@@ -64,6 +65,6 @@ def trace_of(run: Run) -> Trace:
     ('w', 'session.attach', 'session.detach')
     """
     trace = Trace(run.workload.name, run.workload.options, run.workload)
-    for event in run.events:
-        trace.append(event)
+    events = run.events
+    trace.extend(events if isinstance(events, EventTable) else EventTable(events))
     return trace

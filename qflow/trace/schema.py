@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from qflow.broker.errors import StartupError
+from qflow.broker.event_table import EventTable
 from qflow.broker.events import COMMANDS, EFFECTS, Detail, Event
 from qflow.broker.options import BrokerOptions
 from qflow.trace.values import decode_detail, encode_detail
@@ -134,6 +135,26 @@ class Trace:
         self.detail.append(text)
         # The last, as it counts the rows: a trace that is interrupted here has whole rows only.
         self.kind.append(kind)
+
+    def extend(self, events: EventTable) -> None:
+        """Add all events of a table, column by column.
+
+        Raises
+        ------
+        TypeError
+            If a detail holds a value that no trace can keep; no event has been added then.
+        """
+        details = [encode_detail(detail) for detail in events.column("detail")]
+        self.seq.extend(range(len(self), len(self) + len(events)))
+        self.time.extend(events.column("time"))
+        self.queue += events.column("queue")
+        self.session += events.column("session")
+        self.link += events.column("link")
+        self.message += events.column("message")
+        self.size.extend(events.column("size"))
+        self.group += events.column("group")
+        self.detail += details
+        self.kind += events.column("kind")
 
     def append_row(self, row: Row) -> None:
         """Add a row as it is, its ``seq`` included."""

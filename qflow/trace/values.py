@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +47,9 @@ def encode_detail(detail: Detail) -> str:
     """
     if detail is None:
         return ""
+    if {*map(type, detail.values())} == {int}:
+        keys, template = _whole_numbers(tuple(detail))
+        return template % tuple([detail[key] for key in keys])
     return _dump({key: _plain(detail[key]) for key in sorted(detail)})
 
 
@@ -74,6 +78,14 @@ def decode_detail(text: str) -> dict[str, Any]:
     if '"$' not in text:
         return detail
     return {key: _value(item) for key, item in detail.items()}
+
+
+@lru_cache(maxsize=1024)
+def _whole_numbers(names: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Return the keys in order, and the text around their values, of a detail of whole numbers only."""
+    keys = tuple(sorted(names))
+    texts = [_dump(key).replace("%", "%%") for key in keys]
+    return keys, "{" + ",".join(f"{text}:%d" for text in texts) + "}"
 
 
 # For a value that needs no change, this is four times as fast as json.dumps with options.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from qflow.broker.errors import AmqpException
@@ -30,7 +31,7 @@ class Run:
     ----------
     workload : Workload
         What was run.
-    events : list of Event
+    events : sequence of Event
         All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
     end : int
         The instant at which the run ended, in microseconds.
@@ -45,7 +46,7 @@ class Run:
     """
 
     workload: Workload
-    events: list[Event]
+    events: Sequence[Event]
     end: int
     errors: dict[str, AmqpException] = field(default_factory=dict)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException
+from qflow.broker.event_table import EventTable
 from qflow.broker.events import Detail, Event
 from qflow.broker.message import Message
 from qflow.workload.agenda import SECOND, Agenda
@@ -47,10 +48,12 @@ class Stage:
     def __init__(self, workload: Workload, end: int, message_limit: int | None = None) -> None:
         self.broker = Broker(workload.options)
         self.agenda = Agenda(end)
-        self.events: list[Event] = []
+        table = EventTable()
+        # Whoever wants to keep less may put another list in its place.
+        self.events: list[Event] | EventTable = table
         self.errors: dict[str, AmqpException] = {}
         self.remaining = message_limit
-        self.broker.observe(self.events.append)
+        self.broker.observe(table)
         setup = self.broker.session(SETUP)
         for name, arguments in workload.queues.items():
             setup.queue_declare(name, arguments)
