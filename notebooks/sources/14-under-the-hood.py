@@ -277,7 +277,7 @@ from qflow.broker.flow_limit import QueueFlowLimit
 from qflow.conformance.report import check
 from qflow.teaching.recorded import scenarios
 
-about_flow = [scenario for scenario in scenarios().values() if scenario.area in ("flow-control", "capacity")]
+about_flow = [scenario for scenario in scenarios().values() if scenario.area == "flow-control"]
 
 
 def at_stop(limit):
