@@ -97,7 +97,7 @@ def test_version_and_module_entry():
     asked = subprocess.run(
         [sys.executable, "-m", "qflow", "--version"], capture_output=True, text=True, check=True
     )
-    assert asked.stdout == f"qflow {__version__}\n"
+    assert re.fullmatch(rf"qflow {re.escape(__version__)} \((compiled|pure Python)\)\n", asked.stdout)
 
 
 def test_help_names_every_command(capsys):
