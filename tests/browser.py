@@ -215,7 +215,7 @@ def chromium_page(server: LabServer) -> Iterator[LabPage]:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(_FLAGS))
         context = browser.new_context(viewport={"width": 1400, "height": 1000}, device_scale_factor=1)
         lab = LabPage(context.new_page(), server)
-        lab.page.on("pageerror", lambda error: lab.page_errors.append(str(error)))
+        lab.page.on("pageerror", lambda error: _note_error(lab, str(error)))
         lab.page.on("request", lambda request: _note_foreign(lab, request.url))
         try:
             yield lab
@@ -237,6 +237,12 @@ def _unavailable(reason: str) -> Any:
     if REQUIRED:
         pytest.fail(f"{reason} (QFLOW_REQUIRE_BROWSER=1 forbids skipping)")
     pytest.skip(reason)
+
+
+def _note_error(lab: LabPage, text: str) -> None:
+    # Where jupyterlite is installed too, JupyterLab loads an extension of it that is not meant for it.
+    if "@jupyterlite/" not in text:
+        lab.page_errors.append(text)
 
 
 def _note_foreign(lab: LabPage, url: str) -> None:
