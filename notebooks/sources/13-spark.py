@@ -333,6 +333,29 @@ if in_memory:
     cut |= {f"piece {seq}": min(every, len(rows) - seq) for _, seq, _ in checkpoints}
     print(f"bound before: {bound(events):.1f}, with the largest cut: {bound(cut):.1f}")
 
+# %% [markdown] id="rest-text"
+# And where no state was kept? Sometimes the log itself shows a moment at which every message sent had been
+# accepted. There a fresh engine *ought* to go on as the old one would. That is a guess, and is checked: each
+# piece begins fresh, and when all are done, the state that one piece ended in is compared with the one the
+# next began with. Only what has been counted may differ. A piece that was begun wrongly is done again.
+
+# %% id="rest"
+from qflow.spark.cuts import audit_cut, rest_places
+
+for name in ("fleet/q05", "fleet/q02", largest) if in_memory else ():
+    rows = in_memory[name]
+    stitched = audit_cut(name, rows, 6)
+    same = result_hash(stitched.results) == result_hash(audit({name: rows}))
+    print(
+        f"{name}: {len(rest_places(rows))} quiet moments; {stitched.repeated} pieces done again; "
+        f"the same results: {same}"
+    )
+
+# %% [markdown] id="rest-then"
+# `q05` is often empty, and every guess held. The shared groups of `q02` remember whose turn it is, and the
+# check noticed. The largest component is never quiet: a queue that is never empty cannot be cut without a
+# state.
+
 # %% [markdown] id="answer-text"
 # ## Back to the question
 #
@@ -370,4 +393,5 @@ if spark:
 #
 # ## Links on
 #
+# - Next: [14 · Under the hood](14-under-the-hood.ipynb). Exercises: `exercises/13-fleet.ipynb`.
 # - In code: `qflow/spark/auditor.py` (one component, no Spark), `qflow/spark/audit.py` (on Spark).
