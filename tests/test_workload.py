@@ -790,3 +790,12 @@ def test_other_seeds_are_other_chances_and_each_its_own():
     made = Workload.load(RECORDED / "groups-skewed.json").with_seed(3)
     seeds = [client.seed for client in (*made.producers, *made.consumers)]
     assert seeds == [3000, 3001, 3002, 3003, 3004, 3005]
+
+
+def test_a_run_that_would_not_end_is_refused_before_it_fills_the_memory():
+    bursts = producer(rate=1_500, burst=(0.8, 2.4))
+    long = Workload("long", 3_600, {"q": {}}, producers=(bursts,))
+    with pytest.raises(WorkloadError, match="about 1,350,000 messages fall due in 3600 s.*message_limit"):
+        simulate(long)
+    assert len(simulate(long, message_limit=3).events) > 3
+    simulate(long.replace(duration=1))

@@ -18,6 +18,8 @@ from qflow.workload.stage import uncollected
 
 ROUNDS = 3
 LARGEST = 1_000_000
+FRAME = 2_000
+"""Messages of a run that a lab draws after each move of a slider."""
 Tell = Callable[[str], None]
 
 
@@ -78,7 +80,7 @@ def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda 
             ),
             "held_transfers": _growth(_sizes(1_000, largest // 10), workloads.held_release, tell),
         },
-        "milliseconds": _acts(tell),
+        "milliseconds": _acts(min(messages, FRAME), tell),
         "memory": _memory(tell),
     }
 
@@ -146,18 +148,18 @@ def _growth(
     cost = {}
     for size in sizes:
         tell(f"{getattr(work, '__name__', 'groups')} {size}")
-        rounds = max(1, min(20, 100_000 // (messages or size)))
+        rounds = max(1, min(5, 100_000 // (messages or size)))
         cost[str(size)] = 1e6 * seconds(lambda size=size: work(size), rounds) / (messages or size)  # type: ignore[misc]
     return {"microseconds": cost, "ratio": max(cost.values()) / min(cost.values())}
 
 
-def _acts(tell: Tell) -> dict[str, float]:
+def _acts(messages: int, tell: Tell) -> dict[str, float]:
     from qflow.labs.flow import flow_run
     from qflow.trace.replay_trace import replay
     from qflow.trace.timeline import Timeline
 
     tell("trace")
-    broker, trace = workloads.filled(1_000), workloads.traced(2_000)
+    broker, trace = workloads.filled(messages // 2), workloads.traced(messages)
     timeline = Timeline(trace)
     places = [len(trace) * part // 7 for part in (3, 1, 6, 2, 5, 4)]
 
@@ -169,11 +171,11 @@ def _acts(tell: Tell) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory(prefix="qflow-bench-") as folder:
         works: dict[str, Callable[[], object]] = {
-            "lab_frame_2000_messages": lambda: flow_run(messages=2_000),
-            "snapshot_and_restore_1000_messages": lambda: workloads.saved_and_restored(broker),
-            "trace_2000_messages": lambda: workloads.traced(2_000),
-            "trace_write_2000_messages": lambda: workloads.written(trace, Path(folder)),
-            "trace_replay_2000_messages": lambda: replay(trace),
+            f"lab_frame_{messages}_messages": lambda: flow_run(messages=messages),
+            f"snapshot_and_restore_{messages // 2}_messages": lambda: workloads.saved_and_restored(broker),
+            f"trace_{messages}_messages": lambda: workloads.traced(messages),
+            f"trace_write_{messages}_messages": lambda: workloads.written(trace, Path(folder)),
+            f"trace_replay_{messages}_messages": lambda: replay(trace),
         }
         taken = {}
         for name, work in works.items():

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import is_whole, require
+from qflow.workload.checks import WorkloadError, is_whole, require
+from qflow.workload.clients import Producer
 from qflow.workload.consumer import ConsumerClient
 from qflow.workload.model import Workload
 from qflow.workload.producer import ProducerClient
 from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, uncollected
 from qflow.workload.windowed import SharedSession, WindowedProducer
+
+MOST_MESSAGES = 1_000_000
+"""How many messages may be expected of a run without a limit; ten events each, they take some gigabytes."""
 
 
 def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
@@ -36,7 +40,8 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     AmqpException
         The broker's own refusal, when a queue's arguments make no sense (FC-05).
     WorkloadError
-        If the limit is not a whole number from 1.
+        If the limit is not a whole number from 1, or if there is none and more than :data:`MOST_MESSAGES`
+        are to be expected: everything that happens to each of them is kept in memory.
 
     Examples
     --------
@@ -55,6 +60,8 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     """
     limited = message_limit is None or is_whole(message_limit, 1)
     require(limited, "simulate", "message_limit", message_limit, "a whole number from 1, or None")
+    if message_limit is None:
+        _refuse_the_endless(workload)
     with uncollected():
         stage = set_up(workload, message_limit)
         stage.run()
@@ -88,3 +95,27 @@ def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
             shared[name] = SharedSession(name, stage)
         WindowedProducer(producer, stage, duration, shared[name])
     return stage
+
+
+def _refuse_the_endless(workload: Workload) -> None:
+    # Recorded messages are as many as they are, and in memory already.
+    drawn = [producer for producer in workload.producers if producer.arrival != "recorded"]
+    expected = sum(expected_messages(producer, workload.duration) for producer in drawn)
+    if expected > MOST_MESSAGES:
+        raise WorkloadError(
+            f"workload {workload.name!r}: about {round(expected):,} messages fall due in "
+            f"{workload.duration:g} s, more than the {MOST_MESSAGES:,} that a run without a message_limit "
+            "may have; give simulate a message_limit, or the workload a shorter duration"
+        )
+
+
+def expected_messages(producer: Producer, duration: float) -> float:
+    """Return how many messages of a producer with drawn arrivals fall due in some seconds, on average.
+
+    Examples
+    --------
+    >>> expected_messages(Producer("p", ("", "q"), rate=100, capacity=5, size=1, burst=(1, 3)), 8)
+    200.0
+    """
+    on, off = producer.burst or (1, 0)
+    return producer.rate * duration * on / (on + off)

@@ -1,0 +1,30 @@
+"""qflow bench: what it prints and refuses; how long things take is asserted nowhere."""
+
+import json
+
+import pytest
+
+from qflow.cli import main
+from qflow.form import form
+
+
+@pytest.mark.slow
+def test_it_prints_rates_ratios_growth_and_memory(capsys):
+    assert main(["bench", "--json", "--messages", "100", "--largest", "1000"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert results["form"] == form()
+    assert {"life_cycle", "fan_out_to_10", "groups", "held_release", "ring"} <= set(results["rates"])
+    assert set(results["growth"]) == {"messages_on_a_queue", "groups", "held_transfers"}
+    assert {"seek", "lab_frame_100_messages"} <= set(results["milliseconds"])
+    assert "trace_to_no_trace" in results["ratios"]
+
+
+def test_a_message_on_a_queue_is_small():
+    from qflow.bench.measure import _memory
+
+    assert _memory(lambda name: None)["bytes_a_message"] < 400
+
+
+def test_too_few_messages_are_refused(capsys):
+    assert main(["bench", "--messages", "5"]) == 2
+    assert "from 100" in capsys.readouterr().err
