@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qflow.bench import peers, workloads
-from qflow.broker.events import Event
+from qflow.broker.event_table import EventTable
 from qflow.form import form
 from qflow.workload.stage import uncollected
 
@@ -87,8 +87,7 @@ def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda 
 
 def _rates(messages: int, tell: Tell) -> dict[str, float]:
     def with_trace() -> object:
-        events: list[Event] = []
-        return workloads.life_cycle(messages, events.append)
+        return workloads.life_cycle(messages, EventTable())
 
     works: Mapping[str, Callable[[], object]] = {
         "life_cycle": lambda: workloads.life_cycle(messages),
