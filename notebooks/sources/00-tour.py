@@ -63,8 +63,7 @@ assert refusal.code == 506 and not shop.is_attached
 # ## A better way: the producer waits
 #
 # With **flow control** the queue still takes every message, but above its **stop threshold** it holds back
-# the
-# completions. A producer allows itself only so many unanswered messages, its **capacity**. So it stops by
+# the completions. A producer allows itself only so many unanswered messages, its **capacity**. So it stops by
 # itself. Below the **resume threshold** all completions are released.
 
 # %% id="flow"
@@ -93,8 +92,7 @@ diary
 # %% [markdown] id="flow-then"
 # Eight, and the three the producer was still allowed: eleven. Nobody was thrown out, nothing was lost.
 # **Chapter 1** takes this apart, **2** counts bytes as well, **3** looks at the completions, **4** derives
-# the
-# eleven.
+# the eleven.
 
 # %% [markdown] id="time-text"
 # ## The same over time
@@ -159,8 +157,7 @@ assert [transfer.held_by for transfer in transfers] == [(), ("slow",), ("slow",)
 #
 # Several consumers share a queue, and messages of the same **group** must not overtake each other: *add to
 # cart*, *remove from cart*. A group belongs to one consumer at a time. Here the second consumer skips the
-# rest
-# of cart A and gets cart B. **Chapters 7 and 8.**
+# rest of cart A and gets cart B. **Chapters 7 and 8.**
 
 # %% id="groups"
 broker = Broker()

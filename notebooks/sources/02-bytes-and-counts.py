@@ -272,8 +272,8 @@ diary
 # ## Over time
 #
 # Now three thousand messages of very different sizes, from two producers. The queue is limited in both
-# units. The
-# picture shows its depth in **messages**; the hatched bands are the times when flow control was ON.
+# units. The picture shows its depth in **messages**; the hatched bands are the times when flow control was
+# ON.
 
 # %% id="picture"
 from qflow.kit import kit_path

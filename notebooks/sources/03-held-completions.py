@@ -275,8 +275,7 @@ Table(
 # ### Over time
 #
 # The run of chapter 1, seen from the producer: how many of its completions are held. The line climbs while
-# the
-# queue is ON, stands still when the producer's window of 100 is full, and falls to 0 at once.
+# the queue is ON, stands still when the producer's window of 100 is full, and falls to 0 at once.
 
 # %% id="held-chart"
 from qflow.labs import flow_run, held_chart

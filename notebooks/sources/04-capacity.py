@@ -196,9 +196,10 @@ Table(
 # ### The lab: every state as a picture
 #
 # Each dot is a state, each line a thing that somebody can do. Click a dot, and the queue beside it gets into
-# that
-# state on the shortest way. The claims below the picture say how many states there are, and which is the
+# that state on the shortest way. The claims below the picture say how many states there are, and which is the
 # deepest.
+#
+# ![The deepest state: five messages, three of them held, both windows full](images/state-space-lab.png)
 
 # %% id="states-lab"
 from qflow.labs import state_space_lab, state_space_run
@@ -254,14 +255,16 @@ diary
 # ## The lab
 #
 # Three producers, one queue, one consumer. Move the capacities, the thresholds and the limit, and watch the
-# windows
-# on the left fill up behind the gate. Try this:
+# windows on the left fill up behind the gate. Try this:
 #
 # 1. Leave all as it is. The bound is 100 + 3 · 15 = 145, and the limit is 160. Find the instant at 145.
 # 2. Put the capacity to 20. The bound is the limit. To 21?
 # 3. Bring the resume threshold up to the stop threshold. What happens to the number of turns?
 #
 # The cell after it says in words what you would see, for the capacities 15 and 25.
+#
+# ![The capacity lab: three producers whose windows of 15 are full of held transfers, the queue above its stop
+# threshold of 100, its depth rising to 145 again and again](images/capacity-lab.png)
 
 # %% id="lab"
 from qflow.labs import capacity_lab, capacity_run
@@ -278,8 +281,7 @@ assert beyond.run.errors
 
 # %% [markdown] id="held-chart-text"
 # The held completions of the three over time, with the capacity of 15. Whatever happens, no line rises above
-# 15,
-# and together they never exceed 45: the part of the queue above the stop threshold.
+# 15, and together they never exceed 45: the part of the queue above the stop threshold.
 
 # %% id="held-chart"
 from qflow.labs import held_chart

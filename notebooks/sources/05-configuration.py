@@ -110,8 +110,7 @@ assert broker.queue("orders").flow_limit.thresholds.stop_count == 900
 #
 # For each unit with a limit, the stop threshold is 80 percent of it, **rounded half up**, and the resume
 # threshold is 70 percent, **cut off**. A limit of 1 has a resume threshold of 0 then, which means: the same
-# as
-# stop.
+# as stop.
 
 # %% id="defaults"
 from qflow.teaching.table import Table

@@ -10,8 +10,7 @@
 # - say why a producer that is stopped by one queue cannot send to another one, and how to change that.
 #
 # **A question to begin with.** Three services subscribe to the same stream of prices. Two are idle half of
-# the
-# time, one has a bad day. Suddenly all three fall behind, the idle ones too. Why do they not get what the
+# the time, one has a bad day. Suddenly all three fall behind, the idle ones too. Why do they not get what the
 # queues have room for?
 
 # %% [markdown] id="predict-text"
@@ -258,8 +257,10 @@ Table(
 # ## The lab
 #
 # One producer, three queues, three consumers, one of them slow. Make it faster until nobody waits any more.
-# Then
-# try a larger capacity instead: how much does that help, and for how long?
+# Then try a larger capacity instead: how much does that help, and for how long?
+#
+# ![The fan-out lab: the producer's window is full of transfers held by the queue slow, while the queues fast
+# and medium are nearly empty](images/fanout-lab.png)
 
 # %% id="lab"
 from qflow.labs import blocked_chart, fanout_lab, fanout_run
@@ -313,8 +314,7 @@ shared_window
 
 # %% [markdown] id="clients-real-text"
 # And in time: the workload of this chapter with real clients and a real broker. The engine was given the
-# recorded
-# sends and accepts; the dotted line is what the real broker reported of its queue `slow`.
+# recorded sends and accepts; the dotted line is what the real broker reported of its queue `slow`.
 
 # %% id="clients-real"
 from qflow.labs import recorded_picture
@@ -330,8 +330,8 @@ assert "The real slow turned ON 57 times, the engine's 57 times." in reported
 
 # %% [markdown] id="clients-real-then"
 # One thing the simulation did not show: the real queue `fast` turned ON a few times as well. Each time
-# `slow` lets
-# go, a flood goes to all three queues, and a consumer that is busy elsewhere for some milliseconds is enough.
+# `slow` lets go, a flood goes to all three queues, and a consumer that is busy elsewhere for some
+# milliseconds is enough.
 
 # %% [markdown] id="answer-text"
 # ## Back to the question

@@ -305,9 +305,11 @@ Table(refusals, ("arguments", "code", "the broker says"), "refused")
 # ## The lab: be the consumers
 #
 # Ten messages of four groups lie on a queue, three consumers with prefetch 1, 2 and 3 share it. You accept,
-# release and reject for them, and see who owns what: each group has its own letter and pattern, a lock shows
-# its
-# owner. Can you get all ten processed with every group in order? And can you break the order of one?
+# release and reject for them, and see who owns what: each group has its own shape, a lock shows
+# its owner. Can you get all ten processed with every group in order? And can you break the order of one?
+#
+# ![The group lab: ten messages with the shapes of their groups, a lock for each group with its owner, and
+# three consumers with what they hold](images/group-lab.png)
 
 # %% id="lab"
 from qflow.labs import group_lab, group_run, ownership_chart
@@ -322,8 +324,7 @@ assert "in the order" in in_turn.claims[4]
 
 # %% [markdown] id="owners-text"
 # The same, played by three consumers who accept in turn. Each row is a group, each bar the time during which
-# one
-# consumer owned it. No row ever has two bars at the same time; that is all that the broker promises.
+# one consumer owned it. No row ever has two bars at the same time; that is all that the broker promises.
 
 # %% id="owners"
 ownership_chart(in_turn)
@@ -400,8 +401,7 @@ recorded
 
 # %% [markdown] id="real-clients-text"
 # And four real consumers, with prefetch 1, 5, 10 and 20, who shared a queue with 50 groups of very different
-# size
-# for half a minute. All four needed six milliseconds for a message. They did not get the same share:
+# size for half a minute. All four needed six milliseconds for a message. They did not get the same share:
 
 # %% id="real-clients"
 from collections import Counter
@@ -423,10 +423,8 @@ Table(
 
 # %% [markdown] id="real-clients-then"
 # Why? A consumer that holds 20 messages owns the groups of all of them, up to 20, although it works on one
-# at a
-# time. The others look at the queue and find only messages of groups that are somebody else's. The same
-# workload,
-# simulated for five seconds, tells how often each looked in vain:
+# at a time. The others look at the queue and find only messages of groups that are somebody else's. The same
+# workload, simulated for five seconds, tells how often each looked in vain:
 
 # %% id="real-clients-idle"
 run = simulate(shared.replace(duration=5))

@@ -8,12 +8,10 @@
 # - say what each kind of queue does when it is full, and who notices;
 # - predict what is left on it;
 # - say which kinds can be combined, with each other, with flow control and with groups, and what surprises
-#   there
-#   are when they are.
+#   there are when they are.
 #
 # **A question to begin with.** A ring queue keeps the latest 100 prices. A consumer takes one, calculates
-# for a
-# second, accepts it. The accept is answered without an error. Had the price still been on the queue?
+# for a second, accepts it. The accept is answered without an error. Had the price still been on the queue?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -48,10 +46,8 @@ predictions.predict(
 # ## The naive way: a full queue is a full queue
 #
 # It is, for the default policy, *reject*: the message is refused and its session dies. But there are four
-# other
-# kinds, and no two behave alike. The same 150 messages into each of them, with a limit of 20, no flow
-# control,
-# and a consumer that is too slow:
+# other kinds, and no two behave alike. The same 150 messages into each of them, with a limit of 20, no flow
+# control, and a consumer that is too slow:
 
 # %% id="naive"
 from qflow.labs import depth_chart, policy_run
@@ -63,8 +59,7 @@ assert [name for name, picture in kinds.pictures.items() if "p1" in picture.run.
 
 # %% [markdown] id="naive-chart-text"
 # Two of the five as pictures. The ring stays at its limit of 20 and drops what is oldest; the last value
-# queue
-# never gets there, because it keeps one message for each of six keys.
+# queue never gets there, because it keeps one message for each of six keys.
 
 # %% id="naive-ring"
 depth_chart(kinds["ring"])
@@ -82,8 +77,7 @@ assert deepest["ring"] == 20 and deepest["last value"] <= 6
 # ## Ring: the oldest goes
 #
 # `qpid.policy_type=ring`. A ring makes room for each new message by dropping the oldest. It does not ask
-# whether
-# somebody is working on it.
+# whether somebody is working on it.
 
 # %% id="ring"
 from qflow.broker import Broker
@@ -124,8 +118,7 @@ diary
 
 # %% [markdown] id="ring-then"
 # `a` left the queue when `d` came, in the worker's hands. Its accept is ignored, without an error: nobody
-# tells
-# a worker that what it is doing was dropped. That is what `discardsRing` is for.
+# tells a worker that what it is doing was dropped. That is what `discardsRing` is for.
 #
 # A single message that is larger than the whole ring is refused with 506, even here. And rings have no flow
 # control (chapter 5).
@@ -157,8 +150,7 @@ assert refused.code == 506
 
 # %% [markdown] id="lvq-then"
 # Look at the refusal. `gas-2` would have *replaced* `gas-1`, and the queue would have stayed at three. But
-# the
-# limit is checked **before** the replacement. A last value queue with a limit needs room for one more.
+# the limit is checked **before** the replacement. A last value queue with a limit needs room for one more.
 # *(QT-02)*
 #
 # For the same reason flow control and last values get into each other's way: a replacement is an enqueue,
@@ -185,8 +177,7 @@ diary
 # ## Priority: the highest first
 #
 # `qpid.priorities=10` gives ten levels. Consumers, and browsers too, see the highest level first, and within
-# a
-# level the oldest. With a ring, the **lowest** level loses first; and a new message that is lower than
+# a level the oldest. With a ring, the **lowest** level loses first; and a new message that is lower than
 # everything there is dropped itself.
 
 # %% id="priority"
@@ -232,9 +223,8 @@ assert broker.statistics().abandoned == 3
 
 # %% [markdown] id="destruct-then"
 # The producer learns nothing; what it sends from now on is not routable, and is dropped. Note that we
-# switched
-# flow control off. Self-destruct queues **do have** it by default, and a producer with a small window is
-# stopped before the limit is ever exceeded: then the queue never destroys itself. *(LP-16)*
+# switched flow control off. Self-destruct queues **do have** it by default, and a producer with a small
+# window is stopped before the limit is ever exceeded: then the queue never destroys itself. *(LP-16)*
 
 
 # %% id="destruct-flow"
@@ -258,8 +248,10 @@ Table(
 # ## The lab
 #
 # Five queues side by side, the same messages into each. Move the limit and the rate. Which of them notices
-# first
-# that the consumer is too slow? Which ones never tell anybody?
+# first that the consumer is too slow? Which ones never tell anybody?
+#
+# ![The policy lab: five queues of different kinds side by side at the same instant, each with its depth over
+# time](images/policy-lab.png)
 
 # %% id="lab"
 from qflow.labs import policy_lab
@@ -270,8 +262,7 @@ policy_lab()
 # ## Which go together?
 #
 # Some pairs are refused when the queue is declared, some are accepted and one of the two is ignored. We ask
-# the
-# engine for every pair, and look at what becomes of it.
+# the engine for every pair, and look at what becomes of it.
 
 # %% id="combine"
 FEATURES = {
@@ -324,9 +315,8 @@ Table([[one, *row.values()] for one, row in matrix.items()], ("with", *FEATURES)
 # ## The surprise: a ring breaks the promise of groups
 #
 # Ring and groups are accepted together. A group keeps its order as long as its owner holds one of its
-# messages.
-# But a ring takes messages out of its owner's hands. When it has taken the last one, the group is free, while
-# the owner is still at work, and the next message goes to somebody else. *(MG-20)*
+# messages. But a ring takes messages out of its owner's hands. When it has taken the last one, the group is
+# free, while the owner is still at work, and the next message goes to somebody else. *(MG-20)*
 
 # %% id="surprise"
 broker = Broker()
@@ -388,9 +378,8 @@ predictions.compare(ring="a", priority="c", self_destruct=lost)
 # ## Keypoints
 #
 # - **Reject** ends the producer's session; **ring** drops the oldest, acquired or not; **self-destruct**
-#   deletes
-#   the queue; **last value** replaces; a **priority** ring drops the lowest. *(LP-05, LP-10, LP-12, LP-15,
-#   QT-01)*
+#   deletes the queue; **last value** replaces; a **priority** ring drops the lowest. *(LP-05, LP-10, LP-12,
+#   LP-15, QT-01)*
 # - Limits are checked before a replacement. *(QT-02, LP-13)*
 # - Self-destruct has flow control, a ring never has. *(LP-16, FC-03)*
 # - A ring can take a message out of a consumer's hands, and with it the order of a group. *(LP-11, MG-20)*

@@ -16,8 +16,7 @@
 # ## Predict before you run
 #
 # One producer in bursts, one slower consumer, 600 messages. The queue has a limit of 80, a stop threshold of
-# 50,
-# a resume threshold of 30; the producer's capacity is 20.
+# 50, a resume threshold of 30; the producer's capacity is 20.
 
 # %% id="predict"
 from qflow.teaching import Predictions
@@ -49,9 +48,8 @@ predictions.predict(
 # ## The naive way: before the feature
 #
 # The ticket begins with a complaint. When a queue is full, the broker "will forcibly disconnect any client
-# that
-# attempts to route a message to that queue. This is an abrupt failure". The engine can still do it. Here is
-# the workload of the prediction on five brokers, one of them the old one.
+# that attempts to route a message to that queue. This is an abrupt failure". The engine can still do it.
+# Here is the workload of the prediction on five brokers, one of them the old one.
 
 # %% id="naive"
 from qflow.labs import depth_chart, history_run
@@ -74,9 +72,9 @@ depth_chart(old)
 # ## The idea: a completion is a promise one may postpone
 #
 # The first comment under the ticket has it already. The protocol has nothing to slow a producer down with;
-# but
-# the broker is allowed to complete a transfer *later*, and clients limit what they leave incomplete. "Do not
-# complete a message transfer until all destination queues have a reasonable amount of capacity available."
+# but the broker is allowed to complete a transfer *later*, and clients limit what they leave incomplete. "Do
+# not complete a message transfer until all destination queues have a reasonable amount of capacity
+# available."
 #
 # Everything that follows is about three details: **when** to hold back, **what** to hold back, and **where**
 # the messages are in the meantime.
@@ -85,9 +83,8 @@ depth_chart(old)
 # ### First try: an overflow list
 #
 # The proof of concept put a list beside each producer's session. A message that does not fit is not refused
-# but
-# put on the list; every later message of that session goes to its tail, to keep the order; a timer tries the
-# head again and again.
+# but put on the list; every later message of that session goes to its tail, to keep the order; a timer tries
+# the head again and again.
 
 # %% id="poc"
 from qflow.broker import Broker, BrokerOptions
@@ -122,9 +119,8 @@ diary
 
 # %% [markdown] id="poc-then"
 # Its merits: the limit of the queue is never exceeded, and no threshold has to be chosen. Its costs, all in
-# the
-# table: messages for an **empty** queue wait behind those for a full one; a consumer that empties the queue
-# finds nothing until the timer ticks; and the list is memory that no limit counts. When the session
+# the table: messages for an **empty** queue wait behind those for a full one; a consumer that empties the
+# queue finds nothing until the timer ticks; and the list is memory that no limit counts. When the session
 # ends, the list goes with it.
 
 # %% [markdown] id="watermark-text"
@@ -264,9 +260,8 @@ depth_chart(designs["proof of concept"])
 
 # %% [markdown] id="chart-words"
 # The first picture is what shipped: the queue overshoots its stop threshold of 50 by the producer's window,
-# and
-# the hatched bands are long. The second is the proof of concept: the queue is filled to its limit of 80 and
-# no
+# and the hatched bands are long. The second is the proof of concept: the queue is filled to its limit of 80
+# and no
 # band is drawn, because the queue itself knows nothing of it.
 
 # %% [markdown] id="lab-text"
@@ -274,6 +269,9 @@ depth_chart(designs["proof of concept"])
 #
 # All five under one clock. Give the producer a larger capacity, and see which designs change and which do
 # not.
+#
+# ![The history lab: five designs side by side at the same instant, each with its queue and its depth over
+# time](images/history-lab.png)
 
 # %% id="lab"
 from qflow.labs import history_lab
@@ -340,10 +338,8 @@ Table(
 
 # %% [markdown] id="surprise-then"
 # In the last row exactly the held messages have been consumed. The queue is still ON, with nothing held, and
-# the
-# two brokers of one cluster disagree from then on. Flow control was therefore switched off
-# in
-# clusters at first, and switched on two months later. In 2012 the cluster itself was removed.
+# the two brokers of one cluster disagree from then on. Flow control was therefore switched off
+# in clusters at first, and switched on two months later. In 2012 the cluster itself was removed.
 #
 # The lesson is older than brokers: *whatever can be computed from other state will one day be computed
 # wrongly*.
@@ -352,9 +348,8 @@ Table(
 # ### And the completions
 #
 # One more thing had to change before any of this could work. Completions used to be reported strictly in
-# order;
-# one held transfer would have held all later ones, to whatever queue (chapter 3). The last piece of the
-# feature
+# order; one held transfer would have held all later ones, to whatever queue (chapter 3). The last piece of
+# the feature
 # was to let them complete in any order.
 
 

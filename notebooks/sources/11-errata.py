@@ -11,8 +11,7 @@
 # - say which of them would have hurt you.
 #
 # **A question to begin with.** "When the total number of enqueued messages is greater than or equal to 900,
-# the
-# queue's flow control state is OFF." This sentence was published. It needs two corrections. Which?
+# the queue's flow control state is OFF." This sentence was published. It needs two corrections. Which?
 
 # %% [markdown] id="documents-text"
 # ## The documents
@@ -423,8 +422,7 @@ def _():
 # ## History and neighbours
 #
 # The Java broker had flow control first; chapter 10 tells the story. One claim of the 31 no machine can
-# check:
-# in which release it came. The ticket says 0.9, the manual 0.10. It was merged into what became 0.10.
+# check: in which release it came. The ticket says 0.9, the manual 0.10. It was merged into what became 0.10.
 
 
 # %% id="history"
@@ -477,10 +475,9 @@ Table(verdicts, ("id", "where", "it says", "in truth", "checked"), "31 correctio
 # ## The surprise
 #
 # The worst mistakes are not the wrong sentences. X-01 is plainly wrong, and nobody was ever hurt by it,
-# because
-# the next line is right. X-20 is a *true* sentence that leaves something out, and it stops a queue from being
-# created. X-18 says "may", which is right, and hides that a message can wait for ever beside an idle
-# consumer.
+# because the next line is right. X-20 is a *true* sentence that leaves something out, and it stops a queue
+# from being created. X-18 says "may", which is right, and hides that a message can wait for ever beside an
+# idle consumer.
 #
 # **A check finds wrong sentences. Only an experiment finds missing ones.**
 

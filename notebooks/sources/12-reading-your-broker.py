@@ -17,8 +17,7 @@
 # ## Predict before you run
 #
 # The recording used below: one producer sends 400 messages a second, one consumer manages 200. The queue
-# stops
-# above 900 and resumes below 500; the producer's capacity is 100. It ran for 30 seconds.
+# stops above 900 and resumes below 500; the producer's capacity is 100. It ran for 30 seconds.
 
 # %% id="predict"
 from qflow.teaching import Predictions
@@ -217,8 +216,7 @@ assert "works on" in answer.links[-1].text or "holds" in answer.links[-1].text
 # ### How long did the producer wait for its answers?
 #
 # Half of the completions came within a fraction of a millisecond, those sent while the queue was OFF. The
-# others
-# waited for the queue to drain. An average would say nothing here.
+# others waited for the queue to drain. An average would say nothing here.
 
 # %% id="latency"
 from qflow.labs import latency_chart
@@ -229,8 +227,7 @@ latency_chart(replayed)
 # ### The lab: open any log
 #
 # `trace_lab` opens a client log or a trace from a file, with the whole picture: windows, queue, consumers,
-# and the
-# chain of reasons for whatever you click. Put the name of your own file here.
+# and the chain of reasons for whatever you click. Put the name of your own file here.
 
 # %% id="lab"
 from qflow.labs import trace_lab
@@ -242,8 +239,7 @@ trace_lab(recordings / "capacity-165.csv.gz")
 #
 # A log holds one run. But it also holds what drove it: when the producer meant to send, and how long the
 # consumer worked on each message. That is the **workload** behind the log, and it can be run again under
-# other
-# settings. First under the recorded ones, to see how good that is:
+# other settings. First under the recorded ones, to see how good that is:
 
 # %% id="what-if"
 from qflow.prediction import Settings, predict
@@ -357,9 +353,8 @@ recorded
 # ## Back to Monday
 #
 # With the clients' log you can say, for each instant, who waited for what, down to the consumer that was
-# slow.
-# You can say how much other thresholds would have changed, and that the number of processed messages would
-# not have changed at all. And you can hand in settings that cannot overflow, with the reason.
+# slow. You can say how much other thresholds would have changed, and that the number of processed messages
+# would not have changed at all. And you can hand in settings that cannot overflow, with the reason.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions

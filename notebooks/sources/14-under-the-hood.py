@@ -11,8 +11,7 @@
 # - break one rule on purpose, and find the sentence of the manual, and the recording, that notices.
 #
 # **A question to begin with.** Somebody changes one character in a broker: `>` becomes `>=`. All programs
-# still
-# work. Which sentence of the manual is now false, and who would ever find out?
+# still work. Which sentence of the manual is now false, and who would ever find out?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -40,9 +39,8 @@ predictions.predict(
 # ## The naive way: watch the broker from outside
 #
 # From outside you see messages come and go. Inside, one transfer is a chain of small steps, and the engine
-# tells
-# each of them to whoever listens. This is all there is: **commands go in, events come out.** The engine has
-# no
+# tells each of them to whoever listens. This is all there is: **commands go in, events come out.** The
+# engine has no
 # clock, no network, no threads and no chance; time is told to it.
 
 # %% id="naive"
@@ -112,9 +110,8 @@ assert told == ["enqueued", "acquired", "requeued", "dequeued"]
 # ### Flow control as a table
 #
 # A state machine is best read as a table. We do not write this one down: we ask the engine. For a stop
-# threshold
-# of 4 and a resume threshold of 2, each row is a depth, and the entries say which state follows when a
-# message
+# threshold of 4 and a resume threshold of 2, each row is a depth, and the entries say which state follows
+# when a message
 # comes or goes, for each state it can be in at that depth.
 
 # %% id="machine"
@@ -241,9 +238,8 @@ assert broken is None and steps == 3_000
 # ### Time travel
 #
 # The whole state is a plain value. A broker restored from it goes on as if nothing had happened; two brokers
-# with
-# the same hash have the same future. That is how the labs step back, and how a trace can be proved right:
-# played
+# with the same hash have the same future. That is how the labs step back, and how a trace can be proved
+# right: played
 # again, it gives the same events.
 
 # %% id="time"
@@ -266,8 +262,7 @@ assert twin.state_hash() == after
 # ## The surprise: break it, and see who notices
 #
 # A test that never fails is worth nothing. So let us change the engine, one rule at a time, and play the
-# recorded
-# scenarios about flow control on it. Each change is one you could make by a slip of the finger.
+# recorded scenarios about flow control on it. Each change is one you could make by a slip of the finger.
 
 # %% id="mutations"
 from unittest.mock import patch
@@ -340,8 +335,7 @@ Table(
 # The last row is the interesting one: no sentence of the manual notices, only the recordings do.
 #
 # And this is what noticing looks like. The scenario of chapter 1, with the first change made: where the
-# broker
-# and the model differ, the table shows both.
+# broker and the model differ, the table shows both.
 
 # %% id="mutation-look"
 from qflow.teaching.recorded import beside
@@ -357,8 +351,7 @@ wrong
 # ### Your own
 #
 # Now change something yourself. Replace the function below, and run the two cells. Can you find a change
-# that **no**
-# recording notices? (If you do, you have found a rule that nobody has checked; please tell us.)
+# that **no** recording notices? (If you do, you have found a rule that nobody has checked; please tell us.)
 
 
 # %% id="yours"
@@ -410,8 +403,6 @@ predictions.compare(observers=1, first="yes" if share > 0.5 else "no")
 # ## Links on
 #
 # - In code: start at `qflow/broker/queue.py`, go on to `flow_limit.py` and `groups.py`; a file is named
-#   after the
-#   real broker's class where there is one.
+#   after the real broker's class where there is one.
 # - `qflow conform data/recordings/scenarios/*.json*` plays every recording; `qflow rules` lists the rules
-#   with
-#   their tests.
+#   with their tests.
