@@ -26,6 +26,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   const gateY = top + (bottom - top) * 0.52;
   const gate = geometry.gate ? buildGate(group, gateY, box.x, geometry) : () => {};
   const chute = buildChute(group, timeline, index, box, bottom, geometry);
+  const bytes = geometry.isNarrow ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
   const locks = buildLocks(group, timeline, index, box, bottom, geometry);
 
   const paint = (seen, shown, frame) => {
@@ -37,6 +38,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
     lines(seen.flow);
     gate(seen.flow, seen.held, spot.stop_count || spot.stop_size);
     chute(seen, frame);
+    bytes(seen.bytes);
     locks(shown.locks[index]);
     set(group, { "data-depth": seen.depth, "data-held": seen.held, "data-flow": seen.flow ? "ON" : "OFF", "data-discards": seen.discards, "data-gone": seen.gone });
   };
@@ -171,13 +173,37 @@ function buildGate(parent, y, tankX, geometry) {
   svg("path", { d: `M${x},${y - 20} V${y - 9} M${x},${y + 9} V${y + 20}`, class: "qf-gate-posts" }, group);
   svg("path", { d: `M${x},${y - 20} V${y + 20}`, class: "qf-gate-bar" }, group);
   const worded = geometry.gateWords;
-  const first = worded ? svg("text", { x, y: y + 36, class: "qf-gate-word" }, group) : null;
-  const second = worded ? svg("text", { x, y: y + 51, class: "qf-gate-word" }, group) : null;
+  const first = worded ? svg("text", { x: x - 12, y: y + 36, class: "qf-gate-word" }, group) : null;
+  const second = worded ? svg("text", { x: x - 12, y: y + 51, class: "qf-gate-word" }, group) : null;
   return (isOn, held, hasFlowControl) => {
     classify(group, isOn ? "qf-gate qf-gate-shut" : "qf-gate");
     if (!worded) return;
     write(first, isOn ? `${held} ${held === 1 ? "completion" : "completions"}` : "completions");
     write(second, isOn ? "held back" : hasFlowControl ? "pass" : "always pass");
+  };
+}
+
+// Bytes have thresholds of their own; a run that comes near them shows them, as a gauge at the tank's side.
+function buildBytes(parent, timeline, index, box, top, bottom) {
+  const spot = timeline.topology.queues[index];
+  const most = timeline.most("queue", index, "bytes");
+  if (!spot.stop_size || most < spot.stop_size * 0.4) return () => {};
+  const full = spot.max_size && spot.max_size <= most * 2.5 ? spot.max_size : most;
+  const scale = Math.max(full, spot.stop_size) * 1.06;
+  const y = (size) => bottom - ((bottom - top) * Math.min(size, scale)) / scale;
+  const x = box.x - 15;
+  const group = svg("g", { class: "qf-bytes" }, parent);
+  const title = svg("title", {}, group);
+  svg("rect", { x, y: top, width: 7, height: bottom - top, class: "qf-bytes-glass" }, group);
+  const level = svg("rect", { x: x + 1, width: 5, class: "qf-bytes-level" }, group);
+  svg("line", { x1: x - 4, x2: x + 11, y1: y(spot.stop_size), y2: y(spot.stop_size), class: "qf-bytes-stop" }, group);
+  svg("line", { x1: x - 4, x2: x + 11, y1: y(spot.resume_size), y2: y(spot.resume_size), class: "qf-bytes-resume" }, group);
+  const word = svg("text", { x: x - 7, y: y(spot.stop_size) + 4, class: "qf-bytes-word" }, group);
+  return (size) => {
+    slab(level, y, 0, size);
+    write(word, `bytes ${Math.round((100 * size) / spot.stop_size)} %`);
+    write(title, `${size} bytes on the queue; stop ${spot.stop_size}, resume ${spot.resume_size}`);
+    set(group, { "data-bytes": size });
   };
 }
 
