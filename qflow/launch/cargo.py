@@ -118,7 +118,8 @@ def own_wheel(folder: Path, *, compiled: bool) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("qflow-*.whl"):
         old.unlink()
-    environment = {**os.environ, "QFLOW_COMPILE": "auto" if compiled else "never"}
+    # See hatch_build.py: empty leaves it to the machine, 0 never compiles.
+    environment = {**os.environ, "QFLOW_COMPILE": "" if compiled else "0"}
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(root)]
     run(command, environment=environment)
     (wheel,) = folder.glob("qflow-*.whl")
