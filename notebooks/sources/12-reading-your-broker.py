@@ -251,7 +251,7 @@ orders = same["queues"]["orders"]
 
 def rough(value):
     """Round as much as a prediction deserves."""
-    return round(value, -1) if value > 100 else round(value, 1)
+    return 50 * round(value / 50) if value > 200 else round(value, -1) if value > 100 else round(value, 1)
 
 
 assert orders["predicted"]["flowStoppedCount"] == orders["recorded"]["flowStoppedCount"]
