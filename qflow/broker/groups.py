@@ -11,9 +11,9 @@ from typing import ClassVar
 from qflow.broker.consumer import Consumer
 from qflow.broker.context import BrokerContext
 from qflow.broker.group_index import GroupIndex, GroupState
+from qflow.broker.message_deque import Messages
 from qflow.broker.observers import QueueObserver
 from qflow.broker.queued_message import ACQUIRED, QueuedMessage
-from qflow.broker.stores import Messages
 
 __all__ = ["GroupState", "MessageDistributor", "MessageGroupManager"]
 

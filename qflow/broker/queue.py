@@ -1,7 +1,7 @@
 """Queue: deliver, acquire, release, dequeue; everything else is an observer or a policy of it.
 
-Lay it beside ``Queue.cpp``.  A queue *has* a store, a limit policy, a distributor, waiting
-listeners and a list of observers; the order in which it calls them is the rule book's section 0.
+Beside ``Queue.cpp``: a queue *has* a store, a limit policy, a distributor, waiting listeners and a
+list of observers; the order in which it calls them is the rule book's section 0.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Queue(QueueView):
 
     def _register_observers(self) -> tuple[QueueObserver, ...]:
         alerts = make_alerts(self.context, self.name, self.settings)
-        return tuple(observer for observer in (self.groups, alerts, self.flow_limit) if observer is not None)
+        return tuple(one for one in (self.groups, alerts, self.flow_limit) if one is not None)
 
     # Enqueue
 
@@ -124,7 +124,7 @@ class Queue(QueueView):
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction (CM-10)."""
-        target = self if self.redirect is None else self.redirect
+        target = self.redirect or self
         if transfer.transaction is None:
             target.enqueue(transfer, delivery_count)
         else:
@@ -261,8 +261,6 @@ class Queue(QueueView):
         """Whether nobody reads the queue."""
         return not self.users.total
 
-    # What the limit policies see
-
     def eviction_candidate(self) -> QueuedMessage | None:
         """Return what a ring would drop next."""
         return self.store.eviction_candidate()
@@ -272,8 +270,6 @@ class Queue(QueueView):
         self.remove(message, "ring")
         if self.alternate is not None:
             self.alternate.route_with_alternate(message.transfer, message.delivery_count)
-
-    # Statistics
 
     def group_of(self, message: QueuedMessage) -> str:
         """Return the message's group on this queue, or ""."""
