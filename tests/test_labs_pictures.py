@@ -29,7 +29,6 @@ from qflow.labs import (
 from qflow.labs.flow import flow_workload
 from qflow.labs.layout import layout_of
 from qflow.labs.opened import MOST_QUEUES
-from qflow.labs.producers import ObedientProducer
 from qflow.labs.running import finished, running
 from qflow.labs.spans import NEVER
 from qflow.trace import LogError
@@ -186,7 +185,7 @@ def test_the_alternatives_differ_as_the_rule_book_says():
 
 def test_an_obedient_producer_is_the_usual_one_where_nobody_is_told_to_stop():
     workload = flow_workload(stop=20, resume=10)
-    ours = finished(running(workload, 300, ObedientProducer)).events
+    ours = finished(running(workload.with_producer("p1", obeys_flow=True), 300)).events
     assert ours == simulate(workload, message_limit=300).events
 
 

@@ -344,6 +344,36 @@ def test_labels_groups_and_sizes_are_on_the_messages():
     )
 
 
+def test_priorities_are_on_the_messages():
+    """QT-04: a number for all of them, or by group, the lower the more urgent."""
+    for given, expected in ((None, {None}), (4, {4}), ("group", {7, 8, 9})):
+        for more in ({}, {"window": "qpid-cpp"}):
+            sender = producer(groups=(4, 1.0), rate=100, capacity=50, priority=given, **more)
+            sent = of_kind(simulate(workload({}, [sender])), "message.transfer")
+            assert {event.detail["message"].priority for event in sent} == expected
+            if given == "group":
+                groups = [event.detail["message"].header("group") for event in sent]
+                urgent = [event.detail["message"].priority for event in sent]
+                assert urgent == [10 - int(group[1:]) for group in groups]
+
+
+def test_a_producer_that_obeys_flow_waits_before_its_window_is_full():
+    """ALT-12: the Java broker withholds no completion, so only who obeys it is held back."""
+    queue = {"qpid.flow_stop_size": 1000, "qpid.flow_resume_size": 500}
+    java = BrokerOptions(flow_control="java", message_size="content")
+    deepest = {}
+    for obeys in (False, True):
+        sender = producer(size=100, obeys_flow=obeys)
+        run = simulate(workload(queue, [sender], [consumer(service=("const", 0.005))], options=java))
+        deepest[obeys] = max(depth for _, depth in depths(run))
+        told = of_kind(run, "channel_flow")
+        assert told and not of_kind(run, "held")
+        sent = [event.time for event in of_kind(run, "message.transfer")]
+        spells = [(one.time, two.time) for one, two in zip(told[::2], told[1::2], strict=False)]
+        assert not obeys or not any(start < time < end for start, end in spells for time in sent)
+    assert deepest[True] <= 11 < deepest[False]
+
+
 # Chance
 
 
@@ -538,6 +568,9 @@ BAD = [
     ("producers.seed", -1, PRODUCER + "seed must be a whole number from 0, got -1"),
     ("producers.seed", None, PRODUCER + "seed must be a whole number from 0, got None"),
     ("producers.arrival", "normal", PRODUCER + "arrival must be 'poisson' or 'const' or 'recorded', got"),
+    ("producers.priority", 10, PRODUCER + "priority must be a whole number from 0 to 9, 'group', or nothing"),
+    ("producers.priority", "high", PRODUCER + "priority must be a whole number from 0 to 9, 'group'"),
+    ("producers.obeys_flow", 1, PRODUCER + "obeys_flow must be true or false; false unless the window is"),
     ("producers.capasity", 5, "producer 1: unknown attribute 'capasity', allowed are name, to"),
     ("consumers.queue", "x", CONSUMER + "queue must be one of its queues (q), got 'x'"),
     ("consumers.prefetch", 0, CONSUMER + "prefetch must be a whole number from 1 to 4294967294, got 0"),

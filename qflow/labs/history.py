@@ -6,7 +6,6 @@ from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
 from qflow.labs.claims import seconds, share
 from qflow.labs.comparison import Comparison
 from qflow.labs.picture import Picture, picture_of
-from qflow.labs.producers import ObedientProducer
 from qflow.labs.running import Steps, finished, running
 from qflow.labs.words import DEAD
 from qflow.workload import Consumer, Producer, Workload
@@ -80,7 +79,16 @@ def history_workload(
         duration=3_600,
         queues={"orders": arguments},
         producers=(
-            Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=SIZE, burst=(0.6, 1.2), seed=1),
+            Producer(
+                "p1",
+                ("", "orders"),
+                rate=rate,
+                capacity=capacity,
+                size=SIZE,
+                burst=(0.6, 1.2),
+                seed=1,
+                obeys_flow=True,
+            ),
         ),
         consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
         options=BrokerOptions(flow_control=flow_control, message_size="content"),
@@ -123,7 +131,7 @@ def history_steps(*, messages: int = MESSAGES, **settings: float) -> Steps[Compa
     pictures = {}
     for index, kind in enumerate(FLOW_CONTROLS):
         workload = history_workload(**settings, flow_control=kind)  # type: ignore[arg-type]
-        pictures[NAMES[kind]] = picture_of((yield from running(workload, messages, ObedientProducer)))
+        pictures[NAMES[kind]] = picture_of((yield from running(workload, messages)))
         yield (index + 1) / len(FLOW_CONTROLS)
     said = [f"{name}: {_verdict(picture)}" for name, picture in pictures.items()]
     return Comparison(pictures, tuple(said))

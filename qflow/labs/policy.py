@@ -6,7 +6,6 @@ from qflow.broker.conversions import Argument
 from qflow.labs.claims import seconds
 from qflow.labs.comparison import Comparison
 from qflow.labs.picture import Picture, picture_of
-from qflow.labs.producers import PriorityProducer
 from qflow.labs.running import Steps, finished, running
 from qflow.labs.words import DEAD
 from qflow.workload import Consumer, Producer, Workload
@@ -78,7 +77,14 @@ def policy_workload(
         queues={"orders": {**arguments, **POLICIES[policy]}},
         producers=(
             Producer(
-                "p1", ("", "orders"), rate=rate, capacity=capacity, size=100, groups=(groups, 1.0), seed=1
+                "p1",
+                ("", "orders"),
+                rate=rate,
+                capacity=capacity,
+                size=100,
+                groups=(groups, 1.0),
+                seed=1,
+                priority="group",
             ),
         ),
         consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
@@ -120,7 +126,7 @@ def policy_steps(*, messages: int = MESSAGES, **settings: float) -> Steps[Compar
     pictures = {}
     for index, policy in enumerate(POLICIES):
         workload = policy_workload(**settings, policy=policy)  # type: ignore[arg-type]
-        pictures[policy] = picture_of((yield from running(workload, messages, PriorityProducer)))
+        pictures[policy] = picture_of((yield from running(workload, messages)))
         yield (index + 1) / len(POLICIES)
     return Comparison(pictures, tuple(f"{name}: {_verdict(one)}" for name, one in pictures.items()))
 

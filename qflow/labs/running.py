@@ -7,10 +7,8 @@ from typing import TypeVar
 
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND
-from qflow.workload.consumer import ConsumerClient
-from qflow.workload.producer import ProducerClient
 from qflow.workload.simulate import set_up
-from qflow.workload.stage import GRACE, Stage, uncollected
+from qflow.workload.stage import uncollected
 
 Result = TypeVar("Result")
 Steps = Generator[float, None, Result]
@@ -20,7 +18,7 @@ _MOST_EVENTS = 4_000
 _SLICE = SECOND // 10
 
 
-def running(workload: Workload, messages: int, producer: type[ProducerClient] | None = None) -> Steps[Run]:
+def running(workload: Workload, messages: int) -> Steps[Run]:
     """Run a workload in small steps; the events are those of one run without a pause.
 
     Parameters
@@ -29,8 +27,6 @@ def running(workload: Workload, messages: int, producer: type[ProducerClient] | 
         What to run.
     messages
         Most messages that all producers together send; consumers go on for ten more seconds.
-    producer
-        What its producers are, if not what the workload says: each with a session of its own.
 
     Yields
     ------
@@ -55,7 +51,7 @@ def running(workload: Workload, messages: int, producer: type[ProducerClient] | 
     True
     """
     with uncollected():
-        stage = set_up(workload, messages) if producer is None else _stage_of(workload, messages, producer)
+        stage = set_up(workload, messages)
     done, length = 0, _SLICE
     while done < stage.agenda.end:
         before = len(stage.events)
@@ -87,13 +83,3 @@ def finished(steps: Steps[Result], tell: Callable[[float], None] | None = None) 
             return result
         if tell is not None:
             tell(part)
-
-
-def _stage_of(workload: Workload, messages: int, producer: type[ProducerClient]) -> Stage:
-    duration = round(workload.duration * SECOND)
-    stage = Stage(workload, duration + GRACE, messages)
-    for reader in workload.consumers:
-        ConsumerClient(reader, stage)
-    for sender in workload.producers:
-        producer(sender, stage, duration)
-    return stage

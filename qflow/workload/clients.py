@@ -5,12 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from qflow.workload.checks import as_tuple, is_name, is_number, is_positive, is_whole, require
+from qflow.workload.client_checks import (
+    SERVICES,
+    is_burst,
+    is_groups,
+    is_network,
+    is_priority,
+    is_recorded,
+    is_service,
+    is_size,
+    is_spell,
+    is_tuple,
+    one_of,
+)
 from qflow.workload.network import Network
 
 ARRIVALS = ("poisson", "const", "recorded")
 MODELS = ("open", "closed")
 WINDOWS = ("ideal", "qpid-cpp", "qpid-python")
-SERVICES = ("exp", "const")
 
 MESSAGES_PER_SECOND = 1_000_000
 """The highest rate: one message a microsecond, the grain of virtual time."""
@@ -60,6 +72,12 @@ class Producer:
         The session it sends on; producers of the same session share it (CAP-09).  "" for one of its own.
     network : Network or None
         What lies between it and the broker; None for nothing.
+    priority : int, "group" or None
+        Its messages' priority, 0 to 9; None sets none (QT-04). "group" makes those of group ``g1`` the most
+        urgent, with 9, those of ``g2`` with 8, and so on down to 0.
+    obeys_flow : bool
+        Whether it stops sending while the broker tells its session to, as the Java client does (ALT-12);
+        only the Java broker ever does that.
 
     Raises
     ------
@@ -90,13 +108,15 @@ class Producer:
     window: str = "ideal"
     session: str = ""
     network: Network | None = None
+    priority: int | str | None = None
+    obeys_flow: bool = False
 
     def __post_init__(self) -> None:
         for attribute in ("to", "size", "burst", "groups", "recorded"):
             object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
         require(is_name(self.name), "producer", "name", self.name, "text, not empty")
         where = f"producer {self.name!r}"
-        has_address = _is_tuple(self.to, 2) and all(isinstance(part, str) for part in self.to)
+        has_address = is_tuple(self.to, 2) and all(isinstance(part, str) for part in self.to)
         require(has_address, where, "to", self.to, "an exchange and a routing key, both text")
         require(
             is_positive(self.rate, MESSAGES_PER_SECOND),
@@ -107,35 +127,40 @@ class Producer:
         )
         require(is_whole(self.capacity, 1), where, "capacity", self.capacity, "a whole number from 1")
         require(
-            _is_size(self.size), where, "size", self.size, "a whole number from 0, or mu and sigma (from 0)"
+            is_size(self.size), where, "size", self.size, "a whole number from 0, or mu and sigma (from 0)"
         )
         require(
-            self.burst is None or _is_burst(self.burst),
+            self.burst is None or is_burst(self.burst),
             where,
             "burst",
             self.burst,
             "seconds on (above 0) and seconds off (from 0), or nothing",
         )
         require(
-            self.groups is None or _is_groups(self.groups),
+            self.groups is None or is_groups(self.groups),
             where,
             "groups",
             self.groups,
             "a number of groups (from 1) and a skew (above 0), or nothing",
         )
         require(is_whole(self.seed, 0), where, "seed", self.seed, "a whole number from 0")
-        require(self.arrival in ARRIVALS, where, "arrival", self.arrival, _one_of(ARRIVALS))
+        require(self.arrival in ARRIVALS, where, "arrival", self.arrival, one_of(ARRIVALS))
         self._check_recorded(where)
-        require(self.window in WINDOWS, where, "window", self.window, _one_of(WINDOWS))
+        require(self.window in WINDOWS, where, "window", self.window, one_of(WINDOWS))
         require(isinstance(self.session, str), where, "session", self.session, "a name, or nothing")
         is_plain = self.window == "ideal" and not self.session
-        is_right = _is_network(self.network) and (is_plain or self.network is None)
+        is_right = is_network(self.network) and (is_plain or self.network is None)
         allowed = "a Network, or nothing; nothing unless the window is ideal and the session its own"
         require(is_right, where, "network", self.network, allowed)
+        allowed = "a whole number from 0 to 9, 'group', or nothing"
+        require(is_priority(self.priority), where, "priority", self.priority, allowed)
+        is_right = isinstance(self.obeys_flow, bool) and (is_plain or not self.obeys_flow)
+        allowed = "true or false; false unless the window is ideal and the session its own"
+        require(is_right, where, "obeys_flow", self.obeys_flow, allowed)
 
     def _check_recorded(self, where: str) -> None:
-        require(self.model in MODELS, where, "model", self.model, _one_of(MODELS))
-        is_right = isinstance(self.recorded, tuple) and all(map(_is_recorded, self.recorded))
+        require(self.model in MODELS, where, "model", self.model, one_of(MODELS))
+        is_right = isinstance(self.recorded, tuple) and all(map(is_recorded, self.recorded))
         shown = self.recorded if not isinstance(self.recorded, tuple) else self.recorded[:1]
         allowed = "a list of (seconds from 0, bytes, group)"
         require(is_right, where, "recorded", shown, allowed)
@@ -220,14 +245,14 @@ class Consumer:
             f"a whole number from 1 to {LARGEST_PREFETCH}",
         )
         require(
-            _is_service(self.service),
+            is_service(self.service),
             where,
             "service",
             self.service,
-            f"{_one_of(SERVICES)}, and seconds (above 0); or 'recorded', and a list of seconds",
+            f"{one_of(SERVICES)}, and seconds (above 0); or 'recorded', and a list of seconds",
         )
         require(
-            isinstance(self.slow, tuple) and all(_is_spell(spell) for spell in self.slow),
+            isinstance(self.slow, tuple) and all(is_spell(spell) for spell in self.slow),
             where,
             "slow",
             self.slow,
@@ -243,48 +268,4 @@ class Consumer:
         require(is_right, where, "crash", self.crash, "seconds, not before its start, or nothing")
         is_right = isinstance(self.overhead, tuple) and all(is_number(item) for item in self.overhead)
         require(is_right, where, "overhead", self.overhead, "a list of seconds")
-        require(_is_network(self.network), where, "network", self.network, "a Network, or nothing")
-
-
-def _one_of(choices: tuple[str, ...]) -> str:
-    return " or ".join(map(repr, choices))
-
-
-def _is_tuple(value: object, length: int) -> bool:
-    return isinstance(value, tuple) and len(value) == length
-
-
-def _is_size(value: object) -> bool:
-    if isinstance(value, tuple):
-        return len(value) == 2 and is_number(value[0]) and is_number(value[1], 0)
-    return is_whole(value, 0)
-
-
-def _is_burst(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and is_positive(value[0]) and is_number(value[1], 0)
-
-
-def _is_groups(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and is_whole(value[0], 1) and is_positive(value[1])
-
-
-def _is_network(value: object) -> bool:
-    return value is None or isinstance(value, Network)
-
-
-def _is_recorded(value: object) -> bool:
-    if not isinstance(value, tuple) or len(value) != 3:
-        return False
-    return is_number(value[0], 0) and is_whole(value[1], 0) and isinstance(value[2], str)
-
-
-def _is_service(value: object) -> bool:
-    if isinstance(value, tuple) and len(value) == 2 and value[0] == "recorded":
-        return _is_tuple(value[1], len(value[1])) and value[1] != () and all(map(is_positive, value[1]))
-    return isinstance(value, tuple) and len(value) == 2 and value[0] in SERVICES and is_positive(value[1])
-
-
-def _is_spell(value: object) -> bool:
-    if not isinstance(value, tuple) or len(value) != 3 or not all(is_number(part, 0) for part in value):
-        return False
-    return bool(value[0] < value[1] and value[2] > 0)
+        require(is_network(self.network), where, "network", self.network, "a Network, or nothing")

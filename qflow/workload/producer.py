@@ -20,6 +20,11 @@ TURN = 10_000
 the recorded ones do both in one process, whose interpreter changes over after that time."""
 
 
+REST = 5_000
+SLICE = 3_000
+"""Microseconds: a process that has rested for longer than the first runs at once, for about the second."""
+
+
 class ProducerClient:
     """Sends what is due, unless its window is full; then it waits for one completion.
 
@@ -56,10 +61,13 @@ class ProducerClient:
         "_free_at",
         "_latency",
         "_pace",
+        "_crowd",
+        "_fresh_until",
         "_send_cost",
         "_network",
         "_is_blocked",
         "_is_closed",
+        "_is_told_to_stop",
     )
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
@@ -73,6 +81,7 @@ class ProducerClient:
         self._network = network = model.network or Network()
         self._latency = Course(network.latency, network.latencies, SECOND)
         self._pace = Course(1.0, network.pace)
+        self._crowd, self._fresh_until = network.crowd, 0
         self._send_cost = network.send_cost * SECOND
         # Numbers of transfers that the broker has not reported; and those it has, on their way to us.
         self._outstanding: dict[int, None] = {}
@@ -85,6 +94,9 @@ class ProducerClient:
         self._is_closed = model.arrival == "recorded" and model.model == "closed"
         self._session: Session = stage.broker.session(model.name)
         self._session.completions.on_report = self._on_report
+        self._is_told_to_stop = False
+        if model.obeys_flow:
+            self._session.completions.on_channel_flow = self._on_channel_flow
         self._plan()
 
     def _plan(self) -> None:
@@ -109,7 +121,13 @@ class ProducerClient:
         return self._due <= min(self._last_due, max(self._stage.agenda.now, self._free_at))
 
     def _has_room(self) -> bool:
-        return len(self._outstanding) + len(self._inbox) < self._model.capacity
+        is_full = len(self._outstanding) + len(self._inbox) >= self._model.capacity
+        return not is_full and not self._is_told_to_stop
+
+    def _on_channel_flow(self, is_active: bool) -> None:
+        self._is_told_to_stop = not is_active
+        if is_active:
+            self._wake()
 
     # Sending
 
@@ -117,7 +135,7 @@ class ProducerClient:
         number = self._sent
         self._sent += 1
         label = f"{self._model.name}-{self._sent}"
-        message = make_message(self._model.to[1], label, self._size, self._group)
+        message = make_message(self._model.to[1], label, self._size, self._group, self._model.priority)
         self._outstanding[number] = None
         self._stage.count_message()
         agenda = self._stage.agenda
@@ -167,7 +185,13 @@ class ProducerClient:
         self._stage.agenda.enter(self._free_at, SETTLE, self._learn)
 
     def _work(self, microseconds: float) -> int:
-        return round(microseconds * self._pace.at(self._stage.agenda.now))
+        now = self._stage.agenda.now
+        if now - self._free_at >= REST:
+            self._fresh_until = now + SLICE
+        pace = self._pace.at(now)
+        if now < self._fresh_until:
+            pace = min(pace, max(1.0, pace / self._crowd))
+        return round(microseconds * pace)
 
     def _learn(self) -> None:
         _, number = self._inbox.popleft()

@@ -98,7 +98,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def make_message(key: str, label: str, size: int, group: str) -> Message:
+def make_message(key: str, label: str, size: int, group: str, priority: int | str | None = None) -> Message:
     """Make a message as the clients of the recorded workloads did, so that bytes count the same.
 
     The label travels in a header, and so does the group if there is one (DQ-05).
@@ -107,6 +107,17 @@ def make_message(key: str, label: str, size: int, group: str) -> Message:
     --------
     >>> make_message("orders", "p1-1", 100, "").encoded_size("")
     145
+    >>> make_message("orders", "p1-1", 100, "g3", "group").priority
+    7
     """
     headers = {"label": label, "group": group} if group else {"label": label}
-    return Message(size, routing_key=key, headers=headers, label=label)
+    if priority is None:
+        return Message(size, routing_key=key, headers=headers, label=label)
+    urgency = _urgency_of(group) if isinstance(priority, str) else priority
+    return Message(size, routing_key=key, headers=headers, priority=urgency, label=label)
+
+
+def _urgency_of(group: str) -> int | None:
+    """Return 9 for the first group, 8 for the second, and so on; none for a name without a number."""
+    number = group[1:]
+    return max(0, 10 - int(number)) if number.isdecimal() else None

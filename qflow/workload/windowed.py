@@ -144,7 +144,8 @@ class WindowedProducer:
         self._sent += 1
         self._sent_at = stage.agenda.now
         stage.count_message()
-        message = make_message(self._model.to[1], f"{self._model.name}-{self._sent}", size, group)
+        model = self._model
+        message = make_message(model.to[1], f"{model.name}-{self._sent}", size, group, model.priority)
         if self._window.wants_flush():
             session.session_flush()
         asks = self._window.sync_flag(False)
