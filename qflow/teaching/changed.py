@@ -1,0 +1,138 @@
+"""A changed engine: the same source with one function replaced, to see which recordings notice.
+
+What is changed is a second copy of the engine, read from its source. The one that everything else uses stays
+as it is, also where it is compiled and could not be changed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from qflow.kit import RefusalError
+
+_COPIED = ("qflow.broker", "qflow.conformance", "qflow.teaching.recorded")
+_copies: dict[str, ModuleType] = {}
+
+
+class ChangedEngine:
+    """What can be asked of an engine with a change in it; made by :func:`changed_engine`."""
+
+    def scenarios(self, area: str = "") -> Sequence[Any]:
+        """Return the recorded scenarios of an area, or all of them."""
+        found: Mapping[str, Any] = importlib.import_module("qflow.teaching.recorded").scenarios()
+        return [scenario for scenario in found.values() if not area or scenario.area == area]
+
+    def noticed_by(self, area: str = "") -> list[str]:
+        """Return the ids of the scenarios that the changed engine no longer agrees with."""
+        check = importlib.import_module("qflow.conformance.report").check
+        return [scenario.id for scenario in self.scenarios(area) if not check(scenario).agrees]
+
+    def beside(self, scenario: str, steps: Sequence[int] = (), **columns: str) -> Any:
+        """Lay a scenario beside the changed engine; see :func:`qflow.teaching.recorded.beside`."""
+        return importlib.import_module("qflow.teaching.recorded").beside(scenario, steps, **columns)
+
+
+@contextmanager
+def changed_engine(module: str, name: str, change: Callable[..., object]) -> Iterator[ChangedEngine]:
+    """Change one function of the engine for a while, in a copy that nobody else uses.
+
+    Parameters
+    ----------
+    module
+        A module of ``qflow.broker``, such as ``"flow_limit"``.
+    name
+        A function in it, or a method as ``"Class.method"``.
+    change
+        What to put in its place.
+
+    Yields
+    ------
+    ChangedEngine
+
+    Raises
+    ------
+    RefusalError
+        If there is no such function.
+
+    Examples
+    --------
+    >>> with changed_engine("flow_limit", "QueueFlowLimit._above_stop", lambda limit: False) as engine:
+    ...     "fc-doc-900-500" in engine.noticed_by("flow-control")
+    True
+    >>> with changed_engine("flow_limit", "no_such_function", print) as engine:
+    ...     pass
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: qflow.broker.flow_limit has no function no_such_function
+    """
+    with _interpreted():
+        owner: Any = importlib.import_module(f"qflow.broker.{module}")
+        *path, last = name.split(".")
+        for part in path:
+            owner = getattr(owner, part, None)
+        original = getattr(owner, last, None)
+        if not callable(original):
+            raise RefusalError(f"qflow.broker.{module} has no function {name}")
+        setattr(owner, last, change)
+        try:
+            yield ChangedEngine()
+        finally:
+            setattr(owner, last, original)
+
+
+class _Sources(MetaPathFinder):
+    """Finds the modules of the copy by their source, whatever else lies beside it."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not _is_copied(name):
+            return None
+        for folder in path or ():
+            place = Path(folder, name.rpartition(".")[2])
+            if (place / "__init__.py").exists():
+                return spec_from_file_location(
+                    name, place / "__init__.py", submodule_search_locations=[str(place)]
+                )
+            if place.with_suffix(".py").exists():
+                return spec_from_file_location(name, place.with_suffix(".py"))
+        return None
+
+
+@contextmanager
+def _interpreted() -> Iterator[None]:
+    """Let imports find the copy instead of the engine."""
+    finder = _Sources()
+    kept = _swap(_copies)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        _copies.update(_swap(kept))
+
+
+def _swap(put: Mapping[str, ModuleType]) -> dict[str, ModuleType]:
+    """Take the engine's modules out of the imported ones, put others in; return what was taken out."""
+    taken = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_copied(name)}
+    for name, module in put.items():
+        sys.modules[name] = module
+    for name in {*taken, *put}:
+        # A package knows its modules as attributes, too.
+        parent, _, last = name.rpartition(".")
+        if name in put and parent in sys.modules:
+            setattr(sys.modules[parent], last, put[name])
+    return taken
+
+
+def _is_copied(name: str) -> bool:
+    return any(name == top or name.startswith(f"{top}.") for top in _COPIED)
