@@ -1,14 +1,19 @@
 """The workload behind a log: what a simulated client did is found again in what it would have logged."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from qflow.prediction.measures import rows_of_run
 from qflow.trace import ClientLog, LogRow
-from qflow.trace.extract import extract, works_of
+from qflow.trace.consumer_work import works_of
+from qflow.trace.credit_delays import SystemDelay, Told
+from qflow.trace.extract import Evidence, extract
+from qflow.trace.machine_pace import client_pace, machine_pace
 from qflow.trace.network_costs import consumer_network, producer_network
+from qflow.trace.producer_work import Episode, Work, episodes
 from qflow.trace.schedules import catches_up, inferred_schedule, sends_of
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
@@ -148,8 +153,9 @@ def test_a_producer_still_behind_at_the_end_would_have_gone_on():
 
 
 def test_a_log_that_tells_nothing_of_costs():
-    assert consumer_network([], 5) is None
-    assert producer_network([], 0.0) == Network()
+    nothing = SystemDelay.of([[]])
+    assert consumer_network([], nothing) == Network()
+    assert producer_network(Work([]), nothing) == Network()
     assert catches_up(sends_of([])) is None
     assert works_of([]) == []
 
@@ -165,3 +171,49 @@ def test_recorded_times_are_used_again_when_they_run_out():
     run = simulate(replace(workload, duration=1))
     works = works_of(rows_of_run([event for event in run.events if event.session == "c"]))
     assert {end - begin for begin, end, _ in works} == {1000, 2000}
+
+
+# What the machine's other work adds
+
+
+def test_a_session_that_ends_while_it_waits_has_not_worked_meanwhile():
+    events = [("transfer", 0), ("block", 10), ("complete", 500_000), ("unblock", 500_020)]
+    events += [("transfer", 500_060), ("block", 500_080), ("unblock", 700_000), ("error", 700_020)]
+    rows = [LogRow(time, "p", event, "q", "", 1, "") for event, time in events]
+    assert [episode.worked for episode in episodes(rows, [0, 5])] == [80, 20]
+
+
+def test_a_client_that_has_rested_works_at_once_and_then_shares_the_processors():
+    crowded = Network(send_cost=0.001, pace=((0.0, 3.0),), crowd=3.0)
+    many = tuple((0.1, 10, "") for _ in range(8))
+    workload = Workload(
+        "crowd",
+        1,
+        {"q": {}},
+        producers=(Producer("p", ("", "q"), 9, 99, 10, arrival="recorded", recorded=many, network=crowded),),
+    )
+    sent = [event.time for event in simulate(workload).events if event.kind == "client.transfer"]
+    assert [after - before for before, after in pairwise(sent)] == [1000, 1000, 1000, 3000, 3000, 3000, 3000]
+
+
+def test_what_one_client_does_not_tell_the_others_do():
+    quick, slow, silent = [Told(0, 300)] * 30, [Told(0, 44_000)] * 30, []
+    system = SystemDelay.of([quick, slow, silent])
+    assert system == (44_000, 44_000)
+    assert consumer_network(quick, system).ack_delay == 0
+    assert consumer_network(silent, system) == consumer_network(slow[:5], system)
+    assert consumer_network(silent, system).ack_delay == 0.044
+
+
+def test_the_pace_of_the_machine_is_that_of_all_clients_which_catch_up():
+    found = [(Episode(begin), factor) for begin in (20_000_000, 20_100_000, 20_200_000) for factor in (9.0,)]
+    machine = machine_pace(found, usual=1.5)
+    assert client_pace([], machine) == ((0.0, 1.5), (20.0, 9.0), (22.0, 1.5))
+
+
+def test_both_models_come_from_one_look_at_the_log():
+    log, workload = load("capacity-165")
+    evidence = Evidence(log, workload)
+    assert evidence.model == "open"
+    for model in ("open", "closed"):
+        assert evidence.extraction(model) == extract(log, workload, model)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from qflow.broker.events import Event
 from qflow.trace.client_log import ClientLog, QueueSample
-from qflow.trace.extract import rows_by_client, works_of
+from qflow.trace.consumer_work import works_of
+from qflow.trace.extract import rows_by_client
 from qflow.trace.log_rows import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.measures import DepthMeter, Measures

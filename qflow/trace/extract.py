@@ -8,22 +8,23 @@ from itertools import takewhile
 from statistics import median
 
 from qflow.trace.client_log import ClientLog
+from qflow.trace.consumer_work import served
+from qflow.trace.credit_delays import SystemDelay, credit_delays
 from qflow.trace.log_rows import LogRow
-from qflow.trace.network_costs import Load, consumer_network, producer_network
-from qflow.trace.producer_work import usual_pace, works
+from qflow.trace.machine_load import Load
+from qflow.trace.machine_pace import client_pace, interruption, machine_pace, usual_pace
+from qflow.trace.network_costs import consumer_network, producer_network
+from qflow.trace.producer_work import FEW, works
 from qflow.trace.schedules import Sent, catches_up, inferred_schedule, sends_of, think_times
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.checks import require
-from qflow.workload.clients import MODELS, Consumer, Producer
+from qflow.workload.clients import MODELS, Producer
 from qflow.workload.model import Workload
-from qflow.workload.service import Service
+from qflow.workload.network import Network
 
 TOLERANCE = 1_000
 """Microseconds by which a real client may be early, as clocks go."""
-
-FEW = 20
-"""Fewer observations than that confirm nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,74 +96,116 @@ def extract(
     >>> extraction.sources, extraction.workload.producers[0].recorded
     ({'p': 'recorded'}, ((0.0001, 7, ''), (0.0009, 7, '')))
     """
-    allowed = " or ".join(map(repr, MODELS))
-    require(model is None or model in MODELS, "extract", "model", model, f"{allowed}, or None")
-    rows = rows_by_client(log.rows)
-    sent = {producer.name: sends_of(rows.get(producer.name, [])) for producer in workload.producers}
-    catching = {name: catches_up(sends) for name, sends in sent.items()}
-    if model is None:
-        seen = [answer for answer in catching.values() if answer is not None]
-        model = "closed" if seen and not any(seen) else "open"
-    sources: dict[str, str] = {}
-    load = Load({producer.name: rows.get(producer.name, []) for producer in workload.producers})
-    times = {row.label: row.ts_us for row in log.rows if row.event == "transfer"}
-    delays = {
-        consumer.name: consumer_network(rows.get(consumer.name, []), consumer.prefetch, sent=times, load=load)
-        for consumer in workload.consumers
-    }
-    found = [network.ack_delay for network in delays.values() if network is not None]
-    ack_delay = median(found) if found else 0.0
-    consumers = tuple(
-        replace(
-            _consumer(consumer, rows.get(consumer.name, []), sources, draws),
-            network=delays[consumer.name] or consumer_network([], 1, ack_delay, load=load),
-        )
-        for consumer in workload.consumers
-    )
-    producers = _producers(workload, rows, sent, model, sources, ack_delay, load)
-    if not draws:
-        producers = tuple(_written_out(producer, workload.duration) for producer in producers)
-    extracted = workload.replace(producers=producers, consumers=consumers)
-    return Extraction(extracted, model, sources, catching)
+    return Evidence(log, workload, draws=draws).extraction(model)
 
 
-def _producers(
-    workload: Workload,
-    rows: Mapping[str, Sequence[LogRow]],
-    sent: Mapping[str, Sequence[Sent]],
-    model: str,
-    sources: dict[str, str],
-    ack_delay: float,
-    load: Load,
-) -> tuple[Producer, ...]:
-    """Return the producers, each with its schedule and what its work costs."""
-    found = [
-        _producer(producer, sent[producer.name], model, sources, workload.duration)
-        for producer in workload.producers
-    ]
-    own = {producer.name: rows.get(producer.name, []) for producer in found}
-    costs = works(own, {producer.name: _due(producer, sent[producer.name]) for producer in found})
-    usual = usual_pace(costs.values())
-    return tuple(
-        replace(
-            producer,
-            network=producer_network(own[producer.name], ack_delay, costs[producer.name], load, usual),
+class Evidence:
+    """What a log shows of a workload, whatever is assumed of its producers while they were blocked.
+
+    It is gathered once; :meth:`extraction` then answers for either model.
+
+    Parameters
+    ----------
+    log, workload, draws
+        As for :func:`extract`.
+
+    Examples
+    --------
+    >>> evidence = Evidence(ClientLog("empty", []), Workload("w", 1, {"q": {}}))
+    >>> evidence.model, evidence.extraction("closed").model
+    ('open', 'closed')
+    """
+
+    def __init__(self, log: ClientLog, workload: Workload, *, draws: bool = True) -> None:
+        self._workload, self._draws = workload, draws
+        rows = rows_by_client(log.rows)
+        own = {producer.name: rows.get(producer.name, []) for producer in workload.producers}
+        self._sent = {name: sends_of(rows) for name, rows in own.items()}
+        self._catches_up = {name: catches_up(sends) for name, sends in self._sent.items()}
+        self._stated = {
+            producer.name
+            for producer in workload.producers
+            if producer.arrival != "recorded" and _confirms_schedule(producer, self._sent[producer.name])
+        }
+        load = Load(own)
+        times = {row.label: row.ts_us for row in log.rows if row.event == "transfer"}
+        told = {
+            consumer.name: credit_delays(rows.get(consumer.name, []), consumer.prefetch, times)
+            for consumer in workload.consumers
+        }
+        system = SystemDelay.of(told.values())
+        self._consumer_sources: dict[str, str] = {}
+        self._consumers = tuple(
+            replace(
+                served(consumer, rows.get(consumer.name, []), self._consumer_sources, draws=draws),
+                network=consumer_network(told[consumer.name], system, load),
+            )
+            for consumer in workload.consumers
         )
-        for producer in found
-    )
+        self._networks = self._producer_networks(own, system, load)
+
+    @property
+    def model(self) -> str:
+        """What the log shows: closed if no producer that was ever blocked catches up, else open."""
+        seen = [answer for answer in self._catches_up.values() if answer is not None]
+        return "closed" if seen and not any(seen) else "open"
+
+    def extraction(self, model: str | None = None) -> Extraction:
+        """Return the workload behind the log.
+
+        Parameters
+        ----------
+        model : {"open", "closed"} or None
+            How producers behave while blocked; None for what the log shows.
+
+        Raises
+        ------
+        WorkloadError
+            If the model is neither.
+        """
+        allowed = " or ".join(map(repr, MODELS))
+        require(model is None or model in MODELS, "extract", "model", model, f"{allowed}, or None")
+        model = model or self.model
+        sources: dict[str, str] = {}
+        producers = []
+        for producer in self._workload.producers:
+            is_stated = model == "open" and producer.name in self._stated
+            sources[producer.name] = "stated" if is_stated else "recorded"
+            if not is_stated:
+                producer = _as_recorded(producer, self._sent[producer.name], model, self._workload.duration)
+            elif not self._draws:
+                producer = _written_out(producer, self._workload.duration)
+            producers.append(replace(producer, network=self._networks[producer.name]))
+        extracted = self._workload.replace(producers=tuple(producers), consumers=self._consumers)
+        return Extraction(extracted, model, sources | self._consumer_sources, self._catches_up)
+
+    def _producer_networks(
+        self, own: Mapping[str, Sequence[LogRow]], system: SystemDelay, load: Load
+    ) -> dict[str, Network]:
+        due = {
+            producer.name: _due(producer, self._sent[producer.name]) if producer.name in self._stated else []
+            for producer in self._workload.producers
+        }
+        costs = works(own, due)
+        factors = [found for work in costs.values() for found in work.factors]
+        usual = usual_pace(
+            (factor for _, factor in factors),
+            interruption(consumer.overhead for consumer in self._consumers),
+        )
+        machine = machine_pace(factors, usual)
+        return {
+            name: producer_network(work, system, load, client_pace(work.factors, machine), max(1.0, usual))
+            for name, work in costs.items()
+        }
 
 
 def _due(producer: Producer, sent: Sequence[Sent]) -> list[int]:
-    """Return when each message that was sent was due; nothing if only the log itself tells."""
-    if producer.arrival == "recorded":
-        return []
+    """Return when each message that was sent was due."""
     return [due for (due, _, _), _ in zip(due_messages(producer), sent, strict=False)]
 
 
 def _written_out(producer: Producer, duration: float) -> Producer:
     """Return a producer with its draws as recorded times, as many as fall due."""
-    if producer.arrival == "recorded":
-        return producer
     due = takewhile(lambda message: message[0] <= round(duration * SECOND), due_messages(producer))
     recorded = tuple((time / SECOND, size, group) for time, size, group in due)
     return replace(producer, arrival="recorded", recorded=recorded)
@@ -185,14 +228,8 @@ def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
 # Producers
 
 
-def _producer(
-    model: Producer, sent: Sequence[Sent], kind: str, sources: dict[str, str], duration: float
-) -> Producer:
-    is_stated = model.arrival != "recorded" and _confirms_schedule(model, sent)
-    if is_stated and kind == "open":
-        sources[model.name] = "stated"
-        return model
-    sources[model.name] = "recorded"
+def _as_recorded(model: Producer, sent: Sequence[Sent], kind: str, duration: float) -> Producer:
+    """Return a producer whose times are those of its log."""
     find = think_times if kind == "closed" else inferred_schedule
     times = find(sent, round(duration * SECOND))
     recorded = tuple(
@@ -214,66 +251,3 @@ def _confirms_schedule(model: Producer, sent: Sequence[Sent]) -> bool:
             return False
         lags.append(item.time - max(due, item.free))
     return len(lags) >= FEW and median(lags) < 5 * TOLERANCE
-
-
-# Consumers
-
-
-def _consumer(model: Consumer, rows: Sequence[LogRow], sources: dict[str, str], draws: bool) -> Consumer:
-    works = works_of(rows)
-    ends = [row.ts_us / SECOND for row in rows if row.event == "error"]
-    if ends and model.crash is None:
-        model = replace(model, crash=max(model.start, ends[0]))
-    sources[model.name] = "recorded"
-    if not works:
-        sources[model.name] = "stated"
-        return model
-    overhead = _overhead(model, works) if draws else None
-    if overhead is not None:
-        sources[model.name] = "stated"
-        return replace(model, overhead=overhead)
-    times = tuple(max(1, end - begin) / SECOND for begin, end, _ in works)
-    released, rejected = (
-        sum(verdict == kind for _, _, verdict in works) / len(works) for kind in ("release", "reject")
-    )
-    return replace(
-        model, service=("recorded", times), slow=(), overhead=(), release=released, reject=rejected
-    )
-
-
-def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
-    """Return (begin, end, verdict) of each message a consumer worked on, one at a time.
-
-    Examples
-    --------
-    >>> works_of([LogRow(5, "c", "deliver", "q", "p-1", 7, ""), LogRow(9, "c", "accept", "q", "p-1", 0, "")])
-    [(5, 9, 'accept')]
-    """
-    arrived: dict[str, int] = {}
-    works: list[tuple[int, int, str]] = []
-    free = 0
-    for row in rows:
-        if row.event == "deliver":
-            arrived[row.label] = row.ts_us
-        elif row.event in ("accept", "release", "reject"):
-            works.append((max(free, arrived.get(row.label, free)), row.ts_us, row.event))
-            free = row.ts_us
-    return works
-
-
-def _overhead(model: Consumer, works: Sequence[tuple[int, int, str]]) -> tuple[float, ...] | None:
-    """Return by how much each service took longer than its draw; None if these are not the draws."""
-    if model.service[0] == "recorded" or model.overhead:
-        return None
-    service = Service(model)
-    overhead: list[int] = []
-    right = 0
-    for begin, end, verdict in works:
-        overhead.append(end - begin - service.time(begin))
-        right += service.verdict() == verdict
-    early = sum(item < -TOLERANCE // 5 for item in overhead)
-    if len(works) < FEW or right < len(works) or early > len(works) // 50:
-        return None
-    if median(overhead) > 2 * TOLERANCE:
-        return None
-    return tuple(item / SECOND for item in overhead)

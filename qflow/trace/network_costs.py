@@ -1,153 +1,50 @@
-"""What lies between a client and its broker, estimated from the client's own log."""
+"""What lies between clients and their broker, estimated from their own logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby, zip_longest
+from collections.abc import Sequence
+from itertools import zip_longest
 from statistics import median, quantiles
 
-from qflow.trace.log_rows import LogRow
-from qflow.trace.producer_work import Work, round_trips
+from qflow.trace.credit_delays import NOTICEABLE, SystemDelay, Told, is_delayed
+from qflow.trace.machine_load import Load
+from qflow.trace.producer_work import FEW, MANY, Work
 from qflow.workload.agenda import SECOND
 from qflow.workload.network import Network, Steps
 
-FEW = 20
-NOTICEABLE = 5_000
-"""Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
 
-LONGEST = 200_000
-"""Microseconds: a longer wait may have another cause, unless the log shows that a message was there."""
-
-LONELY = 1_000_000
-"""Microseconds: a transfer that takes longer than that to complete is held by a queue."""
-
-WINDOW = 250_000
-"""Microseconds over which the extra time of round trips is taken together."""
-
-EXTRA = 1_000
-"""Microseconds: less than that is no load, but chance."""
-
-
-class Load:
-    """By how much the machine's other work lengthens the way from client to broker, over time.
-
-    All clients share the machine, so all their lone round trips tell: in each quarter of a second the
-    median of what they take longer than they usually do.
-
-    Parameters
-    ----------
-    by_client : mapping
-        Producer name to its rows.
-
-    Examples
-    --------
-    >>> Load({}).steps(0.001)
-    ()
-    """
-
-    def __init__(self, by_client: Mapping[str, Sequence[LogRow]]) -> None:
-        extra: list[tuple[int, float]] = []
-        for rows in by_client.values():
-            trips = [(time, trip) for time, _, trip in round_trips(rows) if trip < LONELY]
-            if len(trips) >= FEW:
-                usual = median(trip for _, trip in trips)
-                extra += [(time, (trip - usual) / 2) for time, trip in trips]
-        self._steps = _windows(sorted(extra))
-
-    def steps(self, usual: float) -> Steps:
-        """Return a client's latencies over time, given what it usually has, in seconds."""
-        return tuple((since / SECOND, usual + extra / SECOND) for since, extra in self._steps)
-
-    def at(self, times: Iterable[int]) -> list[float]:
-        """Return the extra microseconds of each way, at instants that do not go back."""
-        found: list[float] = []
-        place, extra = 0, 0.0
-        for time in times:
-            while place < len(self._steps) and self._steps[place][0] <= time:
-                extra = self._steps[place][1]
-                place += 1
-            found.append(extra)
-        return found
-
-
-def _windows(extra: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Return since when the way takes how much longer; nothing for what is as usual from the start.
-
-    Examples
-    --------
-    >>> slow = [(300_000 + n, 4000.0) for n in range(3)]
-    >>> _windows([(0, 10.0), *slow, *[(900_000 + n, 5.0) for n in range(3)]])
-    [(250000, 4000.0), (500000, 0.0)]
-    """
-    steps: list[tuple[int, float]] = []
-    for window, items in groupby(extra, lambda item: item[0] // WINDOW):
-        values = [value for _, value in items]
-        found = median(values) if len(values) >= 3 else 0.0
-        begin = window * WINDOW
-        if steps and steps[-1][1] and steps[-1][0] + WINDOW < begin:
-            steps.append((steps[-1][0] + WINDOW, 0.0))
-        value = round(found, 1) if found >= EXTRA else 0.0
-        if value or (steps and steps[-1][1]):
-            steps.append((begin, value))
-    if steps and steps[-1][1]:
-        steps.append((steps[-1][0] + WINDOW, 0.0))
-    return steps
-
-
-def consumer_network(
-    rows: Sequence[LogRow],
-    prefetch: int,
-    otherwise: float | None = None,
-    sent: Mapping[str, int] | None = None,
-    load: Load | None = None,
-) -> Network | None:
+def consumer_network(told: Sequence[Told], system: SystemDelay, load: Load | None = None) -> Network:
     """Estimate how a consumer's settlements reach the broker.
 
-    While a consumer holds as many messages as it may, only the return of credit can bring another.  The
-    time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
-
     Parameters
     ----------
-    rows : sequence of LogRow
-        The consumer's own.
-    prefetch : int
-        How many messages it may hold.
-    otherwise : float or None
-        The delay to take if the log does not tell, in seconds.
-    sent : mapping
-        When each message was sent, as far as is known: what had been sent before the settlement was
-        waiting for credit.
+    told : sequence of Told
+        What its own log tells.
+    system : SystemDelay
+        What all consumers tell, which holds where this one does not.
     load : Load or None
         What the machine's other work adds.
 
-    Returns
-    -------
-    Network or None
-        None if the log does not tell and nothing else is given.
-
     Examples
     --------
-    >>> consumer_network([], prefetch=1) is None
-    True
-    >>> consumer_network([], prefetch=1, otherwise=0.04).ack_delay
-    0.04
+    >>> consumer_network([], SystemDelay(40_000, 44_000)).ack_delays
+    ((0.0, 0.044),)
+    >>> consumer_network([Told(0, 300)] * 20, SystemDelay(40_000, 44_000)).ack_delay
+    0.0
     """
     load = load or Load({})
-    told = _credit_delays(rows, prefetch, sent or {})
-    if len(told) < FEW:
-        return None if otherwise is None else Network(ack_delay=otherwise, latencies=load.steps(0.0))
-    usual = median(delay for _, delay in told)
-    if usual < NOTICEABLE:
+    if (len(told) >= FEW and not is_delayed(told)) or not system.usual:
         return Network(latencies=load.steps(0.0))
-    slow = [(time, delay) for time, delay in told if delay >= NOTICEABLE]
-    extra = load.at(time for time, _ in slow)
-    shortest = quantiles([delay for _, delay in slow], n=10)[0]
+    slow = [item for item in told if item.delay >= NOTICEABLE] if is_delayed(told) else []
+    usual = median(item.delay for item in told) if len(slow) >= MANY else system.usual
+    shortest = quantiles([item.delay for item in slow], n=10)[0] if slow else system.shortest
+    extra = load.at(item.since for item in slow)
     course = [
-        (time, max(shortest, delay - 2 * added)) for (time, delay), added in zip(slow, extra, strict=True)
+        (item.since, max(shortest, item.delay - 2 * added)) for item, added in zip(slow, extra, strict=True)
     ]
     return Network(
         ack_delay=shortest / SECOND,
-        ack_delays=_fading(course, usual),
+        ack_delays=((0.0, usual / SECOND), *_fading(course, usual)),
         latencies=load.steps(0.0),
     )
 
@@ -169,66 +66,37 @@ def _fading(course: Sequence[tuple[int, float]], usual: float) -> Steps:
     return tuple(steps)
 
 
-def _credit_delays(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[tuple[int, int]]:
-    """Return when the credit for each batch began to travel, and for how long; only of what is certain."""
-    delays: list[tuple[int, int]] = []
-    held, is_full, was_delivery = 0, False, False
-    first_settled: int | None = None
-    for row in rows:
-        if row.event == "deliver":
-            if not was_delivery and first_settled is not None:
-                delay = row.ts_us - first_settled
-                had_come = not row.group and sent.get(row.label, row.ts_us) < first_settled
-                if is_full and (delay < LONGEST or had_come):
-                    delays.append((first_settled, delay))
-                first_settled = None
-            held += 1
-            is_full, was_delivery = held >= prefetch, True
-        elif row.event in ("accept", "release", "reject"):
-            if first_settled is None:
-                first_settled = row.ts_us
-            held -= 1
-            was_delivery = False
-    return delays
-
-
 def producer_network(
-    rows: Sequence[LogRow],
-    ack_delay: float,
-    work: Work | None = None,
-    load: Load | None = None,
-    usual_pace: float = 1.0,
+    work: Work, system: SystemDelay, load: Load | None = None, pace: Steps = (), crowd: float = 1.0
 ) -> Network:
-    """Estimate what a producer's sends and completions cost it.
+    """Return what a producer's sends and completions cost it.
 
     Parameters
     ----------
-    rows : sequence of LogRow
-        The producer's own.
-    ack_delay : float
-        How long the broker's system delays acknowledgements, in seconds.
-    work : Work or None
-        What its work costs; None to estimate that from these rows alone.
+    work : Work
+        What its own log tells.
+    system : SystemDelay
+        For how long the broker's system delays acknowledgements.
     load : Load or None
         What the machine's other work adds.
-    usual_pace : float
-        By how much its work usually takes longer, if its own rows do not tell.
+    pace : Steps
+        By which factor its work takes longer, over time.
+    crowd : float
+        By which factor it usually does.
 
     Examples
     --------
-    >>> producer_network([], ack_delay=0.04)
-    Network(latency=0.0, ack_delay=0.04, send_cost=0.0, report_cost=0.0, report_growth=0.0)
+    >>> producer_network(Work([]), SystemDelay(40_000, 44_000)).ack_delay
+    0.04
     """
-    load, work = load or Load({}), work or Work(rows)
-    trips = [trip - work.report_cost - work.report_growth * sent for _, sent, trip in round_trips(rows)]
-    trips = [trip for trip in trips if trip < NOTICEABLE]
-    latency = max(0.0, median(trips)) / 2 / SECOND if len(trips) >= FEW else 0.0
+    latency = work.round_trip / 2 / SECOND
     return Network(
         latency=latency,
-        ack_delay=ack_delay,
+        ack_delay=system.shortest / SECOND,
         send_cost=work.send_cost / SECOND,
         report_cost=work.report_cost / SECOND,
         report_growth=work.report_growth / SECOND,
-        latencies=load.steps(latency),
-        pace=work.pace(usual_pace),
+        latencies=(load or Load({})).steps(latency),
+        pace=pace,
+        crowd=crowd,
     )

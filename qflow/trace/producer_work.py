@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean, median
 from typing import NamedTuple
 
 from qflow.trace.log_rows import LogRow
-from qflow.workload.agenda import SECOND
-from qflow.workload.network import Steps
 
 FEW = 20
 MANY = 200
@@ -41,9 +39,9 @@ class Episode:
     ----------
     begin, end : int
         Microseconds.
-    worked : int
+    worked : float
         Microseconds of work, with all interruptions.
-    waited : int
+    waited : float
         Microseconds spent waiting for the broker.
     sends : int
         How many messages were sent.
@@ -55,7 +53,8 @@ class Episode:
 
     def __init__(self, begin: int) -> None:
         self.begin = self.end = begin
-        self.worked = self.waited = self.sends = 0
+        self.worked = self.waited = 0.0
+        self.sends = 0
         self.reports: list[int] = []
 
     @property
@@ -65,7 +64,7 @@ class Episode:
 
 
 class Work:
-    """What a producer's work costs, in microseconds, and its pace over time.
+    """What a producer's work costs, in microseconds, and by which factor it took longer, when.
 
     A piece of work that nothing interrupts takes about the same each time (that of a completion grows
     with what has been sent before, in some clients).  What the machine does meanwhile makes it longer, by
@@ -83,8 +82,8 @@ class Work:
     Examples
     --------
     >>> work = Work([])
-    >>> work.send_cost, work.report_cost, work.report_growth, work.pace()
-    (0.0, 0.0, 0.0, ())
+    >>> work.send_cost, work.report_cost, work.report_growth, work.factors
+    (0.0, 0.0, 0.0, [])
     """
 
     def __init__(self, rows: Sequence[LogRow], due: Sequence[int] = (), pooled: Pieces | None = None) -> None:
@@ -94,35 +93,14 @@ class Work:
         self.send_cost = float(median(sends)) if len(sends) >= FEW else 0.0
         is_telling = len(own.reports) >= MANY and max(sent for sent, _ in own.reports) >= LONG
         self.report_cost, self.report_growth = line(own.reports if is_telling else pooled.reports)
+        trips = [trip - self.report_cost - self.report_growth * sent for _, sent, trip in round_trips(rows)]
+        trips = [trip for trip in trips if trip < ANSWERED]
+        self.round_trip = max(0.0, median(trips)) if len(trips) >= FEW else 0.0
         self.factors = [
             (found, factor)
-            for found in episodes(rows, due)
+            for found in episodes(rows, due, self.round_trip)
             if found.is_telling and (factor := self._factor(found)) > 0
         ]
-
-    def pace(self, usual: float = 1.0) -> Steps:
-        """Return by which factor the work takes longer, over time.
-
-        Parameters
-        ----------
-        usual : float
-            The factor away from episodes, if there are too few of them here to tell.
-        """
-        if len(self.factors) >= 3:
-            usual = median(factor for _, factor in self.factors)
-        if not self.factors:
-            return ()
-        steps: list[tuple[float, float]] = [(0.0, round(usual, 3))]
-        last: Episode | None = None
-        for episode, factor in self.factors:
-            since = max(0, episode.begin - NEAR)
-            if last is not None and since < last.end + NEAR:
-                # The usual pace does not come back between this episode and the one before.
-                steps.pop()
-                since = (last.end + episode.begin) // 2
-            steps += [(since / SECOND, factor), ((episode.end + NEAR) / SECOND, round(usual, 3))]
-            last = episode
-        return tuple(steps)
 
     def _factor(self, episode: Episode) -> float:
         cost = episode.sends * self.send_cost
@@ -187,20 +165,17 @@ def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]
     return {name: Work(own, due[name], pooled) for name, own in rows.items()}
 
 
-def usual_pace(found: Iterable[Work]) -> float:
-    """Return the median of the factors of all producers; 1 if there are too few.
-
-    Examples
-    --------
-    >>> usual_pace([Work([])])
-    1.0
-    """
-    factors = [factor for work in found for _, factor in work.factors]
-    return median(factors) if len(factors) >= 3 else 1.0
-
-
-def episodes(rows: Sequence[LogRow], due: Sequence[int] = ()) -> list[Episode]:
+def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[Episode]:
     """Return the times in which a producer that a stopped queue has let go catches up.
+
+    Parameters
+    ----------
+    rows : sequence of LogRow
+        The producer's own.
+    due : sequence of int
+        When each of its messages was due, if that is known.
+    round_trip : float
+        Microseconds for which it waits for an answer anyway.
 
     Examples
     --------
@@ -209,7 +184,7 @@ def episodes(rows: Sequence[LogRow], due: Sequence[int] = ()) -> list[Episode]:
     >>> rows = [row(0, "transfer"), row(10, "block"), row(500_000, "complete"), row(500_010, "unblock")]
     >>> rows += [row(500_050, "transfer"), row(500_060, "block"), row(900_000, "complete")]
     >>> [(found.begin, found.worked, found.sends, found.reports) for found in episodes(rows, [0, 5, 900_000])]
-    [(500000, 60, 1, []), (900000, 0, 0, [])]
+    [(500000, 60.0, 1, []), (900000, 0.0, 0, [])]
     """
     found: list[Episode] = []
     current: Episode | None = None
@@ -217,18 +192,19 @@ def episodes(rows: Sequence[LogRow], due: Sequence[int] = ()) -> list[Episode]:
     sent = 0
     for row in rows:
         gap = row.ts_us - before.ts_us
-        waits = before.event in ("block", "transfer") and row.event == "complete"
-        if before.event == "block" and row.event == "complete" and gap >= STOPPED:
+        is_answer = row.event in ("complete", "unblock")
+        if before.event in ("block", "unblock") and is_answer and gap >= STOPPED:
             current = Episode(row.ts_us)
             found.append(current)
         elif row.event == "transfer" and not _owes(before, gap, sent, due):
             current = None
         elif current is not None:
             current.end = row.ts_us
-            if waits and gap >= ANSWERED:
-                current.waited += gap
-            else:
-                current.worked += gap
+            waited = 0.0
+            if is_answer and before.event != "complete":
+                waited = gap if gap >= ANSWERED else min(gap, round_trip)
+            current.waited += waited
+            current.worked += gap - waited
             if row.event == "transfer":
                 current.sends += 1
             elif row.event == "complete":

@@ -42,11 +42,14 @@ class Network:
     pace : tuple of (float, float)
         From which second on, and by which factor the client's own work takes longer from then on: a
         machine has other work to do.  Before the first, the factor is 1.
+    crowd : float
+        How much of that factor is due to processes that work at the same time and share the processors.
+        A client that has rested gets a processor at once: its first work is not lengthened by that much.
 
     Raises
     ------
     WorkloadError
-        If a value is not a number from 0 to 10 (0 to 1000 for a factor), or times go back.
+        If a value is not a number from 0 to 10 (1000 for a factor), or times go back.
 
     Examples
     --------
@@ -66,6 +69,7 @@ class Network:
     ack_delays: Steps = field(default=(), repr=False)
     latencies: Steps = field(default=(), repr=False)
     pace: Steps = field(default=(), repr=False)
+    crowd: float = field(default=1.0, repr=False)
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -80,6 +84,8 @@ class Network:
                     value,
                     allowed,
                 )
+            elif item.name == "crowd":
+                require(is_number(value, 1, 1000), "network", item.name, value, "a factor from 1 to 1000")
             else:
                 require(
                     is_number(value, 0, 10), "network", item.name, value, "a number of seconds from 0 to 10"
