@@ -59,10 +59,9 @@ def run(chosen: argparse.Namespace) -> int:
 def _spark(chosen: argparse.Namespace) -> int:
     if find_spec(SPARK) is None or find_spec("pyspark") is None:
         raise RefusalError("the benchmark of Spark needs pyspark: pip install 'qflow[spark]'")
-    results = importlib.import_module(SPARK).run_bench()
-    print(
-        json.dumps(results, indent=2) if chosen.json else "\n".join(f"{k}: {v}" for k, v in results.items())
-    )
+    bench = importlib.import_module(SPARK)
+    results = bench.run_bench()
+    print(json.dumps(results, indent=2) if chosen.json else bench.report_text(results))
     return 0
 
 
