@@ -1,15 +1,14 @@
 """Predictions: beside the real broker's recordings, and beside simulations whose truth is known."""
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
-from qflow.prediction import Settings, cli, predict
+from qflow.prediction import Settings, predict
 from qflow.prediction.measures import producer_measures, rows_of_run
 from qflow.prediction.text import report_text
-from qflow.trace import ClientLog, LogRow, run_cli
+from qflow.trace import ClientLog, LogRow
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
 from qflow.workload.network import Network
@@ -206,80 +205,29 @@ def test_predicting_twice_gives_the_same():
     assert predict(workload, log) == predict(workload, log)
 
 
-# Command lines
+def test_the_report_says_where_the_clients_times_come_from():
+    log = log_of(truth())
+    stated = report_text(predict(truth(), log, compare_models=False))
+    assert "the workload file's own draws, confirmed by the log (all clients)" in stated
+    other = truth().with_producer("p2", seed=99)
+    mixed = report_text(predict(other, log, compare_models=False))
+    assert "confirmed by the log (p1, c1, c2)" in mixed
+    assert "the log's (p2)" in mixed
 
 
-def command(room, *words):
-    parser = argparse.ArgumentParser()
-    room.add_arguments(parser.add_subparsers())
-    return room.run(parser.parse_args(words))
+def test_a_prediction_tells_how_far_it_is_and_is_the_same():
+    workload, told = truth(), []
+    log = log_of(workload)
+    report = predict(workload, log, tell=lambda *item: told.append(item))
+    assert report == predict(workload, log)
+    assert told[-1] == ("predicting, closed model", 18, 18)
+    assert {what for what, _, _ in told} == {"predicting, open model", "predicting, closed model"}
 
 
-def test_predict_prints_one_json_object(capsys):
-    workload, log = paths("capacity-165")
-    words = ["--queue-arguments", '{"q": {"qpid.flow_stop_count": 60}}', "--prefetch", "late=2", "--json"]
-    assert command(cli, "predict", workload, log, *words, "--settings", workload, "--model", "closed") == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["model"] == "closed"
-    assert report["settings"]["queue_arguments"]["q"]["qpid.flow_stop_count"] == 60
-    assert report["settings"]["prefetch"] == {"late": 2}
-    assert report["queues"]["q"]["predicted"]["max_depth"] <= 125
-    assert "recorded" in report_text(report)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--capacity", "p1"], "--capacity: must be a client's name and a whole number, NAME=N, got 'p1'"),
-        (["--capacity", "nobody=5"], "the producer to change must be one of C1, C2, got 'nobody'"),
-        (["--queue-arguments", "5"], "--queue-arguments: must be a JSON map"),
-        (["--queue-arguments", '{"q": {"qpid.flow_resume_count": 900}}'], "resume"),
-    ],
-)
-def test_predict_refuses_in_one_sentence(capsys, words, sentence):
-    assert command(cli, "predict", *paths("capacity-165"), *words) == 2
-    error = capsys.readouterr().err
-    assert sentence in error
-    assert error.count("\n") == 1
-
-
-def write(tmp_path, **more):
-    mapping = {
-        "duration": 1,
-        "queues": {"q": {"qpid.flow_stop_count": 5}},
-        "producers": [{"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 9, **more}],
-    }
-    path = tmp_path / "small.json"
-    path.write_text(json.dumps(mapping))
-    return str(path)
-
-
-def test_run_prints_a_summary_and_writes_a_trace(tmp_path, capsys):
-    trace = tmp_path / "out.jsonl"
-    path = write(tmp_path, network={"latency": 0.001})
-    assert command(run_cli, "run", path, "--seed", "4", "--json", "--trace", str(trace)) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert summary["queues"]["q"]["max_depth"] == 10
-    assert summary["producers"]["p"] == {"sent": 10, "blocks": 1}
-    assert trace.stat().st_size > 0
-    assert command(run_cli, "run", path) == 0
-    assert "queue q: mean_depth" in capsys.readouterr().out
-
-
-def test_run_refuses_in_one_sentence(tmp_path, capsys):
-    assert command(run_cli, "run", write(tmp_path, window="wide")) == 2
-    assert "window must be 'ideal'" in capsys.readouterr().err
-    assert command(run_cli, "run", write(tmp_path), "--trace", "out.xlsx") == 2
-    assert "a trace is" in capsys.readouterr().err
-
-
-def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
-    def interrupt(self, time, count):
-        if time >= 500_000:
+def test_an_interrupted_prediction_is_none():
+    def interrupt(what, done, total):
+        if done >= 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_cli._Progress, "__call__", interrupt)
-    assert command(run_cli, "run", write(tmp_path), "--json") == 130
-    summary = json.loads(capsys.readouterr().out)
-    assert summary["interrupted"] is True
-    assert summary["seconds"] == 0.5
+    with pytest.raises(KeyboardInterrupt):
+        predict(truth(), log_of(truth()), tell=interrupt)

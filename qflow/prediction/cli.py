@@ -6,6 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 
@@ -66,12 +68,42 @@ def run(namespace: argparse.Namespace) -> int:
     try:
         workload = Workload.load(namespace.workload)
         settings = _settings(namespace, workload)
-        report = predict(workload, ClientLog.load(namespace.log), settings, namespace.model)
+        with _Shown() as shown:
+            log = ClientLog.load(namespace.log)
+            shown(f"looking at what the clients of {Path(namespace.log).name} did")
+            report = predict(workload, log, settings, namespace.model, tell=shown)
     except (WorkloadError, LogError, AmqpException) as error:
         print(f"qflow predict: {error}", file=sys.stderr)
         return 2
     print(json.dumps(report) if namespace.json else report_text(report))
     return 0
+
+
+class _Shown:
+    """Lines of progress on standard error, from when the whole has taken long."""
+
+    def __init__(self) -> None:
+        self._begin = monotonic()
+        self._line: Any = None
+
+    def __enter__(self) -> _Shown:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._line is not None:
+            self._line.end()
+
+    def __call__(self, what: str, done: int | None = None, total: int | None = None) -> None:
+        from qflow.trace.progress import PATIENCE, Progress
+
+        wait = max(0.0, self._begin + PATIENCE - monotonic())
+        if done is not None:
+            if self._line is None or self._line.what != what:
+                self.__exit__()
+                self._line = Progress(what, total, patience=wait, unit="s")
+            self._line(done)
+        elif not wait:
+            print(what, file=sys.stderr)
 
 
 def _settings(namespace: argparse.Namespace, workload: Any) -> Any:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from qflow.prediction.measures import client_measures, recorded_queue, rows_of_run
 from qflow.prediction.settings import Settings
 from qflow.trace.client_log import ClientLog
-from qflow.trace.extract import Extraction, extract
+from qflow.trace.extract import Evidence, Extraction
 from qflow.workload.agenda import SECOND
 from qflow.workload.clients import MODELS
 from qflow.workload.measures import Measures, queue_measures
 from qflow.workload.model import Workload
+from qflow.workload.run import Run
 from qflow.workload.simulate import simulate
+from qflow.workload.slices import simulate_in_slices
+from qflow.workload.stage import GRACE
 
 Sections = dict[str, dict[str, Measures]]
+Tell = Callable[[str, int, int], None]
 
 SECTIONS = ("queues", "producers", "consumers")
 
@@ -26,6 +31,7 @@ def predict(
     model: str | None = None,
     *,
     compare_models: bool = True,
+    tell: Tell | None = None,
 ) -> dict[str, Any]:
     """Return what the broker and its clients would do, beside what they did.
 
@@ -45,13 +51,18 @@ def predict(
         and catch up, "closed" ones think after each message.  None for what the log shows.
     compare_models : bool
         Whether to run the other model too and say how far the two differ.
+    tell : callable or None
+        Told now and then how far it is: what is being done, how many seconds of virtual time are done, and
+        of how many.
 
     Returns
     -------
     dict
         Ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
         ``recorded`` (or None), what is ``predicted``, and the ``difference`` (predicted less recorded);
-        ``model`` is the one used; ``models_differ`` holds, for each name and measure, the other model's
+        ``sources``
+        tells of each client whether its times are the workload file's own draws, which the log confirms
+        ("stated"), or the log's ("recorded"); ``model`` is the one used; ``models_differ`` holds, for each name and measure, the other model's
         prediction less this one's.
 
     Raises
@@ -60,6 +71,8 @@ def predict(
         If the settings name something that is not there, or a value is not allowed.
     AmqpException
         The broker's own refusal of a queue.
+    KeyboardInterrupt
+        If it is interrupted: half a prediction is none.
 
     Examples
     --------
@@ -72,10 +85,11 @@ def predict(
     >>> report["model"], report["queues"]["q"]["predicted"]["max_depth"]
     ('open', 12)
     """
-    extraction = extract(log, workload, model)
+    evidence = Evidence(log, workload)
+    extraction = evidence.extraction(model)
     settings = settings or Settings()
     end = round(workload.duration * SECOND)
-    predicted, errors = _predicted(extraction, settings, end)
+    predicted, errors = _predicted(extraction, settings, end, tell)
     recorded = _recorded(workload, log, end)
     report: dict[str, Any] = {
         "workload": workload.name,
@@ -100,13 +114,17 @@ def predict(
         }
     report["errors"] = errors
     if compare_models:
-        report["models_differ"] = _models_differ(workload, log, settings, extraction.model, predicted, end)
+        (other,) = (name for name in MODELS if name != extraction.model)
+        others, _ = _predicted(evidence.extraction(other), settings, end, tell)
+        report["models_differ"] = {"other": other, **_models_differ(others, predicted)}
     return report
 
 
-def _predicted(extraction: Extraction, settings: Settings, end: int) -> tuple[Sections, dict[str, str]]:
+def _predicted(
+    extraction: Extraction, settings: Settings, end: int, tell: Tell | None
+) -> tuple[Sections, dict[str, str]]:
     workload = settings.apply(extraction.workload)
-    run = simulate(workload)
+    run = _run(workload, extraction.model, tell)
     producers, consumers = client_measures(
         rows_of_run(run.events),
         [producer.name for producer in workload.producers],
@@ -116,6 +134,18 @@ def _predicted(extraction: Extraction, settings: Settings, end: int) -> tuple[Se
     queues = queue_measures(run.events, workload, end)
     errors = {name: str(error) for name, error in run.errors.items()}
     return {"queues": queues, "producers": producers, "consumers": consumers}, errors
+
+
+def _run(workload: Workload, model: str, tell: Tell | None) -> Run:
+    if tell is None:
+        return simulate(workload)
+    say, seconds = tell, round(workload.duration + GRACE / SECOND)
+    run, is_whole = simulate_in_slices(
+        workload, lambda time, _: say(f"predicting, {model} model", time // SECOND, seconds)
+    )
+    if not is_whole:
+        raise KeyboardInterrupt
+    return run
 
 
 def _recorded(workload: Workload, log: ClientLog, end: int) -> Sections:
@@ -135,16 +165,11 @@ def _recorded(workload: Workload, log: ClientLog, end: int) -> Sections:
     return {"queues": known, "producers": producers, "consumers": consumers}
 
 
-def _models_differ(
-    workload: Workload, log: ClientLog, settings: Settings, model: str, used: Sections, end: int
-) -> dict[str, Any]:
-    (other,) = (name for name in MODELS if name != model)
-    predicted, _ = _predicted(extract(log, workload, other), settings, end)
-    differences: dict[str, Any] = {
-        section: {name: _less(measures, used[section][name]) for name, measures in predicted[section].items()}
+def _models_differ(others: Sections, used: Sections) -> dict[str, Any]:
+    return {
+        section: {name: _less(measures, used[section][name]) for name, measures in others[section].items()}
         for section in SECTIONS
     }
-    return {"other": other, **differences}
 
 
 def _less(measures: Measures, other: Measures | None) -> Measures | None:

@@ -22,6 +22,7 @@ def report_text(report: Mapping[str, Any]) -> str:
     lines = [
         f"{report['workload']}: {report['seconds']:g} s, {report['model']} model ({report['model_chosen']})"
     ]
+    lines += _sources(report.get("sources", {}))
     for section in ("queues", "producers", "consumers"):
         for name, entry in report[section].items():
             title = f"{section.removesuffix('s')} {name}"
@@ -31,6 +32,20 @@ def report_text(report: Mapping[str, Any]) -> str:
     if "models_differ" in report:
         lines.append(_difference(report["models_differ"]))
     return "\n".join(lines)
+
+
+def _sources(sources: Mapping[str, str]) -> list[str]:
+    words = {
+        "stated": "times, sizes and groups: the workload file's own draws, confirmed by the log",
+        "recorded": "times, sizes and groups: the log's",
+    }
+    lines = []
+    for source, meaning in words.items():
+        names = [name for name, found in sources.items() if found == source]
+        if names:
+            whose = "all clients" if len(names) == len(sources) else ", ".join(names)
+            lines.append(f"{meaning} ({whose})")
+    return lines
 
 
 def _rows(entry: Mapping[str, Any]) -> list[str]:

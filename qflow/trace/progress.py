@@ -14,7 +14,7 @@ _PAUSE = 0.5
 
 
 class Progress:
-    """A line that is written over and over; call it with the number of rows that are done.
+    """A line that is written over and over; call it with the number of rows, or what else, that are done.
 
     Parameters
     ----------
@@ -24,6 +24,8 @@ class Progress:
         How many rows there are, if that is known.
     stream : text stream or None
         Where to write; None for standard error.
+    unit : str
+        What is counted.
 
     Examples
     --------
@@ -38,8 +40,9 @@ class Progress:
         total: int | None = None,
         stream: TextIO | None = None,
         patience: float = PATIENCE,
+        unit: str = "rows",
     ) -> None:
-        self.what, self.total = what, total
+        self.what, self.total, self.unit = what, total, unit
         self._stream = stream or sys.stderr
         self._next = time.monotonic() + patience
         self._is_shown = False
@@ -53,7 +56,9 @@ class Progress:
         total = f" of {self.total}" if self.total is not None else ""
         # Back to the line's start first: what follows it is then never glued to the last number.
         print(
-            f"{chr(13) if self._is_shown else ''}{self.what}: {done}{total} rows", end="", file=self._stream
+            f"{chr(13) if self._is_shown else ''}{self.what}: {done}{total} {self.unit}",
+            end="",
+            file=self._stream,
         )
         self._stream.flush()
         self._is_shown = True
@@ -65,9 +70,9 @@ class Progress:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[Progress]:
     """Show the progress of a block, and leave the line however the block ends."""
-    shown = Progress(what, total)
+    shown = Progress(what, total, unit=unit)
     try:
         yield shown
     finally:

@@ -1,0 +1,102 @@
+"""The command lines of qflow predict and qflow run."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from qflow.prediction import cli
+from qflow.prediction.text import report_text
+from qflow.trace import run_cli
+
+RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
+
+
+def paths(name):
+    return str(RECORDED / f"{name}.json"), str(RECORDED / f"{name}.csv.gz")
+
+
+def command(room, *words):
+    parser = argparse.ArgumentParser()
+    room.add_arguments(parser.add_subparsers())
+    return room.run(parser.parse_args(words))
+
+
+def test_predict_prints_one_json_object(capsys):
+    workload, log = paths("capacity-165")
+    words = ["--queue-arguments", '{"q": {"qpid.flow_stop_count": 60}}', "--prefetch", "late=2", "--json"]
+    assert command(cli, "predict", workload, log, *words, "--settings", workload, "--model", "closed") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["model"] == "closed"
+    assert report["settings"]["queue_arguments"]["q"]["qpid.flow_stop_count"] == 60
+    assert report["settings"]["prefetch"] == {"late": 2}
+    assert report["queues"]["q"]["predicted"]["max_depth"] <= 125
+    assert "recorded" in report_text(report)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--capacity", "p1"], "--capacity: must be a client's name and a whole number, NAME=N, got 'p1'"),
+        (["--capacity", "nobody=5"], "the producer to change must be one of C1, C2, got 'nobody'"),
+        (["--queue-arguments", "5"], "--queue-arguments: must be a JSON map"),
+        (["--queue-arguments", '{"q": {"qpid.flow_resume_count": 900}}'], "resume"),
+    ],
+)
+def test_predict_refuses_in_one_sentence(capsys, words, sentence):
+    assert command(cli, "predict", *paths("capacity-165"), *words) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def write(tmp_path, **more):
+    mapping = {
+        "duration": 1,
+        "queues": {"q": {"qpid.flow_stop_count": 5}},
+        "producers": [{"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 9, **more}],
+    }
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(mapping))
+    return str(path)
+
+
+def test_run_prints_a_summary_and_writes_a_trace(tmp_path, capsys):
+    trace = tmp_path / "out.jsonl"
+    path = write(tmp_path, network={"latency": 0.001})
+    assert command(run_cli, "run", path, "--seed", "4", "--json", "--trace", str(trace)) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["queues"]["q"]["max_depth"] == 10
+    assert summary["producers"]["p"] == {"sent": 10, "blocks": 1}
+    assert trace.stat().st_size > 0
+    assert command(run_cli, "run", path) == 0
+    assert "queue q: mean_depth" in capsys.readouterr().out
+
+
+def test_run_refuses_in_one_sentence(tmp_path, capsys):
+    assert command(run_cli, "run", write(tmp_path, window="wide")) == 2
+    assert "window must be 'ideal'" in capsys.readouterr().err
+    assert command(run_cli, "run", write(tmp_path), "--trace", "out.xlsx") == 2
+    assert "a trace is" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
+    def interrupt(self, time, count):
+        if time >= 500_000:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_cli._Progress, "__call__", interrupt)
+    assert command(run_cli, "run", write(tmp_path), "--json") == 130
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["interrupted"] is True
+    assert summary["seconds"] == 0.5
+
+
+def test_slow_predictions_show_progress(monkeypatch, capsys):
+    monkeypatch.setattr("qflow.trace.progress.PATIENCE", 0.0)
+    assert command(cli, "predict", *paths("capacity-165")) == 0
+    error = capsys.readouterr().err
+    assert "looking at what the clients of capacity-165.csv.gz did" in error
+    assert "predicting, closed model: " in error
+    assert " of 30 s" in error
