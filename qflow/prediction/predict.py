@@ -62,8 +62,8 @@ def predict(
         ``recorded`` (or None), what is ``predicted``, and the ``difference`` (predicted less recorded);
         ``sources``
         tells of each client whether its times are the workload file's own draws, which the log confirms
-        ("stated"), or the log's ("recorded"); ``model`` is the one used; ``models_differ`` holds, for each name and measure, the other model's
-        prediction less this one's.
+        ("stated"), or the log's ("recorded"); ``model`` is the one used; ``models_differ`` holds, for each
+        name and measure, the other model's prediction less this one's.
 
     Raises
     ------
