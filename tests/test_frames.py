@@ -6,13 +6,17 @@ import random
 import subprocess
 import sys
 import time
+from array import array
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Message
 from qflow.broker.errors import AmqpException
 from qflow.labs import flow_run, flow_workload, fold
 from qflow.labs.claims import claims_of
+from qflow.labs.packing import pack, unpack
 from qflow.labs.sentences import state_sentence, step_sentence
 from qflow.labs.words import BITS, STEP
 from qflow.workload import Consumer, Producer, Run, Workload, simulate
@@ -200,12 +204,19 @@ def test_every_sentence_can_be_told():
     assert len(STEP) < 31  # one bit each in 32 bits with a sign
 
 
-def test_bytes_are_32_bit_integers_lowest_byte_first():
-    frames = flow_run(messages=5).frames
-    sent = frames.to_bytes()
-    assert len(sent) == 4 * frames.count * len(frames.channels)
-    numbers = [int.from_bytes(sent[at : at + 4], "little", signed=True) for at in range(0, len(sent), 4)]
-    assert numbers == frames.data.tolist()
+def test_what_is_packed_is_whole_and_small():
+    frames = flow_run(messages=400, stop=20, resume=10, capacity=5).frames
+    planes, sent = frames.packed()
+    assert unpack(planes, sent, frames.count) == frames.data
+    assert len(sent) < frames.count * len(frames.channels) * 4 / 3
+    for table in frames.lasting.values():
+        assert unpack(*table.packed(), len(table)) == table.data
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=60), st.integers(1, 5))
+def test_every_table_survives_packing(numbers, width):
+    table = array("i", numbers[: len(numbers) // width * width])
+    assert unpack(*pack(table, width), rows=len(table) // width) == table
 
 
 def test_what_is_not_there_is_named():

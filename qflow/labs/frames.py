@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from qflow.labs.channels import channel_names
 from qflow.labs.fold import Fold
-from qflow.labs.spans import Spans, little_endian
+from qflow.labs.packing import Planes, pack
+from qflow.labs.spans import Spans
 from qflow.labs.topology import Topology
 
 if TYPE_CHECKING:
@@ -199,13 +200,9 @@ class Frames:
                 return column.index(most)
         return self.count - 1
 
-    def to_bytes(self) -> bytes:
-        """Return the numbers as 32 bit integers, lowest byte first: what the browser is sent."""
-        return little_endian(self.data)
-
-    def lasting_bytes(self) -> bytes:
-        """Return all spans, one table after the other, in the same form."""
-        return b"".join(table.to_bytes() for table in self.lasting.values())
+    def packed(self) -> tuple[Planes, bytes]:
+        """Return the numbers as the browser is sent them; see :func:`qflow.labs.packing.pack`."""
+        return pack(self.data, len(self.channels))
 
 
 def fold(run: Run, topology: Topology | None = None) -> Frames:

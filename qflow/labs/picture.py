@@ -92,12 +92,18 @@ class Picture:
         return "\n".join(self.claims)
 
     def payload(self) -> dict[str, object]:
-        """Return all but the numbers as JSON can hold it, for the browser."""
+        """Return all that the browser draws: JSON but for ``numbers`` and ``spans``, which are bytes."""
         frames = self.frames
+        planes, numbers = frames.packed()
+        lasting = {name: table.packed() for name, table in frames.lasting.items()}
         return {
             "topology": frames.topology.asdict(),
-            "columns": _columns(frames),
-            "lasting": [[name, table.columns, len(table)] for name, table in frames.lasting.items()],
+            "columns": {**_columns(frames), "planes": planes},
+            "numbers": numbers,
+            "lasting": [
+                [name, table.columns, len(table), lasting[name][0]] for name, table in frames.lasting.items()
+            ],
+            "spans": b"".join(packed for _, packed in lasting.values()),
             "groups": frames.groups,
             "reasons": REASONS,
             "words": vocabulary(),

@@ -13,7 +13,17 @@ from qflow.labs.picture import Picture
 
 # One idea a file; the browser wants one module, whose last part is the widget itself.
 SCRIPTS = (
-    *("svg.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js", "tank.js", "cards.js"),
+    *(
+        "svg.js",
+        "packing.js",
+        "timeline.js",
+        "spans.js",
+        "track.js",
+        "words.js",
+        "glyphs.js",
+        "tank.js",
+        "cards.js",
+    ),
     *("links.js", "stage.js", "plot.js", "player.js", "transport.js", "why.js", "share.js", "scene.js"),
 )
 
@@ -43,8 +53,6 @@ def payload_of(shown: Picture | Comparison) -> list[dict[str, object]]:
             **picture.payload(),
             "name": name,
             "layout": layout_of(picture.frames.topology),
-            "numbers": picture.frames.to_bytes(),
-            "spans": picture.frames.lasting_bytes(),
         }
         for name, picture in pictures.items()
     ]

@@ -6,9 +6,10 @@ and what a frame shows is looked up in them: nothing is worked out twice, so goi
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterator
+
+from qflow.labs.packing import Planes, pack
 
 NEVER = 2**31 - 1
 """The frame in which something ends that had not ended when the run did."""
@@ -85,21 +86,6 @@ class Spans:
     def __len__(self) -> int:
         return len(self.data) // self.width
 
-    def to_bytes(self) -> bytes:
-        """Return the numbers as 32 bit integers, lowest byte first."""
-        return little_endian(self.data)
-
-
-def little_endian(data: array[int]) -> bytes:
-    r"""Return an array's bytes, lowest first, whatever this machine's order.
-
-    Examples
-    --------
-    >>> little_endian(array("i", [1]))
-    b'\x01\x00\x00\x00'
-    """
-    if sys.byteorder == "little":
-        return data.tobytes()
-    swapped = array(data.typecode, data)
-    swapped.byteswap()
-    return swapped.tobytes()
+    def packed(self) -> tuple[Planes, bytes]:
+        """Return the numbers as the browser is sent them; see :func:`qflow.labs.packing.pack`."""
+        return pack(self.data, self.width)

@@ -8,12 +8,12 @@ class Timeline {
     this.end = Math.max(1, picture.topology.end);
     this.run = run;
     this.width = picture.columns.width;
-    this.numbers = integers(picture.numbers);
-    const all = integers(picture.spans);
     let from = 0;
-    for (const [name, columns, rows] of picture.lasting) {
-      this[name] = new Spans(columns, all.subarray(from, from + rows * columns.length));
-      from += rows * columns.length;
+    [this.numbers] = unpackTable(picture.columns.planes, picture.numbers, from, picture.count);
+    for (const [name, columns, rows, planes] of picture.lasting) {
+      let numbers;
+      [numbers, from] = unpackTable(planes, picture.spans, from, rows);
+      this[name] = new Spans(columns, numbers);
     }
   }
 
@@ -94,10 +94,4 @@ class Timeline {
     for (const row of this.locks.alive(frame)) shown.locks[this.locks.get(row, "queue")].push(row);
     return shown;
   }
-}
-
-// The view may begin at an odd address inside a larger buffer, where 32 bit numbers cannot be read.
-function integers(bytes) {
-  const { buffer, byteOffset, byteLength } = bytes;
-  return new Int32Array(buffer.slice(byteOffset, byteOffset + byteLength));
 }
