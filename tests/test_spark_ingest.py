@@ -60,6 +60,25 @@ def test_csv_and_parquet_are_read_alike(tmp_path):
     assert bad[0][1:4] == (7, "ts_us", "must be a whole number, got 'soon'")
 
 
+def test_only_the_broker_reports_before_the_start_in_either_format(tmp_path):
+    early = [
+        LogRow(-9, "broker", "stats", "q", "[0, 0, false, 0, 0, 0, 0]", 0, ""),
+        LogRow(-5, "p", "transfer", "q", "p-0", 1, ""),
+        *GOOD,
+    ]
+    good, bad = read(write_log(tmp_path / "log.parquet", early))
+    assert [(row[1], row[2]) for row in good[:2]] == [(0, 0), (2, 0)]
+    assert [problem[1:4] for problem in bad] == [
+        (2, "ts_us", "must not be negative, only the broker reports before the start; got -5")
+    ]
+    lines = [",".join(COLUMNS)]
+    (tmp_path / "log.csv").write_text(
+        "\n".join([*lines, *('{},{},{},{},"{}",{},{}'.format(*row) for row in early)])
+    )
+    again, same = read(tmp_path / "log.csv")
+    assert (again, [problem[1:4] for problem in same]) == (good, [problem[1:4] for problem in bad])
+
+
 def test_a_missing_column_and_a_damaged_file_are_one_row_of_the_quarantine(tmp_path):
     path = write_log(tmp_path / "short.parquet", [row[:-1] for row in GOOD], COLUMNS[:-1])
     assert read(path)[1][0][3].startswith("the column group is missing; the columns must be ts_us, client")

@@ -146,11 +146,14 @@ class _Reader:
         texts = {name: _text(columns[name]) for name in ("client", "event", "queue", "label", "group")}
         if None in texts.values():
             return None
-        time = pc.max_element_wise(columns["ts_us"].cast(pyarrow.int64()), 0)
+        recorded = columns["ts_us"].cast(pyarrow.int64())
+        # What the broker reported before the start holds at the start.
+        time = pc.max_element_wise(recorded, 0)
+        begun = pc.or_(pc.greater_equal(recorded, 0), pc.equal(texts["event"], "stats"))
         known = pc.is_in(texts["event"], value_set=pyarrow.array(EVENTS))
         named = pc.not_equal(texts["client"], "")
         big_enough = pc.greater_equal(columns["size"], 0)
-        if not all(pc.all(test).as_py() for test in (known, named, big_enough)):
+        if not all(pc.all(test).as_py() for test in (begun, known, named, big_enough)):
             return None
         first = self.number
         if self._is_numbered:
