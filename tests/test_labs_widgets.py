@@ -11,6 +11,7 @@ import pytest
 
 from qflow.kit import RefusalError
 from qflow.labs import (
+    Lab,
     blocked_chart,
     bytes_chart,
     capacity_lab,
@@ -19,6 +20,7 @@ from qflow.labs import (
     fanout_lab,
     flow_lab,
     flow_run,
+    flow_workload,
     group_lab,
     group_run,
     held_chart,
@@ -30,6 +32,7 @@ from qflow.labs import (
     prefetch_chart,
     save_html,
     state_space_lab,
+    trace_lab,
 )
 from qflow.labs.forking import actions_of, fork_picture
 from qflow.labs.html_export import to_html
@@ -37,6 +40,13 @@ from qflow.labs.share import LABS, Token, TokenError, engine_hash
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS
 from qflow.labs.why import why
+from qflow.teaching.rules import RULE, rule_titles
+from qflow.trace.files import write_trace
+from qflow.trace.record import trace_of
+from qflow.workload import simulate
+
+MOVED = {"fanout": "prefetch", "state_space": "capacity_1"}
+"""Which slider is moved, where that is not the producer's capacity."""
 
 OPENERS = {
     "capacity": lambda: capacity_lab(messages=60),
@@ -61,15 +71,14 @@ def small():
 @pytest.mark.parametrize("knobs", [CAPACITY_KNOBS, FANOUT_KNOBS, POLICY_KNOBS, HISTORY_KNOBS])
 def test_every_slider_names_a_rule(knobs):
     for knob in knobs:
-        assert re.search(r"\((FC|CAP|CN|LP|QT)-\d+", knob.tooltip), knob
+        assert set(RULE.findall(knob.tooltip)) & set(rule_titles()), knob
 
 
 @pytest.mark.parametrize("name", sorted(OPENERS))
 def test_every_lab_moves_refuses_and_is_shared(name):
     lab = OPENERS[name]()
     before = lab.scene.run
-    setting = "capacity_1" if name == "state_space" else "capacity" if name != "fanout" else "prefetch"
-    lab.sliders[setting].value += 1
+    lab.sliders[MOVED.get(name, "capacity")].value += 1
     assert lab.scene.run > before
     assert lab.scene.refusal == ""
     kept = lab.picture
@@ -103,7 +112,52 @@ def test_tokens_of_labs_or_settings_that_are_not_here():
         Token.read(Token("rabbit", {}).text())
     with pytest.raises(TokenError, match="no setting 'carrots'"):
         open_token(Token("flow", {"carrots": 3}).text())
-    assert set(LABS) == set(OPENERS)
+    assert set(LABS) == {*OPENERS, "group", "config", "trace"}
+
+
+def test_a_token_of_groups_brings_what_was_played():
+    lab = group_lab(messages="AAB", prefetch=(1, 1))
+    assert lab.can_share
+    lab.table.send("C")
+    lab.do(lambda: lab.table.settle("c2", "release"))
+    lab.do(lambda: lab.table.settle("c1", "accept"))
+    again = open_token(lab.token(0, 0))
+    assert (again.claims, again.table.done) == (lab.claims, lab.table.done)
+    assert again.table.broker.state_hash() == lab.table.broker.state_hash()
+
+
+def test_a_token_of_a_configuration_brings_what_was_typed():
+    lab = config_lab("orders --max-queue-count 90")
+    lab.typed.value = '{"qpid.max_count": 200}'
+    kept = lab.claims
+    lab.typed.value = "orders --no-such-option 3"
+    lab._button.click()
+    again = open_token(lab._token.value)
+    assert again.claims == kept
+    assert "made with another engine" not in again._refusal.value
+    other = open_token(Token("config", {"text": "orders"}, engine="0" * 12).text())
+    assert "made with another engine (000000000000" in other._refusal.value
+
+
+def test_a_token_of_a_file_tells_whether_it_is_the_same_file(tmp_path):
+    path = tmp_path / "run.jsonl"
+    write_trace(trace_of(simulate(flow_workload(stop=20, resume=10), message_limit=60)), path)
+    lab = trace_lab(path, queues=["orders"])
+    text = lab.token(1_000, 0)
+    again = open_token(text)
+    assert (again.claims, again.scene.refusal, again.scene.place["time"]) == (lab.claims, "", 1_000)
+    write_trace(trace_of(simulate(flow_workload(stop=30, resume=10), message_limit=60)), path)
+    assert "run.jsonl is not the file that this token was made of" in open_token(text).scene.refusal
+    path.unlink()
+    with pytest.raises(TokenError, match=r"the file this token is about is not here: .*run\.jsonl"):
+        open_token(text)
+
+
+def test_a_lab_that_no_token_opens_says_so():
+    lab = Lab(flow_run(messages=5))
+    assert "token" not in lab.scene.offers
+    with pytest.raises(TokenError, match="no token can open this lab"):
+        lab.token(0, 0)
 
 
 # Groups, by hand
@@ -159,6 +213,12 @@ def test_choosing_a_state_loads_its_history():
     lab.map.chosen = 0
     assert lab.scene.run == run + 1
     assert "State 0 is: depth 0" in "\n".join(lab.claims)
+    lab.map.chosen = lab.space.states.deepest
+    ask(lab, ask="why", picture=0, subject="queue:q", number=1, frame=lab.picture.frames.count - 1)
+    assert lab.scene.answer["links"][0]["text"].startswith("q has been ON since")
+    assert "purge:q" in dict(lab.scene.actions)
+    ask(lab, ask="fork", action="leave:C1", time=200_000, back=0, frame=4)
+    assert list(lab.picture.pictures) == ["as it was", "C1 goes away"]
     nodes = lab.map.graph["nodes"]
     assert len(nodes) == len(lab.space.states.graph)
     json.dumps(lab.map.graph)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from itertools import groupby
 from typing import Any
 
 from qflow.broker.broker import Broker
+from qflow.broker.events import Event
 from qflow.broker.transfer import Transfer
 from qflow.design.clients import EXCHANGE, Action, Reader, Sender
 from qflow.design.small import SmallConfiguration
@@ -24,6 +25,8 @@ class Situation:
     ----------
     configuration : SmallConfiguration
         Who and what there is.
+    observer : callable or None
+        Sees everything the broker does, from its start: called with each :class:`qflow.broker.events.Event`.
 
     Examples
     --------
@@ -32,9 +35,13 @@ class Situation:
     ['consumer takes and accepts']
     """
 
-    def __init__(self, configuration: SmallConfiguration) -> None:
+    def __init__(
+        self, configuration: SmallConfiguration, observer: Callable[[Event], None] | None = None
+    ) -> None:
         self.configuration = configuration
         self.broker = Broker(configuration.options)
+        if observer is not None:
+            self.broker.observe(observer)
         setup = self.broker.session(SETUP)
         for name, arguments in configuration.queues.items():
             setup.queue_declare(name, arguments)

@@ -11,6 +11,7 @@ from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
 from qflow.labs.lab import close_parts
+from qflow.labs.share import Token
 
 _HINT = (
     "options of qpid-config add queue, an address string, or declare arguments as JSON; leaving the field "
@@ -41,9 +42,16 @@ class ConfigLab(widgets.VBox):
         self._refusal = widgets.HTML().add_class("qf-config-refusal")
         self._gauge = widgets.HTML().add_class("qf-gauge")
         self._claims = widgets.HTML().add_class("qf-claims")
+        tip = "A token that opens this configuration elsewhere"
+        self._button = widgets.Button(description="share", tooltip=tip, layout={"width": "auto"})
+        self._button.add_class("qf-token").on_click(self._share)
+        self._token = widgets.Text(disabled=True, layout={"width": "420px", "display": "none"})
         self.picture = config_run(text, broker_options=broker_options.split())
         hint = widgets.HTML(f"<small>{html.escape(_HINT)}</small>")
-        super().__init__([self.typed, hint, self.options, self._refusal, self._gauge, self._claims])
+        self._read = (text, broker_options)
+        shared = widgets.Box([self._button, self._token]).add_class("qf-buttons")
+        parts = [self.typed, hint, self.options, self._refusal, self._gauge, self._claims, shared]
+        super().__init__(parts)
         self.add_class("qflow-lab").add_class("qf-config")
         self._show()
         for field in (self.typed, self.options):
@@ -53,6 +61,24 @@ class ConfigLab(widgets.VBox):
     def claims(self) -> tuple[str, ...]:
         """What the configuration comes to, in sentences."""
         return self.picture.claims
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The last text that could be read, and the broker's options: the arguments that open it again."""
+        return {"text": self._read[0], "broker_options": self._read[1]}
+
+    def token(self, time: int = 0, back: int = 0) -> str:
+        """Return a token of what was typed; see :mod:`qflow.labs.share`. A configuration knows no time."""
+        return Token("config", self.settings).text()
+
+    def opened(self, token: Token) -> None:
+        """Say what is not as it was where the token was made."""
+        if token.difference():
+            self._refuse(token.difference(), "")
+
+    def _share(self, _: object) -> None:
+        self._token.value = self.token()
+        self._token.layout.display = None
 
     def close(self) -> None:
         """Free everything the lab used."""
@@ -69,6 +95,7 @@ class ConfigLab(widgets.VBox):
         except Exception as error:  # whoever only typed is never shown a traceback
             self._refuse(f"{type(error).__name__}: {error}", "The picture is that of the last that worked.")
         else:
+            self._read = (self.typed.value, self.options.value)
             self._show()
 
     def _show(self) -> None:

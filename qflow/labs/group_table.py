@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from qflow.broker.broker import Broker
@@ -42,6 +42,9 @@ class GroupTable:
         The engine.
     done
         What was done so far, in sentences.
+    moves
+        What was done since the consumers came, for :meth:`play`: ``("send", group)`` or
+        ``(verdict, message, consumer)``.
 
     Raises
     ------
@@ -70,6 +73,7 @@ class GroupTable:
         self.options = BrokerOptions(wake_up=wake_up)
         self.broker = Broker(self.options)
         self.done: list[str] = []
+        self.moves: list[tuple[str, ...]] = []
         self._events: list[Event] = []
         self._prefetch = tuple(prefetch)
         self._held: dict[str, dict[int, DeliveryRecord]] = {}
@@ -86,6 +90,7 @@ class GroupTable:
         for group in messages:
             self.send(group)
         self._consumers = {f"c{n}": self._join(f"c{n}", credit) for n, credit in enumerate(prefetch, 1)}
+        self.moves = []
 
     @property
     def consumers(self) -> tuple[str, ...]:
@@ -119,6 +124,7 @@ class GroupTable:
         self._sent += 1
         message = Message(100, routing_key=QUEUE, headers={"group": group}, label=f"p1-{self._sent}")
         self._producer.message_transfer(message, sync=True)
+        self.moves.append(("send", group))
         self.done.append(f"p1 sends {message.label} of group {group}.")
 
     def settle(self, consumer: str, verdict: str, label: str = "") -> None:
@@ -149,7 +155,36 @@ class GroupTable:
         else:
             session.message_reject((record.id,))
         session.session_completed((record.id,))
+        self.moves.append((verdict, record.label, consumer))
         self.done.append(f"{consumer} {verdict}s {record.label}.")
+
+    def play(self, moves: Iterable[Sequence[str]]) -> None:
+        """Do again what was done at another table.
+
+        Parameters
+        ----------
+        moves
+            That table's ``moves``.
+
+        Raises
+        ------
+        AmqpException
+            If the queue refuses a message.
+        ValueError
+            If somebody cannot do what is asked.
+
+        Examples
+        --------
+        >>> table = GroupTable("AB", prefetch=(1,)); table.play([("accept", "p1-1", "c1"), ("send", "C")])
+        >>> table.holds("c1"), table.done[-1]
+        (['p1-2'], 'p1 sends p1-3 of group C.')
+        """
+        for what, *names in moves:
+            if what == "send":
+                self.send(*names)
+            else:
+                label, consumer = names
+                self.settle(consumer, what, label)
 
     def _find(self, consumer: str, verdict: str, label: str) -> DeliveryRecord:
         if consumer not in self._held:

@@ -34,6 +34,8 @@ class GroupLab(Lab):
         For each consumer, the most messages it may hold.
     wake_up
         As in :class:`~qflow.labs.group_table.GroupTable`.
+    moves
+        What is done at once; as in :meth:`~qflow.labs.group_table.GroupTable.play`.
 
     Attributes
     ----------
@@ -43,10 +45,15 @@ class GroupLab(Lab):
         Consumer to the slider of its prefetch.
     """
 
-    def __init__(self, messages: str, prefetch: Sequence[int], wake_up: str) -> None:
+    name = "group"
+
+    def __init__(
+        self, messages: str, prefetch: Sequence[int], wake_up: str, moves: Sequence[Sequence[str]] = ()
+    ) -> None:
         self._messages, self._wake_up = messages, wake_up
         self._number = 1
         self.table = GroupTable(messages, prefetch, wake_up=wake_up)
+        self.table.play(moves)
         self.sliders = {
             name: Knob(f"prefetch-{name}", f"prefetch of {name}", _PREFETCH.format(name), 1, 8, 1).slider(
                 credit
@@ -73,6 +80,13 @@ class GroupLab(Lab):
         work.on_click(lambda _: self.do(lambda: work_in_turn(self.table)))
         again.on_click(lambda _: self._deal(None))
         return widgets.Box([self.group, send, work, again]).add_class("qf-buttons")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The cards, and what was played so far."""
+        prefetch = [slider.value for slider in self.sliders.values()]
+        dealt = {"messages": self._messages, "prefetch": prefetch, "wake_up": self._wake_up}
+        return {**dealt, "moves": self.table.moves}
 
     def _deal(self, _: object) -> None:
         prefetch = [slider.value for slider in self.sliders.values()]
@@ -140,7 +154,11 @@ def _button(text: str, tooltip: str, name: str) -> widgets.Button:
 
 
 def group_lab(
-    *, messages: str = MESSAGES, prefetch: Sequence[int] = (1, 2, 3), wake_up: str = "faithful"
+    *,
+    messages: str = MESSAGES,
+    prefetch: Sequence[int] = (1, 2, 3),
+    wake_up: str = "faithful",
+    moves: Sequence[Sequence[str]] = (),
 ) -> GroupLab:
     """Open the group lab: be the consumers of a queue with message groups.
 
@@ -152,6 +170,8 @@ def group_lab(
         For each consumer, the most messages it may hold.
     wake_up
         Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
+    moves
+        What is done at once, such as ``[("accept", "p1-1", "c1"), ("send", "C")]``: a token brings them.
 
     Returns
     -------
@@ -165,4 +185,4 @@ def group_lab(
     >>> print(lab.claims[0])
     Group A was owned by c1, c1.
     """
-    return GroupLab(messages, prefetch, wake_up)
+    return GroupLab(messages, prefetch, wake_up, moves)

@@ -12,6 +12,7 @@ from qflow.labs.buttons import Buttons
 from qflow.labs.comparison import Comparison
 from qflow.labs.picture import Picture
 from qflow.labs.scene import Scene
+from qflow.labs.share import LABS, Token, TokenError
 from qflow.labs.why import Why
 
 
@@ -84,8 +85,40 @@ class Lab(widgets.VBox):
     can_explain = True
     """Whether the engine can be asked why: it needs the whole run, from its broker's start."""
 
-    can_share = False
-    """Whether a token can open this lab elsewhere."""
+    name = ""
+    """What opens this lab again: a key of :data:`qflow.labs.share.LABS`, or "" if nothing does."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it was opened with, and what was set since: the arguments that open it again."""
+        return {}
+
+    @property
+    def can_share(self) -> bool:
+        """Whether a token can open this lab elsewhere."""
+        return self.name in LABS
+
+    def token(self, time: int, back: int) -> str:
+        """Return a token of an instant; see :mod:`qflow.labs.share`.
+
+        Parameters
+        ----------
+        time, back
+            Microseconds, and how many steps back from the last of that time.
+
+        Raises
+        ------
+        TokenError
+            If no token can open this lab.
+        """
+        if not self.can_share:
+            raise TokenError("no token can open this lab")
+        return Token(self.name, self.settings, time, back).text()
+
+    def opened(self, token: Token) -> None:
+        """Go to a token's instant, and say what is not as it was where the token was made."""
+        self.scene.place = {"time": token.time, "back": token.back}
+        self.scene.refusal = token.difference()
 
     @property
     def can_compare(self) -> bool:
@@ -102,10 +135,6 @@ class Lab(widgets.VBox):
         if self._alone is not None:
             alone, self._alone = self._alone, None
             self.show(alone, self.scene.run + 1)
-
-    def token(self, time: int, back: int) -> str:
-        """Return a token of an instant; "" for a lab that none can open."""
-        return ""
 
     def close(self) -> None:
         """Free everything the lab used: its widgets, here and in the browser, and its run."""

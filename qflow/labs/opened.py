@@ -12,7 +12,7 @@ from qflow.labs.recorded import replayed_picture
 from qflow.labs.seen import topology_of_events
 from qflow.labs.topology import Topology
 from qflow.labs.topology_part import neighbours, part_of, sessions_of
-from qflow.trace import ClientLog, LogError
+from qflow.trace import ClientLog, LogError, replay
 from qflow.trace.files import load_trace
 from qflow.trace.progress import progress
 from qflow.trace.schema import TraceError
@@ -56,9 +56,11 @@ def trace_picture(
     log = _log_of(path)
     if log is not None:
         model = Workload.load(_workload_path(path, workload))
-        return (
-            replayed_picture(log, model) if len(model.queues) <= MOST_QUEUES else _of_log(log, model, queues)
-        )
+        with progress(f"replaying {path.name}", len(log.rows)) as tell:
+            if len(model.queues) <= MOST_QUEUES:
+                return replayed_picture(log, model, tell)
+            run = replay(log, model, tell)
+        return run_picture(run, queues)
     with progress(f"reading {path.name}") as tell:
         trace = load_trace(path, tell)
     events = list(trace.events())
@@ -114,12 +116,6 @@ def _about(events: Iterable[Event], whole: Topology, part: Topology) -> Iterable
     queues = {spot.name for spot in whole.queues} - {spot.name for spot in part.queues}
     sessions = sessions_of(whole) - sessions_of(part)
     return (event for event in events if event.queue not in queues and event.session not in sessions)
-
-
-def _of_log(log: ClientLog, model: Workload, queues: Sequence[str]) -> Picture:
-    from qflow.trace import replay
-
-    return run_picture(replay(log, model), queues)
 
 
 def _log_of(path: Path) -> ClientLog | None:

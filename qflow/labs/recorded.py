@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -102,7 +102,9 @@ def recorded_picture(name: str) -> Picture:
     return replayed_picture(*_load(name))
 
 
-def replayed_picture(log: ClientLog, workload: Workload) -> Picture:
+def replayed_picture(
+    log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None
+) -> Picture:
     """Replay a client log through the engine, with what the real broker reported beside it.
 
     Parameters
@@ -111,6 +113,8 @@ def replayed_picture(log: ClientLog, workload: Workload) -> Picture:
         What the clients recorded.
     workload
         What they were told to do.
+    tell
+        Told now and then how many rows are replayed; it may raise to stop.
 
     Returns
     -------
@@ -121,7 +125,7 @@ def replayed_picture(log: ClientLog, workload: Workload) -> Picture:
     LogError
         If the log names queues or clients that the workload does not have.
     """
-    run = replay(log, workload)
+    run = replay(log, workload, tell)
     reports = {queue: log.statistics(queue) for queue in workload.queues}
     lanes, samples, said = [], [], []
     for index, heard in enumerate(reports.values()):

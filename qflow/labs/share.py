@@ -23,6 +23,9 @@ LABS = {
     "policy": ("slider_labs", "policy_lab"),
     "history": ("slider_labs", "history_lab"),
     "state_space": ("state_widget", "state_space_lab"),
+    "group": ("group_widget", "group_lab"),
+    "config": ("config_widget", "config_lab"),
+    "trace": ("trace_widget", "trace_lab"),
 }
 """The labs that a token can open, and where they are."""
 
@@ -158,6 +161,7 @@ def open_token(text: str) -> Any:
         lab = getattr(import_module(f"qflow.labs.{module}"), name)(**token.settings)
     except TypeError as error:
         raise TokenError(f"the lab of this token is another one here: {error}") from None
-    lab.scene.place = {"time": token.time, "back": token.back}
-    lab.scene.refusal = token.difference()
+    except FileNotFoundError as error:
+        raise TokenError(f"the file this token is about is not here: {error.filename}") from None
+    lab.opened(token)
     return lab

@@ -16,7 +16,6 @@ from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.picture import Picture
 from qflow.labs.running import Steps, finished
-from qflow.labs.share import Token
 from qflow.workload import WorkloadError
 from qflow.workload.stage import uncollected
 
@@ -143,16 +142,7 @@ class SliderLab(Lab):
         self.scene.progress = 0.0
         self.scene.refusal = f"{refusal_text(error)}\n{_KEPT}"
 
-    # Sharing, and two runs side by side
-
-    @property
-    def can_share(self) -> bool:  # type: ignore[override]
-        """Whether a token can open this lab elsewhere."""
-        return bool(self.name)
-
-    def token(self, time: int, back: int) -> str:
-        """Return a token of an instant; see :mod:`qflow.labs.share`."""
-        return Token(self.name, self.settings, time, back).text()
+    # Two runs side by side
 
     @property
     def can_compare(self) -> bool:

@@ -134,15 +134,14 @@ def load_state(states: StateGraph, node: int) -> StateSpace:
 
 
 def _history(configuration: SmallConfiguration, actions: Sequence[str]) -> Picture:
-    situation = Situation(configuration)
-    readers = configuration.consumers()
-    events = [Event(0, "message.subscribe", queue, name, name) for name, queue in readers.items()]
-    situation.broker.observe(events.append)
+    events: list[Event] = []
+    situation = Situation(configuration, events.append)
     for action in actions:
         situation.broker.advance(situation.broker.now + PAUSE)
         situation.perform(action)
     # A moment longer, so that the last state is one to look at and not the end of the film.
-    run = Run(Workload("a way through the states", 1, {}), events, situation.broker.now + PAUSE)
+    workload = Workload("a way through the states", 1, {}, options=configuration.options)
+    run = Run(workload, events, situation.broker.now + PAUSE)
     return picture_of(run, topology=_topology(configuration, run.end))
 
 

@@ -64,9 +64,6 @@ class StateSpaceLab(SliderLab):
         The widget that draws the graph.
     """
 
-    # The engine's walk begins with a broker that has its queues already, so its events are no whole trace.
-    can_explain = False
-
     def __init__(self, settings: dict[str, float]) -> None:
         self.map = StateGraphWidget()
         super().__init__(KNOBS, settings, self._explored, name="state_space")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qflow.broker import errors
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 SETTLEMENTS = ("accept", "release", "reject")
 
 
-def replay(log: ClientLog, workload: Workload) -> Run:
+def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None) -> Run:
     """Feed a log's transfers, accepts and releases to the engine, each at its recorded time.
 
     What the broker did in between (whose transfer was held and let go, when flow control turned ON and
@@ -43,6 +44,8 @@ def replay(log: ClientLog, workload: Workload) -> Run:
         What was recorded.
     workload : Workload
         What was run: the queues, and the consumers' prefetch.
+    tell : callable or None
+        Told now and then how many rows are done; it may raise to stop.
 
     Returns
     -------
@@ -75,7 +78,9 @@ def replay(log: ClientLog, workload: Workload) -> Run:
     """
     with uncollected():
         replayer = _Replayer(log, workload)
-        for row in log.rows:
+        for number, row in enumerate(log.rows):
+            if tell is not None and not number % 1000:
+                tell(number)
             replayer.feed(row)
         return replayer.finish()
 
