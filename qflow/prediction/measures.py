@@ -40,6 +40,27 @@ def recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measu
     }
 
 
+def longest_silence(log: ClientLog, end: int) -> float | None:
+    """Return for how many seconds at most the broker reported nothing of a queue; None if it hardly ever did.
+
+    What is averaged over time counts each report until the next: in a longer silence it says little of a
+    queue that fills and empties meanwhile.
+
+    Examples
+    --------
+    >>> rows = [LogRow(time, "broker", "stats", "q", "", 0, "") for time in (50_000, 100_000, 2_100_000)]
+    >>> longest_silence(ClientLog("small", rows), 3 * SECOND)
+    2.0
+    """
+    longest = 0
+    before: dict[str, int] = {}
+    for row in log.rows:
+        if row.event == "stats" and 0 <= row.ts_us <= end:
+            longest = max(longest, row.ts_us - before.get(row.queue, row.ts_us))
+            before[row.queue] = row.ts_us
+    return longest / SECOND if longest else None
+
+
 def rows_of_run(events: Iterable[Event]) -> list[LogRow]:
     """Return what the clients of a simulated run would have logged.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from qflow.prediction.measures import client_measures, recorded_queue, rows_of_run
+from qflow.prediction.measures import client_measures, longest_silence, recorded_queue, rows_of_run
 from qflow.prediction.settings import Settings
 from qflow.trace.client_log import ClientLog
 from qflow.trace.extract import Evidence, Extraction
@@ -60,10 +60,11 @@ def predict(
     dict
         Ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
         ``recorded`` (or None), what is ``predicted``, and the ``difference`` (predicted less recorded);
-        ``sources``
-        tells of each client whether its times are the workload file's own draws, which the log confirms
-        ("stated"), or the log's ("recorded"); ``model`` is the one used; ``models_differ`` holds, for each
-        name and measure, the other model's prediction less this one's.
+        ``sources`` tells of each client whether its times are the workload file's own draws, which the log
+        confirms ("stated"), or the log's ("recorded"); ``longest_silence`` is for how many seconds at most
+        the broker reported nothing of a queue, which blurs what was recorded; ``model`` is the one used;
+        ``models_differ`` holds, for each name and measure, the other model's
+        prediction less this one's.
 
     Raises
     ------
@@ -97,6 +98,7 @@ def predict(
         "model": extraction.model,
         "model_chosen": "as asked" if model else "from the log: " + _why(extraction),
         "sources": dict(extraction.sources),
+        "longest_silence": longest_silence(log, end),
         "settings": {
             "queue_arguments": {name: dict(arguments) for name, arguments in settings.queues.items()},
             "capacity": dict(settings.capacity),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+LONG_SILENCE = 1.0
+"""Seconds; real brokers are asked many times a second."""
+
 
 def report_text(report: Mapping[str, Any]) -> str:
     """Return a report of :func:`qflow.prediction.predict` as lines for people.
@@ -23,6 +26,11 @@ def report_text(report: Mapping[str, Any]) -> str:
         f"{report['workload']}: {report['seconds']:g} s, {report['model']} model ({report['model_chosen']})"
     ]
     lines += _sources(report.get("sources", {}))
+    silence = report.get("longest_silence") or 0
+    if silence >= LONG_SILENCE:
+        lines.append(
+            f"the broker reported nothing for up to {silence:.1f} s: recorded depths are rough there"
+        )
     for section in ("queues", "producers", "consumers"):
         for name, entry in report[section].items():
             title = f"{section.removesuffix('s')} {name}"
