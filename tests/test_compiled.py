@@ -11,6 +11,7 @@ import pytest
 
 from qflow.broker import Broker
 from qflow.form import COMPILED
+from qflow.labs import flow_run, history_run, policy_run
 
 pytestmark = [
     pytest.mark.slow,
@@ -91,3 +92,11 @@ def test_a_wrong_type_is_refused_in_both_forms(site):
     assert run(site, "-c", STORY + REFUSED).strip() == "refused"
     with pytest.raises(AttributeError):
         Broker().session("s").message_transfer(7)  # type: ignore[arg-type]
+
+
+def test_labs_show_the_same_in_both_forms(site):
+    shown = [flow_run(messages=60), history_run(messages=80), policy_run(messages=60)]
+    script = """from qflow.labs import flow_run, history_run, policy_run
+for shown in (flow_run(messages=60), history_run(messages=80), policy_run(messages=60)):
+    print(*shown.claims, sep="\\n")"""
+    assert run(site, "-c", script).splitlines() == [claim for one in shown for claim in one.claims]
