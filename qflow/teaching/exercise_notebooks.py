@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from qflow.kit import RefusalError, checkout_root
+from qflow.teaching.execution import execute, serialised, write
 from qflow.teaching.launch import require
-from qflow.teaching.notebooks import Chapter, execute, first_difference, read_source, serialised, write
+from qflow.teaching.notebooks import Chapter, first_difference, read_source
 from qflow.teaching.tidy import tidy
 
 TOOLS = {"jupytext": "jupytext", "nbformat": "nbformat", "nbclient": "nbclient", "ipykernel": "ipykernel"}
@@ -90,7 +91,7 @@ def build(names: Sequence[str] = (), *, folder: str | None = None) -> int:
     for file in select(names, folder):
         solution = solution_of(file)
         file.solution.parent.mkdir(exist_ok=True)
-        problem = execute(solution, Chapter(file.source, file.solution))
+        problem = execute(solution, file.source, file.solution.parent)
         failed = failed or bool(problem)
         if problem:
             print(problem, file=sys.stderr, flush=True)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import os
 import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from qflow.kit import RefusalError, checkout_root
+from qflow.teaching.execution import execute, serialised, write
 from qflow.teaching.launch import require
 from qflow.teaching.tidy import tidy
-
-CELL_TIMEOUT = 600
 
 _TOOLS = {"jupytext": "jupytext", "nbformat": "nbformat", "nbclient": "nbclient", "ipykernel": "ipykernel"}
 
@@ -215,61 +212,10 @@ def drift(chapter: Chapter) -> str:
 def _build_one(chapter: Chapter) -> str:
     """Build a chapter; return what went wrong, or an empty string."""
     notebook = read_source(chapter)
-    if problem := execute(notebook, chapter):
+    if problem := execute(notebook, chapter.source, chapter.built.parent):
         return problem
     write(notebook, chapter.built)
     return ""
-
-
-def execute(notebook: Any, chapter: Chapter) -> str:
-    """Run a notebook's cells in its folder, in place.
-
-    Parameters
-    ----------
-    notebook
-        A notebook of nbformat 4.
-    chapter
-        What it is built from and where to; the folder of the latter is where it runs.
-
-    Returns
-    -------
-    str
-        What went wrong, or an empty string.
-    """
-    client = importlib.import_module("nbclient")
-    try:
-        with tempfile.TemporaryDirectory() as ipython:
-            client.NotebookClient(
-                notebook,
-                timeout=CELL_TIMEOUT,
-                kernel_name="python3",
-                record_timing=False,
-                coalesce_streams=True,
-                resources={"metadata": {"path": str(chapter.built.parent)}},
-            ).execute(env=_kernel_environment(ipython))
-    except client.exceptions.CellExecutionError as failure:
-        return f"{chapter.source}: a cell failed with {failure.ename}; nothing was written.\n{failure}"
-    except client.exceptions.CellTimeoutError:
-        return f"{chapter.source}: a cell ran longer than {CELL_TIMEOUT} seconds; nothing was written."
-    return ""
-
-
-def write(notebook: Any, target: Path) -> None:
-    """Write a notebook, tidy, by way of a second file, so that an interruption leaves no half of one."""
-    text = serialised(tidy(notebook))
-    partial = target.with_name(f".{target.name}.partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(partial, target)
-
-
-def _kernel_environment(ipython: str) -> dict[str, str]:
-    """Make the kernel's environment independent of the author's own settings."""
-    environment = {**os.environ, "IPYTHONDIR": ipython, "PLOTLY_RENDERER": "plotly_mimetype"}
-    # Building is nobody's progress.
-    environment["QFLOW_PROGRESS"] = ""
-    if (root := checkout_root()) is not None:
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    return environment
 
 
 def first_difference(source: Any, built: Any) -> str:
@@ -300,9 +246,3 @@ def _folder(folder: str | None) -> Path:
             "Chapters are built in a checkout of qflow; name its notebooks folder with --dir FOLDER."
         )
     return root / "notebooks"
-
-
-def serialised(notebook: Any) -> str:
-    """Return a notebook's text, which ends in a line feed."""
-    text: str = importlib.import_module("nbformat").writes(notebook, version=4)
-    return text if text.endswith("\n") else f"{text}\n"
