@@ -179,7 +179,9 @@ def _state_fields(kind: type) -> tuple[str, ...]:
         names: set[str] = set()
         for base in kind.__mro__:
             names.update(base.__dict__.get("__mypyc_attrs__", base.__dict__.get("__slots__", ())))
-        _FIELDS[kind] = tuple(sorted(names.difference(getattr(kind, "VOLATILE", ()))))
+        names.difference_update(getattr(kind, "VOLATILE", ()))
+        # The compiler counts the __hash__ = None of a class that defines equality among the fields.
+        _FIELDS[kind] = tuple(sorted(name for name in names if not name.startswith("__")))
     return _FIELDS[kind]
 
 
