@@ -1,14 +1,10 @@
-"""Plots: charts that stand in a chapter, the same picture in two forms.
-
-JupyterLab shows the interactive one; where no plotly is at hand (GitHub, print) the drawing stands in; and
-a reader of text gets the claims.
-"""
+"""Plots: the chart of a queue's depth over time, with its thresholds and the times it was ON."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qflow.labs.chart import Chart
 from qflow.labs.curve import Curve, Point, curve_of
 from qflow.labs.frames import Span
 from qflow.labs.picture import Picture
@@ -22,7 +18,7 @@ _LOOKS = {"limit": (SOFT, "solid"), "stop": (STOP, "solid"), "resume": (GO, "das
 _HATCHED = {"fill": "toself", "mode": "none", "hoverinfo": "skip"}
 
 
-class Chart:
+class DepthChart(Chart):
     """A chart of a queue's depth; made by :func:`depth_chart`.
 
     Parameters
@@ -47,24 +43,8 @@ class Chart:
         """The chart as a drawing."""
         return draw(self.curve)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the chart to a file, as :func:`qflow.labs.charts.save_chart` does."""
-        from qflow.labs.charts import save_chart
 
-        return save_chart(self, path)
-
-    def __repr__(self) -> str:
-        return "\n".join(self.claims)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return {
-            "application/vnd.plotly.v1+json": self.figure.to_plotly_json(),
-            "image/svg+xml": self.svg,
-            "text/plain": repr(self),
-        }
-
-
-def depth_chart(picture: Picture, queue: str | None = None) -> Chart:
+def depth_chart(picture: Picture, queue: str | None = None) -> DepthChart:
     """Draw a queue's depth over time, with its thresholds and when flow control was ON.
 
     Parameters
@@ -90,7 +70,7 @@ def depth_chart(picture: Picture, queue: str | None = None) -> Chart:
     >>> [trace.name for trace in chart.figure.data]
     ['flow control ON', 'depth of orders']
     """
-    return Chart(curve_of(picture, queue), picture.claims)
+    return DepthChart(curve_of(picture, queue), picture.claims)
 
 
 def _figure(curve: Curve) -> go.Figure:
