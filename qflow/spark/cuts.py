@@ -21,7 +21,7 @@ COUNTING = (
     "exchange_types.",
     "counters.",
     "range_set.",
-    "stores.MessageDeque",
+    "message_deque.",
     "positions.",
     "completions.",
     "semantic_state.",
