@@ -39,14 +39,20 @@ def built(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(built, tmp_path_factory):
-    """A browser that has never seen the site, and the site on a port of its own."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        with chromium_page(LabServer(url, built, tmp_path_factory.mktemp("log") / "none")) as lab:
-            yield lab
-        server.shutdown()
+def server(built, tmp_path_factory):
+    """The site on a port of its own."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built))) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.server_port}"
+        yield LabServer(url, built, tmp_path_factory.mktemp("log") / "none")
+        listening.shutdown()
+
+
+@pytest.fixture
+def page(server):
+    """A browser that has never seen the site: nothing it kept of another test can get in the way."""
+    with chromium_page(server) as lab:
+        yield lab
 
 
 def open_chapter(lab, name: str) -> float:
@@ -73,6 +79,7 @@ def test_a_slider_moves_the_engine_in_the_browser(page):
     open_chapter(page, "01-thresholds.ipynb")
     page.run_all()
     stage = page.page.locator(f"{STAGE}[data-run]")
+    stage.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
     stage.scroll_into_view_if_needed()
     before = int(stage.get_attribute("data-run"))
     rail = page.page.locator(".qf-slider .noUi-target").first
@@ -80,7 +87,7 @@ def test_a_slider_moves_the_engine_in_the_browser(page):
     box = rail.bounding_box()
     rail.click(position={"x": 0.65 * box["width"], "y": box["height"] / 2})
     grown = "([stage, run]) => Number(document.querySelector(stage).dataset.run) > run"
-    page.page.wait_for_function(grown, arg=[STAGE, before], timeout=60_000)
+    page.page.wait_for_function(grown, arg=[STAGE, before], timeout=INTERACTIVE_SECONDS * 1000)
 
 
 def test_it_holds_every_chapter(built, root):
