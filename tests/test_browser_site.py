@@ -88,6 +88,7 @@ def test_a_slider_moves_the_engine_in_the_browser(page):
     rail.click(position={"x": 0.65 * box["width"], "y": box["height"] / 2})
     grown = "([stage, run]) => Number(document.querySelector(stage).dataset.run) > run"
     page.page.wait_for_function(grown, arg=[STAGE, before], timeout=INTERACTIVE_SECONDS * 1000)
+    assert int(stage.get_attribute("data-run")) > before
 
 
 def test_it_holds_every_chapter(built, root):

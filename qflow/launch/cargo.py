@@ -97,15 +97,13 @@ def fetch_wheels(wanted: Sequence[str], folder: Path, *, python: str, dependenci
     return folder
 
 
-def own_wheel(folder: Path, *, compiled: bool) -> Path:
-    """Build qflow's wheel from its checkout, and return it.
+def own_wheel(folder: Path) -> Path:
+    """Build qflow's wheel from its checkout, as one for any machine and for browsers; return it.
 
     Parameters
     ----------
     folder : pathlib.Path
         Where to write it.
-    compiled : bool
-        Whether the engine may be compiled for this machine; a wheel for browsers must not be.
 
     Raises
     ------
@@ -118,12 +116,17 @@ def own_wheel(folder: Path, *, compiled: bool) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("qflow-*.whl"):
         old.unlink()
-    # See hatch_build.py: empty leaves it to the machine, 0 never compiles.
-    environment = {**os.environ, "QFLOW_COMPILE": "" if compiled else "0"}
+    # A compiled engine runs on machines like this one only; see hatch_build.py.
+    environment = {**os.environ, "QFLOW_COMPILE": "0"}
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(root)]
     run(command, environment=environment)
     (wheel,) = folder.glob("qflow-*.whl")
     return wheel
+
+
+def megabytes(folder: Path) -> float:
+    """Return how much a folder holds, in millions of bytes."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
 def run(

@@ -31,8 +31,7 @@ CHECKS: tuple[Check, ...] = (
     machine_checks.memory,
     machine_checks.loopback,
     machine_checks.browser,
-    spark_checks.java,
-    spark_checks.packages,
+    spark_checks.java_and_packages,
 )
 
 

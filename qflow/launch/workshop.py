@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     wheels = folder / "wheels"
     site.say("qflow's own wheels")
-    cargo.own_wheel(folder / "wheels", compiled=False)
+    cargo.own_wheel(wheels)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     for system in systems:
         for python in pythons or (here,):
@@ -140,10 +140,6 @@ def run(chosen: argparse.Namespace) -> int:
     folder = prepare(
         Path(chosen.out).absolute(), systems=systems, pythons=chosen.pythons, with_site=chosen.site
     )
-    print(f"The workshop lies in {folder} ({_megabytes(folder.rglob('*')):.0f} MB).")
+    print(f"The workshop lies in {folder} ({cargo.megabytes(folder):.0f} MB).")
     print("Read teacher.html first; each laptop runs: python3 start.py --check")
     return 0
-
-
-def _megabytes(paths: Iterable[Path]) -> float:
-    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
