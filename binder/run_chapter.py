@@ -14,6 +14,7 @@ import nbformat
 import psutil
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from traitlets.config import Config
 
 BINDER_GIVES = 2.0
 """Gigabytes a session has."""
@@ -59,9 +60,11 @@ def main(path: str) -> int:
     peak = Peak()
     peak.start()
     start = time.monotonic()
-    client = NotebookClient(
-        book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(chapter.parent)}}
-    )
+    config = Config()
+    # A kernel that talks in plain text says so on standard error.
+    config.KernelManager.transport_encryption = "auto"
+    folder = {"metadata": {"path": str(chapter.parent)}}
+    client = NotebookClient(book, timeout=600, kernel_name="python3", resources=folder, config=config)
     try:
         client.execute()
     except CellExecutionError as error:

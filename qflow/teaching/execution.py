@@ -33,12 +33,16 @@ def execute(notebook: Any, source: Path, folder: Path) -> str:
         What went wrong, or an empty string.
     """
     client = importlib.import_module("nbclient")
+    config = importlib.import_module("traitlets.config").Config()
+    # A kernel that talks in plain text says so on standard error, each time.
+    config.KernelManager.transport_encryption = "auto"
     try:
         with tempfile.TemporaryDirectory() as ipython:
             client.NotebookClient(
                 notebook,
                 timeout=CELL_TIMEOUT,
                 kernel_name="python3",
+                config=config,
                 record_timing=False,
                 coalesce_streams=True,
                 resources={"metadata": {"path": str(folder)}},
