@@ -14,7 +14,6 @@ A test asks for the fixture ``lab_page`` and goes on from there::
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -31,11 +30,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from qflow.kit import RefusalError
+from qflow.launch import browsers
+
 REQUIRED = os.environ.get("QFLOW_REQUIRE_BROWSER") == "1"
 START_SECONDS = 90
 CELLS_SECONDS = 180
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -141,18 +142,10 @@ class LabPage:
 
 def find_chromium() -> str:
     """Find a Chromium to drive; without one, skip the test, or fail it where browser tests are required."""
-    reasons = []
-    for name in _NAMES:
-        path = shutil.which(name)
-        if path is None:
-            continue
-        # On some systems the command is there but only tells how to install the browser.
-        asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
-        if asked.returncode == 0:
-            return path
-        reasons.append(f"{path} does not start")
-    reason = "; ".join(reasons) or f"none of {', '.join(_NAMES)} is on the PATH"
-    return _unavailable(f"no Chromium to drive: {reason}")
+    try:
+        return browsers.find_chromium()
+    except RefusalError as refusal:
+        return _unavailable(str(refusal))
 
 
 def free_port() -> int:
@@ -235,7 +228,7 @@ def get(url: str) -> tuple[int, str]:
 
 def _unavailable(reason: str) -> Any:
     if REQUIRED:
-        pytest.fail(f"{reason} (QFLOW_REQUIRE_BROWSER=1 forbids skipping)")
+        pytest.fail(f"{reason} QFLOW_REQUIRE_BROWSER=1 forbids skipping.")
     pytest.skip(reason)
 
 

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from qflow.kit import RefusalError, kit_path
+from qflow.launch.browsers import BROWSERS
 from qflow.launch.findings import Finding, good
 from qflow.launch.memory import free_memory
 from qflow.launch.packages import Need, needs_of
@@ -23,16 +24,6 @@ MEMORY = 1.0
 ROOM = 0.2
 """Gigabytes of disk that the chapters and what they write want."""
 
-BROWSERS = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "chrome",
-    "firefox",
-    "microsoft-edge",
-    "safari",
-)
 _PARTS = {"sqlite3": "JupyterLab keeps its history in it", "ssl": "pip fetches packages through it"}
 
 

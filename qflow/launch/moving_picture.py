@@ -18,7 +18,7 @@ from qflow.kit import RefusalError
 from qflow.labs import flow_run
 from qflow.labs.html_export import to_html
 from qflow.labs.picture import Picture
-from qflow.launch.machine_checks import BROWSERS
+from qflow.launch.browsers import find_chromium
 
 WIDTH = 1000
 """Pixels of the scene in the browser; the GIF has these too."""
@@ -74,7 +74,7 @@ def stills_of(picture: Picture) -> Iterator[Any]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = Path(folder, "run.html")
         page_file.write_text(to_html(picture), encoding="utf-8")
-        browser = playwright.chromium.launch(executable_path=_browser(), args=_FLAGS)
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=_FLAGS)
         page = browser.new_page(viewport={"width": WIDTH + 60, "height": 1100})
         page.goto(page_file.as_uri())
         scene = page.locator(".qflow-scene")
@@ -99,15 +99,6 @@ def write(path: Path) -> Path:
     drawn = [image.quantize(palette=palette, dither=0) for image in images]
     drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=PAUSE, loop=0, optimize=True)
     return path
-
-
-def _browser() -> str:
-    import shutil
-
-    found = next((path for path in map(shutil.which, BROWSERS[:5]) if path), None)
-    if found is None:
-        raise RefusalError("There is no Chromium or Chrome to draw the picture with.")
-    return found
 
 
 if __name__ == "__main__":
