@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -23,15 +24,18 @@ def chapters(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("[0-9][0-9]-*.ipynb"))
 
 
+def build(checkout: Path, folder: Path, **environment: str) -> Path:
+    """Build the wheel of a checkout into a folder."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=checkout, env={**os.environ, **environment}, check=True, capture_output=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
 @pytest.fixture(scope="session")
 def wheel(root, tmp_path_factory) -> Path:
     """The wheel built from this checkout, as pure Python; for the compiled one see test_compiled.py."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    environment = {**os.environ, "QFLOW_COMPILE": "0"}
-    subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True)
-    (path,) = folder.glob("*.whl")
-    return path
+    return build(root, tmp_path_factory.mktemp("wheel"), QFLOW_COMPILE="0", PYTHONHASHSEED="1")
 
 
 @pytest.fixture(scope="session")
@@ -105,6 +109,20 @@ def test_the_wheel_carries_chapters_and_recordings(root, wheel):
     assert tops == {"qflow", f"qflow-{qflow.__version__}.dist-info"}
     unwanted = re.compile(r"sources/|\.ipynb_checkpoints|__pycache__|\.pyc$|/tests/")
     assert not [name for name in carried if unwanted.search(name)]
+
+
+def test_a_wheel_built_again_elsewhere_has_the_same_bytes(root, wheel, tmp_path):
+    """Another folder, files written in another order and at another time, another seed for hashes."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    unwanted = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+    for name in ("qflow", "notebooks", "exercises", "data"):
+        shutil.copytree(root / name, copy / name, ignore=unwanted, copy_function=shutil.copyfile)
+    for name in ("README.md", "LICENSE", ".gitignore", "hatch_build.py", "pyproject.toml"):
+        shutil.copyfile(root / name, copy / name)
+    again = build(copy, tmp_path / "wheel", QFLOW_COMPILE="0", PYTHONHASHSEED="2")
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
 
 
 def test_the_wheel_finds_its_own_kit(installed, root, tmp_path):
