@@ -1,5 +1,7 @@
 """The README's moving picture: the instants it shows, and that it moves."""
 
+from itertools import groupby
+
 import pytest
 from browser import find_chromium
 
@@ -7,13 +9,17 @@ from qflow.labs import flow_run
 from qflow.launch import moving_picture
 
 
-def test_it_shows_the_whole_turn_from_off_to_off():
+def test_it_shows_both_turns_from_off_to_off_and_lingers_at_each():
     picture = flow_run()
     frames = picture.frames
     chosen = moving_picture.steps(picture, moving_picture.STILLS)
     assert chosen == sorted(chosen)
     states = [frames.at(step)["queue.orders.flow"] for step in chosen]
-    assert (states[0], max(states), states[-1]) == (0, 1, 0)
+    assert [state for state, _ in groupby(states)] == [0, 1, 0, 1, 0]
+    stays = moving_picture.pauses(picture, chosen)
+    first_of_each = [number for number in range(1, len(states)) if states[number] != states[number - 1]]
+    long_ones = [number for number, stay in enumerate(stays) if stay == moving_picture.LINGER]
+    assert long_ones == [*first_of_each, len(chosen) - 1]
 
 
 def test_without_a_turn_it_shows_everything():

@@ -11,6 +11,7 @@ import io
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,15 @@ from qflow.launch.browsers import find_chromium
 
 WIDTH = 1000
 """Pixels of the scene in the browser; the GIF has these too."""
-STILLS = 72
-PAUSE = 110
+STILLS = 96
+PAUSE = 90
 """Milliseconds between two stills."""
+LINGER = 1000
+"""Milliseconds a still stays that shows a turn ON or OFF, and the last one."""
 _COLOURS = 64
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"]
+# In a picture there is nothing to press.
+_STYLE = ".qf-transport, .qf-keys { display: none !important; }"
 _SEEK = """([slider, step]) => {
     slider.value = step;
     slider.dispatchEvent(new Event("input", { bubbles: true }));
@@ -34,7 +39,7 @@ _SEEK = """([slider, step]) => {
 
 
 def steps(picture: Picture, stills: int) -> list[int]:
-    """Choose the steps to show, evenly in time, from the first arrival to the first OFF and a little on.
+    """Choose the steps to show, evenly in time, from the first arrival to the last turn and a little on.
 
     Parameters
     ----------
@@ -52,8 +57,30 @@ def steps(picture: Picture, stills: int) -> list[int]:
     frames = picture.frames
     end = frames.at(frames.count - 1)["time"]
     turns = [turn.time for turn in frames.transitions]
-    until = min(end, int(1.15 * turns[1])) if len(turns) > 1 else end
+    until = min(end, int(1.08 * turns[-1])) if turns else end
     return [frames.index_at(until * number // (stills - 1)) for number in range(stills)]
+
+
+def pauses(picture: Picture, chosen: list[int]) -> list[int]:
+    """Return how many milliseconds each still stays: longer where something turned since the one before.
+
+    Parameters
+    ----------
+    picture : Picture
+        The run.
+    chosen : list of int
+        The steps shown.
+
+    Examples
+    --------
+    >>> run = flow_run()
+    >>> pauses(run, steps(run, 20)).count(LINGER)
+    5
+    """
+    turns = [turn.time for turn in picture.frames.transitions]
+    times = [picture.frames.at(step)["time"] for step in chosen]
+    turned = [any(before < turn <= now for turn in turns) for before, now in pairwise(times)]
+    return [LINGER if lingers else PAUSE for lingers in [False, *turned[:-1], True]]
 
 
 def stills_of(picture: Picture) -> Iterator[Any]:
@@ -77,6 +104,7 @@ def stills_of(picture: Picture) -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=_FLAGS)
         page = browser.new_page(viewport={"width": WIDTH + 60, "height": 1100})
         page.goto(page_file.as_uri())
+        page.add_style_tag(content=_STYLE)
         scene = page.locator(".qflow-scene")
         slider = page.locator(".qflow-scene input[type=range]").element_handle()
         for step in steps(picture, STILLS):
@@ -93,11 +121,13 @@ def write(path: Path) -> Path:
     path : pathlib.Path
         A file ending in ``.gif``.
     """
-    images = list(stills_of(flow_run()))
+    picture = flow_run()
+    images = list(stills_of(picture))
     # One palette for all: a palette of its own for each would flicker.
     palette = images[len(images) // 2].quantize(_COLOURS)
     drawn = [image.quantize(palette=palette, dither=0) for image in images]
-    drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=PAUSE, loop=0, optimize=True)
+    shown = pauses(picture, steps(picture, STILLS))
+    drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=shown, loop=0, optimize=True)
     return path
 
 
