@@ -2,6 +2,11 @@
 
 import sys
 
+# In a checkout nothing else tells, and what is imported next does not load in an older Python.
+if sys.version_info < (3, 11):  # noqa: UP036
+    major, minor = sys.version_info[:2]
+    sys.exit(f"qflow: this is Python {major}.{minor}; qflow needs 3.11 or newer.")
+
 from qflow.cli import main
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,12 @@ def test_importing_qflow_takes_less_than_a_tenth_of_a_second():
         float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3)
     )
     assert seconds < 0.1
+
+
+def test_an_older_python_is_told_so_in_a_sentence(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    with pytest.raises(SystemExit, match="this is Python 3.10; qflow needs 3.11 or newer"):
+        runpy.run_module("qflow", run_name="__main__")
 
 
 def test_no_base_dependencies_and_no_addresses(root):
