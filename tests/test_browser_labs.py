@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from browser import LabPage, chromium_page, serve_chapters
 
-from qflow.labs import capacity_run, save_html
+from qflow.labs import capacity_run, held_chart, save_html
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -57,6 +57,8 @@ def labs(tmp_path_factory):
     opened = [f"{name} = {code}\n{name}" for name, code in OPEN.items()]
     notebook(folder, "labs.ipynb", SETUP, *opened)
     notebook(folder, "large.ipynb", SETUP, LARGE)
+    charts = "for make in (held_chart, depth_chart, latency_chart):\n    display(lab.chart(make))"
+    notebook(folder, "charts.ipynb", SETUP, "lab = capacity_lab()\nlab", charts)
     thirty = "many = [flow_lab(messages=300) for _ in range(30)]\ndisplay(*many)"
     notebook(folder, "thirty.ipynb", SETUP, thirty, "for lab in many:\n    lab.close()")
     command = [sys.executable, "-m", "jupyter", "lab", "--allow-root", f"--ServerApp.root_dir={folder}"]
@@ -266,6 +268,65 @@ def test_fork_compare_and_share(opened, tmp_path):
     lab.root.locator(".qf-token").click()
     lab.root.locator(".qf-token-text:not([hidden])").wait_for(timeout=5_000)
     assert lab.root.locator(".qf-token-text").input_value().startswith("qf1.")
+
+
+def test_charts_follow_the_scene_and_lead_it(labs, tmp_path):
+    labs.page.set_viewport_size({"width": 1400, "height": 2600})
+    labs.open_notebook("charts.ipynb")
+    labs.run_all(120)
+    page = labs.page
+    page.wait_for_selector(".qf-chart[data-drawn] >> nth=2", timeout=60_000)
+    page.wait_for_timeout(500)
+    scripts = page.locator("head script[src^='blob:']").count()
+    assert scripts == 1, "one plotly.js for the page"
+    scene, charts = page.locator(".qflow-lab .qflow-scene").first, page.locator(".qf-chart")
+    read = "charts => charts.map(chart => chart.dataset)"
+    for key in ("Home", "Shift+ArrowRight", "End"):
+        scene.press(key)
+        time = page.locator(".qf-stage").first.get_attribute("data-time")
+        seen = charts.evaluate_all(read)
+        assert [chart["time"] for chart in seen] == [time] * len(seen)
+        held, depth, latency = seen
+        assert latency["cursor"] == "", "milliseconds to completion are no instants of the run"
+        assert float(held["cursor"]) >= 0 <= float(depth["cursor"])
+    asked = page.evaluate("() => window.qflowSent = 0")
+    page.evaluate(
+        """() => {
+            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+            kernel.anyMessage.connect((_, told) => {
+                const isOurs = told.direction === "send" && told.msg.header.msg_type === "comm_msg";
+                if (isOurs) window.qflowSent += 1;
+            });
+        }"""
+    )
+    plot = charts.nth(1).locator(".nsewdrag").first.bounding_box()
+    page.mouse.click(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2)
+    end = float(page.locator(".qf-stage").first.evaluate("() => document.querySelector('.qf-scrub').max"))
+    time = int(page.locator(".qf-stage").first.get_attribute("data-time"))
+    first, last = float(seen[0]["time"]) * 0.4, float(seen[0]["time"]) * 0.6
+    assert first < time < last, f"a click in the middle goes to the middle, not to {time} ({end} steps)"
+    scene.press("ArrowLeft")
+    assert page.evaluate("() => window.qflowSent") == asked == 0, "the kernel hears nothing of a cursor"
+    for kind, begins in (("png", b"\x89PNG"), ("svg", b"<svg")):
+        with page.expect_download() as told:
+            charts.first.locator(f".qf-save-{kind}").press("Enter")
+        told.value.save_as(tmp_path / f"chart.{kind}")
+        assert (tmp_path / f"chart.{kind}").read_bytes().startswith(begins)
+    labs.screenshot(Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path)) / "charts.png", of=".qf-chart")
+    assert labs.page_errors == []
+    assert labs.foreign_requests == []
+
+
+def test_a_saved_chart_opens_without_a_network(labs, tmp_path):
+    path = held_chart(capacity_run(messages=300)).save(tmp_path / "held.html")
+    page = labs.page.context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: asked.append(str(error)))
+    page.goto(path.as_uri())
+    page.wait_for_selector(".main-svg .trace", timeout=20_000)
+    page.close()
+    assert asked == [path.as_uri()]
 
 
 def metrics(meter) -> dict[str, float]:

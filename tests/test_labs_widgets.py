@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +38,7 @@ from qflow.labs import (
 )
 from qflow.labs.forking import actions_of, fork_picture
 from qflow.labs.html_export import to_html
+from qflow.labs.linked import plotly_script
 from qflow.labs.share import LABS, Token, TokenError, engine_hash
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS
@@ -327,6 +330,61 @@ def test_every_chart_comes_in_three_forms(tmp_path):
     assert "<script src=" not in page
     with pytest.raises(RefusalError, match=r"as \.svg, \.html or \.png, got 'held.doc'"):
         held_chart(picture).save(tmp_path / "held.doc")
+
+
+def test_a_png_from_python_says_what_is_missing(tmp_path):
+    chart = held_chart(flow_run(messages=20))
+    try:
+        saved = chart.save(tmp_path / "held.png")
+    except RefusalError as refusal:
+        assert str(refusal).startswith(
+            "held.png: to write a PNG from Python, plotly needs the package kaleido"
+        )
+        assert "camera" in str(refusal)
+    else:
+        assert saved.read_bytes().startswith(b"\x89PNG")
+
+
+def test_owners_are_told_apart_without_colours():
+    chart = ownership_chart(group_run(messages="AABBCC", prefetch=(1, 1, 1)))
+    bars = chart.figure.data
+    assert {bar.name: set(bar.text) for bar in bars if bar.y} == {
+        name: {f"<b>{name}</b>"} for name in ("c1", "c2", "c3")
+    }
+    assert len({bar.marker.pattern.shape for bar in bars}) == len(bars)
+    assert ">c2</text>" in chart.svg
+    assert 'fill="url(#k1)"' in chart.svg
+
+
+def test_a_linked_chart_shows_every_later_run(small):
+    chart = small.chart(bytes_chart, queue="orders")
+    assert chart.cursor_of is small.scene
+    assert chart.has_time
+    assert not small.chart(latency_chart).has_time
+    before = chart.figure
+    small.sliders["capacity"].value += 5
+    assert chart.figure != before
+    assert str(chart) == str(bytes_chart(small.picture, queue="orders"))
+    bundle, _ = chart._repr_mimebundle_()
+    assert bundle["text/plain"] == str(chart)
+    ElementTree.fromstring(bundle["image/svg+xml"])
+    small.close()
+    assert chart.comm is None
+
+
+def test_a_page_asks_once_for_plotlys_script_and_is_told_if_there_is_none(small, monkeypatch):
+    chart = small.chart(held_chart)
+    sent = []
+    monkeypatch.setattr(chart, "send", lambda content, buffers=None: sent.append((content, buffers)))
+    chart._handle_custom_msg({"ask": "plotly"}, [])
+    ((content, (script,)),) = sent
+    assert content == {"script": "plotly"}
+    assert b"Plotly" in gzip.decompress(script)
+    monkeypatch.setattr("qflow.labs.linked.files", lambda _: tmp_nowhere)
+    tmp_nowhere = Path("nowhere")
+    plotly_script.cache_clear()
+    chart._handle_custom_msg({"ask": "plotly"}, [])
+    assert "which is not installed beside this kernel" in sent[1][0]["missing"]
 
 
 def test_the_latencies_are_the_events_own():

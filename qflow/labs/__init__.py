@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from qflow.labs.group_widget import group_lab
     from qflow.labs.html_export import save_html
     from qflow.labs.lab import Lab
+    from qflow.labs.linked import LinkedChart
     from qflow.labs.plots import depth_chart
     from qflow.labs.queue_charts import bytes_chart, held_chart
     from qflow.labs.share import open_token
@@ -49,6 +50,7 @@ _LATER = {
     "bytes_chart": "queue_charts",
     "blocked_chart": "client_charts",
     "Lab": "lab",
+    "LinkedChart": "linked",
     "SliderLab": "slider_lab",
     "capacity_lab": "slider_labs",
     "config_lab": "config_widget",
@@ -77,6 +79,7 @@ __all__ = [
     "Frames",
     "GroupTable",
     "Lab",
+    "LinkedChart",
     "Picture",
     "SliderLab",
     "capacity_lab",

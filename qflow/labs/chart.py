@@ -56,7 +56,9 @@ def save_chart(chart: Chart, path: str | Path) -> Path:
     chart
         Any chart of this room.
     path
-        ``.svg`` (our own drawing), ``.html`` (plotly's, whole and offline) or ``.png``.
+        ``.svg`` (our own drawing), ``.html`` (plotly's, whole: it needs no server and no kernel) or
+        ``.png`` (plotly's, which asks for the packages kaleido and a Chrome; in a browser, the camera of
+        the chart's tool bar and the buttons of :class:`qflow.labs.LinkedChart` need neither).
 
     Returns
     -------
@@ -81,8 +83,9 @@ def save_chart(chart: Chart, path: str | Path) -> Path:
             chart.figure.write_image(path)
         except (ValueError, RuntimeError, ImportError):
             raise RefusalError(
-                f"{path.name}: plotly needs the package kaleido to write a PNG: pip install kaleido; or use "
-                "the camera in the chart's tool bar, or save as .svg"
+                f"{path.name}: to write a PNG from Python, plotly needs the package kaleido (pip install "
+                "kaleido) and a Chrome; without them, the camera in the chart's tool bar saves a PNG, and a "
+                "chart can be saved as .svg or .html"
             ) from None
     else:
         raise RefusalError(f"a chart can be saved as .svg, .html or .png, got {path.name!r}")

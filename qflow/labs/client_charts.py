@@ -69,7 +69,7 @@ def latency_chart(picture: Picture) -> DiagramChart:
     pairs = zip(sendings.column("start"), sendings.column("end"), strict=True)
     taken = sorted((times_of[end] - times_of[start]) / 1e3 for start, end in pairs if end != NEVER)
     if not taken:
-        return DiagramChart(Diagram("time to completion", "ms", "transfers", ("No transfer was completed.",)))
+        return DiagramChart(_latencies(("No transfer was completed.",)))
     longest = max(taken[-1], 0.001)
     width = longest / _BINS
     counts = [0] * _BINS
@@ -81,7 +81,7 @@ def latency_chart(picture: Picture) -> DiagramChart:
         f"{taken[len(taken) // 2]:.1f} ms, the slowest {longest:.1f} ms."
     )
     bars = tuple((index * width, float(count)) for index, count in enumerate(counts))
-    return DiagramChart(Diagram("time to completion", "ms", "transfers", (claim,), bars=bars, end=longest))
+    return DiagramChart(_latencies((claim,), bars, longest))
 
 
 def ownership_chart(picture: Picture) -> DiagramChart:
@@ -95,7 +95,7 @@ def ownership_chart(picture: Picture) -> DiagramChart:
     Returns
     -------
     DiagramChart
-        A row for each group; the colour is the consumer's, and pointing at a span names it.
+        A row for each group. Name, hatching and colour of a span are its owner's; pointing at it tells more.
 
     Examples
     --------

@@ -11,6 +11,20 @@ SpanRow = tuple[str, float, float, str]
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8000", "#7a5195")
 """Okabe and Ito's, with one of its own for the yellow that no white page shows."""
 DASHES = ("solid", "dash", "dot", "dashdot")
+HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
+"""What tells kinds of spans apart where colours cannot: lines this way or that, crosses, dots."""
+
+
+def ink_on(color: str) -> str:
+    """Return black or white: what is read more easily on a colour.
+
+    Examples
+    --------
+    >>> [ink_on(color) for color in COLORS[:3]]
+    ['#ffffff', '#000000', '#000000']
+    """
+    red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 105 else "#ffffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,11 @@ class Diagram:
         highest = max([y for line in self.lines for _, y in line.points] + [y for _, y in self.bars] + [1.0])
         near = [level.value for level in self.levels if level.value <= 2.5 * highest]
         return 1.06 * max([highest, *near])
+
+    @property
+    def seen_levels(self) -> tuple[Level, ...]:
+        """The levels that the scale reaches."""
+        return tuple(level for level in self.levels if level.value <= self.top)
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)

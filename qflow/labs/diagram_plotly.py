@@ -6,9 +6,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from qflow.labs.diagram import COLORS, DASHES, Diagram
+from qflow.labs.diagram import COLORS, DASHES, HATCHES, Diagram, SpanRow, ink_on
 
 _LEVELS = {"stop": ("#c04c00", "solid"), "resume": ("#007a59", "dash"), "limit": ("#57606a", "solid")}
+LEGEND = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"}
 _MARK = ("#a8487f", "dot")
 _HATCH = {"shape": "/", "fgcolor": "#c04c00", "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
 
@@ -41,25 +42,21 @@ def figure_of(diagram: Diagram) -> go.Figure:
     if diagram.bars:
         figure.add_bar(**_bars(diagram))
     for index, (name, rows) in enumerate(diagram.rows):
-        figure.add_bar(
-            orientation="h",
-            base=[start for _, start, _, _ in rows],
-            x=[to - start for _, start, to, _ in rows],
-            y=[row for row, *_ in rows],
-            name=name,
-            marker={"color": COLORS[index % len(COLORS)]},
-            hovertext=[said for *_, said in rows],
-            hoverinfo="text",
-        )
-    for level in diagram.levels:
-        if level.value <= diagram.top:
-            color, dash = _LEVELS.get(level.kind, _MARK)
-            text = f"{level.name} {level.value:g}"
-            figure.add_hline(level.value, line={"color": color, "dash": dash, "width": 1.5})
-            place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level.value, "showarrow": False}
-            figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
+        figure.add_bar(**_spans(name, rows, index, is_alone=len(diagram.rows) == 1))
+    for level in diagram.seen_levels:
+        color, dash = _LEVELS.get(level.kind, _MARK)
+        text = f"{level.name} {level.value:,}".replace(",", "\u2009")
+        figure.add_hline(level.value, line={"color": color, "dash": dash, "width": 1.5})
+        place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level.value, "showarrow": False}
+        figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
     figure.update_layout(**_looks(diagram))
     return figure
+
+
+def title_of(text: str) -> dict[str, Any]:
+    """Return a chart's heading: above its axis, flush left."""
+    place = {"x": 0, "xref": "paper", "y": 1, "yref": "paper", "yanchor": "bottom", "pad": {"b": 12}}
+    return {"text": f"<b>{text}</b>", "font": {"size": 15}, **place}
 
 
 def _band(spans: tuple[tuple[float, float], ...], top: float) -> dict[str, Any]:
@@ -69,6 +66,27 @@ def _band(spans: tuple[tuple[float, float], ...], top: float) -> dict[str, Any]:
         x += [start, start, to, to, None]
         y += [0, top, top, 0, None]
     return {"x": x, "y": y, "fill": "toself", "mode": "none", "hoverinfo": "skip"}
+
+
+def _spans(name: str, rows: tuple[SpanRow, ...], index: int, *, is_alone: bool) -> dict[str, Any]:
+    """Draw one kind of spans: told apart from others by its name, a hatching, and a colour."""
+    color = COLORS[index % len(COLORS)]
+    hatch = {"shape": HATCHES[index % len(HATCHES)], "fillmode": "overlay", "fgcolor": ink_on(color)}
+    return {
+        "orientation": "h",
+        "base": [start for _, start, _, _ in rows],
+        "x": [to - start for _, start, to, _ in rows],
+        "y": [row for row, *_ in rows],
+        "name": name,
+        "text": None if is_alone else [f"<b>{name}</b>"] * len(rows),
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "insidetextfont": {"color": ink_on(color), "size": 13},
+        "marker": {"color": color, "pattern": {**hatch, "fgopacity": 0.35, "size": 6, "solidity": 0.25}},
+        "hovertext": [said for *_, said in rows],
+        "hoverinfo": "text",
+    }
 
 
 def _bars(diagram: Diagram) -> dict[str, Any]:
@@ -86,17 +104,22 @@ def _bars(diagram: Diagram) -> dict[str, Any]:
 
 
 def _looks(diagram: Diagram) -> dict[str, Any]:
-    rows = len(diagram.row_names)
+    rows = diagram.row_names
+    upright = {"title": {"text": diagram.y_title}, "range": [0, diagram.top], "zeroline": False}
     return {
-        "title": {"text": diagram.title, "font": {"size": 15}},
-        "height": 120 + 26 * rows if rows else 340,
-        "margin": {"l": 70, "r": 110, "t": 56, "b": 44},
+        "title": title_of(diagram.title),
+        "height": 130 + 28 * len(rows) if rows else 340,
+        "margin": {"l": 70, "r": 110 if diagram.seen_levels else 24, "t": 56, "b": 48},
         "template": "plotly_white",
         "barmode": "overlay",
-        "legend": {"orientation": "h", "y": 1.16, "x": 0.3},
+        "bargap": 0.14,
+        "uniformtext": {"mode": "hide", "minsize": 11},
+        "legend": LEGEND,
         "showlegend": len(diagram.lines) + len(diagram.rows) + len(diagram.bands) > 1,
+        # Thousands apart by a thin space, as everywhere in the labs.
+        "separators": ".\u2009",
         "xaxis": {"title": {"text": diagram.x_title}, "range": [0, diagram.end], "zeroline": False},
-        "yaxis": {"autorange": "reversed"}
+        "yaxis": {"autorange": "reversed", "categoryorder": "array", "categoryarray": rows}
         if rows
-        else {"title": {"text": diagram.y_title}, "range": [0, diagram.top], "zeroline": False},
+        else {**upright, "tickformat": ","},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from qflow.labs.diagram import COLORS, Diagram
+from qflow.labs.diagram import COLORS, HATCHES, Diagram, ink_on
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, PLOT, ROW = 860, 92, 110, 52, 44, 210, 22
 
@@ -15,6 +15,15 @@ _STYLE = (
     "text{font:12px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126;font-size:14px}"
     ".a{fill:none;stroke:#57606a}"
 )
+_WAYS = {
+    "/": "M0,8L8,0",
+    "\\": "M0,0L8,8",
+    "x": "M0,0L8,8M0,8L8,0",
+    "-": "M0,4H8",
+    "|": "M4,0V8",
+    "+": "M0,4H8M4,0V8",
+    ".": "M3,4H5",
+}
 _HATCH = (
     '<pattern id="h" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect width="8" height="8" fill="#c04c00" fill-opacity=".08"/>'
@@ -46,7 +55,7 @@ def draw_diagram(diagram: Diagram) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {pen.height}" '
             f'width="{WIDTH}" role="img">',
             f"<title>{escape(diagram.title)}</title>",
-            f"<style>{_STYLE}</style><defs>{_HATCH}</defs>",
+            f"<style>{_STYLE}</style><defs>{_HATCH}{''.join(pen.hatches())}</defs>",
             f'<rect width="{WIDTH}" height="{pen.height}" fill="#fff"/>',
             f'<text class="t" x="10" y="18">{escape(diagram.title)}</text>',
             *pen.bands(),
@@ -102,14 +111,26 @@ class _Pen:
         for name, y in place.items():
             yield f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
             yield f'<path class="a" d="M{LEFT},{y + 11}H{WIDTH - RIGHT}" stroke-opacity=".25"/>'
-        for index, (_, rows) in enumerate(self.diagram.rows):
+        for index, (kind, rows) in enumerate(self.diagram.rows):
             for name, start, to, said in rows:
                 width = max(1.0, round(self.x(to) - self.x(start), 1))
-                yield (
-                    f'<rect x="{self.x(start)}" y="{place[name] + 3}" width="{width}" '
-                    f'height="{ROW - 6}" rx="2" fill="{COLORS[index % len(COLORS)]}">'
-                    f"<title>{escape(said)}</title></rect>"
-                )
+                at = f'x="{self.x(start)}" y="{place[name] + 3}" width="{width}" height="{ROW - 6}" rx="2"'
+                yield f'<rect {at} fill="{COLORS[index % len(COLORS)]}"/>'
+                yield f'<rect {at} fill="url(#k{index})"><title>{escape(said)}</title></rect>'
+                if len(self.diagram.rows) > 1 and width > 9 * len(kind):
+                    ink = ink_on(COLORS[index % len(COLORS)])
+                    yield (
+                        f'<text x="{self.x(start) + width / 2:.1f}" y="{place[name] + 15}" '
+                        f'text-anchor="middle" style="fill:{ink};font-weight:bold">{escape(kind)}</text>'
+                    )
+
+    def hatches(self) -> Iterator[str]:
+        for index, _ in enumerate(self.diagram.rows):
+            ink, way = ink_on(COLORS[index % len(COLORS)]), _WAYS.get(HATCHES[index % len(HATCHES)], "")
+            yield (
+                f'<pattern id="k{index}" width="8" height="8" patternUnits="userSpaceOnUse">'
+                f'<path d="{way}" stroke="{ink}" stroke-opacity=".35" stroke-width="1.6"/></pattern>'
+            )
 
     def axes(self) -> Iterator[str]:
         diagram, right = self.diagram, WIDTH - RIGHT
@@ -129,16 +150,14 @@ class _Pen:
 
     def levels(self) -> Iterator[str]:
         free = 0.0
-        for level in sorted(self.diagram.levels, key=lambda level: -level.value):
-            if level.value > self.diagram.top:
-                continue
+        for level in sorted(self.diagram.seen_levels, key=lambda level: -level.value):
             at, color = self.y(level.value), _STROKES[level.kind]
             label = max(at + 4, free)
             free = label + 14
             dash = ' stroke-dasharray="7 4"' if level.kind == "resume" else ""
             way = f"M{LEFT},{at}H{WIDTH - RIGHT}"
             yield f'<path d="{way}" fill="none" stroke="{color}" stroke-width="1.5"{dash}/>'
-            text = f"{escape(level.name)} {level.value:g}"
+            text = f"{escape(level.name)} {level.value:,}".replace(",", "\u2009")
             yield f'<text x="{WIDTH - RIGHT + 6}" y="{label}" style="fill:{color}">{text}</text>'
 
     def lines(self) -> Iterator[str]:
@@ -161,7 +180,10 @@ class _Pen:
             return
         for name, index in shown:
             color = COLORS[index % len(COLORS)]
-            yield f'<rect x="{x}" y="{TOP - 22}" width="14" height="9" fill="{color}"/>'
+            at = f'x="{x}" y="{TOP - 22}" width="14" height="9"'
+            yield f'<rect {at} fill="{color}"/>'
+            if self.diagram.rows:
+                yield f'<rect {at} fill="url(#k{index})"/>'
             yield f'<text x="{x + 19}" y="{TOP - 13}">{escape(name)}</text>'
             x += 40 + 7 * len(name)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
@@ -14,6 +14,10 @@ from qflow.labs.picture import Picture
 from qflow.labs.scene import Scene
 from qflow.labs.share import LABS, Token, TokenError
 from qflow.labs.why import Why
+
+if TYPE_CHECKING:
+    from qflow.labs.chart import Chart
+    from qflow.labs.linked import LinkedChart
 
 
 class Lab(widgets.VBox):
@@ -40,6 +44,7 @@ class Lab(widgets.VBox):
         self.scene = Scene(picture)
         self.why = Why(self.scene, lambda: self.picture)
         self._text = widgets.HTML(_listed(picture.claims)).add_class("qf-claims")
+        self._charts: list[LinkedChart] = []
         super().__init__([*controls, self.scene, self._text])
         self.add_class("qflow-lab")
         self._buttons = Buttons(self)
@@ -76,9 +81,44 @@ class Lab(widgets.VBox):
             return False
         self.picture = picture
         self._text.value = _listed(picture.claims)
+        for chart in self._charts:
+            chart.show(picture)
         if hasattr(self, "_buttons"):
             self._buttons.offer()
         return True
+
+    def chart(self, make: Callable[..., Chart], **options: Any) -> LinkedChart:
+        """Return a chart of what is shown, linked to the scene's cursor.
+
+        Parameters
+        ----------
+        make
+            Which chart: a function of a picture, such as :func:`qflow.labs.held_chart`.
+        **options
+            Its further arguments, such as ``queue``.
+
+        Returns
+        -------
+        LinkedChart
+            A widget. Its line is where the scene is, a click in it moves the scene, and every later run
+            of the lab is drawn in it too; of several runs side by side, the last.
+
+        Examples
+        --------
+        >>> from qflow.labs import capacity_lab, held_chart
+        >>> lab = capacity_lab(messages=60, stop=20, resume=10)
+        >>> chart = lab.chart(held_chart)
+        >>> lab.sliders["capacity"].value = 2
+        >>> print(chart)
+        At most 2 completions of p1 were held at once.
+        At most 2 completions of p2 were held at once.
+        At most 2 completions of p3 were held at once.
+        """
+        from qflow.labs.linked import LinkedChart
+
+        chart = LinkedChart(make, self.first, self.scene, **options)
+        self._charts.append(chart)
+        return chart
 
     # What the scene's buttons ask for
 
@@ -138,6 +178,8 @@ class Lab(widgets.VBox):
 
     def close(self) -> None:
         """Free everything the lab used: its widgets, here and in the browser, and its run."""
+        while self._charts:
+            self._charts.pop().close()
         if hasattr(self, "_buttons"):  # a lab whose first run is refused never comes so far
             self.why.close()
             self._buttons.close()

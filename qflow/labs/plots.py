@@ -76,6 +76,8 @@ def depth_chart(picture: Picture, queue: str | None = None) -> DepthChart:
 def _figure(curve: Curve) -> go.Figure:
     import plotly.graph_objects as go
 
+    from qflow.labs.diagram_plotly import LEGEND, title_of
+
     figure = go.Figure()
     lane = 0.09 * curve.top
     band = _bands(curve.on, 0, curve.top)
@@ -95,9 +97,10 @@ def _figure(curve: Curve) -> go.Figure:
         figure.add_annotation(**place, text=name, font={"color": color})
     figure.update_layout(
         height=340,
-        margin={"l": 60, "r": 90, "t": 30, "b": 40},
+        title=title_of(f"depth of {curve.queue.name}"),
+        margin={"l": 70, "r": 90, "t": 56, "b": 48},
         template="plotly_white",
-        legend={"orientation": "h", "y": 1.16, "x": 0},
+        legend=LEGEND,
         xaxis={"title": {"text": "seconds"}, "range": [0, curve.end], "zeroline": False},
         yaxis={
             "title": {"text": "messages"},

@@ -93,6 +93,9 @@ class Scene(anywidget.AnyWidget):
         The last token asked for.
     is_live
         Whether anybody answers questions.
+    cursor
+        Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and is -1
+        here.
     """
 
     _esm = read_static(*SCRIPTS)
@@ -110,6 +113,7 @@ class Scene(anywidget.AnyWidget):
     offers = traitlets.List().tag(sync=True)
     token = traitlets.Unicode("").tag(sync=True)
     is_live = traitlets.Bool(True).tag(sync=True)
+    cursor = traitlets.Int(-1).tag(sync=True)
 
     def __init__(self, picture: Picture | Comparison | None = None) -> None:
         super().__init__()

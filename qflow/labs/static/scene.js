@@ -13,6 +13,8 @@ function render({ model, el }) {
   const draw = (now) => {
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
+    // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
+    model.set("cursor", Math.round(now.time));
   };
   const player = new Player(draw);
   paintTransport = buildTransport(root, player);

@@ -1,0 +1,146 @@
+// Chart: a plotly figure with the scene's cursor. Scene and chart meet in the browser; the kernel only sends what is drawn.
+
+function render({ model, el }) {
+  const root = html("div", { class: "qflow-scene qf-chart", role: "group" }, el);
+  const note = html("p", { class: "qf-chart-note", role: "status" }, root, "Fetching plotly.js from the kernel …");
+  const stage = html("div", { class: "qf-chart-stage" }, root);
+  const place = html("div", { class: "qf-chart-figure" }, stage);
+  const rail = html("div", { class: "qf-cursor-rail qf-chart-rail", hidden: "" }, stage);
+  const line = html("i", { class: "qf-cursor" }, rail);
+  const bar = html("div", { class: "qf-chart-bar", hidden: "" }, root);
+  let [plotly, scene, isGone] = [null, null, false];
+
+  const paint = () => {
+    const axes = place._fullLayout;
+    const time = scene?.get("cursor") ?? -1;
+    const at = axes && model.get("has_time") && time >= 0 ? axes.xaxis.l2p(time / 1e6) : -1;
+    rail.hidden = !axes || at < 0 || at > axes.xaxis._length;
+    set(root, { "data-time": time, "data-cursor": rail.hidden ? "" : at.toFixed(1) });
+    if (rail.hidden) return;
+    line.style.top = `${axes._size.t}px`;
+    line.style.height = `${axes._size.h}px`;
+    rail.style.transform = `translateX(${(axes.xaxis._offset + at).toFixed(1)}px)`;
+  };
+  const draw = async () => {
+    set(root, { "aria-label": `Chart. ${model.get("about")}` });
+    if (!plotly) return;
+    const isDark = document.body.dataset.jpThemeLight === "false";
+    const { data, layout } = JSON.parse(isDark ? brightened(model.get("figure")) : model.get("figure"));
+    await plotly.react(place, data, dressed(layout, root), { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"] });
+    set(root, { "data-drawn": data.length });
+    place.removeAllListeners?.("plotly_relayout");
+    place.on("plotly_relayout", paint);
+    paint();
+  };
+  const save = (format) => plotly.downloadImage(place, { format, filename: "qflow-chart", width: place.clientWidth, height: place.clientHeight, scale: format === "png" ? 2 : 1 });
+  for (const format of ["png", "svg"]) {
+    const button = html("button", { type: "button", class: `qf-save-${format}`, title: `Save this chart as it is, as ${format.toUpperCase()}` }, bar, `save as ${format.toUpperCase()}`);
+    button.addEventListener("click", () => save(format));
+  }
+
+  // A click goes to its instant; a drag is plotly's, and zooms.
+  let pressed = null;
+  const press = (event) => {
+    pressed = event.button === 0 ? [event.clientX, event.clientY] : null;
+  };
+  const release = (event) => {
+    const axes = place._fullLayout;
+    if (!pressed || !axes || !scene || !model.get("has_time")) return;
+    const isClick = Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) < 4;
+    pressed = null;
+    const box = place.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left - axes.xaxis._offset, event.clientY - box.top - axes._size.t];
+    if (!isClick || x < 0 || x > axes.xaxis._length || y < 0 || y > axes._size.h) return;
+    const time = Math.max(0, Math.round(axes.xaxis.p2l(x) * 1e6));
+    scene.set("place", { time, back: 0, number: Math.random() });
+  };
+  place.addEventListener("pointerdown", press, true);
+  document.addEventListener("pointerup", release, true);
+
+  const theme = new MutationObserver(draw);
+  theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+  const size = new ResizeObserver(() => requestAnimationFrame(paint));
+  size.observe(stage);
+
+  const begin = async () => {
+    scene = await model.widget_manager.get_model(model.get("cursor_of").slice("IPY_MODEL_".length));
+    scene.on("change:cursor", paint);
+    try {
+      plotly = await fetchPlotly(model);
+    } catch (reason) {
+      if (isGone) return;
+      write(note, String(reason.message ?? reason));
+      place.innerHTML = model.get("drawing");
+      return;
+    }
+    if (isGone) return;
+    note.hidden = true;
+    bar.hidden = false;
+    await draw();
+  };
+  const redraw = () => {
+    if (plotly) draw();
+    else if (place.firstChild) place.innerHTML = model.get("drawing");
+  };
+  model.on("change:figure", redraw);
+  begin();
+  return () => {
+    isGone = true;
+    model.off("change:figure", redraw);
+    scene?.off("change:cursor", paint);
+    document.removeEventListener("pointerup", release, true);
+    theme.disconnect();
+    size.disconnect();
+    plotly?.purge(place);
+    el.replaceChildren();
+  };
+}
+
+// The page has one plotly.js, however many charts it shows: the first asks its kernel for it.
+function fetchPlotly(model) {
+  globalThis.qflowPlotly ??= new Promise((found, lost) => {
+    const hear = (told, buffers) => {
+      if (told.missing) lost(new Error(told.missing));
+      else if (told.script === "plotly") install(buffers[0]).then(found, lost);
+      else return;
+      model.off("msg:custom", hear);
+    };
+    model.on("msg:custom", hear);
+    model.send({ ask: "plotly" });
+  }).catch((reason) => {
+    globalThis.qflowPlotly = undefined;
+    throw reason;
+  });
+  return globalThis.qflowPlotly;
+}
+
+async function install(packed) {
+  const text = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).blob();
+  const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+  const before = globalThis.Plotly;
+  await new Promise((loaded, failed) => {
+    const script = html("script", { src: url });
+    script.addEventListener("load", loaded);
+    script.addEventListener("error", () => failed(new Error("The page does not let plotly.js run; this is the drawing.")));
+    document.head.append(script);
+  });
+  URL.revokeObjectURL(url);
+  const plotly = globalThis.Plotly;
+  if (before) globalThis.Plotly = before;
+  return plotly;
+}
+
+// The palette of the pictures: what is dark on white is light in the dark.
+const BRIGHT = { "#0072b2": "#62b5f0", "#c04c00": "#ff9350", "#007a59": "#35c49b", "#57606a": "#a5b0bb", "#a8487f": "#e79cc6", "#8a8000": "#d0c540", "#7a5195": "#b890d8", "#ffffff": "#000000" };
+const brightened = (text) => text.replace(/#[0-9a-f]{6}/gi, (color) => BRIGHT[color.toLowerCase()] ?? color);
+
+// The page's own colours and letters, so that a chart in the dark is no white window.
+function dressed(layout, root) {
+  const style = getComputedStyle(root);
+  const color = (name) => style.getPropertyValue(`--qf-${name}`).trim();
+  const grid = { gridcolor: `${color("rule")}80`, linecolor: color("soft"), zerolinecolor: color("rule") };
+  const font = { ...layout.font, color: color("ink"), family: style.fontFamily, size: 13 };
+  return { ...layout, width: undefined, autosize: true, paper_bgcolor: color("ground"), plot_bgcolor: color("card"), font, xaxis: { ...layout.xaxis, ...grid }, yaxis: { ...layout.yaxis, ...grid } };
+}
+
+export default { render };
