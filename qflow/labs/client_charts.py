@@ -69,7 +69,7 @@ def latency_chart(picture: Picture) -> DiagramChart:
     pairs = zip(sendings.column("start"), sendings.column("end"), strict=True)
     taken = sorted((times_of[end] - times_of[start]) / 1e3 for start, end in pairs if end != NEVER)
     if not taken:
-        return DiagramChart(_latencies(("No transfer was completed.",)))
+        return _latencies(("No transfer was completed.",))
     longest = max(taken[-1], 0.001)
     width = longest / _BINS
     counts = [0] * _BINS
@@ -81,7 +81,15 @@ def latency_chart(picture: Picture) -> DiagramChart:
         f"{taken[len(taken) // 2]:.1f} ms, the slowest {longest:.1f} ms."
     )
     bars = tuple((index * width, float(count)) for index, count in enumerate(counts))
-    return DiagramChart(_latencies((claim,), bars, longest))
+    return _latencies((claim,), bars, longest)
+
+
+def _latencies(
+    claims: tuple[str, ...], bars: tuple[tuple[float, float], ...] = (), end: float = 1
+) -> DiagramChart:
+    return DiagramChart(
+        Diagram("time to completion", "milliseconds", "transfers", claims, bars=bars, end=end)
+    )
 
 
 def ownership_chart(picture: Picture) -> DiagramChart:
