@@ -37,8 +37,10 @@ from qflow.labs import (
     trace_lab,
 )
 from qflow.labs.forking import actions_of, fork_picture
+from qflow.labs.history import history_steps
 from qflow.labs.html_export import to_html
 from qflow.labs.linked import plotly_script
+from qflow.labs.policy import policy_steps
 from qflow.labs.share import LABS, Token, TokenError, engine_hash
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS
@@ -439,6 +441,13 @@ def test_a_long_run_makes_room_for_a_later_one_and_never_comes_back_over_it():
     assert slow.finished == [1, 3]
     assert lab.first.frames.topology.queues[0].stop_count == 3
     assert lab.scene.progress == 0
+
+
+@pytest.mark.parametrize("steps", [history_steps, policy_steps])
+def test_progress_of_several_runs_only_grows(steps):
+    parts = list(steps(messages=60))
+    assert parts == sorted(parts)
+    assert parts[-1] == 1
 
 
 def test_a_long_run_can_be_cancelled():

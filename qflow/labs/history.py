@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from qflow.broker.conversions import Argument
 from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
 from qflow.labs.claims import seconds, share
 from qflow.labs.comparison import Comparison
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import Steps, finished, running
-from qflow.labs.words import DEAD
+from qflow.labs.picture import Picture
+from qflow.labs.running import Steps, finished
+from qflow.labs.side_by_side import death_of, side_by_side
 from qflow.workload import Consumer, Producer, Workload
 
 MESSAGES = 600
@@ -67,32 +68,25 @@ def history_workload(
     >>> history_workload(flow_control="java").options.flow_control
     'java'
     """
-    arguments = {
+    p1 = Producer("p1", ("", "orders"), rate, capacity, SIZE, burst=(0.6, 1.2), seed=1, obeys_flow=True)
+    return Workload(
+        NAMES[flow_control],
+        duration=3_600,
+        queues={"orders": _thresholds(stop, resume, limit)},
+        producers=(p1,),
+        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
+        options=BrokerOptions(flow_control=flow_control, message_size="content"),
+    )
+
+
+def _thresholds(stop: int, resume: int, limit: int) -> dict[str, Argument]:
+    return {
         "qpid.max_count": limit,
         "qpid.flow_stop_count": stop,
         "qpid.flow_resume_count": resume,
         "qpid.flow_stop_size": stop * SIZE,
         "qpid.flow_resume_size": resume * SIZE,
     }
-    return Workload(
-        NAMES[flow_control],
-        duration=3_600,
-        queues={"orders": arguments},
-        producers=(
-            Producer(
-                "p1",
-                ("", "orders"),
-                rate=rate,
-                capacity=capacity,
-                size=SIZE,
-                burst=(0.6, 1.2),
-                seed=1,
-                obeys_flow=True,
-            ),
-        ),
-        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
-        options=BrokerOptions(flow_control=flow_control, message_size="content"),
-    )
 
 
 def history_run(*, messages: int = MESSAGES, **settings: float) -> Comparison:
@@ -128,13 +122,11 @@ def history_run(*, messages: int = MESSAGES, **settings: float) -> Comparison:
 
 def history_steps(*, messages: int = MESSAGES, **settings: float) -> Steps[Comparison]:
     """Do what :func:`history_run` does, step by step."""
-    pictures = {}
-    for index, kind in enumerate(FLOW_CONTROLS):
-        workload = history_workload(**settings, flow_control=kind)  # type: ignore[arg-type]
-        pictures[NAMES[kind]] = picture_of((yield from running(workload, messages)))
-        yield (index + 1) / len(FLOW_CONTROLS)
-    said = [f"{name}: {_verdict(picture)}" for name, picture in pictures.items()]
-    return Comparison(pictures, tuple(said))
+    workloads = {
+        NAMES[kind]: history_workload(**settings, flow_control=kind)  # type: ignore[arg-type]
+        for kind in FLOW_CONTROLS
+    }
+    return (yield from side_by_side(workloads, messages, _verdict))
 
 
 def _verdict(picture: Picture) -> str:
@@ -145,7 +137,5 @@ def _verdict(picture: Picture) -> str:
     sent, accepted = last["producer.p1.sent"], last["consumer.c1.accepted"]
     fate = f"p1 sent {sent}, c1 accepted {accepted}; at most {deepest} deep; p1 waited {waited} of the time"
     if picture.run.errors:
-        moods = frames.column("producer.p1.mood").tolist()
-        when = frames.column("time")[moods.index(DEAD)]
-        return f"the session died at {seconds(when)} of 506; {fate}."
+        return f"the session died at {seconds(death_of(picture, 'p1'))} of 506; {fate}."
     return f"nobody was thrown out; {fate}."

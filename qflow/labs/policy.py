@@ -5,9 +5,9 @@ from __future__ import annotations
 from qflow.broker.conversions import Argument
 from qflow.labs.claims import seconds
 from qflow.labs.comparison import Comparison
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import Steps, finished, running
-from qflow.labs.words import DEAD
+from qflow.labs.picture import Picture
+from qflow.labs.running import Steps, finished
+from qflow.labs.side_by_side import death_of, first_time, side_by_side
 from qflow.workload import Consumer, Producer, Workload
 
 MESSAGES = 150
@@ -71,22 +71,13 @@ def policy_workload(
     """
     arguments: dict[str, Argument] = {"qpid.max_count": limit, "qpid.flow_stop_count": stop}
     arguments["qpid.flow_resume_count" if stop else "qpid.flow_stop_size"] = stop
+    to = ("", "orders")
+    p1 = Producer("p1", to, rate, capacity, size=100, groups=(groups, 1.0), seed=1, priority="group")
     return Workload(
         policy,
         duration=3_600,
         queues={"orders": {**arguments, **POLICIES[policy]}},
-        producers=(
-            Producer(
-                "p1",
-                ("", "orders"),
-                rate=rate,
-                capacity=capacity,
-                size=100,
-                groups=(groups, 1.0),
-                seed=1,
-                priority="group",
-            ),
-        ),
+        producers=(p1,),
         consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
     )
 
@@ -123,12 +114,11 @@ def policy_run(*, messages: int = MESSAGES, **settings: float) -> Comparison:
 
 def policy_steps(*, messages: int = MESSAGES, **settings: float) -> Steps[Comparison]:
     """Do what :func:`policy_run` does, step by step."""
-    pictures = {}
-    for index, policy in enumerate(POLICIES):
-        workload = policy_workload(**settings, policy=policy)  # type: ignore[arg-type]
-        pictures[policy] = picture_of((yield from running(workload, messages)))
-        yield (index + 1) / len(POLICIES)
-    return Comparison(pictures, tuple(f"{name}: {_verdict(one)}" for name, one in pictures.items()))
+    workloads = {
+        policy: policy_workload(**settings, policy=policy)  # type: ignore[arg-type]
+        for policy in POLICIES
+    }
+    return (yield from side_by_side(workloads, messages, _verdict))
 
 
 def _verdict(picture: Picture) -> str:
@@ -138,13 +128,11 @@ def _verdict(picture: Picture) -> str:
     lost = last["queue.orders.discards"]
     said = f"p1 sent {sent} messages, c1 accepted {accepted}"
     if last["queue.orders.gone"]:
-        when = frames.column("time")[frames.column("queue.orders.gone").index(1)]
-        return (
-            f"{said}; the queue destroyed itself at {seconds(when)}, and {lost} messages were lost (LP-15)."
-        )
+        when = seconds(first_time(picture, "queue.orders.gone"))
+        return f"{said}; the queue destroyed itself at {when}, and {lost} messages were lost (LP-15)."
     if picture.run.errors:
-        when = frames.column("time")[frames.column("producer.p1.mood").index(DEAD)]
-        return f"{said}; the broker refused the next one, and p1's session died at {seconds(when)} (LP-05)."
+        when = seconds(death_of(picture, "p1"))
+        return f"{said}; the broker refused the last one, and p1's session died at {when} (LP-05)."
     if not lost:
         return f"{said}; none was lost."
     how = "replaced" if frames.topology.queues[0].policy == "last value" else "thrown out or dropped"
