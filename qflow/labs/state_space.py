@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from qflow.broker.events import Event
 from qflow.design import SmallConfiguration, StateGraph, explore
 from qflow.design.graph import MARKS
 from qflow.design.situation import Situation
+from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.running import Steps, finished
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
@@ -19,6 +21,16 @@ from qflow.workload.agenda import SECOND
 MOST_STATES = 2_000
 PAUSE = SECOND // 10
 """Microseconds between two actions in a picture; the states themselves know no time."""
+
+
+_FATES = (
+    "it may send the next",
+    "its window is full, so it cannot send the next",
+    "its window is full, and it waits to send the next",
+    "its session is dead",
+    "it was told to stop sending",
+)
+"""What a producer can do next, for each of :data:`qflow.labs.words.MOODS`."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,19 @@ def load_state(states: StateGraph, node: int) -> StateSpace:
         If there is no such state.
     """
     picture = _history(states.configuration, states.path_to(node))
-    return StateSpace(states, node, picture, (*_about(states), *_way(states, node), *picture.claims))
+    # States know no time, so what a run's claims say of waits and shares of time is left out here.
+    deaths = [claim for claim in picture.claims if "session died of" in claim]
+    said = (*_about(states), *_way(states, node), *_windows(picture), *deaths)
+    return StateSpace(states, node, picture, said)
+
+
+def _windows(picture: Picture) -> list[str]:
+    last, said = picture.frames.at(-1), []
+    for spot in picture.frames.topology.producers:
+        seen = {name: last[f"producer.{spot.name}.{name}"] for name in ("sent", "held", "mood")}
+        number = "1 message" if seen["sent"] == 1 else f"{seen['sent']} messages"
+        said.append(f"{spot.name} has sent {number}, {seen['held']} of them held; {_FATES[seen['mood']]}.")
+    return said
 
 
 def _history(configuration: SmallConfiguration, actions: Sequence[str]) -> Picture:
@@ -180,11 +204,18 @@ def _about(states: StateGraph) -> list[str]:
     for mark, nodes in states.marks.items():
         if not nodes:
             continue
-        said.append(f"In {len(nodes)} of them {MARKS[mark]}.")
+        said.append(f"In {len(nodes)} of the {len(graph)} {MARKS[mark]}.")
     return said
 
 
 def _way(states: StateGraph, node: int) -> list[str]:
     way = states.path_to(node)
-    steps = ", ".join(way) if way else "nothing"
-    return [f"State {node} is: {states.label(node)}. The shortest way there, {len(way)} steps: {steps}."]
+    if not way:
+        return [f"State {node} is: {states.label(node)}. Everything begins here."]
+    steps = ", ".join(_times(action, len(list(same))) for action, same in groupby(way))
+    count = "1 step" if len(way) == 1 else f"{len(way)} steps"
+    return [f"State {node} is: {states.label(node)}. The shortest way there, {count}: {steps}."]
+
+
+def _times(action: str, number: int) -> str:
+    return action if number == 1 else f"{action} ({times(number)})"
