@@ -60,6 +60,46 @@ def test_nothing_else_is_overwritten(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def test_a_workshop_that_the_network_ended_is_gone_on_with(tmp_path, monkeypatch):
+    def unreachable(*arguments):
+        raise RefusalError("pip download failed. It could not reach the network.")
+
+    monkeypatch.setattr(cargo, "own_wheel", lambda wheels: wheels.mkdir(exist_ok=True))
+    monkeypatch.setattr(workshop, "fetch", unreachable)
+    with pytest.raises(RefusalError, match="network"):
+        workshop.prepare(tmp_path / "room", with_site=False)
+    monkeypatch.setattr(workshop, "fetch", lambda *arguments: None)
+    assert (workshop.prepare(tmp_path / "room", with_site=False) / "notebooks" / "00-tour.ipynb").exists()
+
+
+def test_what_is_there_already_is_not_fetched(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cargo, "run", lambda command: asked.append(command))
+    (tmp_path / "qflow-0-py3-none-any.whl").write_text("")
+    workshop.fetch(tmp_path, "here", f"{sys.version_info.major}.{sys.version_info.minor}")
+    (command,) = asked
+    assert "--no-index" in command
+
+
+class TestRefusals:
+    """Another program failed; what it said last is told, and whether the network was the trouble."""
+
+    def refusal(self, said: str) -> str:
+        program = f"import sys; sys.exit({said!r})"
+        with pytest.raises(RefusalError) as refused:
+            cargo.run([sys.executable, "-c", program])
+        return str(refused.value)
+
+    def test_the_last_line_is_told(self):
+        assert self.refusal("first\nERROR: No such package").endswith("failed: No such package")
+
+    def test_the_network_is_named(self):
+        said = (
+            "Retrying after NewConnectionError('... Temporary failure in name resolution')\nERROR: No luck."
+        )
+        assert self.refusal(said).endswith("failed: No luck. It could not reach the network.")
+
+
 def test_a_system_nobody_has_wheels_for(tmp_path):
     with pytest.raises(RefusalError, match="linux, windows, macos-arm, macos-intel; got 'amiga'"):
         workshop.fetch(tmp_path, "amiga", "3.11")

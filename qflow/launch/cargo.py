@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from qflow.kit import RefusalError, checkout_root
@@ -21,6 +22,8 @@ from qflow.launch import pyodide
 IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
 """Packages that notebooks on the site install into the kernel, beside qflow."""
 
+# What pip and npm say when nobody answers.
+_NO_NETWORK = ("Failed to establish a new connection", "name resolution", "ENOTFOUND", "EAI_AGAIN", "Proxy")
 _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any")
 
 
@@ -118,8 +121,10 @@ def own_wheel(folder: Path) -> Path:
         old.unlink()
     # A compiled engine runs on machines like this one only; see hatch_build.py.
     environment = {**os.environ, "QFLOW_COMPILE": "0"}
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(root)]
-    run(command, environment=environment)
+    # With the builder at hand nothing has to be fetched for it.
+    options = ["--no-build-isolation"] if find_spec("hatchling") else []
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "-w", str(folder)]
+    run([*command, str(root)], environment=environment)
     (wheel,) = folder.glob("qflow-*.whl")
     return wheel
 
@@ -146,9 +151,12 @@ def run(
     except FileNotFoundError as missing:
         raise RefusalError(f"{command[0]} is needed for this, and is not installed here.") from missing
     if done.returncode:
-        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        what = Path(command[0]).name if command[0] != sys.executable else " ".join(command[1:4])
-        raise RefusalError(f"{what} failed: {said[-1].strip() if said else 'it did not say why'}")
+        said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        what = Path(command[0]).name if command[0] != sys.executable else " ".join(command[2:4])
+        why = said[-1].removeprefix("ERROR: ") if said else "it did not say why"
+        if any(sign in line for line in said for sign in _NO_NETWORK):
+            why = f"{why.rstrip('.')}. It could not reach the network."
+        raise RefusalError(f"{what} failed: {why}")
 
 
 def _npm_pack(package: str, folder: Path) -> Path:

@@ -62,6 +62,9 @@ def prepare(
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
         raise RefusalError(f"{folder} holds something that is not a workshop; choose another with --out.")
     folder.mkdir(parents=True, exist_ok=True)
+    # First, so that the next try takes the folder for its own if the network ends this one.
+    for name in ("start.py", "teacher.html"):
+        (folder / name).write_bytes(files("qflow.launch").joinpath("room", name).read_bytes())
     wheels = folder / "wheels"
     site.say("qflow's own wheels")
     cargo.own_wheel(wheels)
@@ -78,13 +81,13 @@ def prepare(
             continue
     if with_site:
         site.build(folder / "site")
-    for name in ("start.py", "teacher.html"):
-        (folder / name).write_bytes(files("qflow.launch").joinpath("room", name).read_bytes())
     return folder
 
 
 def fetch(wheels: Path, system: str, python: str) -> None:
     """Fetch what ``qflow[lab]`` needs on a kind of laptop, into a folder that has qflow's own wheel.
+
+    What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
 
     Parameters
     ----------
@@ -107,7 +110,11 @@ def fetch(wheels: Path, system: str, python: str) -> None:
     if options or python != f"{sys.version_info.major}.{sys.version_info.minor}":
         options += ["--only-binary=:all:", f"--python-version={python}"]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels), *options]
-    cargo.run([*command, f"qflow[lab] @ {own.as_uri()}"])
+    wanted = f"qflow[lab] @ {own.as_uri()}"
+    try:
+        cargo.run([*command, "--no-index", "--find-links", str(wheels), wanted])
+    except RefusalError:
+        cargo.run([*command, wanted])
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:

@@ -42,6 +42,7 @@ def main(arguments):
 
 def _install(python, done):
     print("Installing qflow into %s; this takes a minute or two, and no network." % os.path.dirname(done))
+    sys.stdout.flush()
     steps = [
         [sys.executable, "-m", "venv", "--clear", os.path.join(HERE, "environment")],
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
