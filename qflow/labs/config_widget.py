@@ -5,18 +5,31 @@ from __future__ import annotations
 import html
 from typing import Any
 
+import anywidget
 import ipywidgets as widgets
 
 from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError
+from qflow.configuration.flow_words import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
 from qflow.labs.lab import close_parts
+from qflow.labs.scene import read_static
 from qflow.labs.share import Token
 
 _HINT = (
-    "options of qpid-config add queue, an address string, or declare arguments as JSON; leaving the field "
-    "tries it"
+    "Options of qpid-config add queue, an address string, or declare arguments as JSON. Leave the field, "
+    "with Tab or a click, to try it."
 )
+
+
+class Dress(anywidget.AnyWidget):
+    """Nothing but the labs' colours and letters, for a lab without a scene."""
+
+    _esm = "export default { render() {} }"
+    _css = read_static("scene.css")
+
+    def __repr__(self) -> str:
+        return "Dress()"
 
 
 class ConfigLab(widgets.VBox):
@@ -50,7 +63,7 @@ class ConfigLab(widgets.VBox):
         hint = widgets.HTML(f"<small>{html.escape(_HINT)}</small>")
         self._read = (text, broker_options)
         shared = widgets.Box([self._button, self._token]).add_class("qf-buttons")
-        parts = [self.typed, hint, self.options, self._refusal, self._gauge, self._claims, shared]
+        parts = [Dress(), self.typed, hint, self.options, self._refusal, self._gauge, self._claims, shared]
         super().__init__(parts)
         self.add_class("qflow-lab").add_class("qf-config")
         self._show()
@@ -162,11 +175,27 @@ def _field(label: str, text: str, tooltip: str) -> widgets.Textarea:
 
 
 def _listed(picture: ConfigPicture) -> str:
-    items = "".join(f"<li>{html.escape(claim)}</li>" for claim in picture.claims)
     explanation = picture.explanation
+    values = picture.values().values()
+    if explanation.refusal:
+        said = picture.claims
+    else:
+        said = picture.claims[:1] + picture.claims[1 + len(values) :]
+    items = "".join(f"<li>{html.escape(claim)}</li>" for claim in said)
+    rows = "" if explanation.refusal else "".join(map(_row, values))
     spelled = "".join(
         f"<div><small>{name}</small><pre>{html.escape(text)}</pre></div>"
         for name, text in (("qpid-config", explanation.line), ("address", explanation.address))
         if text
     )
-    return f"<b>What this comes to</b><ul>{items}</ul>{spelled}"
+    table = f'<table class="qf-values">{_HEAD}<tbody>{rows}</tbody></table>' if rows else ""
+    return f"<b>What this comes to</b><ul>{items}</ul>{table}{spelled}"
+
+
+_HEAD = "<thead><tr><th>value</th><th>is</th><th>because</th><th>rule</th></tr></thead>"
+
+
+def _row(value: Effective) -> str:
+    number = f"{value.value:,}".replace(",", "\u2009")
+    cells = (number, html.escape(value.why), ", ".join(value.rules))
+    return f"<tr><th>{value.name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"

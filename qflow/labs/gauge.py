@@ -8,18 +8,19 @@ from qflow.configuration.explanation import Explanation
 
 WIDTH, HEIGHT, TOP, BOTTOM = 860, 300, 58, 26
 _SCALE = 120
-# In a lab the page's theme gives the colours; anywhere else the ones behind the commas hold.
+# Styles of a drawing inside a page hold for the whole page: hence the class. In a lab the page's theme gives
+# the colours; anywhere else the ones behind the commas hold.
 _COLORS = {
     "limit": "var(--qf-soft,#57606a)",
     "stop": "var(--qf-stop,#c04c00)",
     "resume": "var(--qf-go,#007a59)",
 }
 _STYLE = (
-    "text{font:13px sans-serif;fill:var(--qf-soft,#57606a)}"
-    ".t{font-weight:bold;fill:var(--qf-ink,#1c2126);font-size:15px}"
-    ".n{font-weight:600}.g{fill:none;stroke:var(--qf-soft,#57606a);stroke-width:2.5}"
-    ".h{fill:var(--qf-stop,#c04c00);fill-opacity:.14}.p{fill:var(--qf-card,#fff)}"
-    ".b{fill:#56b4e9;fill-opacity:.28}.e{font-size:14px;fill:var(--qf-ink,#1c2126)}"
+    ".qfg text{font:13px sans-serif;fill:var(--qf-soft,#57606a)}"
+    ".qfg .t{font-weight:bold;fill:var(--qf-ink,#1c2126);font-size:15px}.qfg .n{font-weight:600}"
+    ".qfg .g{fill:none;stroke:var(--qf-soft,#57606a);stroke-width:2.5}"
+    ".qfg .h{fill:var(--qf-stop,#c04c00);fill-opacity:.14}.qfg .p{fill:var(--qf-card,#fff)}"
+    ".qfg .b{fill:#56b4e9;fill-opacity:.28}.qfg .e{font-size:14px;fill:var(--qf-ink,#1c2126)}"
 )
 
 
@@ -49,7 +50,8 @@ def draw_gauge(explanation: Explanation) -> str:
     }
     name = escape(explanation.declaration.name)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="qfg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'width="{WIDTH}" role="img">',
         f"<title>Limits and thresholds of {name}</title><style>{_STYLE}</style>",
         f'<rect class="p" width="{WIDTH}" height="{HEIGHT}"/>',
         f'<text class="t" x="24" y="26">{name}</text>',

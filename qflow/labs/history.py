@@ -137,5 +137,5 @@ def _verdict(picture: Picture) -> str:
     sent, accepted = last["producer.p1.sent"], last["consumer.c1.accepted"]
     fate = f"p1 sent {sent}, c1 accepted {accepted}; at most {deepest} deep; p1 waited {waited} of the time"
     if picture.run.errors:
-        return f"the session died at {seconds(death_of(picture, 'p1'))} of 506; {fate}."
+        return f"p1's session died of 506 at {seconds(death_of(picture, 'p1'))}; {fate}."
     return f"nobody was thrown out; {fate}."

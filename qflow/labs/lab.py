@@ -178,9 +178,9 @@ class Lab(widgets.VBox):
 
     def close(self) -> None:
         """Free everything the lab used: its widgets, here and in the browser, and its run."""
-        while self._charts:
-            self._charts.pop().close()
         if hasattr(self, "_buttons"):  # a lab whose first run is refused never comes so far
+            while self._charts:
+                self._charts.pop().close()
             self.why.close()
             self._buttons.close()
         self.picture = Comparison({}, ())

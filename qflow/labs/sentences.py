@@ -59,7 +59,8 @@ def state_sentence(frames: Frames, index: int) -> str:
     said = []
     for queue in topology.queues:
         seen = _seen(frame, f"queue.{queue.name}.")
-        said.append(STATE["queue"].format_map({**seen, "queue": queue.name, "flow": FLOW[seen["flow"]]}))
+        template = STATE["queue" if queue.stop_count or queue.stop_size else "free_queue"]
+        said.append(template.format_map({**seen, "queue": queue.name, "flow": FLOW[seen["flow"]]}))
     for producer in topology.producers:
         seen = _seen(frame, f"producer.{producer.name}.")
         mood = MOODS[seen["mood"]]

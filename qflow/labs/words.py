@@ -42,7 +42,8 @@ BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
 # What is to be seen at an instant.
 STATE: dict[str, str] = {
     "start": "Nothing has happened yet.",
-    "queue": "{queue}: {depth} messages, flow control {flow}, {held} held.",
+    "queue": "{queue}: depth {depth}, flow control {flow}, {held} held.",
+    "free_queue": "{queue}: depth {depth}, no flow control.",
     "producer": "{producer}: {outstanding} of {capacity} outstanding, {mood}.",
     "consumer": "{consumer}: {holds} of {prefetch} prefetched.",
     "absent": "{consumer}: not here yet.",

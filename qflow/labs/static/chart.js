@@ -32,6 +32,10 @@ function render({ model, el }) {
     place.on("plotly_relayout", paint);
     paint();
   };
+  const drawing = () => {
+    const image = html("img", { alt: model.get("about"), src: `data:image/svg+xml;utf8,${encodeURIComponent(model.get("drawing"))}` });
+    place.replaceChildren(image);
+  };
   const save = (format) => plotly.downloadImage(place, { format, filename: "qflow-chart", width: place.clientWidth, height: place.clientHeight, scale: format === "png" ? 2 : 1 });
   for (const format of ["png", "svg"]) {
     const button = html("button", { type: "button", class: `qf-save-${format}`, title: `Save this chart as it is, as ${format.toUpperCase()}` }, bar, `save as ${format.toUpperCase()}`);
@@ -70,7 +74,7 @@ function render({ model, el }) {
     } catch (reason) {
       if (isGone) return;
       write(note, String(reason.message ?? reason));
-      place.innerHTML = model.get("drawing");
+      drawing();
       return;
     }
     if (isGone) return;
@@ -80,7 +84,7 @@ function render({ model, el }) {
   };
   const redraw = () => {
     if (plotly) draw();
-    else if (place.firstChild) place.innerHTML = model.get("drawing");
+    else if (place.firstChild) drawing();
   };
   model.on("change:figure", redraw);
   begin();

@@ -12,7 +12,9 @@ function buildRoute(parent, source, tank, geometry, marks, via = null) {
   const middle = geometry.tank.x + geometry.tank.width / 2;
   const from = via ? { x: via.right, y: via.y } : { x: source.right, y: source.out };
   const bend = from.x + geometry.bend;
-  const way = `M${from.x},${from.y} C${bend},${from.y} ${bend - geometry.bend / 3},${inlet} ${bend + geometry.bend / 2},${inlet} H${middle - 12} Q${middle},${inlet} ${middle},${inlet + 10} V${top - 2}`;
+  // The last stretch is straight, so that the arrow points down however little room there is.
+  const turn = Math.min(10, (top - inlet) / 2);
+  const way = `M${from.x},${from.y} C${bend},${from.y} ${bend - geometry.bend / 3},${inlet} ${bend + geometry.bend / 2},${inlet} H${middle - 12} Q${middle},${inlet} ${middle},${inlet + turn} V${top - 2}`;
   const transfer = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
   const start = geometry.gate || geometry.tank.x - 8;
   const home = `M${start},${gate} C${source.right + geometry.bend},${gate} ${source.right + geometry.bend},${source.back} ${source.right + 3},${source.back}`;
@@ -40,12 +42,19 @@ function buildDrain(parent, tank, sink, geometry, marks) {
   return (isNow) => classify(link, isNow ? "qf-link qf-now" : "qf-link");
 }
 
+// How wide a text of the legend is; an element says so only once it is on the page.
+function textWidth(text) {
+  textWidth.pen ??= document.createElement("canvas").getContext("2d");
+  textWidth.pen.font = "12px system-ui, sans-serif";
+  return textWidth.pen.measureText(text).width;
+}
+
 // Legend: what patterns, marks and shapes mean.
 function buildLegend(root, timeline, y, geometry, marks) {
   const group = svg("g", { class: "qf-legend", transform: `translate(8,${y})` }, root);
   let [x, line] = [0, 0];
   const item = (draw, label) => {
-    const width = 34 + label.length * 6.2;
+    const width = 37 + textWidth(label);
     if (x + width > geometry.width - 16) [x, line] = [0, line + 18];
     draw(x, line);
     svg("text", { x: x + 19, y: line }, group, label);
@@ -64,7 +73,9 @@ function buildLegend(root, timeline, y, geometry, marks) {
   if (timeline.stays.numbers.some((value, place) => place % timeline.stays.width === timeline.stays.place.again && value < NEVER)) {
     item((at, down) => svg("path", { d: AGAIN, class: "qf-again", transform: `translate(${at + 6},${down - 5})` }, group), "redelivered");
   }
-  timeline.picture.groups.slice(0, 10).forEach((name, index) => item((at, down) => drawGlyph(group, index + 1, at + 7, down - 4.5), name));
+  const names = timeline.picture.groups.map((name, index) => [name, index + 1]).slice(0, 10);
+  names.sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true }));
+  for (const [name, number] of names) item((at, down) => drawGlyph(group, number, at + 7, down - 4.5), name);
   return line;
 }
 

@@ -2,7 +2,7 @@
 
 function plotForm(timeline, isNarrow) {
   const crowded = timeline.topology.queues.length > 2;
-  const sizes = { top: 16, height: crowded ? 50 : isNarrow ? 84 : 112, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
+  const sizes = { top: 20, height: crowded ? 50 : isNarrow ? 72 : 112, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
   return isNarrow ? { ...sizes, width: 520, left: 84, right: 10 } : { ...sizes, width: 1040, left: 118, right: 16 };
 }
 
@@ -17,7 +17,7 @@ function buildPlots(parent, timeline, id, seek, isNarrow, end) {
 function buildPlot(parent, timeline, index, id, seek, form) {
   const { left, right, top, height, axis, lane, end } = form;
   const spot = timeline.topology.queues[index];
-  const lanes = timeline.picture.lanes.filter(([queue, , , spans]) => queue === index && (spans.length || !form.isNarrow));
+  const lanes = timeline.picture.lanes.filter(([queue, , , spans]) => queue === index && (spans.length || (!form.isNarrow && (spot.stop_count || spot.stop_size))));
   const samples = timeline.picture.samples.filter(([queue]) => queue === index);
   const total = top + height + axis + lanes.length * lane + 4;
   const box = html("div", { class: "qf-plot-box" }, parent);
@@ -62,7 +62,7 @@ function drawBands(root, lanes, x, marks, form) {
     for (const [from, to] of spans) {
       const width = Math.max(1, x(to) - x(from));
       svg("rect", { x: x(from), y: top, width, height, fill: marks.on, class: "qf-band" }, root);
-      if (width > 26) svg("text", { x: x(from) + width / 2, y: top + height - 7, class: "qf-band-word" }, root, "ON");
+      if (width > 34) svg("text", { x: x(from) + width / 2, y: top + height - 7, class: "qf-band-word" }, root, "ON");
     }
   }
 }
@@ -86,7 +86,11 @@ function drawAxes(root, spot, end, scale, x, y, form) {
     svg("text", { x: left - 8, y: label + 4, class: `qf-level-word qf-word-${name}` }, root, `${name} ${depth}`);
   }
   svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
-  svg("text", { x: 4, y: top - 5, class: "qf-level-word qf-title qf-from-left" }, root, `depth of ${spot.name}`);
+  // Where no limit or threshold says how high the scale goes, its highest level does.
+  const deepest = Math.round(scale / HEADROOM);
+  const isFar = ends.every(([, depth]) => !depth || depth > scale || Math.abs(y(depth) - y(deepest)) > 15);
+  if (deepest && isFar) svg("text", { x: left - 8, y: y(deepest) + 4, class: "qf-level-word" }, root, `deepest ${deepest}`);
+  svg("text", { x: 4, y: top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `depth of ${spot.name}`);
 }
 
 function roundStep(range, most) {

@@ -6,6 +6,7 @@ function render({ model, el }) {
   set(root, { "aria-label": `Picture of a run. Keys: ${KEYS_TEXT}` });
   const refusal = html("div", { class: "qf-refusal", role: "alert", hidden: "" }, root);
   const waiting = buildWaiting(root, model);
+  const top = html("div", { class: "qf-top" }, root);
   const views = html("div", { class: "qf-views" }, root);
   let shown = [];
   let paintTransport = null;
@@ -17,7 +18,7 @@ function render({ model, el }) {
     model.set("cursor", Math.round(now.time));
   };
   const player = new Player(draw);
-  paintTransport = buildTransport(root, player);
+  paintTransport = buildTransport(top, player);
   const tools = html("div", { class: "qf-tools" }, root);
   const why = new WhyPanel(tools, {
     ask: (picture, subject, number) => {
@@ -43,6 +44,7 @@ function render({ model, el }) {
     const track = new Track(timelines);
     classify(views, timelines.length > 1 ? "qf-views qf-many" : "qf-views");
     for (const view of shown.splice(timelines.length)) view.root.remove();
+    buildKey(views, timelines, id);
     timelines.forEach((timeline, index) => {
       shown[index] ??= new View(views, index);
       shown[index].load(timeline, `${id}-${index}`, track, (time) => player.seek(time));
@@ -117,6 +119,19 @@ class View {
     if (!isPlaying) write(this.state, stateSentence(timeline, frame));
     this.before = frame;
   }
+}
+
+// What the marks mean, once for several runs: in the place that an odd number of them leaves free.
+function buildKey(views, timelines, id) {
+  views.querySelector(".qf-key")?.remove();
+  if (timelines.length < 2) return;
+  const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
+  const key = html("div", { class: timelines.length % 2 ? "qf-key" : "qf-key qf-wide" }, views);
+  html("h4", { class: "qf-view-name" }, key, "What the marks mean");
+  const width = timelines.length % 2 ? 520 : 1040;
+  const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
+  const lines = buildLegend(drawing, timeline, 14, { width }, patterns(drawing, `${id}-key`));
+  set(drawing, { viewBox: `0 0 ${width} ${lines + 20}` });
 }
 
 // A run that takes long: how far it is, and a way not to wait for it.

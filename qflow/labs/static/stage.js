@@ -8,7 +8,7 @@ function geometryOf(topology, isNarrow) {
   const { producers, queues, consumers, exchanges } = topology;
   const isSmall = isNarrow || queues.length > 2 || Math.max(producers.length, consumers.length) > 3;
   const head = isSmall ? 44 : 76;
-  const shared = { isSmall, isNarrow, form: formOf(isSmall, isNarrow), least: isNarrow ? 250 : isSmall ? 176 : 210 };
+  const shared = { isSmall, isNarrow, form: formOf(isSmall, isNarrow), least: isNarrow ? 214 : isSmall ? 176 : 210 };
   if (isNarrow) {
     return { ...shared, width: 520, bend: 18, turn: 14, gate: 0, card: { x: 4, width: 150 }, exchange: null, desk: { x: 402, width: 114 }, tank: { x: 188, width: 100, head, foot: 30, badge: 52 } };
   }
@@ -31,7 +31,7 @@ function buildStage(root, timeline, id, isNarrow = false) {
   const { form } = geometry;
   const cards = producers.map((producer) => cardHeight(producer.capacity, geometry.card.width, form));
   const desks = consumers.map((consumer) => cardHeight(consumer.prefetch, geometry.desk.width, form));
-  const least = queues.length === 1 && !geometry.isSmall ? 330 : queues.length * geometry.least;
+  const least = queues.length === 1 && !geometry.isSmall ? 300 : queues.length * geometry.least;
   const room = Math.max(stackHeight(cards), stackHeight(desks), least);
   root.replaceChildren();
   const marks = patterns(root, id);

@@ -44,7 +44,7 @@ function render({ model, el }) {
   };
 }
 
-const FIELD = { width: 1040, height: 360, left: 60, right: 30, top: 46, bottom: 44 };
+const FIELD = { width: 1040, height: 372, left: 60, right: 30, top: 46, bottom: 64 };
 
 function drawStates(root, graph, choose) {
   root.replaceChildren();
@@ -60,7 +60,8 @@ function drawStates(root, graph, choose) {
   svg("line", { x1: x(stop) + (x(1) - x(0)) / 2 + 10, x2: x(stop) + (x(1) - x(0)) / 2 + 10, y1: 8, y2: height - bottom + 8, class: "qf-mark qf-mark-stop" }, root);
   svg("text", { x: x(stop) + (x(1) - x(0)) / 2 + 16, y: 20, class: "qf-word-stop qf-states-word" }, root, `more than stop ${stop}`);
   for (let depth = 0; depth <= Math.floor(deepest); depth += 1) svg("text", { x: x(depth), y: height - bottom + 26, class: "qf-tick" }, root, depth);
-  svg("text", { x: width - right, y: height - 4, class: "qf-level-word" }, root, "messages on the queue");
+  svg("text", { x: width - right, y: height - bottom + 42, class: "qf-level-word" }, root, "messages on the queue");
+  drawKey(root, nodes, height - 8);
   svg("text", { x: 8, y: 20, class: "qf-states-word" }, root, "transfers held");
   for (let held = 0; held <= most; held += 1) svg("text", { x: left - 26, y: y(held) + 4, class: "qf-level-word" }, root, held);
 
@@ -88,6 +89,30 @@ function drawStates(root, graph, choose) {
       classify(line, from === chosen ? "qf-way qf-way-on" : to === chosen ? "qf-way qf-way-back" : "qf-way");
     });
   };
+}
+
+// What marks, shapes and lines mean; what no state has is left out.
+function drawKey(root, nodes, y) {
+  const has = (mark) => nodes.some(([, , marks]) => marks.includes(mark));
+  let x = 34;
+  const item = (label, draw) => {
+    draw(svg("g", { transform: `translate(${x},${y - 4})` }, root));
+    svg("text", { x: x + 16, y, class: "qf-states-word" }, root, label);
+    x += 52 + label.length * 6.4;
+  };
+  const dot = (name) => (group) => {
+    classify(group, `qf-state-key ${name}`);
+    svg("circle", { r: 7 }, group);
+    if (name === "qf-state-stalled") svg("rect", { x: -3.5, y: -3.5, width: 7, height: 7, class: "qf-state-stall" }, group);
+    if (name === "qf-state-overflow") svg("path", { d: "M-4,-4L4,4M4,-4L-4,4", class: "qf-cross" }, group);
+  };
+  const way = (name) => (group) => svg("path", { d: "M-10,0H10", class: `qf-way ${name}` }, group);
+  item("OFF", dot(""));
+  if (has("on")) item("ON", dot("qf-state-on"));
+  if (has("stalled")) item("no producer can send", dot("qf-state-stalled"));
+  if (has("overflow")) item("a session died", dot("qf-state-overflow"));
+  item("what can come next", way("qf-way-on"));
+  item("what led here", way("qf-way-back"));
 }
 
 export default { render };

@@ -1,6 +1,7 @@
 // Tank: a queue with its messages, its two thresholds, its limit, and the gate that completions pass.
 
 const MOST_CELLS = 160;
+const HEADROOM = 1.06;
 
 function buildTank(root, timeline, index, place, room, geometry, marks) {
   const spot = timeline.topology.queues[index];
@@ -17,7 +18,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   const name = svg("text", { x: box.x, y: place + (geometry.isSmall ? 18 : 26), class: "qf-name" }, group, spot.name);
   if (geometry.isSmall) name.classList.add("qf-name-small");
   if (spot.policy && !geometry.isSmall) svg("text", { x: box.x, y: place + 44, class: "qf-note" }, group, spot.policy);
-  const badge = buildBadge(group, box.x + box.width + box.badge, place + (geometry.isSmall ? 14 : 21), geometry.isSmall);
+  const badge = buildBadge(group, box.x + box.width + box.badge, place + (geometry.isSmall ? 14 : 21), geometry.isSmall, spot.stop_count || spot.stop_size);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-tank" }, group);
   const lines = buildLines(group, spot, scale, y, geometry);
   const fill = grid ? buildCells(group, timeline, index, box, bottom, grid, marks) : buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry);
@@ -42,7 +43,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
     locks(shown.locks[index]);
     set(group, { "data-depth": seen.depth, "data-held": seen.held, "data-flow": seen.flow ? "ON" : "OFF", "data-discards": seen.discards, "data-gone": seen.gone });
   };
-  return { inlet: place + box.head - (geometry.isSmall ? 12 : 22), top, bottom, outlet: bottom + 18, gate: gateY, paint };
+  return { inlet: place + box.head - (geometry.isSmall ? 17 : 22), top, bottom, outlet: bottom + 18, gate: gateY, paint };
 }
 
 // The largest level worth drawing: the limit if the run comes near it, else what the run reached.
@@ -50,7 +51,7 @@ function tankScale(timeline, index) {
   const spot = timeline.topology.queues[index];
   const deepest = Math.max(spot.stop_count, timeline.most("queue", index, "depth"));
   const full = spot.max_count && spot.max_count <= deepest * 2.5 ? spot.max_count : deepest;
-  return Math.max(1, Math.max(full, deepest) * 1.06);
+  return Math.max(1, Math.max(full, deepest) * HEADROOM);
 }
 
 // Cells that are large enough to tell one from another; null where there are too many.
@@ -153,7 +154,11 @@ function buildLines(group, spot, scale, y, geometry) {
 }
 
 // The state in shape, word and colour: an octagon that says ON, a circle that says OFF.
-function buildBadge(parent, x, y, isSmall) {
+function buildBadge(parent, x, y, isSmall, hasFlowControl) {
+  if (!hasFlowControl) {
+    svg("text", { x: x + (isSmall ? 22 : 16), y: y + 4.5, class: "qf-badge-label" }, parent, "no flow control");
+    return () => {};
+  }
   const group = svg("g", { class: "qf-badge", transform: `translate(${x},${y})${isSmall ? " scale(0.72)" : ""}` }, parent);
   if (!isSmall) svg("text", { x: -24, y: 4.5, class: "qf-badge-label" }, group, "flow control");
   const corners = [0, 1, 2, 3, 4, 5, 6, 7].map((corner) => {
@@ -173,8 +178,8 @@ function buildGate(parent, y, tankX, geometry) {
   svg("path", { d: `M${x},${y - 20} V${y - 9} M${x},${y + 9} V${y + 20}`, class: "qf-gate-posts" }, group);
   svg("path", { d: `M${x},${y - 20} V${y + 20}`, class: "qf-gate-bar" }, group);
   const worded = geometry.gateWords;
-  const first = worded ? svg("text", { x: x - 12, y: y + 36, class: "qf-gate-word" }, group) : null;
-  const second = worded ? svg("text", { x: x - 12, y: y + 51, class: "qf-gate-word" }, group) : null;
+  const first = worded ? svg("text", { x: x - 12, y: y + 44, class: "qf-gate-word" }, group) : null;
+  const second = worded ? svg("text", { x: x - 12, y: y + 59, class: "qf-gate-word" }, group) : null;
   return (isOn, held, hasFlowControl) => {
     classify(group, isOn ? "qf-gate qf-gate-shut" : "qf-gate");
     if (!worded) return;
@@ -249,7 +254,7 @@ function buildLocks(parent, timeline, index, box, bottom, geometry) {
   const x = box.x + box.width + 14;
   const row = (place) =>
     (rows[place] ??= (() => {
-      const group = svg("g", { class: "qf-lock", transform: `translate(${x},${bottom - 10 - place * 19})` }, parent);
+      const group = svg("g", { class: "qf-lock" }, parent);
       svg("path", { d: "M1.5,-3V-5.5A3.5,3.5 0 0 1 8.5,-5.5V-3", class: "qf-lock-bow" }, group);
       svg("rect", { x: 0, y: -3, width: 10, height: 8, rx: 1.5, class: "qf-lock-body" }, group);
       const glyph = svg("path", { class: "qf-glyph", transform: "translate(21,0)" }, group);
@@ -257,6 +262,7 @@ function buildLocks(parent, timeline, index, box, bottom, geometry) {
       return { group, glyph, text };
     })());
   return (alive) => {
+    const count = Math.min(most, alive.length);
     alive.slice(0, most).forEach((lock, place) => {
       const { group, glyph, text } = row(place);
       const number = locks.get(lock, "group");
@@ -264,7 +270,8 @@ function buildLocks(parent, timeline, index, box, bottom, geometry) {
       const owner = locks.get(lock, "consumer");
       const who = owner ? timeline.topology.consumers[owner - 1].name : "someone";
       const more = place === most - 1 && alive.length > most ? ` +${alive.length - most}` : "";
-      set(group, { visibility: "visible", "data-why": `group:${name}`, "data-group": name, "data-owner": who });
+      const transform = `translate(${x},${bottom - 10 - (count - 1 - place) * 19})`;
+      set(group, { transform, visibility: "visible", "data-why": `group:${name}`, "data-group": name, "data-owner": who });
       set(glyph, { d: shapeOf(number), fill: colorOf(number) });
       write(text, `${name}: ${who}${more}`);
     });

@@ -56,6 +56,7 @@ class WhyPanel {
     if (told.refusal) html("p", { class: "qf-why-refusal" }, this.panel, told.refusal);
     const list = html("ol", {}, this.panel);
     for (const link of told.links) this.link(list, told.picture, link);
+    this.panel.scrollIntoView({ block: "nearest" });
   }
 
   link(list, picture, link) {

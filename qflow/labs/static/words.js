@@ -37,7 +37,7 @@ function stateSentence(timeline, frame) {
   const { producers, queues, consumers } = timeline.topology;
   const said = queues.map((queue, index) => {
     const seen = timeline.queue(frame, index);
-    return fill(state.queue, { ...seen, queue: queue.name, flow: flow[seen.flow] });
+    return fill(queue.stop_count || queue.stop_size ? state.queue : state.free_queue, { ...seen, queue: queue.name, flow: flow[seen.flow] });
   });
   producers.forEach((producer, index) => {
     const seen = timeline.producer(frame, index);
