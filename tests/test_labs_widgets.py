@@ -6,12 +6,13 @@ import asyncio
 import gzip
 import json
 import re
+import threading
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
-from qflow.kit import RefusalError
+from qflow.kit import RefusalError, kit_path
 from qflow.labs import (
     Lab,
     blocked_chart,
@@ -36,11 +37,13 @@ from qflow.labs import (
     state_space_lab,
     trace_lab,
 )
+from qflow.labs.background import Background
 from qflow.labs.forking import actions_of, fork_picture
 from qflow.labs.history import history_steps
 from qflow.labs.html_export import to_html
 from qflow.labs.linked import plotly_script
 from qflow.labs.policy import policy_steps
+from qflow.labs.recorded import replayed_picture
 from qflow.labs.share import LABS, Token, TokenError, engine_hash
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS
@@ -48,6 +51,7 @@ from qflow.labs.why import why
 from qflow.teaching.rules import RULE, rule_titles
 from qflow.trace.files import write_trace
 from qflow.trace.record import trace_of
+from qflow.trace.schema import TraceError
 from qflow.workload import simulate
 
 MOVED = {"fanout": "prefetch", "state_space": "capacity_1"}
@@ -472,6 +476,79 @@ def test_without_a_loop_a_long_run_goes_on_to_its_end():
     lab, slow = slow_lab(80)
     lab.sliders["stop"].value = 50
     assert slow.finished == [1, 50]
+
+
+@pytest.fixture
+def slow_file(tmp_path, monkeypatch):
+    """A log whose replay waits to be looked at, in the hands of somebody impatient."""
+    monkeypatch.setattr("qflow.labs.trace_widget.PATIENCE", 0)
+    monkeypatch.setattr("qflow.labs.trace_widget._BREATH", 0.01)
+    look = threading.Event()
+
+    def replayed(log, workload, tell):
+        tell(len(log.rows) // 2)
+        assert look.wait(20)
+        tell(len(log.rows))
+        return replayed_picture(log, workload)
+
+    monkeypatch.setattr("qflow.labs.opened.replayed_picture", replayed)
+    kept = kit_path("data") / "recordings" / "workloads"
+    (path,) = kept.glob("overflow-despite-flow-control.csv.gz")
+    return path, look
+
+
+def test_a_long_file_is_opened_while_its_lab_is_there(slow_file):
+    path, look = slow_file
+
+    async def opened():
+        lab = trace_lab(path)
+        assert lab.claims == (f"{path.name} is being read.",)
+        assert lab.scene.run == 0
+        while lab.scene.progress < 0.35:
+            await asyncio.sleep(0.01)
+        assert lab.scene.progress < 0.45
+        look.set()
+        await lab._task
+        return lab
+
+    lab = asyncio.run(opened())
+    assert (lab.scene.run, lab.scene.progress, lab.scene.refusal) == (1, 0, "")
+    assert lab.claims == trace_lab(path).claims
+    assert lab.token(0, 0)
+
+
+def test_nobody_has_to_wait_for_a_long_file(slow_file):
+    path, look = slow_file
+
+    async def cancelled():
+        lab = trace_lab(path)
+        await asyncio.sleep(0.05)
+        lab.scene.cancelled = lab.scene.running
+        await lab._task
+        return lab
+
+    lab = asyncio.run(cancelled())
+    look.set()
+    assert lab.scene.refusal == f"Cancelled: {path.name} is not read. Run the cell again to read it."
+    assert (lab.scene.run, lab.scene.progress) == (0, 0)
+    assert lab.claims == (f"{path.name} is not read.",)
+    lab.close()
+
+
+def test_a_file_that_is_none_is_refused_at_once_or_told_in_the_lab(tmp_path, monkeypatch):
+    path = tmp_path / "none.jsonl"
+    path.write_text("hello\n")
+    with pytest.raises(TraceError, match="none.jsonl"):
+        trace_lab(path)
+    wait = Background.wait
+    monkeypatch.setattr(Background, "wait", lambda self, most: most == 0 and wait(self, 20))
+
+    async def told():
+        lab = trace_lab(path)
+        await lab._task
+        return lab.scene.refusal
+
+    assert "none.jsonl" in asyncio.run(told())
 
 
 def test_closing_a_lab_frees_its_widgets():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -41,7 +42,9 @@ class Lab(widgets.VBox):
     def __init__(self, picture: Picture | Comparison, controls: Sequence[widgets.Widget] = ()) -> None:
         self.picture = picture
         self._alone: Picture | Comparison | None = None
-        self.scene = Scene(picture)
+        # A comparison of nothing is what a lab shows that is still at work: its scene stays empty.
+        is_empty = isinstance(picture, Comparison) and not picture.pictures
+        self.scene = Scene(None if is_empty else picture)
         self.why = Why(self.scene, lambda: self.picture)
         self._text = widgets.HTML(_listed(picture.claims)).add_class("qf-claims")
         self._charts: list[LinkedChart] = []
@@ -119,6 +122,11 @@ class Lab(widgets.VBox):
         chart = LinkedChart(make, self.first, self.scene, **options)
         self._charts.append(chart)
         return chart
+
+    def tell(self, claims: Sequence[str]) -> None:
+        """Say something else below the picture."""
+        self.picture = replace(self.picture, claims=tuple(claims))
+        self._text.value = _listed(claims)
 
     # What the scene's buttons ask for
 

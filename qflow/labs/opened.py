@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from qflow.broker.events import Event
+from qflow.labs.background import Tell
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.recorded import replayed_picture
 from qflow.labs.seen import topology_of_events
@@ -21,10 +23,16 @@ from qflow.workload import Run, Workload
 MOST_QUEUES = 6
 
 _LOG_ENDINGS = (".csv", ".csv.gz")
+_READ = 0.8
+"""How much of the work reading is; the rest makes the picture."""
 
 
 def trace_picture(
-    path: str | Path, *, workload: str | Path | None = None, queues: Sequence[str] = ()
+    path: str | Path,
+    *,
+    workload: str | Path | None = None,
+    queues: Sequence[str] = (),
+    tell: Tell | None = None,
 ) -> Picture:
     """Open a trace or a client log, and return what its lab would show.
 
@@ -38,6 +46,9 @@ def trace_picture(
     queues
         Which queues to show, with everyone who uses them; () for all, or, of more than
         six, those that share users with the first.
+    tell
+        Told now and then which part of the reading is done, from 0 to 1; it may raise to stop. None shows
+        the progress on standard error.
 
     Returns
     -------
@@ -56,16 +67,28 @@ def trace_picture(
     log = _log_of(path)
     if log is not None:
         model = Workload.load(_workload_path(path, workload))
-        with progress(f"replaying {path.name}", len(log.rows)) as tell:
+        with _telling(f"replaying {path.name}", tell, len(log.rows)) as told:
             if len(model.queues) <= MOST_QUEUES:
-                return replayed_picture(log, model, tell)
-            run = replay(log, model, tell)
+                return replayed_picture(log, model, told)
+            run = replay(log, model, told)
         return run_picture(run, queues)
-    with progress(f"reading {path.name}") as tell:
-        trace = load_trace(path, tell)
+    with _telling(f"reading {path.name}", tell) as told:
+        trace = load_trace(path, told)
     events = list(trace.events())
+    if tell is not None:
+        tell(_READ)
     run = Run(trace.workload or Workload(trace.run, 1, {}), events, events[-1].time if events else 0)
     return run_picture(run, queues)
+
+
+@contextmanager
+def _telling(what: str, tell: Tell | None, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Return what is to be told the rows that are done: a line of progress, or whoever wants the part."""
+    if tell is None:
+        with progress(what, total) as shown:
+            yield shown
+    else:
+        yield lambda rows: tell(_READ * rows / total if total else 0.0)
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:

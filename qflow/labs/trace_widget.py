@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
+from qflow.labs.background import Background
+from qflow.labs.comparison import Comparison
 from qflow.labs.lab import Lab
 from qflow.labs.opened import trace_picture
+from qflow.labs.picture import Picture
 from qflow.labs.share import Token
+
+PATIENCE = 1.0
+"""Seconds a file may take before its lab opens empty, with progress and a way not to wait for it."""
+_BREATH = 0.1
 
 
 class TraceLab(Lab):
@@ -28,7 +36,33 @@ class TraceLab(Lab):
     ) -> None:
         self._opened = (path, workload, queues)
         self._expected = digest
-        super().__init__(trace_picture(path, workload=workload, queues=queues))
+        self._task: asyncio.Task[None] | None = None
+        work = Background(lambda tell: trace_picture(path, workload=workload, queues=queues, tell=tell))
+        loop = _running_loop()
+        if work.wait(PATIENCE if loop else None) or loop is None:
+            super().__init__(work.result())
+            return
+        super().__init__(Comparison({}, (f"{Path(path).name} is being read.",)))
+        self._task = loop.create_task(self._follow(work))
+
+    async def _follow(self, work: Background[Picture]) -> None:
+        """Tell how far the reading is, and show what comes of it, unless nobody wants to wait."""
+        name = Path(self._opened[0]).name
+        while not work.wait(0):
+            await asyncio.sleep(_BREATH)
+            if self.scene.cancelled:
+                work.cancel()
+                self.scene.progress = 0.0
+                self.scene.refusal = f"Cancelled: {name} is not read. Run the cell again to read it."
+                self.tell((f"{name} is not read.",))
+                return
+            self.scene.running, self.scene.progress = 1, max(0.01, work.part)
+        self.scene.progress = 0.0
+        try:
+            self.show(work.result(), 1)
+        except Exception as error:  # nobody is left to catch it: it is told in the lab
+            self.scene.refusal = str(error)
+            self.tell((f"{name} is not read.",))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -36,6 +70,12 @@ class TraceLab(Lab):
         path, workload, queues = self._opened
         told = {"path": str(path), "queues": list(queues), "digest": _digest(path)}
         return told if workload is None else {**told, "workload": str(workload)}
+
+    def close(self) -> None:
+        """Free everything the lab used, and wait for its file no more."""
+        if self._task is not None:
+            self._task.cancel()
+        super().close()
 
     def opened(self, token: Token) -> None:
         """Go to a token's instant; say so if the file, or the engine, is another."""
@@ -45,6 +85,13 @@ class TraceLab(Lab):
                 f"{Path(self._opened[0]).name} is not the file that this token was made of: its bytes differ."
             )
             self.scene.refusal = "\n".join(filter(None, (text, self.scene.refusal)))
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _digest(path: str | Path) -> str:
@@ -70,7 +117,6 @@ def trace_lab(
         For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
     queues
         Which queues to show; () for all, or, of more than six, those around the first.
-
     digest
         What a token says of the file's bytes: the lab tells if they are others here.
 
@@ -82,7 +128,8 @@ def trace_lab(
     Raises
     ------
     TraceError, LogError
-        If the file is neither, or a queue is not in it; one sentence says why.
+        If the file is neither, or a queue is not in it; one sentence says why. A file that takes long is
+        opened while the lab is there already, with its progress; then the lab says so.
     OSError
         If a file cannot be opened.
     """

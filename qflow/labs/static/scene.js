@@ -38,6 +38,7 @@ function render({ model, el }) {
 
   const load = () => {
     const run = model.get("run");
+    root.classList.toggle("qf-is-empty", run === 0);
     // A run that took longer than a later one must not come back over it.
     if (run === 0 || (player.track && run <= player.track.timelines[0].run)) return;
     const timelines = model.get("pictures").map((picture) => new Timeline(picture, run));
@@ -147,8 +148,11 @@ function buildWaiting(root, model) {
   return () => {
     const part = model.get("progress");
     bar.hidden = !part;
-    meter.value = part;
-    write(text, `running: ${Math.round(100 * part)} %`);
+    // Of some work nobody knows how much there is: the meter then only shows that it goes on.
+    const isKnown = part > 0.01;
+    if (isKnown) meter.value = part;
+    else meter.removeAttribute("value");
+    write(text, isKnown ? `running: ${Math.round(100 * part)} %` : "running …");
   };
 }
 
