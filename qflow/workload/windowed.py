@@ -36,15 +36,14 @@ class SharedSession:
         self._stage = stage
 
     def _on_report(self, completed: RangeSet) -> None:
-        self.reported = completed.copy()
+        self.reported = completed
         agenda = self._stage.agenda
         for sender in self.senders:
             agenda.enter(agenda.now, SEND, sender.hear)
 
     def is_confirmed(self, number: int) -> bool:
         """Return whether a command and all before it are known to be complete."""
-        ranges = self.reported.ranges()
-        return number < 0 or (bool(ranges) and ranges[0][0] == 0 and number <= ranges[0][1])
+        return number < self.reported.front
 
 
 class WindowedProducer:
