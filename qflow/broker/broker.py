@@ -99,9 +99,10 @@ class Broker(BrokerCore):
         if now < self.now:
             raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
         due = self.timers.next_due
-        if self.observer is not None and due is not None and due <= now:
-            self.emit("advance", detail={"now": now})
-        self.run_timers(now)
+        if due is not None and due <= now:
+            if self.observer is not None:
+                self.emit("advance", detail={"now": now})
+            self.run_timers(now)
         self.now = now
 
     def snapshot(self) -> Snapshot:

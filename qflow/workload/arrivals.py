@@ -6,7 +6,7 @@ producer this yields the very messages that it sent, at the very times it meant 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import cycle, repeat
 from random import Random
 
@@ -19,8 +19,6 @@ run, and no processor's last digit of a logarithm can show."""
 
 NEVER = 1 << 62
 """When a recorded schedule is over, the next message is due at this instant: no run lasts so long."""
-
-Draw = Callable[[], int]
 
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
@@ -49,15 +47,21 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     """
     if producer.arrival == "recorded":
         yield from _recorded(producer)
-    random = Random(producer.seed)
-    gap, size, group = _gap(producer, random), _size(producer, random), _group(producer, random)
-    on, cycle = _burst(producer)
-    fine = 0
+    random, rate = Random(producer.seed), producer.rate
+    steady = round(SECOND * _FINE / rate) if producer.arrival == "const" else 0
+    size, spread = (producer.size, None) if isinstance(producer.size, int) else (0, producer.size)
+    count, skew = producer.groups or (0, 0.0)
+    on, period = _burst(producer)
+    fine, group = 0, ""
     while True:
-        if cycle and fine % cycle >= on:
-            fine += cycle - fine % cycle
-        fine += gap()
-        yield (fine + _FINE // 2) // _FINE, size(), group()
+        if period and fine % period >= on:
+            fine += period - fine % period
+        fine += steady or round(random.expovariate(rate) * (SECOND * _FINE))
+        if spread is not None:
+            size = int(random.lognormvariate(*spread))
+        if count:
+            group = f"g{min(count, int(count ** (random.random() ** skew)))}"
+        yield (fine + _FINE // 2) // _FINE, size, group
 
 
 def _recorded(producer: Producer) -> Iterator[tuple[int, int, str]]:
@@ -68,31 +72,8 @@ def _recorded(producer: Producer) -> Iterator[tuple[int, int, str]]:
     yield from repeat((NEVER, 0, ""))
 
 
-def _gap(producer: Producer, random: Random) -> Draw:
-    rate = producer.rate
-    if producer.arrival == "const":
-        constant = round(SECOND * _FINE / rate)
-        return lambda: constant
-    return lambda: round(random.expovariate(rate) * (SECOND * _FINE))
-
-
 def _burst(producer: Producer) -> tuple[int, int]:
     if producer.burst is None:
         return 0, 0
     on, off = (round(seconds * SECOND * _FINE) for seconds in producer.burst)
     return on, on + off
-
-
-def _size(producer: Producer, random: Random) -> Draw:
-    size = producer.size
-    if isinstance(size, int):
-        return lambda: size
-    mu, sigma = size
-    return lambda: int(random.lognormvariate(mu, sigma))
-
-
-def _group(producer: Producer, random: Random) -> Callable[[], str]:
-    if producer.groups is None:
-        return lambda: ""
-    count, skew = producer.groups
-    return lambda: f"g{min(count, int(count ** (random.random() ** skew)))}"

@@ -34,6 +34,7 @@ class ConsumerClient:
         "_session",
         "_backlog",
         "_is_busy",
+        "_is_direct",
         "_link",
         "_latency",
         "_arrives",
@@ -46,6 +47,7 @@ class ConsumerClient:
         self._session: Session | None = None
         self._backlog: deque[DeliveryRecord] = deque()
         self._is_busy = False
+        self._is_direct = model.network is None
         self._link = Link(stage.agenda, model.network)
         network = model.network or Network()
         self._latency, self._arrives = Course(network.latency, network.latencies, SECOND), 0
@@ -73,7 +75,7 @@ class ConsumerClient:
             self._session.close()
 
     def _on_delivery(self, record: DeliveryRecord) -> None:
-        if self._model.network is None:
+        if self._is_direct:
             self._take(record)
             return
         self._link.answered()
@@ -101,10 +103,13 @@ class ConsumerClient:
             return
         record = self._backlog.popleft()
         verdict = self._service.verdict()
-        if self._model.network is not None:
+        if self._is_direct:
+            self._arrive(verdict, record.id)
+            self._arrive("complete", record.id)
+        else:
             self._stage.note(f"client.{verdict}", self._model.name, self._model.queue, record.label)
-        self._link.write(lambda: self._arrive(verdict, record.id))
-        self._link.write(lambda: self._arrive("complete", record.id))
+            self._link.write(lambda: self._arrive(verdict, record.id))
+            self._link.write(lambda: self._arrive("complete", record.id))
         self._is_busy = bool(self._backlog)
         if self._is_busy:
             self._begin()

@@ -52,8 +52,10 @@ class ProducerClient:
         "_group",
         "_sent",
         "_link",
+        "_is_direct",
         "_outstanding",
         "_completed",
+        "_capacity",
         "_inbox",
         "_is_learning",
         "_is_sending",
@@ -83,9 +85,12 @@ class ProducerClient:
         self._pace = Course(1.0, network.pace)
         self._crowd, self._fresh_until = network.crowd, 0
         self._send_cost = network.send_cost * SECOND
+        # A client without a network hears at once what is complete, and need not know which.
+        self._is_direct = model.network is None
         # Numbers of transfers that the broker has not reported; and those it has, on their way to us.
         self._outstanding: dict[int, None] = {}
         self._completed = 0
+        self._capacity = model.capacity
         self._inbox: deque[tuple[int, int]] = deque()
         self._is_learning = self._is_sending = False
         self._turn_end = 0
@@ -114,15 +119,19 @@ class ProducerClient:
         else:
             self._is_blocked = True
             self._stage.note("client.block", self._model.name)
-        self._is_sending = not self._is_blocked and self._is_due()
-        self._learn_next()
+        if not self._is_direct:
+            self._is_sending = not self._is_blocked and self._is_due()
+            self._learn_next()
 
     def _is_due(self) -> bool:
         return self._due <= min(self._last_due, max(self._stage.agenda.now, self._free_at))
 
     def _has_room(self) -> bool:
-        is_full = len(self._outstanding) + len(self._inbox) >= self._model.capacity
-        return not is_full and not self._is_told_to_stop
+        if self._is_told_to_stop:
+            return False
+        if self._is_direct:
+            return self._sent - self._completed < self._capacity
+        return len(self._outstanding) + len(self._inbox) < self._capacity
 
     def _on_channel_flow(self, is_active: bool) -> None:
         self._is_told_to_stop = not is_active
@@ -136,16 +145,18 @@ class ProducerClient:
         self._sent += 1
         label = f"{self._model.name}-{self._sent}"
         message = make_message(self._model.to[1], label, self._size, self._group, self._model.priority)
-        self._outstanding[number] = None
         self._stage.count_message()
         agenda = self._stage.agenda
         self._due, self._size, self._group = next(self._messages)
         if self._is_closed:
             self._due += agenda.now
-        if self._model.network is not None:
+        if self._is_direct:
+            self._arrive(message)
+        else:
+            self._outstanding[number] = None
             self._stage.note("client.transfer", self._model.name, message=label)
             self._free_at = agenda.now + self._work(self._send_cost)
-        self._link.write(lambda: self._arrive(message))
+            self._link.write(lambda: self._arrive(message))
         if self._session.is_attached:
             self._plan()
 
@@ -162,17 +173,16 @@ class ProducerClient:
     def _on_report(self, completed: RangeSet) -> None:
         # The session's only commands are transfers, so the size of the set is their number.
         fresh, self._completed = len(completed) - self._completed, len(completed)
+        if self._is_direct:
+            self._wake()
+            return
         now = self._stage.agenda.now
         arrives = now + round(self._latency.at(now))
         for number in list(islice((n for n in self._outstanding if n in completed), fresh)):
             del self._outstanding[number]
             self._inbox.append((arrives, number))
-        if self._model.network is None:
-            self._inbox.clear()
-            self._wake()
-        else:
-            self._link.answered()
-            self._learn_next()
+        self._link.answered()
+        self._learn_next()
 
     def _learn_next(self) -> None:
         if not self._inbox or self._is_learning or self._is_sending:

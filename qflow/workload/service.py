@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import cycle
 from random import Random
 
@@ -26,11 +25,14 @@ class Service:
     (2000, 20000, 2000, 'accept')
     """
 
-    __slots__ = ("_draw", "_spells", "_release", "_reject", "_random", "_overhead")
+    __slots__ = ("_random", "_rate", "_seconds", "_spells", "_release", "_reject", "_overhead")
 
     def __init__(self, consumer: Consumer) -> None:
         self._random = Random(consumer.seed)
-        self._draw = _draw(consumer, self._random)
+        kind, seconds = consumer.service
+        given = seconds if isinstance(seconds, tuple) else (seconds,)
+        self._rate = 1 / given[0] if kind == "exp" else 0.0
+        self._seconds = cycle(given)
         self._spells = [
             (round(start * SECOND), round(end * SECOND), factor) for start, end, factor in consumer.slow
         ]
@@ -40,7 +42,7 @@ class Service:
 
     def time(self, now: int) -> int:
         """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
-        seconds = self._draw()
+        seconds = self._random.expovariate(self._rate) if self._rate else next(self._seconds)
         for start, end, factor in self._spells:
             if start <= now < end:
                 seconds *= factor
@@ -52,13 +54,3 @@ class Service:
         if chance < self._release:
             return "release"
         return "reject" if chance < self._reject else "accept"
-
-
-def _draw(consumer: Consumer, random: Random) -> Callable[[], float]:
-    kind, seconds = consumer.service
-    if isinstance(seconds, tuple):
-        return cycle(seconds).__next__
-    if kind == "const":
-        return lambda: seconds
-    rate = 1 / seconds
-    return lambda: random.expovariate(rate)
