@@ -90,7 +90,7 @@ class Completions(CommandOwner):
 
     def is_awaited(self, number: int) -> bool:
         """Return whether a command carries the sync flag and is not complete."""
-        return number in self._awaited
+        return bool(self._awaited) and number in self._awaited
 
     def hold(self, transfer: Transfer) -> None:
         """Keep a transfer whose completion a queue withholds."""
@@ -122,7 +122,7 @@ class Completions(CommandOwner):
 
     def _complete(self, number: int, label: str) -> None:
         self.completed.add(number)
-        if number in self._awaited:
+        if self._awaited and number in self._awaited:
             self._awaited.discard(number)
             self.want_report()
         if self.context.observer is not None:
@@ -132,7 +132,9 @@ class Completions(CommandOwner):
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
         if self.incomplete:
             self.incomplete.pop(transfer.number, None)
-        self.complete(transfer.number, transfer.label)
+        # Without a trace nobody asks for the label, which need not even be made then.
+        is_asked = self._is_in_order or self.context.observer is not None
+        self.complete(transfer.number, transfer.label if is_asked else "")
         while self.incomplete:
             number, first = next(iter(self.incomplete.items()))
             if first is not None:

@@ -97,7 +97,7 @@ class QueueListeners(Restorable):
         broker strands it, in neither list (RF-07b).
         """
         if self._consumers:
-            consumer, _ = self._consumers.popitem(last=False)
+            consumer, _ = self._consumers.popitem(False)
             consumer.is_listening = False
             wake.consumer = consumer
             self.count -= 1

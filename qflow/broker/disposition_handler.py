@@ -21,7 +21,7 @@ class DispositionHandler(SessionState):
         number = self.begin()
         if self.core.observer is not None:
             transfers = tuple(transfers)
-            self.show("message.accept", {"transfers": transfers}, number)
+            self.show_transfers("message.accept", transfers, number)
         try:
             self.consuming.accept(transfers, self.tx_accept)
         except (AmqpException, TypeError, ValueError) as error:
@@ -52,7 +52,7 @@ class DispositionHandler(SessionState):
         self.control()
         if self.core.observer is not None:
             transfers = tuple(transfers)
-            self.show("session.completed", {"transfers": transfers})
+            self.show_transfers("session.completed", transfers)
         try:
             self.consuming.complete(transfers)
         except AmqpException as error:

@@ -121,10 +121,11 @@ class MessageDeque(Messages):
 
     def _discard(self, position: int) -> None:
         block = position >> _BLOCK
-        self._available[block] -= 1
+        left = self._available[block] - 1
+        self._available[block] = left
         self._count -= 1
         # The last block stays: on a short queue it is empty again and again.
-        if not self._available[block] and block != self._tail >> _BLOCK:
+        if not left and block != self._tail >> _BLOCK:
             self._drop(block)
 
     def _drop(self, block: int) -> None:

@@ -112,12 +112,21 @@ class SessionState(CommandRunner):
     def show(self, kind: str, arguments: Detail, number: int = -1) -> None:
         """Tell the observer of a command with its arguments."""
         detail = dict(arguments or {})
+        self._add_circumstances(detail, number)
+        queue, link = str(detail.get("queue", "")), str(detail.get("tag", detail.get("exchange", "")))
+        self.core.emit(kind, queue, self.name, link, detail=detail)
+
+    def show_transfers(self, kind: str, transfers: tuple[int, ...], number: int = -1) -> None:
+        """Tell the observer of a command whose only argument is numbers of deliveries."""
+        detail: dict[str, object] = {"transfers": transfers}
+        self._add_circumstances(detail, number)
+        self.core.emit(kind, "", self.name, "", "", 0, "", detail)
+
+    def _add_circumstances(self, detail: dict[str, object], number: int) -> None:
         if self.is_pipelining:
             detail["pipelined"] = True
         if self.completions.is_awaited(number):
             detail["sync"] = True
-        queue, link = str(detail.get("queue", "")), str(detail.get("tag", detail.get("exchange", "")))
-        self.core.emit(kind, queue, self.name, link, detail=detail)
 
     @contextmanager
     def pipelined(self) -> Iterator[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from qflow.broker.message import HeaderValue, Message
 from qflow.broker.restorable import Restorable
 from qflow.broker.tx import TxBuffer
@@ -77,12 +79,15 @@ class Transfer(Restorable):
     False
     """
 
+    VOLATILE: ClassVar[tuple[str, ...]] = ("_made_label",)
+
     __slots__ = (
         "owner",
         "number",
         "message",
         "size",
         "_label",
+        "_made_label",
         "expiration",
         "origin",
         "connection",
@@ -111,6 +116,7 @@ class Transfer(Restorable):
         self.message = message
         self.size = size
         self._label = label
+        self._made_label: str | None = None
         self.expiration = expiration
         self.origin = origin
         self.connection = connection
@@ -124,8 +130,12 @@ class Transfer(Restorable):
     @property
     def label(self) -> str:
         """Name for people and traces."""
-        # Made when it is asked for: without a trace nobody asks.
-        return self._label or f"{self.origin}-{self.serial}"
+        if self._label:
+            return self._label
+        # Made when it is first asked for, as without a trace nobody asks; a trace asks again and again.
+        if self._made_label is None:
+            self._made_label = f"{self.origin}-{self.serial}"
+        return self._made_label
 
     def is_expired(self, now: int) -> bool:
         """Return whether the message's time to live is over (QT-07)."""
