@@ -111,6 +111,7 @@ def _peers(messages: int, tell: Tell) -> dict[str, float]:
     works: dict[str, Callable[[int], int]] = {}
     if "simpy" in known:
         works["simpy_store"] = peers.store_put_and_get
+        works["simpy_life_cycle"] = peers.store_life_cycle
         works["simpy_store_with_times"] = peers.store_with_times
     if "ciw" in known:
         works["ciw"] = peers.ciw_queue
@@ -125,6 +126,8 @@ def _ratios(rates: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str
     pairs = {
         "life_cycle_to_simpy_store": ("life_cycle", "simpy_store"),
         "life_cycle_with_trace_to_simpy_store": ("life_cycle_with_trace", "simpy_store"),
+        "life_cycle_to_simpy_life_cycle": ("life_cycle", "simpy_life_cycle"),
+        "life_cycle_with_trace_to_simpy_life_cycle": ("life_cycle_with_trace", "simpy_life_cycle"),
         "simulate_with_trace_to_simpy_store": ("simulate_with_trace", "simpy_store_with_times"),
         "simulate_with_trace_to_ciw": ("simulate_with_trace", "ciw"),
     }
