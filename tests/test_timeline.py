@@ -87,6 +87,25 @@ def test_the_state_at_any_instant_is_that_of_the_uninterrupted_run(commands, dat
         assert twin.state_hash() == broker.state_hash()
 
 
+@quick
+@given(all_commands, st.data())
+def test_an_instant_is_the_same_however_one_gets_there(commands, data):
+    """The timeline's broker goes back and forth; the other one is given the commands, once, in order."""
+    first = fresh()
+    trace, cast = record(first), Cast(first)
+    for command in commands:
+        cast.give(command)
+    hashes, broker = {}, Broker(trace.options)
+    steps = list(steps_of(trace))
+    for step, after in zip(steps, [*steps[1:], None], strict=True):
+        give(broker, step)
+        hashes[len(trace) - 1 if after is None else after.row - 1] = broker.state_hash()
+    timeline = Timeline(trace, spacing=data.draw(st.integers(1, 60)))
+    for row in data.draw(st.lists(st.sampled_from(list(hashes)), min_size=2, max_size=12)):
+        timeline.seek(row)
+        assert timeline.broker.state_hash() == hashes[row]
+
+
 def test_every_instant_has_the_depth_that_the_rows_tell(trace, timeline):
     depth, places = 0, list(range(0, len(trace), 37))
     depths = []
@@ -182,7 +201,7 @@ def test_commands_and_transitions(trace, timeline):
     assert timeline.next_transition("orders", kinds=("held",)).kind == "held"
 
 
-def test_a_broker_that_somebody_looked_at_is_taken_apart_and_one_of_ones_own_is_not(timeline):
+def test_the_broker_to_look_at_goes_along_and_one_of_ones_own_stays(timeline):
     timeline.seek(500)
     own = timeline.restore()
     state = own.state_hash()

@@ -11,7 +11,7 @@ from qflow.broker.broker import Broker
 from qflow.broker.conversions import Argument
 from qflow.broker.events import Event
 from qflow.broker.options import BrokerOptions
-from qflow.trace.checkpoint import Checkpoint, SharedMessages, dispose
+from qflow.trace.checkpoint import Checkpoint, Parts
 from qflow.trace.diff import compare
 from qflow.trace.fork import fork
 from qflow.trace.replay_trace import Progress, Replay
@@ -23,12 +23,15 @@ from qflow.workload.stage import uncollected
 __all__ = ["SPACING", "TRANSITIONS", "Timeline", "compare"]
 
 SPACING = 250
-"""Rows between two checkpoints: giving their commands takes about as long as restoring one."""
+"""Rows between two checkpoints, at least: giving their commands again takes about a millisecond."""
 
-_BYTES_A_COMMAND = 600
-"""Bytes of a checkpoint that are restored in the time that one command takes. It tells when going on from
-where we are is quicker than a checkpoint; and large checkpoints are that many rows apart, so that a long
-trace with a deep queue does not fill the memory with copies of it."""
+_PARTS_A_ROW = 20
+"""Parts of a checkpoint for each row up to the next one.  The deeper the queues, the longer it takes to go
+back to a checkpoint, and the more rows may be given after that; so a long trace does not fill the memory."""
+
+_PARTS_A_COMMAND = 25
+"""Parts that are set back in the time that one command takes; it tells when going on from where we are is
+quicker than a checkpoint."""
 
 _LONG = 10_000
 
@@ -97,17 +100,16 @@ class Timeline:
         self._given = -1
 
     def _prepare(self, spacing: int, progress: Progress | None) -> None:
-        replay, shared = Replay(self.trace), SharedMessages()
+        replay, parts = Replay(self.trace), Parts()
         due = 0
 
         def before(step: Step) -> None:
             nonlocal due
             if step.row >= due:
-                checkpoint = Checkpoint(replay.broker, shared)
+                checkpoint = Checkpoint(replay.broker, parts)
                 self._checkpoints.append(checkpoint)
                 self._checkpoint_at.append(len(self._steps))
-                # The larger the state, the longer it takes to restore, and the more rows may be given after.
-                due = step.row + max(spacing, checkpoint.size // _BYTES_A_COMMAND)
+                due = step.row + max(spacing, checkpoint.count // _PARTS_A_ROW)
             self._steps.append(step.row)
 
         replay.run(before, progress)
@@ -118,7 +120,7 @@ class Timeline:
                 + difference.text("the trace", "the engine")
             )
         if not self._checkpoints:
-            self._checkpoints.append(Checkpoint(replay.broker))
+            self._checkpoints.append(Checkpoint(replay.broker, parts))
             self._checkpoint_at.append(0)
 
     # Looking
@@ -137,9 +139,9 @@ class Timeline:
     def broker(self) -> Broker:
         """The broker as the command left it that the cursor's row belongs to; to look at only.
 
-        It is the timeline's own: a command given to it would change what the next step shows, and it
-        is taken apart when another instant is looked at. For one to keep and to play with, take
-        :meth:`restore`; for another course of events, :meth:`fork`.
+        It is the timeline's own, and goes with it from instant to instant: a command given to it would
+        change what the next step shows. For one to keep and to play with, take :meth:`restore`; for
+        another course of events, :meth:`fork`.
         """
         target = bisect_right(self._steps, self.cursor)
         nearest = bisect_right(self._checkpoint_at, target) - 1
@@ -148,8 +150,6 @@ class Timeline:
             # Whatever interrupts us, a broker that is half-way is not taken for one at an instant.
             self._live, self._given = None, -1
             if live is None or not self._is_near(nearest, given, target):
-                if live is not None:
-                    dispose(live)
                 live, given = self._checkpoints[nearest].restore(), self._checkpoint_at[nearest]
             for row in self._steps[given:target]:
                 give(live, step_at(self.trace, row))
@@ -158,7 +158,7 @@ class Timeline:
 
     def _is_near(self, nearest: int, given: int, target: int) -> bool:
         """Tell whether the commands from here on are done sooner than a checkpoint and those after it."""
-        from_here, restoring = target - given, self._checkpoints[nearest].size / _BYTES_A_COMMAND
+        from_here, restoring = target - given, self._checkpoints[nearest].count / _PARTS_A_COMMAND
         return 0 <= from_here <= restoring + target - self._checkpoint_at[nearest]
 
     def restore(self) -> Broker:

@@ -6,6 +6,7 @@ less. What is aimed at: any instant in under 20 ms, any answer in under 100 ms.
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from random import Random
 
 from qflow.trace.explain import explain
 from qflow.trace.record import trace_of
+from qflow.trace.schema import Trace
 from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -20,7 +22,7 @@ MESSAGES = 9_500
 SUBJECTS = ("producer:p1", "queue:q", "consumer:c1", "message:p1-2000", "transfer:p2-1500")
 
 
-def make_timeline(depth: int) -> Timeline:
+def make_trace(depth: int) -> Trace:
     """Make a long run whose queue goes up and down between a depth and its half."""
     arguments = {"qpid.flow_stop_count": depth, "qpid.flow_resume_count": depth // 2, "qpid.max_size": 0}
     producers = (
@@ -29,7 +31,12 @@ def make_timeline(depth: int) -> Timeline:
     )
     consumers = tuple(Consumer(f"c{n}", "q", prefetch=20, service=("exp", 0.004), seed=n) for n in (1, 2))
     workload = Workload("long", 200, {"q": arguments}, producers=producers, consumers=consumers)
-    return Timeline(trace_of(simulate(workload, message_limit=max(MESSAGES, 2 * depth))))
+    return trace_of(simulate(workload, message_limit=max(MESSAGES, 2 * depth)))
+
+
+def memory() -> float:
+    """Return the most that this process has taken so far, in megabytes; Linux counts in kilobytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
 def milliseconds(action: Callable[[], object]) -> float:
@@ -49,11 +56,13 @@ def quantiles(times: list[float]) -> str:
 def main(depths: list[int]) -> None:
     """Print the times for each depth."""
     for depth in depths:
-        start = time.process_time()
-        timeline = make_timeline(depth)
-        rows, random = len(timeline.trace), Random(1)
-        print(f"depth {depth}: {rows} rows, run and prepared in {time.process_time() - start:.1f} s")
-        instants = [random.randrange(rows) for _ in range(300)]
+        trace, random = make_trace(depth), Random(1)
+        start, before = time.process_time(), memory()
+        timeline = Timeline(trace)
+        prepared, more = time.process_time() - start, memory() - before
+        print(f"depth {depth}: {len(trace)} rows, prepared in {prepared:.1f} s, {more:.0f} MB")
+        instants = [random.randrange(len(trace)) for _ in range(300)]
+        print(f"  first seek: {seek(timeline, instants[0]):.1f} ms")
         print(f"  seek: {quantiles([seek(timeline, seq) for seq in instants])}")
         for subject in SUBJECTS:
             answers = [ask(timeline, seq, subject) for seq in instants[:100]]
