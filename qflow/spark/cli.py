@@ -70,30 +70,45 @@ def cause_of(text: str) -> str:
 def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
     import tempfile
 
-    from qflow.spark.audit import audit
-    from qflow.spark.layout import read_lake
     from qflow.spark.pipeline import make_lake
-    from qflow.spark.progress import showing_tasks
+    from qflow.spark.progress import TaskProgress
 
     with tempfile.TemporaryDirectory(prefix="qflow-lake-") as scratch:
         lake = namespace.lake or f"{scratch}/lake"
         report = None
         if namespace.logs:
-            with showing_tasks(spark, "laying out"):
+            with TaskProgress(spark, "laying out"):
                 report = make_lake(spark, namespace.logs, lake, namespace.workloads, namespace.buckets)
-        with showing_tasks(spark, "auditing"):
-            results = audit(read_lake(spark, lake))
-            if namespace.out:
-                results.write.mode("overwrite").parquet(namespace.out)
-                results = spark.read.parquet(namespace.out)
-            else:
-                results = results.persist()
-            summary = _summary(results)
+        summary = _audit_lake(spark, lake, namespace.out or f"{scratch}/results")
     if report is not None:
         summary["events"], summary["set_aside"] = sum(report.events.values()), report.set_aside
         summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:SHOWN]]
     print(json.dumps(summary) if namespace.json else _summary_text(summary))
     return 0
+
+
+def _audit_lake(spark: SparkSession, lake: str, out: str) -> dict[str, Any]:
+    from qflow.spark.audit import audit, audit_to, read_results
+    from qflow.spark.lake_file import count_rows
+    from qflow.spark.layout import lake_files, read_lake
+    from qflow.spark.progress import TaskProgress
+
+    if "://" in lake + out:
+        # Only Spark can read or write there.
+        with TaskProgress(spark, "auditing"):
+            audit(read_lake(spark, lake)).write.mode("overwrite").parquet(out)
+        return _summary(read_results(spark, out))
+    most = 0
+    files = lake_files(spark, lake)
+    with TaskProgress(spark, "auditing", len(files), "files") as progress:
+
+        def tell(done: int, peak: int) -> None:
+            nonlocal most
+            most = peak
+            progress.step(done, f", {peak >> 20} MiB in the largest worker")
+
+        results = audit_to(spark, lake, out, tell)
+    return {"events": count_rows(files), **_summary(results), "worker_bytes": most}
 
 
 def _summary(results: DataFrame) -> dict[str, Any]:
@@ -114,13 +129,16 @@ def _summary(results: DataFrame) -> dict[str, Any]:
 def _summary_text(summary: dict[str, Any]) -> str:
     lines = []
     if "events" in summary:
-        lines.append(f"{summary['events']} events, {summary['set_aside']} rows set aside")
+        aside = f", {summary['set_aside']} rows set aside" if "set_aside" in summary else ""
+        lines.append(f"{summary['events']} events{aside}")
         lines += [
             f"  {row['source']}, row {row['row']} {row['column']}: {row['reason']}"
-            for row in summary["first_set_aside"]
+            for row in summary.get("first_set_aside", ())
         ]
     kinds = ", ".join(f"{count} {kind}" for kind, count in summary["results"].items())
     lines.append(f"{summary['components']} components with results: {kinds or 'none'}")
+    if summary.get("worker_bytes"):
+        lines.append(f"no worker took more than {summary['worker_bytes'] >> 20} MiB")
     for row in summary["offenders"]:
         lines.append(
             f"  {row['source']} {row['queue']}: ON {row['times_on']} x, {row['on_us'] / 1e6:.1f} s; "
@@ -173,11 +191,11 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
-    from qflow.spark.progress import showing_tasks
-    from qflow.spark.synth import synthetic_fleet, write_fleet
+    from qflow.spark.progress import TaskProgress
+    from qflow.spark.synth import write_fleet
 
-    with showing_tasks(spark, "making a fleet"):
-        write_fleet(synthetic_fleet(spark, namespace.queues, namespace.events), namespace.out)
+    with TaskProgress(spark, "making a fleet", namespace.queues, "components") as progress:
+        write_fleet(spark, namespace.queues, namespace.events, namespace.out, progress.step)
     print(f"{namespace.events} events of {namespace.queues} components in {namespace.out}")
     return 0
 

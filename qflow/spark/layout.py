@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import heapq
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from qflow.kit import RefusalError
 from qflow.spark.auditor import BEGIN, END
 from qflow.spark.schema import EVENTS, LAKE, QUARANTINE
+from qflow.spark.steps import require_finished
 from qflow.spark.touches import parts_of
 from qflow.workload.model import Workload
 
@@ -173,6 +176,7 @@ def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
     """
     from pyspark.errors import PySparkException
 
+    require_finished(folder)
     try:
         frame = spark.read.parquet(str(folder))
     except PySparkException as error:
@@ -180,6 +184,19 @@ def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
         raise RefusalError(f"{folder}: no lake can be read there: {words}") from None
     require_columns(frame, str(folder))
     return frame.select(*LAKE.names)
+
+
+def lake_files(spark: SparkSession, folder: str | Path) -> list[str]:
+    """Return the files of a lake, largest first: what takes longest is begun first.
+
+    Raises
+    ------
+    RefusalError
+        If the folder holds no lake, or the lake is not finished.
+    """
+    places = [urlsplit(file) for file in read_lake(spark, folder).inputFiles()]
+    files = [unquote(place.path) for place in places]
+    return sorted(files, key=lambda file: (-os.stat(file).st_size, file))
 
 
 def require_columns(frame: DataFrame, where: str) -> None:

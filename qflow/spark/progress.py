@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0
 """Seconds before anything is shown."""
+PAUSE = 0.5
 WIDTH = 24
 
 
@@ -33,44 +32,71 @@ class Bar:
         self._what, self._unit = what, unit
         self._stream = stream or sys.stderr
         self._next = time.monotonic() + patience
-        self._is_shown = False
+        self._shown = ""
+        self.remark = ""
 
     def __call__(self, done: int, total: int) -> None:
         """Show how far it is, if it is time to."""
         if time.monotonic() < self._next or not total:
             return
-        self._next = time.monotonic() + 0.5
+        self._next = time.monotonic() + PAUSE
         full = WIDTH * done // total
-        start = "\r" if self._is_shown else ""
         bar = "#" * full + "." * (WIDTH - full)
-        print(f"{start}{self._what} [{bar}] {done} of {total} {self._unit}", end="", file=self._stream)
+        text = f"{self._what} [{bar}] {done} of {total} {self._unit}{self.remark}"
+        if text == self._shown:
+            return
+        start = "\r" if self._shown else ""
+        # What was longer before is wiped out.
+        print(f"{start}{text.ljust(len(self._shown))}", end="", file=self._stream)
         self._stream.flush()
-        self._is_shown = True
+        self._shown = text
 
     def end(self) -> None:
         """Leave the line."""
-        if self._is_shown:
+        if self._shown:
             print(file=self._stream)
 
 
-@contextmanager
-def showing_tasks(spark: SparkSession, what: str) -> Iterator[None]:
-    """Show the tasks of whatever Spark does in a block."""
-    bar = Bar(what, "tasks")
-    over = threading.Event()
+class TaskProgress:
+    """Shows the tasks of whatever Spark does in a block, over one step or many.
 
-    def look() -> None:
-        tracker = spark.sparkContext.statusTracker()
-        while not over.wait(0.5):
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    Parameters
+    ----------
+    spark : SparkSession
+    what : str
+        What is being done, such as ``auditing``.
+    total : int or None
+        How many tasks there are in all steps; None for those of the stages that are active.
+    unit : str
+        What a task is.
+    """
+
+    def __init__(self, spark: SparkSession, what: str, total: int | None = None, unit: str = "tasks") -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._total, self._before = total, 0
+        self._bar = Bar(what, unit)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def step(self, done: int, remark: str = "") -> None:
+        """Take note that so many tasks are done, of this step and those before; a remark stays in sight."""
+        self._before = done
+        self._bar.remark = remark
+
+    def _look(self) -> None:
+        while not self._over.wait(PAUSE):
+            stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
             known = [stage for stage in stages if stage is not None]
-            bar(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+            done = self._before + sum(stage.numCompletedTasks for stage in known)
+            total = self._total or self._before + sum(stage.numTasks for stage in known)
+            if known:
+                self._bar(min(done, total), total)
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-        bar.end()
+    def __enter__(self) -> TaskProgress:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._bar.end()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from qflow.spark.auditor import BEGIN, END
 from qflow.spark.batches import to_batches
 from qflow.spark.fleet_model import FleetModel, recorded_fleet
 from qflow.spark.schema import LAKE
+from qflow.spark.steps import Steps, step_count
 from qflow.spark.touches import workload_text
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
@@ -173,16 +175,20 @@ def share(events: int, queues: int, seed: int) -> int:
     return events // queues + (seed < events % queues)
 
 
-def synthetic_fleet(spark: SparkSession, queues: int, events: int) -> DataFrame:
+def synthetic_fleet(
+    spark: SparkSession, queues: int, events: int, seeds: Sequence[int] | None = None
+) -> DataFrame:
     """Return a synthetic fleet, made by a data source of its own: one partition a seed.
 
     Parameters
     ----------
     spark : SparkSession
     queues : int
-        How many components; seeds 0 to ``queues - 1``.
+        How many components the whole fleet has; seeds 0 to ``queues - 1``.
     events : int
-        How many rows in all.
+        How many rows the whole fleet has.
+    seeds : sequence of int or None
+        Only these components of it, in a row; None for all.
 
     Returns
     -------
@@ -194,26 +200,50 @@ def synthetic_fleet(spark: SparkSession, queues: int, events: int) -> DataFrame:
     RefusalError
         If there are fewer than three events a component.
     """
-    if queues < 1 or events < 3 * queues:
-        raise RefusalError(f"a fleet has 1 queue or more, and 3 events or more each; got {queues}, {events}")
+    _require_enough(queues, events)
     # The recorded fleet travels with the task: a worker need not hold qflow's data.
     recorded = workload_text(recorded_fleet())
     spark.dataSource.register(_source())
     reader = spark.read.format("qflow_fleet").option("recorded", recorded)
+    chosen = range(queues) if seeds is None else seeds
+    reader = reader.option("first", chosen[0]).option("last", chosen[-1])
     return reader.option("queues", queues).option("events", events).load()
 
 
-def write_fleet(fleet: DataFrame, folder: str | Path) -> None:
-    """Write a synthetic fleet as a lake.
+def write_fleet(
+    spark: SparkSession,
+    queues: int,
+    events: int,
+    folder: str | Path,
+    tell: Callable[[int], None] | None = None,
+) -> None:
+    """Write a synthetic fleet as a lake, step by step; killed at any moment, it goes on where it was.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    queues, events : int
+        Of the whole fleet.
+    folder : str or Path
+        New or empty, or begun before with the same numbers.
+    tell : callable or None
+        Told after each step how many components are done.
 
     Raises
     ------
     RefusalError
-        If the folder holds something already.
+        If the folder holds something else already, or there are fewer than three events a component.
     """
-    if "://" not in str(folder) and Path(folder).exists() and any(Path(folder).iterdir()):
-        raise RefusalError(f"{folder}: a lake is written to a new folder, and this one holds something")
-    fleet.write.mode("append").parquet(str(folder))
+    _require_enough(queues, events)
+    plan = {"synthetic fleet": [queues, events], "steps": step_count(queues)}
+    for done in Steps(folder, plan).run(range(queues), partial(synthetic_fleet, spark, queues, events)):
+        if tell is not None:
+            tell(done)
+
+
+def _require_enough(queues: int, events: int) -> None:
+    if queues < 1 or events < 3 * queues:
+        raise RefusalError(f"a fleet has 1 queue or more, and 3 events or more each; got {queues}, {events}")
 
 
 def _source() -> Any:
@@ -222,10 +252,11 @@ def _source() -> Any:
     class Reader(DataSourceReader):
         def __init__(self, options: Any) -> None:
             self.queues, self.events = int(options["queues"]), int(options["events"])
+            self.seeds = range(int(options["first"]), int(options["last"]) + 1)
             self.recorded = options["recorded"]
 
         def partitions(self) -> list[Any]:
-            return [InputPartition(seed) for seed in range(self.queues)]
+            return [InputPartition(seed) for seed in self.seeds]
 
         def read(self, partition: Any) -> Iterator[Any]:
             seed = partition.value
