@@ -50,14 +50,18 @@ def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "a
     Returns
     -------
     Comparison
-        Its claims are those of both, name by name.
+        Its claims are those of both: first what holds for either, then name by name.
 
     Examples
     --------
     >>> from qflow.labs import flow_run
-    >>> print(compare(flow_run(messages=50), flow_run(messages=50, stop=9, resume=5)).claims[0])
-    before: orders never turned ON: at most 45 messages against a stop threshold of 900 messages.
+    >>> for claim in compare(flow_run(messages=50), flow_run(messages=50, stop=9, resume=5)).claims[:2]:
+    ...     print(claim)
+    both: At its deepest, orders had 45 messages (its limit is 1000).
+    both: c1 accepted 50 messages.
     """
     pictures = dict(zip(names, (one, other), strict=True))
-    said = [f"{name}: {claim}" for name, picture in pictures.items() for claim in picture.claims]
+    said = [f"both: {claim}" for claim in one.claims if claim in other.claims]
+    for name, picture, beside in ((names[0], one, other), (names[1], other, one)):
+        said += [f"{name}: {claim}" for claim in picture.claims if claim not in beside.claims]
     return Comparison(pictures, tuple(said))

@@ -128,7 +128,7 @@ function buildKey(views, timelines, id) {
   if (timelines.length < 2) return;
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
   const key = html("div", { class: timelines.length % 2 ? "qf-key" : "qf-key qf-wide" }, views);
-  html("h4", { class: "qf-view-name" }, key, "What the marks mean");
+  html("h4", { class: "qf-key-name" }, key, "What the marks mean");
   const width = timelines.length % 2 ? 520 : 1040;
   const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
   const lines = buildLegend(drawing, timeline, 14, { width }, patterns(drawing, `${id}-key`));
