@@ -81,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as problem:
         subject = f"{problem.filename}: " if problem.filename else ""
         return _refuse(f"{subject}{problem.strerror or problem}")
+    except RecursionError:
+        return _refuse("what was given is nested too deeply to be read")
     except KeyboardInterrupt:
         return INTERRUPTED
 

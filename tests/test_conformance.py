@@ -1,6 +1,7 @@
 """What a real broker did, step by step: every recording agrees, and a difference is told as one."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from qflow.broker.errors import StartupError
 from qflow.conformance import check_file, load_scenarios
 from qflow.conformance.cli import run
 from qflow.conformance.labels import pack, unpack
+from qflow.conformance.player import Player
 from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, ScenarioError
+from qflow.conformance.vocabulary import EXPECT, QUEUE, STEPS
 
 RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "recordings" / "scenarios"
 FILES = sorted(RECORDINGS.glob("*.jsonl"))
@@ -36,12 +39,14 @@ def test_recordings(path):
     """Every scenario of the file agrees, in every step and at its end."""
     verdicts = list(check_file(path))
     assert [verdict.text() for verdict in verdicts if not verdict.agrees] == []
+    assert path.stem in COUNTS, f"{path.name} is new: add it to COUNTS, with its {len(verdicts)} scenarios"
     assert len(verdicts) == COUNTS[path.stem]
 
 
 def test_all_files_are_here():
     """FORMAT.md's list of contents."""
-    assert {path.stem for path in FILES} == set(COUNTS)
+    missing = set(COUNTS) - {path.stem for path in FILES}
+    assert not missing, f"recordings that COUNTS names are not in {RECORDINGS}: {sorted(missing)}"
 
 
 # Starting
@@ -205,6 +210,137 @@ def test_an_unknown_step(tmp_path, capsys, scenario):
     assert "'levitate'" in first
 
 
+def test_two_scenarios_with_one_id_are_told_apart(tmp_path, capsys, scenario):
+    """Each is played, and its verdict names its line."""
+    bad = {**scenario, "final": {"q": ["p-77"]}}
+    assert run([written(tmp_path, scenario, bad)]) == 1
+    assert capsys.readouterr().out.startswith("fc-equal (line 2): differs at step")
+    assert run([written(tmp_path, scenario, scenario)], as_json=True) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["fc-equal (line 1)", "fc-equal (line 2)"]
+    assert last == "agree: 2 of 2 scenarios"
+
+
+# FORMAT.md, word by word
+
+
+def section_of_format(heading: str) -> str:
+    text = (RECORDINGS / "FORMAT.md").read_text()
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def heads(section: str) -> set[str]:
+    """Return what stands in backticks before a dash, at the beginning of an item or of a sentence."""
+    found = re.findall(r"(?:^ *\* |[.;] )((?:`\w+`, )*`\w+`) - ", section, re.M)
+    return {word for head in found for word in re.findall(r"`(\w+)`", head)}
+
+
+def test_every_step_of_the_format_is_built():
+    """Each op that FORMAT.md documents can be played, and no other."""
+    section = section_of_format("Steps")
+    assert {"declare_queue", "purge_queue", "offer", "fetch", "disconnect", "qmf"} <= heads(section)
+    assert heads(section) <= set(STEPS)
+    assert set(STEPS) <= set(re.findall(r"`(\w+)`", section))
+
+
+def test_every_expectation_of_the_format_is_compared():
+    assert heads(section_of_format("expect")) == {*EXPECT, *QUEUE}
+
+
+def performed(*steps: dict) -> Player:
+    """Perform steps on a new broker, each with nothing expected of it."""
+    player = Player()
+    for step in steps:
+        player.play({"expect": {}, **step})
+    return player
+
+
+def test_words_that_no_recording_here_uses():
+    """FORMAT documents them; a recording from elsewhere may use them."""
+    queue = {"op": "declare_queue", "queue": "q", "durable": True}
+    exchange = {"op": "declare_exchange", "exchange": "e", "type": "fanout"}
+    sent = {"op": "transfer", "session": "p", "size": 60, "key": "q"}
+    player = performed(
+        queue,
+        {**exchange, "args": {"qpid.msg_sequence": 1}},
+        {**exchange, "passive": True},
+        {"op": "bind", "exchange": "e", "queue": "q", "key": ""},
+        {**sent, "label": "m-1", "exchange": "e"},
+        {"op": "subscribe", "session": "c", "queue": "q", "sub": "s", "args": {"x-apache-selector": "a = 1"}},
+        {"op": "flow", "session": "c", "sub": "s", "bytes": "inf", "messages": "inf"},
+        {**sent, "label": "m-2", "headers": {"a": 1}},
+        {"op": "unbind", "exchange": "e", "queue": "q", "key": "", "args": {}},
+        {**sent, "label": "m-3", "exchange": "e"},
+    )
+    first = player.broker.queue("q").store.find(1)
+    assert first.transfer.annotations == {"qpid.msg_sequence": 1}
+    assert player.got == {"c/s": ["m-2"]}
+    assert player.broker.queue("q").statistics().msgTotalEnqueues == 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"), [("if_unused", "precondition-failed"), ("if_empty", "precondition-failed")]
+)
+def test_a_queue_is_deleted_only_if(condition, says):
+    player = performed(
+        {"op": "declare_queue", "queue": "q"},
+        {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "key": "q"},
+        {"op": "subscribe", "session": "c", "queue": "q", "sub": "s"},
+        {"op": "delete_queue", "session": "d", "queue": "q", condition: True},
+    )
+    assert player.clients["d"].session.error.name == says
+
+
+def test_a_dropped_connection_ends_all_its_sessions_before_anything_is_delivered():
+    """FORMAT: disconnect drops the TCP connection; what one of its sessions had, no other of them gets."""
+    subscribed = {"op": "subscribe", "queue": "q", "sub": "s", "bytes": "inf", "messages": "inf"}
+    player = performed(
+        {"op": "declare_queue", "queue": "q"},
+        {"op": "session", "session": "a", "connection": "k"},
+        {"op": "session", "session": "b", "connection": "k"},
+        {**subscribed, "session": "a"},
+        {"op": "transfer", "session": "p", "label": "m-1..3", "size": 60, "key": "q"},
+        {**subscribed, "session": "b"},
+        {**subscribed, "session": "c"},
+        {"op": "disconnect", "session": "a"},
+    )
+    assert [player.clients[name].session.is_attached for name in "abcp"] == [False, False, True, True]
+    assert player.got == {"a/s": ["m-1", "m-2", "m-3"], "b/s": [], "c/s": ["m-1*", "m-2*", "m-3*"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"colour": "red"}, "parameter 'colour' of op 'transfer'"),
+        ({"expect": {"mood": 0}}, "expectation 'mood'"),
+        ({"expect": {"queues": {"q": {"weight": 0}}}}, "expectation 'weight' of a queue"),
+        ({"expect": []}, "an expectation that is a list"),
+        ({"expect": {"queues": [1]}}, "expected queues that are a list"),
+        ({"size": 1}, "op 'transfer' with these values: content_size"),
+        ({"op": ["transfer"]}, "op ['transfer']; known are accept, "),
+        ({"op": "flow"}, "op 'flow' without 'sub', parameter 'label' of op 'flow', param"),
+        ({"op": "set_flow_mode", "sub": "s", "flow_mode": "tidal"}, "'tidal'; known are credit, window"),
+        ({"op": "qmf", "method": "getPowers"}, "management method 'getPowers'; known are purge, "),
+        ({"op": "qmf", "method": "purge"}, "management method 'purge' without 'object'"),
+        (
+            {"op": "qmf", "method": "query", "args": {"types": 1}},
+            "argument 'types' of management method 'query'",
+        ),
+    ],
+)
+def test_what_is_not_built_is_said(scenario, change, says):
+    """A word that nobody knows is never passed over, not even one whose value is 0."""
+    step = {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "expect": {}, **change}
+    verdict = check(Scenario.from_json({**scenario, "steps": [step]}))
+    assert (verdict.agrees, verdict.steps) == (False, 0)
+    assert says in verdict.not_built
+
+
+def test_what_is_not_built_of_a_scenario_is_said(scenario):
+    verdict = check(Scenario.from_json({**scenario, "cluster": ["a", "b"]}))
+    assert (verdict.agrees, verdict.not_built) == (False, "'cluster' of a scenario")
+
+
 def test_options_that_do_not_start(tmp_path, capsys, scenario):
     """FC-10: the scenario does not agree; its verdict says what the broker said."""
     assert run([written(tmp_path, {**scenario, "broker": ["--default-flow-stop-threshold", "60"]})]) == 1
@@ -219,10 +355,27 @@ def test_options_that_do_not_start(tmp_path, capsys, scenario):
         ('{"id": "x", "steps": [{"op": "transfer"}]}\n', ["line 1", "step 1", "expect"]),
         ("[1, 2]\n", ["line 1", "list of steps"]),
         ('\n\n{"steps": 3}\n', ["line 3", "list of steps"]),
+        ("\n", ["no scenario in it"]),
+        ("[" * 100_000, ["line 1", "nested too deeply"]),
+        ('{"steps": [], "broker": "--auth no"}\n', ["line 1", "broker is a list of options"]),
+        ('{"steps": [], "final": [1]}\n', ["line 1", "final is an object"]),
         (b"\xff\xfe\x00", ["cannot be read"]),
         (None, ["cannot be read"]),
     ],
-    ids=["not JSON", "no steps", "no expect", "a list", "the line is named", "no text", "no such file"],
+    ids=[
+        *(
+            "not JSON",
+            "no steps",
+            "no expect",
+            "a list",
+            "the line is named",
+            "empty",
+            "deep",
+            "broker",
+            "final",
+        ),
+        *("no text", "no such file"),
+    ],
 )
 def test_files_that_cannot_be_read(tmp_path, capsys, text, words):
     """Status 2 and one sentence on standard error, which names the file."""

@@ -12,6 +12,7 @@ from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.events import Event
 from qflow.broker.transfer import Transfer
 from qflow.conformance.labels import unpack
+from qflow.conformance.vocabulary import not_built
 
 Step = Mapping[str, Any]
 ADMINISTRATOR = "ctl"
@@ -70,11 +71,18 @@ class Player:
         Raises
         ------
         UnknownStepError
-            If the step's ``op`` is none that this player knows.
+            If the step uses a word that this player does not know, or a value that cannot be.
         """
-        action = _ACTIONS.get(step["op"])
-        if action is None:
-            raise UnknownStepError(f"op {step['op']!r} is not built; known are {', '.join(sorted(_ACTIONS))}")
+        unknown = not_built(step)
+        if unknown:
+            raise UnknownStepError(unknown)
+        try:
+            self._play(step)
+        except (TypeError, ValueError) as error:
+            raise UnknownStepError(f"op {step['op']!r} with these values: {error}") from error
+
+    def _play(self, step: Step) -> None:
+        action = _ACTIONS[step["op"]]
         self.events = []
         self.answer = None
         client = self._client(step)
@@ -186,8 +194,7 @@ class Player:
 
     def declare_queue(self, client: Client, step: Step) -> None:
         """Declare a queue."""
-        if step["queue"] not in self.declared:
-            self.declared.append(step["queue"])
+        self._remember(step["queue"])
         client.session.queue_declare(
             step["queue"],
             step.get("args"),
@@ -198,6 +205,10 @@ class Player:
             alternate_exchange=step.get("alternate", ""),
         )
 
+    def _remember(self, queue: str) -> None:
+        if queue not in self.declared:
+            self.declared.append(queue)
+
     def declare_exchange(self, client: Client, step: Step) -> None:
         """Declare an exchange."""
         client.session.exchange_declare(
@@ -205,15 +216,27 @@ class Player:
             step.get("type", ""),
             alternate_exchange=step.get("alternate", ""),
             passive=step.get("passive", False),
+            arguments=step.get("args"),
         )
+
+    def disconnect(self, client: Client, step: Step) -> None:
+        """Drop the connection: all its sessions end, and only then is anything delivered."""
+        connection = client.session.connection
+        sessions = [
+            other.session for other in self.clients.values() if other.session.connection is connection
+        ]
+        *others, last = [session for session in sessions if session.is_attached]
+        for session in others:
+            session.detach()
+        last.close()
 
     def qmf(self, client: Client, step: Step) -> None:
         """Call a management method; the answer is kept."""
-        arguments = dict(step["args"])
+        arguments = dict(step.get("args") or {})
         if "object" in step:
             arguments["queue"] = step["object"]
         if step["method"] == "create" and arguments.get("type") == "queue":
-            self.declared.append(arguments["name"])
+            self._remember(arguments["name"])
         try:
             getattr(self.broker.management, step["method"])(**arguments)
             self.answer = ["ok"]
@@ -262,7 +285,7 @@ _ACTIONS: dict[str, Callable[[Player, Client, Step], None]] = {
     "tx_commit": lambda player, client, step: client.session.tx_commit(),
     "tx_rollback": lambda player, client, step: client.session.tx_rollback(),
     "close": lambda player, client, step: client.session.close(),
-    "disconnect": lambda player, client, step: client.session.close(),
+    "disconnect": Player.disconnect,
     "qmf": Player.qmf,
     "sleep": Player.sleep,
 }

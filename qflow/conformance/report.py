@@ -79,6 +79,9 @@ class Verdict:
 
 def check(scenario: Scenario) -> Verdict:
     """Play a scenario and compare after every step; stop at the first difference."""
+    if scenario.unknown:
+        names = ", ".join(map(repr, scenario.unknown))
+        return Verdict(scenario.id, scenario.area, False, 0, not_built=f"{names} of a scenario")
     try:
         player = Player(scenario.broker)
     except StartupError as error:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from qflow.conformance.vocabulary import SCENARIO
 
 
 class ScenarioError(Exception):
@@ -27,6 +30,8 @@ class Scenario:
         Each an action with ``op``, its parameters, and ``expect``.
     final : mapping
         What a fresh browser saw on each queue at the end.
+    unknown : tuple of str
+        What else the recording has, which nothing here knows.
     """
 
     id: str
@@ -36,6 +41,7 @@ class Scenario:
     broker: tuple[str, ...]
     steps: tuple[Mapping[str, Any], ...]
     final: Mapping[str, list[str]]
+    unknown: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
@@ -51,25 +57,43 @@ class Scenario:
         for number, step in enumerate(record["steps"], 1):
             if not isinstance(step, Mapping) or "op" not in step or "expect" not in step:
                 raise ScenarioError(f"step {number}: a step is an object with op and expect")
+        broker, final = record.get("broker") or [], record.get("final") or {}
+        if not isinstance(broker, list) or not all(isinstance(option, str) for option in broker):
+            raise ScenarioError(f"broker is a list of options, each a text; got {json.dumps(broker)[:60]}")
+        if not isinstance(final, Mapping):
+            raise ScenarioError(f"final is an object of labels by queue; got {json.dumps(final)[:60]}")
         return cls(
             id=str(record.get("id", "?")),
             title=str(record.get("title", "")),
             area=str(record.get("area", "")),
             source=str(record.get("source", "")),
-            broker=tuple(record.get("broker", ())),
+            broker=tuple(broker),
             steps=tuple(record["steps"]),
-            final=record.get("final", {}),
+            final=final,
+            unknown=tuple(name for name in record if name not in SCENARIO),
         )
 
 
 def load_scenarios(path: str | Path) -> Iterator[Scenario]:
     """Read a file of scenarios, one JSON object a line.
 
+    Scenarios that share an id are told apart by their lines: ``fc-equal (line 7)``.
+
     Raises
     ------
     ScenarioError
-        Naming the file and the line that cannot be read.
+        Naming the file and the line that cannot be read; or if there is no scenario in it.
     """
+    numbered = list(_scenarios(path))
+    if not numbered:
+        raise ScenarioError(f"{path}: no scenario in it; a scenario is a line of JSON")
+    times = Counter(scenario.id for _, scenario in numbered)
+    for number, scenario in numbered:
+        is_alone = times[scenario.id] == 1
+        yield scenario if is_alone else replace(scenario, id=f"{scenario.id} (line {number})")
+
+
+def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -77,8 +101,10 @@ def load_scenarios(path: str | Path) -> Iterator[Scenario]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield Scenario.from_json(json.loads(line))
+                yield number, Scenario.from_json(json.loads(line))
             except json.JSONDecodeError as error:
                 raise ScenarioError(f"{path}, line {number}: not JSON: {error}") from error
+            except RecursionError:
+                raise ScenarioError(f"{path}, line {number}: nested too deeply to be read") from None
             except ScenarioError as error:
                 raise ScenarioError(f"{path}, line {number}: {error}") from error

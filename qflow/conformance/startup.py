@@ -24,8 +24,12 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
         entries = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
+    except RecursionError:
+        raise ScenarioError(f"{path}: nested too deeply to be read") from None
     if not isinstance(entries, list):
         raise ScenarioError(f"{path}: expected a list of recorded starts, got {type(entries).__name__}")
+    if not entries:
+        raise ScenarioError(f"{path}: no recorded start in it")
     for number, entry in enumerate(entries, 1):
         if not isinstance(entry, dict) or not isinstance(entry.get("options"), list):
             raise ScenarioError(f"{path}, entry {number}: an entry is an object with a list of options")
