@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from statistics import median
 
+from qflow.trace.calibration import missing_pace, slower
 from qflow.trace.client_log import ClientLog
 from qflow.trace.consumer_work import served
 from qflow.trace.credit_delays import SystemDelay, credit_delays
@@ -143,6 +144,8 @@ class Evidence:
             for consumer in workload.consumers
         )
         self._networks = self._producer_networks(own, system, load)
+        missing = missing_pace(self.extraction("open").workload, own)
+        self._networks = {name: slower(network, missing) for name, network in self._networks.items()}
 
     @property
     def model(self) -> str:

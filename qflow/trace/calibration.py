@@ -1,0 +1,129 @@
+"""Whether simulated producers catch up as fast as the recorded ones did, and by how much they must slow down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import mean, median
+
+from qflow.broker.events import Event
+from qflow.trace.log_rows import LogRow
+from qflow.trace.producer_work import STOPPED
+from qflow.workload.model import Workload
+from qflow.workload.network import Network
+from qflow.workload.simulate import simulate
+
+ENOUGH = 5
+"""Releases of a producer that tell how fast it catches up."""
+
+LONGEST = 30.0
+"""Seconds of a recording that are run to see how fast its producers catch up."""
+
+FASTEST, SLOWEST = 0.5, 2.0
+"""A factor beyond these is no matter of pace: the run took another course."""
+
+
+def releases(rows: Iterable[LogRow]) -> list[list[int]]:
+    """Return, for each time a stopped queue let a producer go, after how long it sent its first, second, ... message.
+
+    Parameters
+    ----------
+    rows : iterable of LogRow
+        The producer's own, in order.
+
+    Examples
+    --------
+    >>> events = ((0, "block"), (200_000, "complete"), (200_300, "unblock"), (200_400, "transfer"))
+    >>> releases(LogRow(time, "p", event, "", "", 0, "") for time, event in events)
+    [[400]]
+    """
+    found: list[list[int]] = []
+    begin = 0
+    before = LogRow(0, "", "", "", "", 0, "")
+    for row in rows:
+        is_answer = row.event in ("complete", "unblock")
+        if is_answer and before.event in ("block", "unblock") and row.ts_us - before.ts_us >= STOPPED:
+            begin = row.ts_us
+            found.append([])
+        elif found and row.event == "transfer":
+            found[-1].append(row.ts_us - begin)
+        before = row
+    return found
+
+
+def catching_up(recorded: Sequence[Sequence[int]], simulated: Sequence[Sequence[int]]) -> tuple[float, float]:
+    """Return how long a producer took for half of what it usually sends when it is let go, recorded and simulated.
+
+    Returns
+    -------
+    (float, float)
+        Microseconds, all releases together; (0, 0) if there are fewer than five.
+
+    Examples
+    --------
+    >>> catching_up([[100, 300, 400, 900]] * 5, [[100, 200, 300, 900]] * 5)
+    (1500.0, 1000.0)
+    """
+    if min(len(recorded), len(simulated)) < ENOUGH:
+        return 0.0, 0.0
+    half = int(min(median(map(len, recorded)), median(map(len, simulated)))) // 2
+    if not half:
+        return 0.0, 0.0
+    times = [mean(found[half - 1] for found in side if len(found) >= half) for side in (recorded, simulated)]
+    return times[0] * len(recorded), times[1] * len(recorded)
+
+
+def missing_pace(workload: Workload, log: Mapping[str, Sequence[LogRow]]) -> float:
+    """Return by which factor the producers of a workload catch up too fast, all together, beside their log.
+
+    A producer's pieces of work are measured one by one, when nothing interrupts them; what passes between
+    them (one half of a client wakes the other up, the machine lets another process go first) is not.
+    So the recorded settings are run once, to see what is missing.
+
+    Parameters
+    ----------
+    workload : Workload
+        What was extracted, under the recorded settings.
+    log : mapping
+        Producer name to its rows.
+
+    Returns
+    -------
+    float
+        1 if the log does not tell: no producer was let go at least five times.
+
+    Examples
+    --------
+    >>> missing_pace(Workload("small", 1, {"q": {}}), {})
+    1.0
+    """
+    told = {name: releases(rows) for name, rows in log.items()}
+    if not any(len(found) >= ENOUGH for found in told.values()):
+        return 1.0
+    run = simulate(workload.replace(duration=min(workload.duration, LONGEST)))
+    simulated = {name: releases(rows) for name, rows in _rows(run.events, told).items()}
+    pairs = [catching_up(told[name], simulated[name]) for name in told]
+    recorded, found = (sum(side) for side in zip(*pairs, strict=True))
+    return round(min(SLOWEST, max(FASTEST, recorded / found)), 3) if found else 1.0
+
+
+def slower(network: Network, factor: float) -> Network:
+    """Return a network whose client works more slowly by a factor.
+
+    Examples
+    --------
+    >>> slower(Network(pace=((0.0, 1.5),)), 2).pace
+    ((0.0, 3.0),)
+    """
+    steps = network.pace or ((0.0, 1.0),)
+    return replace(network, pace=tuple((since, round(pace * factor, 3)) for since, pace in steps))
+
+
+def _rows(events: Iterable[Event], names: Iterable[str]) -> dict[str, list[LogRow]]:
+    rows: dict[str, list[LogRow]] = {name: [] for name in names}
+    for event in events:
+        if event.kind.startswith("client.") and event.session in rows:
+            rows[event.session].append(
+                LogRow(event.time, event.session, event.kind[7:], event.queue, event.message, 0, "")
+            )
+    return rows
