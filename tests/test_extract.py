@@ -8,6 +8,7 @@ import pytest
 
 from qflow.prediction.measures import rows_of_run
 from qflow.trace import ClientLog, LogRow
+from qflow.trace.calibration import missing_pace, releases, slower
 from qflow.trace.consumer_work import works_of
 from qflow.trace.credit_delays import SystemDelay, Told
 from qflow.trace.extract import Evidence, extract
@@ -217,3 +218,47 @@ def test_both_models_come_from_one_look_at_the_log():
     assert evidence.model == "open"
     for model in ("open", "closed"):
         assert evidence.extraction(model) == extract(log, workload, model)
+
+
+# Whether producers catch up as fast
+
+
+def test_a_producer_is_let_go_after_a_long_block_only():
+    def row(time, event):
+        return LogRow(time, "p", event, "", "", 0, "")
+
+    rows = [
+        row(0, "transfer"),
+        row(10, "block"),
+        row(500, "complete"),
+        row(510, "unblock"),
+        row(600, "transfer"),
+    ]
+    rows += [row(610, "block"), row(300_000, "complete"), row(300_100, "unblock"), row(300_150, "transfer")]
+    rows += [row(300_200, "transfer"), row(300_210, "block"), row(900_000, "complete")]
+    assert releases(rows) == [[150, 200], []]
+
+
+def test_what_the_model_knows_of_catching_up_needs_no_correction():
+    workload = small()
+    assert missing_pace(workload, {"p": [row for row in logged(workload).rows if row.client == "p"]}) == 1
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.5])
+def test_producers_that_catch_up_more_slowly_are_slowed_down(factor):
+    workload = small().replace(duration=12)
+    (producer,) = workload.producers
+    real = workload.with_producer("p", network=slower(producer.network, factor))
+    rows = [row for row in logged(real).rows if row.client == "p"]
+    assert missing_pace(workload, {"p": rows}) == pytest.approx(factor, rel=0.15)
+
+
+def test_a_log_in_which_nobody_was_let_go_tells_nothing():
+    assert missing_pace(small(), {"p": []}) == 1
+
+
+def test_a_producer_that_keeps_its_stated_schedule_is_open_whatever_its_blocks_look_like():
+    workload = small(**{"qpid.flow_stop_count": 0})
+    evidence = Evidence(logged(workload), workload)
+    evidence._catches_up = {"p": False}
+    assert evidence.model == "open"

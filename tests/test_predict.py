@@ -11,6 +11,7 @@ from qflow.prediction.text import report_text
 from qflow.trace import ClientLog, LogRow
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
+from qflow.workload.measures import queue_measures
 from qflow.workload.network import Network
 
 RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
@@ -168,6 +169,7 @@ def log_of(workload):
     return ClientLog(workload.name, rows)
 
 
+BARE = {"qpid.flow_stop_count": None, "qpid.flow_resume_count": None}
 CHANGES = {
     "thresholds": Settings({"q": {"qpid.flow_stop_count": 60, "qpid.flow_resume_count": 10}}),
     "capacity": Settings(capacity={"p1": 80, "p2": 5}),
@@ -175,6 +177,16 @@ CHANGES = {
     "no flow control": Settings(
         {"q": {"qpid.flow_stop_count": 0, "qpid.flow_resume_count": 0, "qpid.max_size": 0}}
     ),
+}
+
+MORE_CHANGES = {
+    "resume near stop": Settings({"q": {"qpid.flow_resume_count": 118}}),
+    "one outstanding": Settings(capacity={"p1": 1, "p2": 1}),
+    "one at a time": Settings(prefetch={"c1": 1, "c2": 1}),
+    "all there is": Settings(prefetch={"c1": 100_000, "c2": 100_000}),
+    "bytes": Settings({"q": {"qpid.flow_stop_size": 8_000, "qpid.flow_resume_size": 5_000}}),
+    "ring": Settings({"q": {**BARE, "qpid.max_count": 50, "qpid.policy_type": "ring"}}),
+    "at most": Settings({"q": {**BARE, "qpid.max_count": 50}}),
 }
 
 
@@ -200,6 +212,15 @@ def test_changed_settings_are_predicted_as_they_come_out(change, is_stated):
     assert abs(predicted["flowStoppedCount"] - stops) <= max(2, stops / (10 if is_stated else 5))
 
 
+@pytest.mark.parametrize("change", MORE_CHANGES)
+def test_settings_of_every_kind_are_predicted_within_the_limits(change):
+    workload, settings = truth(), MORE_CHANGES[change]
+    report = predict(workload, log_of(workload), settings, compare_models=False)
+    changed = settings.apply(workload)
+    direct = queue_measures(simulate(changed).events, changed, 8_000_000)["q"]
+    assert_close(direct, report["queues"]["q"]["predicted"])
+
+
 # Settings and measures
 
 
@@ -218,6 +239,11 @@ def test_settings_of_what_is_not_there_are_refused():
 def test_a_block_that_never_ends_counts_to_the_end():
     rows = [LogRow(400_000, "p", "block", "", "", 0, "")]
     assert producer_measures(rows, 1_000_000)["blocked_share"] == 0.6
+
+
+def test_a_block_ends_with_its_session():
+    rows = [LogRow(400_000, "p", "block", "", "", 0, ""), LogRow(500_000, "p", "error", "", "died", 0, "")]
+    assert producer_measures(rows, 1_000_000)["blocked_share"] == 0.1
 
 
 def test_predicting_twice_gives_the_same():

@@ -42,6 +42,8 @@ def test_predict_prints_one_json_object(capsys):
         (["--capacity", "nobody=5"], "the producer to change must be one of C1, C2, got 'nobody'"),
         (["--queue-arguments", "5"], "--queue-arguments: must be a JSON map"),
         (["--queue-arguments", '{"q": {"qpid.flow_resume_count": 900}}'], "resume"),
+        (["--settings", paths("fanout-one-slow")[0]], "a queue must be one of q, got 'fast, medium, slow'"),
+        (["--replays", "0"], "replays must be a whole number from 1"),
     ],
 )
 def test_predict_refuses_in_one_sentence(capsys, words, sentence):
@@ -49,6 +51,23 @@ def test_predict_refuses_in_one_sentence(capsys, words, sentence):
     error = capsys.readouterr().err
     assert sentence in error
     assert error.count("\n") == 1
+
+
+def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, capsys):
+    other = {
+        "duration": 5,
+        "queues": {"q": {"qpid.flow_stop_count": 30}, "audit": {}},
+        "producers": [{"name": "C1", "to": ["", "q"], "rate": 9, "capacity": 4, "size": 9}],
+    }
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(other))
+    assert command(cli, "predict", *paths("capacity-165"), "--settings", str(path), "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["settings"]["left_out"] == ["consumer late", "producer C2", "queue audit"]
+    assert report["settings"]["capacity"] == {"C1": 4}
+    assert "only one of the two files has them: consumer late, producer C2, queue audit" in report_text(
+        report
+    )
 
 
 def write(tmp_path, **more):

@@ -38,6 +38,13 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--model", choices=("open", "closed"), help="what blocked producers do; default: as the log shows"
     )
+    parser.add_argument(
+        "--replays",
+        type=int,
+        metavar="N",
+        help="run it N times with the clients' interruptions at other times, and say how far chance decides; "
+        "default: once, and 7 times if a session ends or nearly does",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -71,7 +78,7 @@ def run(namespace: argparse.Namespace) -> int:
         with _Shown() as shown:
             log = ClientLog.load(namespace.log)
             shown(f"looking at what the clients of {Path(namespace.log).name} did")
-            report = predict(workload, log, settings, namespace.model, tell=shown)
+            report = predict(workload, log, settings, namespace.model, replays=namespace.replays, tell=shown)
     except (WorkloadError, LogError, AmqpException) as error:
         print(f"qflow predict: {error}", file=sys.stderr)
         return 2

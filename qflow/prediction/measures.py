@@ -62,7 +62,7 @@ def longest_silence(log: ClientLog, end: int) -> float | None:
 
 
 def rows_of_run(events: Iterable[Event]) -> list[LogRow]:
-    """Return what the clients of a simulated run would have logged.
+    """Return what the clients of a simulated run would have logged, without sizes and groups.
 
     Examples
     --------
@@ -70,14 +70,20 @@ def rows_of_run(events: Iterable[Event]) -> list[LogRow]:
     [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]
     """
     return [
-        LogRow(event.time, event.session, event.kind[7:], event.queue, event.message, 0, "")
+        LogRow(event.time, event.session, _word(event.kind), event.queue, event.message, 0, "")
         for event in events
-        if event.kind.startswith("client.") and event.kind != "client.differs"
+        if (event.kind.startswith("client.") and event.kind != "client.differs") or event.kind == "exception"
     ]
+
+
+def _word(kind: str) -> str:
+    return "error" if kind == "exception" else kind.removeprefix("client.")
 
 
 def producer_measures(rows: Sequence[LogRow], end: int) -> Measures:
     """Measure a producer: blocked share, throughput and percentiles of the time to completion, in seconds.
+
+    A producer whose session ended is not blocked any more.
 
     Examples
     --------
@@ -94,7 +100,7 @@ def producer_measures(rows: Sequence[LogRow], end: int) -> Measures:
             break
         if row.event == "block" and since is None:
             since = row.ts_us
-        elif row.event == "unblock" and since is not None:
+        elif row.event in ("unblock", "error") and since is not None:
             blocked, since = blocked + row.ts_us - since, None
         elif row.event == "transfer":
             transfers += 1

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from qflow.prediction.measures import client_measures, longest_silence, recorded_queue, rows_of_run
+from qflow.prediction.replays import REPLAYS, Replay, account, is_near_limit, most_likely, shifted
 from qflow.prediction.settings import Settings
 from qflow.trace.client_log import ClientLog
 from qflow.trace.extract import Evidence, Extraction
 from qflow.workload.agenda import SECOND
+from qflow.workload.checks import require
 from qflow.workload.clients import MODELS
 from qflow.workload.measures import Measures, queue_measures
 from qflow.workload.model import Workload
@@ -18,7 +20,7 @@ from qflow.workload.simulate import simulate
 from qflow.workload.slices import simulate_in_slices
 from qflow.workload.stage import GRACE
 
-Sections = dict[str, dict[str, Measures]]
+Sections = Mapping[str, Mapping[str, Measures]]
 Tell = Callable[[str, int, int], None]
 
 SECTIONS = ("queues", "producers", "consumers")
@@ -31,6 +33,7 @@ def predict(
     model: str | None = None,
     *,
     compare_models: bool = True,
+    replays: int | None = None,
     tell: Tell | None = None,
 ) -> dict[str, Any]:
     """Return what the broker and its clients would do, beside what they did.
@@ -51,6 +54,9 @@ def predict(
         and catch up, "closed" ones think after each message.  None for what the log shows.
     compare_models : bool
         Whether to run the other model too and say how far the two differ.
+    replays : int or None
+        How many times to run it, with the clients' interruptions at other times; what is shown then is the
+        middle one of those that ended as most did.  None for one, and seven if a session ends or nearly does.
     tell : callable or None
         Told now and then how far it is: what is being done, how many seconds of virtual time are done, and
         of how many.
@@ -64,7 +70,8 @@ def predict(
         confirms ("stated"), or the log's ("recorded"); ``longest_silence`` is for how many seconds at most
         the broker reported nothing of a queue, which blurs what was recorded; ``model`` is the one used;
         ``models_differ`` holds, for each name and measure, the other model's
-        prediction less this one's.
+        prediction less this one's; ``replays`` holds how many there were, which sessions ended in how many
+        of them, and between which values the measures of each queue lie.
 
     Raises
     ------
@@ -86,12 +93,13 @@ def predict(
     >>> report["model"], report["queues"]["q"]["predicted"]["max_depth"]
     ('open', 12)
     """
+    require(replays is None or replays >= 1, "predict", "replays", replays, "a whole number from 1, or None")
     evidence = Evidence(log, workload)
     extraction = evidence.extraction(model)
     settings = settings or Settings()
     end = round(workload.duration * SECOND)
-    predicted, errors = _predicted(extraction, settings, end, tell)
-    recorded = _recorded(workload, log, end)
+    runs = _replays(extraction, settings, end, replays, tell)
+    shown = most_likely(runs)
     report: dict[str, Any] = {
         "workload": workload.name,
         "seconds": workload.duration,
@@ -99,34 +107,33 @@ def predict(
         "model_chosen": "as asked" if model else "from the log: " + _why(extraction),
         "sources": dict(extraction.sources),
         "longest_silence": longest_silence(log, end),
-        "settings": {
-            "queue_arguments": {name: dict(arguments) for name, arguments in settings.queues.items()},
-            "capacity": dict(settings.capacity),
-            "prefetch": dict(settings.prefetch),
-        },
+        "settings": settings.as_json(),
+        **_beside(shown.sections, _recorded(workload, log, end)),
+        "errors": dict(shown.errors),
+        "replays": account(runs),
     }
-    for section in SECTIONS:
-        report[section] = {
-            name: {
-                "recorded": recorded[section].get(name),
-                "predicted": measures,
-                "difference": _less(measures, recorded[section].get(name)),
-            }
-            for name, measures in predicted[section].items()
-        }
-    report["errors"] = errors
     if compare_models:
         (other,) = (name for name in MODELS if name != extraction.model)
-        others, _ = _predicted(evidence.extraction(other), settings, end, tell)
-        report["models_differ"] = {"other": other, **_models_differ(others, predicted)}
+        place = runs.index(shown)
+        others = _replay(evidence.extraction(other), settings, end, place, len(runs), tell)
+        report["models_differ"] = {"other": other, **_models_differ(others.sections, shown.sections)}
     return report
 
 
-def _predicted(
-    extraction: Extraction, settings: Settings, end: int, tell: Tell | None
-) -> tuple[Sections, dict[str, str]]:
-    workload = settings.apply(extraction.workload)
-    run = _run(workload, extraction.model, tell)
+def _replays(
+    extraction: Extraction, settings: Settings, end: int, number: int | None, tell: Tell | None
+) -> list[Replay]:
+    """Return as many replays as asked for, or as are needed."""
+    first = _replay(extraction, settings, end, 0, 1, tell)
+    number = number or (REPLAYS if first.is_near else 1)
+    return [first, *(_replay(extraction, settings, end, place, number, tell) for place in range(1, number))]
+
+
+def _replay(
+    extraction: Extraction, settings: Settings, end: int, place: int, of: int, tell: Tell | None
+) -> Replay:
+    workload = settings.apply(shifted(extraction.workload, place, of))
+    run = _run(workload, f"{extraction.model} model" + f", replay {place + 1} of {of}" * (of > 1), tell)
     producers, consumers = client_measures(
         rows_of_run(run.events),
         [producer.name for producer in workload.producers],
@@ -135,15 +142,31 @@ def _predicted(
     )
     queues = queue_measures(run.events, workload, end)
     errors = {name: str(error) for name, error in run.errors.items()}
-    return {"queues": queues, "producers": producers, "consumers": consumers}, errors
+    sections = {"queues": queues, "producers": producers, "consumers": consumers}
+    return Replay(sections, errors, is_near_limit(run))
 
 
-def _run(workload: Workload, model: str, tell: Tell | None) -> Run:
+def _beside(predicted: Sections, recorded: Sections) -> dict[str, Any]:
+    """Return what is predicted, with what was recorded and the difference."""
+    return {
+        section: {
+            name: {
+                "recorded": recorded[section].get(name),
+                "predicted": measures,
+                "difference": _less(measures, recorded[section].get(name)),
+            }
+            for name, measures in predicted[section].items()
+        }
+        for section in SECTIONS
+    }
+
+
+def _run(workload: Workload, what: str, tell: Tell | None) -> Run:
     if tell is None:
         return simulate(workload)
     say, seconds = tell, round(workload.duration + GRACE / SECOND)
     run, is_whole = simulate_in_slices(
-        workload, lambda time, _: say(f"predicting, {model} model", time // SECOND, seconds)
+        workload, lambda time, _: say(f"predicting, {what}", time // SECOND, seconds)
     )
     if not is_whole:
         raise KeyboardInterrupt

@@ -31,15 +31,41 @@ def report_text(report: Mapping[str, Any]) -> str:
         lines.append(
             f"the broker reported nothing for up to {silence:.1f} s: recorded depths are rough there"
         )
+    left_out = report.get("settings", {}).get("left_out", ())
+    if left_out:
+        lines.append(f"left as they are, for only one of the two files has them: {', '.join(left_out)}")
     for section in ("queues", "producers", "consumers"):
         for name, entry in report[section].items():
             title = f"{section.removesuffix('s')} {name}"
             lines.append(f"{title:<24}{'recorded':>12}{'predicted':>12}{'difference':>12}")
             lines += _rows(entry)
     lines += [f"{client} ended by {error}" for client, error in report["errors"].items()]
+    lines += _replays(report.get("replays", {"number": 1}))
     if "models_differ" in report:
         lines.append(_difference(report["models_differ"]))
     return "\n".join(lines)
+
+
+def _replays(replays: Mapping[str, Any]) -> list[str]:
+    """Return how far chance decides, if there was more than one replay."""
+    number = replays["number"]
+    if number == 1:
+        return []
+    lines = [
+        f"{number} replays, interruptions at other times; shown is the middle one of the most frequent end:"
+    ]
+    for outcome in replays["outcomes"]:
+        who = " and ".join(outcome["ended"])
+        lines.append(
+            f"  in {outcome['replays']} of {number} {who + ' ended' if who else 'every session lived'}"
+        )
+    for name, spread in replays["spread"].items():
+        parts = [
+            f"{key} {_number(spread[key][0])} to {_number(spread[key][1])}"
+            for key in ("mean_depth", "share_on", "flowStoppedCount", "throughput")
+        ]
+        lines.append(f"  queue {name}: {', '.join(parts)}")
+    return lines
 
 
 def _sources(sources: Mapping[str, str]) -> list[str]:

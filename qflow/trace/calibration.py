@@ -1,4 +1,4 @@
-"""Whether simulated producers catch up as fast as the recorded ones did, and by how much they must slow down."""
+"""Whether simulated producers catch up as fast as the recorded ones, and by how much they must slow down."""
 
 from __future__ import annotations
 
@@ -24,12 +24,17 @@ FASTEST, SLOWEST = 0.5, 2.0
 
 
 def releases(rows: Iterable[LogRow]) -> list[list[int]]:
-    """Return, for each time a stopped queue let a producer go, after how long it sent its first, second, ... message.
+    """Return when a producer sent its first, second, ... message each time a stopped queue had let it go.
 
     Parameters
     ----------
     rows : iterable of LogRow
         The producer's own, in order.
+
+    Returns
+    -------
+    list of list of int
+        For each time, microseconds since then.
 
     Examples
     --------
@@ -52,12 +57,12 @@ def releases(rows: Iterable[LogRow]) -> list[list[int]]:
 
 
 def catching_up(recorded: Sequence[Sequence[int]], simulated: Sequence[Sequence[int]]) -> tuple[float, float]:
-    """Return how long a producer took for half of what it usually sends when it is let go, recorded and simulated.
+    """Return how long a producer took for half of what it usually sends when it is let go.
 
     Returns
     -------
     (float, float)
-        Microseconds, all releases together; (0, 0) if there are fewer than five.
+        Microseconds, recorded and simulated, all times together; (0, 0) if there are fewer than five.
 
     Examples
     --------

@@ -69,7 +69,7 @@ def extract(
         What was run.
     model : {"open", "closed"} or None
         How producers behave while blocked; None for what the log shows: closed if no producer that was
-        ever blocked catches up, else open.
+        ever blocked catches up and none keeps the schedule that its workload file states, else open.
     draws : bool
         Whether to keep draws that the log confirms; otherwise all times are written out as recorded ones.
 
@@ -149,7 +149,12 @@ class Evidence:
 
     @property
     def model(self) -> str:
-        """What the log shows: closed if no producer that was ever blocked catches up, else open."""
+        """What the log shows: closed if no producer that was ever blocked catches up, else open.
+
+        A producer whose log confirms the schedule that its workload file states keeps that schedule.
+        """
+        if self._stated:
+            return "open"
         seen = [answer for answer in self._catches_up.values() if answer is not None]
         return "closed" if seen and not any(seen) else "open"
 

@@ -1,0 +1,164 @@
+"""Replays: the same clients with their interruptions at other times, where little decides much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from qflow.broker.settings import QueueSettings
+from qflow.workload.clients import Consumer
+from qflow.workload.measures import Measures
+from qflow.workload.model import Workload
+from qflow.workload.run import Run
+
+REPLAYS = 7
+"""How many replays there are where one alone would say too little."""
+
+NEAR = 0.95
+"""Share of a queue's limit from which a message more or less may end a session."""
+
+Sections = Mapping[str, Mapping[str, Measures]]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """One replay: what was measured, and what sessions ended by.
+
+    Parameters
+    ----------
+    sections : mapping
+        Queues, producers and consumers with their measures.
+    errors : mapping
+        Client name to what its session ended by.
+    is_near : bool
+        Whether a session ended, or a queue came so near its limit that one might have.
+
+    Examples
+    --------
+    >>> Replay({"queues": {}}, {"p": "resource-limit-exceeded: ..."}, True).ended
+    ('p',)
+    """
+
+    sections: Sections
+    errors: Mapping[str, str]
+    is_near: bool
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """Names of the clients whose session ended, sorted."""
+        return tuple(sorted(self.errors))
+
+    def mean_depth(self) -> float:
+        """Return the mean depth of all queues together."""
+        return sum(float(measures["mean_depth"] or 0) for measures in self.sections["queues"].values())
+
+
+def shifted(workload: Workload, place: int, of: int = REPLAYS) -> Workload:
+    """Return a workload whose consumers meet the same interruptions at other messages.
+
+    What a log shows of a machine's other work would, on another day, have come at other instants: by that
+    alone replays differ.
+
+    Parameters
+    ----------
+    workload : Workload
+        What was extracted from a log.
+    place, of : int
+        The how many-th of how many; the 0th is the log's own.
+
+    Examples
+    --------
+    >>> consumer = Consumer("c", "q", 1, ("const", 0.01), overhead=(0.001, 0.002, 0.003))
+    >>> shifted(Workload("w", 1, {"q": {}}, consumers=(consumer,)), 1, of=3).consumers[0].overhead
+    (0.002, 0.003, 0.001)
+    """
+    consumers = tuple(_shifted(consumer, place, of) for consumer in workload.consumers)
+    return workload.replace(consumers=consumers)
+
+
+def _shifted(consumer: Consumer, place: int, of: int) -> Consumer:
+    kind, service = consumer.service
+    if isinstance(service, tuple):
+        consumer = replace(consumer, service=(kind, _rotated(service, place, of)))
+    return replace(consumer, overhead=_rotated(consumer.overhead, place, of))
+
+
+def _rotated(items: tuple[float, ...], place: int, of: int) -> tuple[float, ...]:
+    first = len(items) * place // of
+    return items[first:] + items[:first]
+
+
+def is_near_limit(run: Run) -> bool:
+    """Return whether a session ended, or a queue came so near its limit that one might have.
+
+    A queue whose stop count leaves room for all that its producers may have outstanding cannot reach its
+    limit (CAP-11).
+
+    Examples
+    --------
+    >>> is_near_limit(Run(Workload("w", 1, {"q": {"qpid.max_count": 10}}), [], end=0))
+    False
+    """
+    if run.errors:
+        return True
+    outstanding = sum(producer.capacity for producer in run.workload.producers)
+    limits: dict[str, tuple[float, float]] = {}
+    for name, arguments in run.workload.queues.items():
+        settings = QueueSettings.from_arguments(arguments)
+        stop = settings.flow_stop_count
+        is_safe = stop is not None and 0 < stop <= settings.max_count - outstanding
+        count = NEAR * settings.max_count if settings.max_count and not is_safe else float("inf")
+        if settings.policy == "reject":
+            limits[name] = (count, NEAR * settings.max_size if settings.max_size else float("inf"))
+    for event in run.events:
+        if event.kind == "enqueued" and event.queue in limits and isinstance(event.detail, dict):
+            depth, size = limits[event.queue]
+            if event.detail["depth"] >= depth or event.detail["bytes"] >= size:
+                return True
+    return False
+
+
+def most_likely(replays: Sequence[Replay]) -> Replay:
+    """Return the replay to show: of those that ended as most did, the one in the middle.
+
+    Examples
+    --------
+    >>> def replay(depth, *ended):
+    ...     return Replay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""), True)
+    >>> most_likely([replay(5), replay(1, "p"), replay(9, "p"), replay(2, "p")]).mean_depth()
+    2.0
+    """
+    # Counter keeps the order of the first ones, so that a tie goes to the log's own instants.
+    ((ended, _),) = Counter(replay.ended for replay in replays).most_common(1)
+    alike = [replay for replay in replays if replay.ended == ended]
+    middle = median(replay.mean_depth() for replay in alike)
+    return min(alike, key=lambda replay: abs(replay.mean_depth() - middle))
+
+
+def account(replays: Sequence[Replay]) -> dict[str, object]:
+    """Return how many replays there were, how they ended, and between what their measures lie.
+
+    Examples
+    --------
+    >>> account([Replay({"queues": {"q": {"mean_depth": depth}}}, {}, False) for depth in (2.0, 3.0)])
+    {'number': 2, 'outcomes': [{'ended': [], 'replays': 2}], 'spread': {'q': {'mean_depth': [2.0, 3.0]}}}
+    """
+    outcomes = Counter(replay.ended for replay in replays).most_common()
+    queues = replays[0].sections["queues"]
+    return {
+        "number": len(replays),
+        "outcomes": [{"ended": list(ended), "replays": number} for ended, number in outcomes],
+        "spread": {
+            name: {
+                key: _extremes(replay.sections["queues"][name][key] for replay in replays) for key in measures
+            }
+            for name, measures in queues.items()
+        },
+    }
+
+
+def _extremes(values: Iterable[float | int | None]) -> list[float | int] | None:
+    known = [value for value in values if value is not None]
+    return [min(known), max(known)] if known else None

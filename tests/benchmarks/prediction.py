@@ -1,0 +1,146 @@
+"""How well changed settings are predicted: ``python tests/benchmarks/prediction.py [NAME ...]``.
+
+No broker runs here, so truth is made: the clients of a recording, with the costs and interruptions that
+its log shows, are simulated under settings A and logged; the log is extracted and predicted under B; and the
+same clients are simulated under B, with their interruptions at other times.  What differs then is either
+extraction's fault, or chance: the column "chance" holds how far two such simulations differ.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from qflow.prediction import Settings
+from qflow.prediction.measures import rows_of_run
+from qflow.prediction.replays import shifted
+from qflow.trace import ClientLog
+from qflow.trace.extract import extract
+from qflow.workload import Workload, simulate
+from qflow.workload.agenda import SECOND
+from qflow.workload.arrivals import due_messages
+from qflow.workload.measures import Measures, queue_measures
+from qflow.workload.stage import GRACE
+
+RECORDED = Path(__file__).parents[2] / "data" / "recordings" / "workloads"
+NAMES = ("slow-consumer", "capacity-165", "bytes-and-count", "fanout-one-slow", "groups-skewed", "ring")
+SHIFTS = 7
+
+
+def changes(workload: Workload) -> Iterator[tuple[str, Settings]]:
+    """Yield changed settings of all kinds, each with a name."""
+    yield "as recorded", Settings()
+    for factor in (0.5, 0.7, 1.5, 3):
+        scaled = {name: _scaled(arguments, factor) for name, arguments in workload.queues.items()}
+        yield f"thresholds x {factor:g}", Settings(scaled)
+    nothing = {"qpid.flow_stop_count": 0, "qpid.flow_resume_count": 0, "qpid.max_size": 0}
+    free = {"qpid.max_count": None, "qpid.flow_stop_size": None, "qpid.flow_resume_size": None}
+    yield "no flow control", _everywhere(workload, {**nothing, **free, "qpid.policy_type": None})
+    stops = {name: _thresholds(arguments)[0] for name, arguments in workload.queues.items()}
+    for title, gap in (("resume near stop", 0.02), ("resume low", 0.9)):
+        near = {
+            name: {"qpid.flow_resume_count": round(stop * (1 - gap))} for name, stop in stops.items() if stop
+        }
+        yield title, Settings(near)
+    for factor in (0.02, 0.2, 0.5, 2, 4):
+        capacity = {
+            producer.name: max(1, round(producer.capacity * factor)) for producer in workload.producers
+        }
+        yield f"capacity x {factor:g}", Settings(capacity=capacity)
+    for factor in (0.01, 0.5, 4, 10_000):
+        prefetch = {
+            consumer.name: max(1, round(consumer.prefetch * factor)) for consumer in workload.consumers
+        }
+        yield f"prefetch x {factor:g}", Settings(prefetch=prefetch)
+    bare = {key: None for arguments in workload.queues.values() for key in arguments if "group" not in key}
+    yield "ring of 150", _everywhere(workload, {**bare, "qpid.max_count": 150, "qpid.policy_type": "ring"})
+    yield "at most 150", _everywhere(workload, {**bare, "qpid.max_count": 150})
+    size = {"qpid.flow_stop_size": 20_000, "qpid.flow_resume_size": 12_000}
+    yield "thresholds in bytes", _everywhere(workload, {**bare, **size})
+
+
+def _everywhere(workload: Workload, arguments: dict[str, int | str | None]) -> Settings:
+    return Settings(dict.fromkeys(workload.queues, arguments))
+
+
+def _thresholds(arguments: dict[str, int]) -> tuple[int, int]:
+    most = arguments.get("qpid.max_count", 0)
+    return (
+        arguments.get("qpid.flow_stop_count", most * 80 // 100),
+        arguments.get("qpid.flow_resume_count", most * 70 // 100),
+    )
+
+
+def _scaled(arguments: dict[str, int], factor: float) -> dict[str, int]:
+    scaled = {key: round(value * factor) for key, value in arguments.items() if key.startswith("qpid.flow")}
+    stop, resume = _thresholds(arguments)
+    if stop and "qpid.policy_type" not in arguments:
+        scaled |= {
+            "qpid.flow_stop_count": round(stop * factor),
+            "qpid.flow_resume_count": round(resume * factor),
+        }
+    for key in ("qpid.max_count", "qpid.max_size"):
+        if key in arguments:
+            scaled[key] = round(arguments[key] * max(1, factor))
+    return scaled
+
+
+def log_of(workload: Workload, program: Workload) -> ClientLog:
+    """Return what the clients of a workload would have logged, with the sizes and groups of their program."""
+    end = round(workload.duration * SECOND) + GRACE
+    what = {}
+    for producer in program.producers:
+        for number, (due, size, group) in enumerate(due_messages(producer), 1):
+            if due > end:
+                break
+            what[f"{producer.name}-{number}"] = (size, group)
+    rows = []
+    for row in rows_of_run(simulate(workload).events):
+        if row.event in ("transfer", "deliver"):
+            size, group = what[row.label]
+            row = row._replace(size=size, group=group)
+        rows.append(row)
+    return ClientLog(workload.name, rows)
+
+
+def measured(workload: Workload) -> dict[str, Measures]:
+    """Return the measures of the queues of a run."""
+    return queue_measures(simulate(workload).events, workload, round(workload.duration * SECOND))
+
+
+def misses(truth: Measures, predicted: Measures) -> str:
+    """Return a letter for each limit that a prediction misses: depth, on, count, throughput."""
+    limits = {
+        "d": (("mean_depth"), 0.05 * truth["mean_depth"]),
+        "o": (("share_on"), 0.03),
+        "c": (("flowStoppedCount"), max(2, truth["flowStoppedCount"] / 10)),
+        "t": (("throughput"), 0.03 * truth["throughput"]),
+    }
+    return "".join(mark for mark, (key, most) in limits.items() if abs(predicted[key] - truth[key]) > most)
+
+
+def main(names: list[str]) -> None:
+    """Print one line for each recording, change and queue."""
+    print(f"{'recording':<16}{'settings':<22}{'queue':<8}{'depth':>18}{'on':>14}{'stops':>11}  misses chance")
+    for name in names:
+        program = Workload.load(RECORDED / f"{name}.json")
+        world = extract(ClientLog.load(RECORDED / f"{name}.csv.gz"), program, "open").workload
+        found = extract(log_of(shifted(world, 1, SHIFTS), program), program).workload
+        for title, settings in changes(program):
+            truth = measured(settings.apply(shifted(world, 2, SHIFTS)))
+            other = measured(settings.apply(shifted(world, 3, SHIFTS)))
+            predicted = measured(settings.apply(found))
+            for queue, true in truth.items():
+                own = predicted[queue]
+                print(
+                    f"{name:<16}{title:<22}{queue:<8}{true['mean_depth']:9.1f}{own['mean_depth']:9.1f}"
+                    f"{true['share_on']:7.3f}{own['share_on']:7.3f}"
+                    f"{true['flowStoppedCount']:5}{own['flowStoppedCount']:6}  "
+                    f"{misses(true, own) or '-':<7}{misses(true, other[queue]) or '-'}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(NAMES))
