@@ -62,6 +62,11 @@ _PROBLEMS = """() => window.jupyterapp.shell.currentWidget.content.widgets.flatM
     const errors = cell.model.outputs.toJSON().filter(output => output.output_type === "error");
     return errors.map(error => `${error.ename}: ${error.evalue}`);
 })"""
+_NOT_RUN = """() => window.jupyterapp.shell.currentWidget.content.widgets
+    .map(cell => cell.model)
+    .filter(model => model.type === "code" && model.sharedModel.getSource().trim())
+    .filter(model => model.executionCount === null)
+    .map(model => model.id)"""
 _TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -126,6 +131,10 @@ class LabPage:
     def cell_errors(self) -> list[str]:
         """List the errors shown by cells that are not meant to fail."""
         return list(self.page.evaluate(_PROBLEMS))
+
+    def cells_not_run(self) -> list[str]:
+        """List the ids of code cells that have not been run."""
+        return list(self.page.evaluate(_NOT_RUN))
 
     def screenshot(self, path: Path | str, of: str | None = None) -> Path:
         """Take a picture of the page, or of the first element a selector finds."""

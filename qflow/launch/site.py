@@ -34,6 +34,10 @@ _SHOWN = (
     "> On this site you see this chapter as it was executed. To run it yourself, install qflow on a "
     "computer: the README says how."
 )
+_NOT_HERE = (
+    "> These cells have to run on a computer, as they need Spark. To work on them, install qflow there: "
+    "the README says how."
+)
 
 _CONFIGURATION = {
     "jupyter-lite-schema-version": 0,
@@ -123,10 +127,11 @@ def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
 
     Examples
     --------
-    >>> ready({"cells": [{"cell_type": "markdown", "source": "# Hello"}]}, runs=False)["cells"][1]["source"]
-    '> On this site you see this chapter as it was executed. ...'
+    >>> ready({"cells": [{"cell_type": "markdown", "source": "# Tasks"}]}, runs=False)["cells"][1]["source"]
+    '> These cells have to run on a computer, as they need Spark. ...'
     """
-    text = INSTALL if runs else _SHOWN
+    executed = any(cell.get("outputs") for cell in book["cells"])
+    text = INSTALL if runs else _SHOWN if executed else _NOT_HERE
     cell: dict[str, Any] = {"cell_type": "markdown", "id": "site", "metadata": {}, "source": text}
     if runs:
         cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
