@@ -38,6 +38,7 @@ class Completions(CommandOwner):
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow")
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
         "context",

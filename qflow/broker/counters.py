@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from qflow.broker.restorable import Restorable
 
 COUNTER_NAMES: tuple[str, ...] = (
@@ -29,6 +31,8 @@ COUNTER_NAMES: tuple[str, ...] = (
 
 class QueueCounters(Restorable):
     """What one queue counts; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
+
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = COUNTER_NAMES
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from qflow.broker.restorable import Restorable
 
 State = tuple[bool, int, int, "list[QueueCursor] | None"]
@@ -14,6 +16,8 @@ class QueueCursor(Restorable):
     an older version starts again at the head, a browser's never does (MG-11, MG-17).  On a
     priority queue ``levels`` holds one cursor for each level, made by the first look.
     """
+
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("acquires", "is_valid", "position", "version", "levels")
 

@@ -18,6 +18,7 @@ class DirectExchange(Exchange):
     """Routing key equals binding key (EX-04); the default exchange is one, too (EX-02)."""
 
     type: ClassVar[str] = "direct"
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("_by_key",)
 
@@ -50,6 +51,7 @@ class FanoutExchange(Exchange):
     """Every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
 
     type: ClassVar[str] = "fanout"
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ()
 
@@ -70,6 +72,7 @@ class TopicExchange(Exchange):
     """Patterns over dotted words; one copy however many patterns match (EX-06)."""
 
     type: ClassVar[str] = "topic"
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ()
 
@@ -87,6 +90,7 @@ class HeadersExchange(Exchange):
     """Application headers against binding arguments (EX-07)."""
 
     type: ClassVar[str] = "headers"
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ()
 

@@ -23,6 +23,8 @@ INITIAL_VALUE = "qpid.ive"
 class Binding(Restorable):
     """A queue's interest in what an exchange gets."""
 
+    ONLY_COUNTS: ClassVar[bool] = True
+
     __slots__ = ("queue", "key", "arguments", "scope", "matched")
 
     def __init__(self, queue: Queue, key: str, arguments: Arguments, scope: str = "") -> None:

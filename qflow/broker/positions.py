@@ -8,6 +8,7 @@ says which blocks are not empty, up to three layers (2**30 positions per top key
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from qflow.broker.restorable import Restorable
 
@@ -30,6 +31,8 @@ class PositionSet(Restorable):
     >>> len(available), list(available)
     (3, [1, 3, 5000])
     """
+
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("_layers", "_count")
 

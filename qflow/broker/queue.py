@@ -6,6 +6,8 @@ list of observers; the order in which it calls them is the rule book's section 0
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from qflow.broker.alerts import make_alerts
 from qflow.broker.annotations import annotate, is_excluded
 from qflow.broker.consumer import Consumer, QueueListeners
@@ -50,6 +52,8 @@ class Queue(QueueView):
     durable : bool
         Remembered and shown; nothing here outlives the broker.
     """
+
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
         "settings",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from qflow.broker.restorable import Restorable
 
@@ -35,6 +35,8 @@ class RangeSet(Restorable):
     >>> completed.add(2); completed
     RangeSet('0-4')
     """
+
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("front", "_blocks", "_behind")
 

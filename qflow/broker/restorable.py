@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from qflow.broker.compiler_mark import mypyc_attr
 
@@ -13,6 +13,12 @@ class Restorable:
 
     Interpreted classes can be made so anyway; compiled ones need the mark.
     """
+
+    ONLY_COUNTS: ClassVar[bool] = False
+    """Whether a part, with every queue empty and every delivery settled, only counts what has been.
+
+    Messages, deliveries and commands are numbered by it, and no rule asks for the number.  No class inherits
+    this from another: each says so for itself."""
 
     __slots__ = ()
 

@@ -39,6 +39,7 @@ class SemanticState(DeliveryTarget):
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
         "context",

@@ -8,6 +8,8 @@ subscriptions end; nothing else changes, except where a rule says so.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from qflow.broker.command import command
 from qflow.broker.errors import CommandInvalidException, SessionException
 from qflow.broker.left_out import refuse
@@ -30,6 +32,8 @@ class Session(QueueHandler):
     >>> [transfer.label for transfer in producer.held]
     ['p-3']
     """
+
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ()
 

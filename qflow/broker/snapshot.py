@@ -185,6 +185,19 @@ def _state_fields(kind: type) -> tuple[str, ...]:
     return _FIELDS[kind]
 
 
+def only_counts(path: str) -> bool:
+    """Return whether the objects of a snapshot with this path only count what has been.
+
+    See :attr:`qflow.broker.restorable.Restorable.ONLY_COUNTS`; a class does not inherit it.
+
+    Examples
+    --------
+    >>> only_counts("message_deque.MessageDeque"), only_counts("stores.MessageMap")
+    (True, False)
+    """
+    return bool(vars(_find_class(path)).get("ONLY_COUNTS", False))
+
+
 def _class_path(kind: type) -> str:
     if not kind.__module__.startswith(_PACKAGE):
         raise SnapshotError(f"{kind.__module__}.{kind.__qualname__} is no part of the engine's state")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from qflow.broker.credit import WINDOW_MODE
 from qflow.broker.delivery import DeliveryRecord
 from qflow.broker.dispatch import get_next_message
@@ -53,6 +55,8 @@ class Subscription(OutputTask):
     is_explicit : bool
         Accept mode explicit; with none, messages are gone when delivered (CN-11).
     """
+
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("target", "queue", "is_explicit", "is_exclusive", "is_enabled", "delivered")
 

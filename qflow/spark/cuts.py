@@ -13,29 +13,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from qflow.broker.snapshot import only_counts
 from qflow.spark.auditor import BEGIN, END, Auditor, LakeRow, ResultRow
 from qflow.spark.touches import touches_of
 from qflow.workload.model import Workload
-
-COUNTING = (
-    "exchange_types.",
-    "counters.",
-    "range_set.",
-    "message_deque.",
-    "positions.",
-    "completions.",
-    "semantic_state.",
-    "session.",
-    "exchanges.Binding",
-    "queue.Queue",
-    "cursor.",
-    "subscription.",
-)
-"""Parts of the engine that, with every queue empty and every delivery settled, only count what has been.
-
-Positions, deliveries and commands are numbered by them; the next one gets the next number, and no rule asks
-which.  All other parts (who waits in which order, credit, flow state, groups, alarms, timers, settings, and
-stores of other kinds) are compared as they are."""
 
 
 class Piece(NamedTuple):
@@ -134,6 +115,9 @@ def audit_piece(component: str, rows: Sequence[LakeRow], begin: LakeRow) -> Piec
 def rest_key(state: str) -> str:
     """Return what decides the future of an auditor, as text; empty if something is under way.
 
+    Parts of the engine that only count what has been are left out; all others (who waits in which order,
+    credit, flow state, groups, alarms, timers, settings, and stores of other kinds) are compared as they are.
+
     Parameters
     ----------
     state : str
@@ -144,8 +128,7 @@ def rest_key(state: str) -> str:
     if player is None or not _is_at_rest(player, intervals):
         return ""
     parts = [
-        [kind, "counts" if kind.startswith(COUNTING) else fields]
-        for kind, fields in player["broker"]["objects"][1:]
+        [kind, "counts" if only_counts(kind) else fields] for kind, fields in player["broker"]["objects"][1:]
     ]
     return json.dumps([parts, player["joins"], player["refused"]], separators=(",", ":"))
 
