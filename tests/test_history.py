@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qflow.broker import INFINITE, Broker, BrokerOptions, Message, Session
+from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message, Session
 from qflow.broker.errors import InvalidArgumentException, ResourceLimitExceededException
 from qflow.broker.flow_limit import QueueFlowLimit
 from qflow.broker.history.cluster import join, replicate
@@ -69,6 +69,16 @@ def test_alt_06_overflow_list_keeps_order_and_blocks_everything_behind_its_head(
     assert other.is_complete
     assert broker.queue("idle").message_depth == 1
     assert producer.is_attached
+
+
+def test_alt_06_what_waits_in_the_list_is_seen():
+    """ALT-06: each message that does not fit is told of, with its command and how many wait."""
+    broker, producer = make("overflow-list", {"qpid.max_count": 1})
+    events: list[Event] = []
+    broker.observe(events.append)
+    send(producer, "q", 3)
+    listed = [(event.session, event.detail) for event in events if event.kind == "listed"]
+    assert listed == [("p", {"command": 2, "waiting": 1}), ("p", {"command": 3, "waiting": 2})]
 
 
 def test_alt_06_a_partly_routed_message_is_tried_on_all_queues_again():

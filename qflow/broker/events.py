@@ -92,6 +92,7 @@ EFFECTS: dict[str, str] = {
     "reported": "a client is told which commands are complete (CM-05); detail: completed",
     "held": "a stopped queue withholds a transfer's completion (FC-15); detail: command",
     "let_go": "a queue no longer withholds a transfer's completion (FC-17); detail: command",
+    "listed": "a message waits in its session's list (ALT-06); link: exchange; detail: command, waiting",
     "enqueued": "a message is on a queue; detail: position, depth, bytes",
     "acquired": "a message now belongs to a subscription; detail: position",
     "delivered": "a message is sent to a subscription; detail: delivery, redelivered, acquired",

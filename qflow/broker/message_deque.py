@@ -6,7 +6,7 @@ A store knows order and cursors; it knows no limits, consumers or groups.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from qflow.broker.cursor import QueueCursor
 from qflow.broker.positions import PositionSet
@@ -50,6 +50,10 @@ class Messages(Restorable):
         """Move behind all messages, as none matters; return whether an AVAILABLE one was passed over."""
         raise NotImplementedError
 
+    def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
+        """Return whether a cursor is behind a message already, and stays there (RF-10)."""
+        raise NotImplementedError
+
     def reset_cursors(self) -> None:
         """Let all acquiring cursors start again at the head (MG-11)."""
         raise NotImplementedError
@@ -84,6 +88,8 @@ class MessageDeque(Messages):
     >>> store.next(cursor)
     QueuedMessage('m1', position=1, AVAILABLE)
     """
+
+    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("_messages", "_available", "_blocks", "_count", "_head", "_tail", "version")
 
@@ -193,6 +199,10 @@ class MessageDeque(Messages):
         has_passed = self._after(start) is not None
         self._end(cursor, start)
         return has_passed
+
+    def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
+        """Compare the places, unless the cursor starts again at the head."""
+        return cursor.start(self.version) >= message.position
 
     def reset_cursors(self) -> None:
         """Raise the version."""

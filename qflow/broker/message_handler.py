@@ -78,12 +78,7 @@ class MessageHandler(DispositionHandler):
         transfer = self._transfer(completions.next_number, message, exchange)
         number = self.begin()
         if self.core.observer is not None:
-            detail = {"command": number, "message": message, "exchange": exchange, "sync": sync}
-            if self.is_pipelining:
-                detail["pipelined"] = True
-            self.core.emit(
-                "message.transfer", "", self.name, exchange, transfer.label, transfer.size, "", detail
-            )
+            self._show_transfer(transfer, message, exchange, sync)
         if sync:
             completions.report_when_complete(number)
             self.core.store.flush()
@@ -99,6 +94,13 @@ class MessageHandler(DispositionHandler):
             completions.hold(transfer)
         self.quiesce()
         return transfer
+
+    def _show_transfer(self, transfer: Transfer, message: Message, exchange: str, sync: bool) -> None:
+        number, size = transfer.number, transfer.size
+        detail = {"command": number, "message": message, "exchange": exchange, "sync": sync}
+        if self.is_pipelining:
+            detail["pipelined"] = True
+        self.core.emit("message.transfer", "", self.name, exchange, transfer.label, size, "", detail)
 
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
         core = self.core

@@ -115,6 +115,11 @@ class PriorityQueue(Messages):
         self._level = (self._level or len(self._levels)) - 1
         return self._level
 
+    def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
+        """Ask the message's level, with the cursor's place there."""
+        level = self.level_of(message)
+        return cursor.levels is not None and self._levels[level].has_passed(cursor.levels[level], message)
+
     def reset_cursors(self) -> None:
         """Raise the version of every level."""
         for level in self._levels:

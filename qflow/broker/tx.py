@@ -45,14 +45,15 @@ class TxBuffer(Restorable):
         Raises
         ------
         InternalErrorException
-            541, if one operation cannot be prepared; then none is done.
+            541, if one operation cannot be prepared; then none is done.  Its cause is what that one met.
         """
         try:
             for operation in self._operations:
                 operation.prepare()
-        except SessionException:
+        except SessionException as error:
             self.rollback()
-            raise InternalErrorException("Transaction prepare failed.") from None
+            # The broker's words name no queue; their cause does.
+            raise InternalErrorException("Transaction prepare failed.") from error
         operations, self._operations = self._operations, []
         for operation in operations:
             operation.commit()

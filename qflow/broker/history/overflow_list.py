@@ -47,6 +47,11 @@ class OverflowList(TimerTask):
         if self.waiting or not _fits(transfer, exchange):
             transfer.hold(HOLDER)
             self.waiting.append((transfer, exchange))
+            if self.context.observer is not None:
+                detail = {"command": transfer.number, "waiting": len(self.waiting)}
+                self.context.emit(
+                    "listed", "", transfer.origin, exchange.name, transfer.label, transfer.size, "", detail
+                )
 
     def fire(self, due: int) -> None:
         """Route from the head until one does not fit, and try again later."""

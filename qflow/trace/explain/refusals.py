@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from qflow.broker.cursor import QueueCursor
 from qflow.broker.queue import Queue
 from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.session import Session
-from qflow.broker.stores import MessageDeque, PriorityQueue
 from qflow.broker.subscription import Subscription
 from qflow.trace.explain.credit import too_little
 from qflow.trace.explain.explanation import Reason, Subject
@@ -57,17 +55,7 @@ def _anothers(instant: Instant, subject: Subject, queue: Queue, message: QueuedM
 
 def passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
     """Return whether a subscription's cursor stands behind a message and stays there (RF-10)."""
-    store, cursor = queue.store, subscription.cursor
-    if isinstance(store, PriorityQueue):
-        if cursor.levels is None:
-            return False
-        level = store.level_of(message)
-        return _is_behind(store._levels[level], cursor.levels[level], message)
-    return isinstance(store, MessageDeque) and _is_behind(store, cursor, message)
-
-
-def _is_behind(store: MessageDeque, cursor: QueueCursor, message: QueuedMessage) -> bool:
-    return cursor.start(store.version) >= message.position
+    return queue.store.has_passed(subscription.cursor, message)
 
 
 def _passed(instant: Instant, subject: Subject, subscription: Subscription, message: QueuedMessage) -> Reason:
