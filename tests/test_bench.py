@@ -1,6 +1,7 @@
 """qflow bench: what it prints and refuses; how long things take is asserted nowhere."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 
@@ -14,9 +15,11 @@ def test_it_prints_rates_ratios_growth_and_memory(capsys):
     results = json.loads(capsys.readouterr().out)
     assert results["form"] == form()
     assert {"life_cycle", "fan_out_to_10", "groups", "held_release", "ring"} <= set(results["rates"])
-    assert set(results["growth"]) == {"messages_on_a_queue", "groups", "held_transfers"}
+    assert set(results["growth"]) == {"messages_on_a_queue", "groups", "held_transfers", "holes"}
     assert {"seek", "lab_frame_100_messages"} <= set(results["milliseconds"])
     assert "trace_to_no_trace" in results["ratios"]
+    pairs = {"life_cycle_to_simpy_store", "life_cycle_to_simpy_life_cycle"} if find_spec("simpy") else set()
+    assert pairs <= set(results["ratios"])
 
 
 def test_a_message_on_a_queue_is_small():

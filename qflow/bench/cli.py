@@ -14,6 +14,12 @@ from qflow.bench.measure import LARGEST, measure
 from qflow.kit import RefusalError
 
 SPARK = "qflow.spark.bench"
+PEERS = (
+    "  life cycle: transfer, route, deliver, accept, dequeue, complete, by the broker's rules, one by one",
+    "  SimPy store: put and get, the least that a queue can be",
+    "  SimPy life cycle: a place in the window, put, get, accept, the place back: five Store operations",
+    "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",
+)
 
 
 def add_arguments(subparsers: Any) -> None:
@@ -93,6 +99,8 @@ def text_of(results: Mapping[str, Any]) -> str:
     ):
         if key in results:
             lines += ["", title, *(_line(name, form.format(value)) for name, value in results[key].items())]
+        if key == "ratios" and key in results:
+            lines += ["", *PEERS]
     for name, growth in results.get("growth", {}).items():
         lines += ["", f"Microseconds a message, by {name.replace('_', ' ')}"]
         lines += [_line(f"{int(size):,}", f"{cost:.2f}") for size, cost in growth["microseconds"].items()]

@@ -79,6 +79,7 @@ def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda 
                 messages,
             ),
             "held_transfers": _growth(_sizes(1_000, largest // 10), workloads.held_release, tell),
+            "holes": _growth(_sizes(1_000, largest // 10), workloads.completed_with_holes, tell),
         },
         "milliseconds": _acts(min(messages, FRAME), tell),
         "memory": _memory(tell),

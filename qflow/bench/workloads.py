@@ -154,6 +154,27 @@ def held_release(messages: int) -> Broker:
     return broker
 
 
+def completed_with_holes(messages: int) -> Broker:
+    """Send every other message to a stopped queue, which holds it; the others are complete and told at once.
+
+    So each completion lies behind a hole, and the client is told of as many holes as transfers are held.
+
+    Examples
+    --------
+    >>> str(completed_with_holes(6).sessions["p"].completions.reported)
+    '0-3 5 7'
+    """
+    broker = Broker()
+    session = broker.session("p")
+    session.queue_declare("held", {**UNLIMITED, "qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
+    session.queue_declare("free", UNLIMITED)
+    held, free = Message(100, routing_key="held"), Message(100, routing_key="free")
+    session.message_transfer(held)
+    for number in range(messages):
+        session.message_transfer(held if number % 2 else free, sync=True)
+    return broker
+
+
 def ring(messages: int, limit: int = 1_000) -> Broker:
     """Send messages to a ring that nobody reads.
 

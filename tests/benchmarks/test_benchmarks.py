@@ -54,6 +54,12 @@ def test_held_release(benchmark):
     assert broker.queue("q").statistics().flowStoppedCount == 1
 
 
+def test_completions_with_holes(benchmark):
+    broker = benchmark(workloads.completed_with_holes, MESSAGES)
+    assert len(broker.sessions["p"].held) == MESSAGES // 2
+    assert len(broker.sessions["p"].completions.reported) == 3 + MESSAGES // 2
+
+
 def test_ring(benchmark):
     broker = benchmark(workloads.ring, MESSAGES)
     assert broker.queue("q").statistics().discardsRing == MESSAGES - 1_000
