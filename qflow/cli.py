@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     from qflow.kit import RefusalError
 
+    _allow_any_character()
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser(given)
     chosen, further = parser.parse_known_args(given)
@@ -85,6 +87,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse("what was given is nested too deeply to be read")
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _allow_any_character() -> None:
+    """Print a question mark for what the terminal has not got, such as an arrow, rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _run(chosen: argparse.Namespace, further: list[str]) -> int:

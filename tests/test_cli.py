@@ -1,6 +1,7 @@
 """The command: what it says, what it returns, and how it refuses."""
 
 import importlib.util
+import io
 import json
 import re
 import subprocess
@@ -48,7 +49,22 @@ def notebook(source: str, count: int = 1) -> str:
     return f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}\n'
 
 
+def test_a_terminal_without_an_arrow_shows_a_question_mark(monkeypatch):
+    """Where the output is no UTF-8, an answer is still an answer."""
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    monkeypatch.setattr(cli, "_run", lambda *given: print("q is ON \u2190 101 \u00d7 1") or 0)
+    assert cli.main(["rules"]) == 0
+    sys.stdout.flush()
+    assert sys.stdout.buffer.getvalue().split() == b"q is ON ? 101 ? 1".split()
+
+
 class TestRefusals:
+    @pytest.mark.parametrize("command", ["run", "design", "conform"])
+    def test_what_is_nested_too_deeply(self, capsys, tmp_path, command):
+        path = tmp_path / "deep.json"
+        path.write_text("[" * 100_000)
+        assert "nested too deeply" in refusal(capsys, command, str(path))
+
     def test_no_command(self, capsys):
         assert "COMMAND" in refusal(capsys)
 

@@ -59,8 +59,8 @@ def frontier(
 ) -> list[Row]:
     """Simulate every safe choice of a grid, and mark those that are beaten by no other.
 
-    Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs.
-    The same workload gives the same rows.
+    Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs, and
+    says the same each time.
 
     Parameters
     ----------
@@ -91,34 +91,16 @@ def frontier(
     Examples
     --------
     >>> from qflow.workload import Consumer, Producer
-    >>> workload = Workload(
-    ...     "small",
-    ...     duration=1,
-    ...     queues={"q": {}},
-    ...     producers=(Producer("p", ("", "q"), rate=400, capacity=20, size=100),),
-    ...     consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.004)),),
-    ... )
+    >>> producers = (Producer("p", ("", "q"), rate=400, capacity=20, size=100),)
+    >>> consumers = (Consumer("c", "q", prefetch=5, service=("const", 0.004)),)
+    >>> workload = Workload("small", 1, {"q": {}}, producers=producers, consumers=consumers)
     >>> rows = frontier(workload, {"q": Limits(count=100)}, keep_capacities=True)
     >>> len(rows), rows[0].arguments["q"]["qpid.flow_stop_count"], any(row.is_pareto for row in rows)
     (6, 80, True)
     """
-    limits = limits or {}
-    for queue in limits:
-        if queue not in workload.queues:
-            raise DesignError(f"no queue {queue!r}; the workload has {', '.join(workload.queues) or 'none'}")
+    designed = _designed(workload, limits or {})
     traffic = traffic_of(workload)
-    designed = {
-        queue: limits.get(queue, Limits())
-        for queue in workload.queues
-        if is_designed(queue, workload, limits.get(queue, Limits()))
-    }
-    if not designed:
-        raise DesignError(
-            "there is nothing to design: no queue that could stop its producers has a limit; give one, "
-            "such as --max-count 500"
-        )
-    sessions = {p.name: p.session for p in workload.producers if p.session}
-    parts = parts_of(traffic, sessions)
+    parts = parts_of(traffic, {p.name: p.session for p in workload.producers if p.session})
     rows: list[Row] = []
     for done, choice in enumerate(choices(keep_capacities=keep_capacities), 1):
         rows += _rows(workload, designed, traffic, parts, choice, message_limit)
@@ -128,6 +110,21 @@ def frontier(
         if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
             raise DesignError(_no_room(part, designed, workload, traffic, keep_capacities))
     return [row for part in parts for row in mark([row for row in rows if row.part == part])]
+
+
+def _designed(workload: Workload, limits: Mapping[str, Limits]) -> dict[str, Limits]:
+    """Return what each queue that is to be designed may hold."""
+    for queue in limits:
+        if queue not in workload.queues:
+            raise DesignError(f"no queue {queue!r}; the workload has {', '.join(workload.queues) or 'none'}")
+    given = {queue: limits.get(queue, Limits()) for queue in workload.queues}
+    designed = {queue: most for queue, most in given.items() if is_designed(queue, workload, most)}
+    if not designed:
+        raise DesignError(
+            "there is nothing to design: no queue that could stop its producers has a limit; give one, "
+            "such as --max-count 500"
+        )
+    return designed
 
 
 def _rows(

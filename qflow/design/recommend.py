@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -146,13 +146,10 @@ def recommend(
     Examples
     --------
     >>> from qflow.workload import Consumer, Producer
-    >>> workload = Workload(
-    ...     "small",
-    ...     duration=1,
-    ...     queues={"q": {"qpid.max_count": 100}},
-    ...     producers=(Producer("p", ("", "q"), rate=400, capacity=40, size=100),),
-    ...     consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.004)),),
-    ... )
+    >>> producers = (Producer("p", ("", "q"), rate=400, capacity=40, size=100),)
+    >>> consumers = (Consumer("c", "q", prefetch=5, service=("const", 0.004)),)
+    >>> queues = {"q": {"qpid.max_count": 100}}
+    >>> workload = Workload("small", 1, queues, producers=producers, consumers=consumers)
     >>> made = recommend(workload, keep_capacities=True)
     >>> made.before["q"].can_overflow, made.verdicts["q"].can_overflow, made.evidence.errors
     (True, False, {})
@@ -161,17 +158,11 @@ def recommend(
     """
     rows = frontier(workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, tell=tell)
     chosen: dict[str, Row] = {}
-    queues, windows = dict(workload.queues), {p.name: p.capacity for p in workload.producers}
     for part in dict.fromkeys(row.part for row in rows):
         row = best([row for row in rows if row.part == part])
         chosen.update(dict.fromkeys(row.arguments, row))
-        queues.update(row.arguments)
-        windows.update(row.capacities)
-    made = workload.replace(queues=queues)
-    for name, capacity in windows.items():
-        made = made.with_producer(name, capacity=capacity)
+    made = _applied(workload, chosen.values())
     verdicts = judge_workload(made)
-    evidence = _costs(made, message_limit)
     for queue in chosen:
         if verdicts[queue].can_overflow:
             raise DesignError(f"queue {queue!r}: {verdicts[queue].reasons[0]}")
@@ -182,9 +173,18 @@ def recommend(
         judge_workload(workload),
         rows,
         _costs(workload, message_limit),
-        evidence,
+        _costs(made, message_limit),
         {queue: _why_kept(queue, verdicts[queue]) for queue in workload.queues if queue not in chosen},
     )
+
+
+def _applied(workload: Workload, rows: Iterable[Row]) -> Workload:
+    """Return the workload with the settings of some rows."""
+    for row in rows:
+        workload = workload.replace(queues={**workload.queues, **row.arguments})
+        for name, capacity in row.capacities.items():
+            workload = workload.with_producer(name, capacity=capacity)
+    return workload
 
 
 def _costs(workload: Workload, message_limit: int | None) -> Costs:

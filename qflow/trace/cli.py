@@ -110,7 +110,7 @@ def _info(files: list[str], as_json: bool, output: str | None) -> int:
         trace, quarantine = _read(file)
         everything += quarantine
         if as_json:
-            print(json.dumps(_facts(file, trace, quarantine), ensure_ascii=False))
+            print(json.dumps(_facts(file, trace, quarantine)))
         else:
             _print_facts(file, trace, quarantine)
     if output is not None:

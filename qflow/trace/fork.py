@@ -53,16 +53,15 @@ def fork(
         Declare arguments that shall differ, by queue; None removes one. A queue keeps its arguments
         for life, so the fork must lie before the queue's declaration.
     options : BrokerOptions or None
-        What the broker is started with instead. It keeps its options as long as it runs, and a trace
-        has them once, at its head; so such a fork starts from the beginning: at row -1.
+        What the broker is started with instead; it keeps its options, so such a fork starts at row -1.
     start : Broker or None
         The state after that command, if it is at hand.
 
     Raises
     ------
     TraceError
-        If a kind is no command, a queue is not declared after the row, options shall differ after the
-        start, or a command cannot be given.
+        For a kind that is no command, a queue declared before the row, options that shall differ after
+        the start, or a command that cannot be given.
 
     Examples
     --------
@@ -79,11 +78,7 @@ def fork(
     >>> fork(trace, len(trace) - 1, [Event(0, "queue.purge", session="p", detail={"queue": "q"})]).kind[-1]
     'completed'
     """
-    if options is not None and row >= 0:
-        raise TraceError(
-            "a broker keeps its options as long as it runs, and a fork with others starts at row -1; "
-            f"got row {row}"
-        )
+    _check_start(options, row)
     rest = [step for step in steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
     rest = _changed(rest, queues or {}, trace)
@@ -95,6 +90,14 @@ def fork(
         for step in heapq.merge(sorted(added, key=_when), rest, key=_when):
             continuation.give(step)
     return continuation.trace
+
+
+def _check_start(options: BrokerOptions | None, row: int) -> None:
+    if options is not None and row >= 0:
+        raise TraceError(
+            "a broker keeps its options as long as it runs, and a fork with others starts at row -1; "
+            f"got row {row}"
+        )
 
 
 def _when(step: Step) -> int:

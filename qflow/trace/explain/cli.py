@@ -60,7 +60,7 @@ def run(namespace: argparse.Namespace) -> int:
     with progress(f"replaying {name}", len(trace)) as shown:
         timeline = Timeline(trace, progress=shown)
     explanation = explain(timeline, seq, namespace.subject, time=time)
-    print(json.dumps(explanation.data(), ensure_ascii=False) if namespace.json else explanation.text())
+    print(json.dumps(explanation.data()) if namespace.json else explanation.text())
     return 0
 
 

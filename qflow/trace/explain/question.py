@@ -73,11 +73,15 @@ def explain(
     timeline = where if isinstance(where, Timeline) else Timeline(where)
     before = timeline.cursor
     try:
-        _go(timeline, instant, time)
-        found = Subjects(timeline.trace, timeline.index).find(subject)
-        seen = Instant(timeline.trace, timeline.index, timeline.broker, timeline.cursor)
+        return _explained(timeline, instant, time, subject)
     finally:
         timeline.cursor = before
+
+
+def _explained(timeline: Timeline, instant: int | None, time: int | None, subject: str) -> Explanation:
+    _go(timeline, instant, time)
+    found = Subjects(timeline.trace, timeline.index).find(subject)
+    seen = Instant(timeline.trace, timeline.index, timeline.broker, timeline.cursor)
     return _explanation(seen, found, _EXPLAINERS[found.kind](seen, found.name))
 
 
