@@ -135,6 +135,17 @@ def test_it_holds_every_chapter(built, root):
     assert {path.name for path in (root / "notebooks").glob("*.ipynb")} <= held
 
 
+def test_texts_are_joined_as_a_server_would(tmp_path):
+    """A list of lines would be shown with commas between them."""
+    site.write_contents(tmp_path)
+    books = [json.loads(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.ipynb")]
+    outputs = [output for book in books for cell in book["cells"] for output in cell.get("outputs", ())]
+    texts = [output["text"] for output in outputs if output["output_type"] == "stream"]
+    texts += [text for output in outputs for text in output.get("data", {}).values()]
+    assert len(texts) > 100
+    assert [text for text in texts if isinstance(text, list)] == []
+
+
 def test_nothing_else_is_overwritten(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(RefusalError, match="choose another with --out"):

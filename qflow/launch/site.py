@@ -7,6 +7,7 @@ there (Spark needs Java) is shown as it was executed.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import shutil
 import sys
@@ -20,7 +21,11 @@ from qflow.launch import cargo, pyodide
 from qflow.teaching.launch import require
 
 DEFAULT_FOLDER = "qflow-site"
-TOOLS = {"jupyterlite_core": "jupyterlite-core", "jupyterlite_pyodide_kernel": "jupyterlite-pyodide-kernel"}
+TOOLS = {
+    "jupyterlite_core": "jupyterlite-core",
+    "jupyterlite_pyodide_kernel": "jupyterlite-pyodide-kernel",
+    "nbformat": "nbformat",
+}
 EXECUTED_ONLY = ("13-",)
 """Chapters that no browser can run; their outputs are shown."""
 
@@ -96,6 +101,7 @@ def build(folder: Path, *, keep: Path | None = None) -> Path:
 
 def write_contents(folder: Path) -> list[str]:
     """Copy the chapters and exercises, made ready for a browser; return their names."""
+    nbformat = importlib.import_module("nbformat")
     names = []
     for room in ("notebooks", "exercises"):
         try:
@@ -107,7 +113,8 @@ def write_contents(folder: Path) -> list[str]:
             target = folder / relative if room == "notebooks" else folder / room / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             if path.suffix == ".ipynb":
-                book = json.loads(path.read_text(encoding="utf-8"))
+                # A file keeps texts as lists of lines. A server joins them on the way out; here is none.
+                book = nbformat.read(path, as_version=4)
                 _write_json(target, ready(book, runs=not path.name.startswith(EXECUTED_ONLY)))
             else:
                 shutil.copyfile(path, target)
