@@ -168,6 +168,21 @@ def test_a_lab_with_sliders(opened, tmp_path, name, slider, share, thing):
     lab.root.locator(".qf-why-close").click()
 
 
+def test_the_keyboard_alone_asks_why_and_goes_there(opened):
+    lab = Seen(opened, "capacity")
+    lab.press("Home")
+    keyboard = lab.page.keyboard
+    for key in ("Shift+ArrowRight", "w", "ArrowDown", "ArrowDown", "Enter", "Tab", "Enter"):
+        keyboard.press(key)
+    links = lab.root.locator(".qf-why-link")
+    links.first.wait_for(timeout=30_000)
+    assert lab.root.locator(".qf-why").get_attribute("data-subject") == "producer:p2"
+    frame = lab.root.locator(".qf-why li").last.get_attribute("data-frame")
+    links.last.press("Enter")
+    assert lab.stage()["frame"] == frame
+    lab.root.locator(".qf-why-close").press("Enter")
+
+
 def test_the_learner_is_the_consumer(opened, tmp_path):
     lab = Seen(opened, "group")
     lab.shot("first", tmp_path)
