@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -94,6 +95,92 @@ def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
     assert lab.picture is late
     assert lab.scene.run == 7
     assert lab.scene.numbers == late.frames.packed()[1]
+
+
+# A run that takes longer: its beginning first
+
+
+@pytest.fixture
+def drawn(lab, monkeypatch):
+    """Note what is drawn, run by run, as if every run took long."""
+    monkeypatch.setattr("qflow.labs.slider_lab.WORTHWHILE", 0)
+    seen = []
+    show = lab.scene.show
+
+    def noted(picture, run, *, is_whole=True):
+        is_drawn = show(picture, run, is_whole=is_whole)
+        if is_drawn:
+            seen.append((run, is_whole, picture))
+        return is_drawn
+
+    monkeypatch.setattr(lab.scene, "show", noted)
+    return seen
+
+
+def look_at(lab, time):
+    lab.scene._handle_custom_msg({"ask": "look", "time": time}, [])
+
+
+def test_a_longer_run_first_shows_the_instant_that_is_looked_at(lab, drawn):
+    look_at(lab, 200_000)
+    lab.sliders["stop"].value = 60
+    (first, is_whole, beginning), (second, is_whole_then, whole) = drawn
+    assert (first, is_whole, second, is_whole_then) == (2, False, 2, True)
+    index = beginning.frames.index_at(200_000)
+    assert index == whole.frames.index_at(200_000)
+    assert beginning.frames.at(index) == whole.frames.at(index)
+    assert 200_000 < beginning.frames.topology.end < whole.frames.topology.end
+    assert not beginning.claims, "what a run shows is said when it has ended"
+    assert whole.claims == lab.claims
+    assert lab.scene.is_whole
+
+
+def test_a_late_instant_is_shown_with_the_whole_run(lab, drawn):
+    look_at(lab, lab.picture.frames.topology.end + 10**9)
+    lab.sliders["stop"].value = 60
+    assert [(run, is_whole) for run, is_whole, _ in drawn] == [(2, True)]
+
+
+def test_a_beginning_never_overwrites_the_whole_nor_a_later_run(lab):
+    early = flow_run(messages=10, stop=5, resume=3)
+    assert not lab.scene.show(early, 1, is_whole=False)
+    assert lab.scene.show(early, 3, is_whole=False)
+    assert not lab.scene.show(early, 2)
+    assert lab.scene.show(early, 3)
+    assert not lab.scene.show(early, 3)
+
+
+def test_a_run_that_fails_after_its_beginning_was_drawn_leaves_the_last_whole_picture(
+    lab, drawn, monkeypatch
+):
+    kept, plain = lab.picture, lab._steps
+
+    def fails(**settings):
+        steps = plain(**settings)
+        for _ in range(12):
+            yield next(steps)
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setattr(lab, "_steps", fails)
+    look_at(lab, 200_000)
+    lab.sliders["stop"].value = 50
+    assert [is_whole for _, is_whole, _ in drawn] == [False, True]
+    assert drawn[-1][2] is kept is lab.picture
+    assert "a fault of ours" in lab.scene.refusal
+
+
+def test_the_next_move_ends_a_run_whose_beginning_is_drawn(lab, drawn):
+    async def learner():
+        look_at(lab, 100_000)
+        lab.sliders["stop"].value = 50
+        assert not lab.scene.is_whole
+        lab.sliders["stop"].value = 60
+        while not lab.scene.is_whole:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(learner())
+    assert [(run, is_whole) for run, is_whole, _ in drawn] == [(2, False), (3, False), (3, True)]
+    assert lab.picture.frames.topology.queues[0].stop_count == 60
 
 
 def test_unknown_settings_are_named():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import Steps, finished, running
+from qflow.labs.picture import Picture
+from qflow.labs.running import Steps, drawing, finished
 from qflow.workload import Consumer, Producer, Workload
 
 MESSAGES = 2_000
@@ -108,4 +108,4 @@ def flow_steps(
     """Do what :func:`flow_run` does, step by step."""
     if workload is None:
         workload = flow_workload(**settings)  # type: ignore[arg-type]
-    return picture_of((yield from running(workload, messages)))
+    return (yield from drawing(workload, messages))

@@ -6,20 +6,57 @@ Only counting happens here; every rule was applied by the engine when it made th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 
+from qflow.broker.event_table import WIDTH, EventTable
 from qflow.broker.events import COMMANDS, Event
 from qflow.labs import channels as ch
+from qflow.labs.fold_producers import Fields
 from qflow.labs.fold_queues import QueueSide
+from qflow.labs.spans import HOLDINGS, LOCKS, SENDINGS, STAYS, Spans
+from qflow.labs.topology import Topology
+from qflow.labs.words import BITS
 
-Handler = Callable[[Event], None]
+Handler = Callable[[Fields], None]
+
+_DELIVERED = BITS["delivered"]
 
 
 class Fold(QueueSide):
-    """The state of a picture while events go by; events of others than its topology leave no mark."""
+    """The state of a picture while events go by; events of others than its topology leave no mark.
 
-    def run(self, events: Iterable[Event]) -> None:
-        """Fold all events of a run, in their order.
+    The events may come in portions, as they happen: what comes of them is the same. A step that may still
+    go on when a portion ends becomes a frame with the next one.
+
+    Parameters
+    ----------
+    topology
+        Who takes part.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_workload
+    >>> from qflow.workload import simulate
+    >>> run = simulate(flow_workload(), message_limit=10)
+    >>> whole, parts = (Fold(Topology.of(run.workload, run.end)) for _ in range(2))
+    >>> whole.add(run.events); whole.end()
+    >>> parts.add(run.events[:33]); parts.add(run.events[33:]); parts.end()
+    >>> whole.data == parts.data
+    True
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(topology)
+        handlers = self._handlers()
+        # One look-up for each event: who handles it, and whether it is a command, which begins a step.
+        self._kinds = {kind: (handlers.get(kind), kind in COMMANDS) for kind in (*COMMANDS, *handlers)}
+        self._time = 0
+        self.seen = 0
+        self.finish(0)
+
+    def add(self, events: Iterable[Fields]) -> None:
+        """Fold more events, in their order.
 
         Parameters
         ----------
@@ -31,24 +68,42 @@ class Fold(QueueSide):
         ValueError
             If the run is longer than a frame's clock can tell: 2147 seconds.
         """
-        # One look-up for each event: who handles it, and whether it is a command, which begins a step.
-        handlers = self._handlers()
-        known = {kind: (handlers.get(kind, _ignore), kind in COMMANDS) for kind in (*COMMANDS, *handlers)}
-        find, nobody = known.get, (_ignore, False)
-        now = 0
-        self.finish(now)
-        row = -1
-        for row, event in enumerate(events):
-            handler, is_command = find(event[1], nobody)
-            if is_command or event[0] != now:
+        find, nobody = self._kinds.get, (None, False)
+        time, place = self._time, self.seen - 1
+        for place, event in enumerate(events, self.seen):
+            handler, begins = find(event[1], nobody)
+            if begins or event[0] != time:
                 if self.is_dirty:
-                    self.finish(now, row - 1)
-                now = event[0]
-            if handler is not _ignore:
+                    self.finish(time, place - 1)
+                time = event[0]
+            if handler is not None:
                 handler(event)
-        self.finish(now, row)
+        self._time, self.seen = time, place + 1
 
-    def _handlers(self) -> Mapping[str, Handler]:
+    def follow(self, events: Sequence[Event]) -> None:
+        """Fold what was added to some events since they were last followed."""
+        if isinstance(events, EventTable):
+            cells = iter(events.cells[self.seen * WIDTH :])
+            self.add(zip(*[cells] * WIDTH, strict=True))
+        else:
+            self.add(events[self.seen :])
+
+    def end(self) -> None:
+        """Finish the last step: nothing follows."""
+        self.finish(self._time, self.seen - 1)
+
+    @property
+    def lasting(self) -> dict[str, Spans]:
+        """What lasted for some frames, or still does."""
+        tables = {
+            "sendings": (SENDINGS, self.sendings),
+            "stays": (STAYS, self.stays),
+            "holdings": (HOLDINGS, self.holdings),
+            "locks": (LOCKS, self.locks),
+        }
+        return {name: Spans(columns, array("i", data)) for name, (columns, data) in tables.items()}
+
+    def _handlers(self) -> dict[str, Handler]:
         return {
             "message.transfer": self._transfer,
             "enqueued": self._enqueued,
@@ -80,42 +135,44 @@ class Fold(QueueSide):
 
     # Consumers
 
-    def _subscribed(self, event: Event) -> None:
-        name = self.consumer_name(event)
-        if name in self.consumers:
-            index, at = self.consumers[name]
+    def _subscribed(self, event: Fields) -> None:
+        _, _, queue, session, link, *_ = event
+        consumer = self.by_link.get(f"{session}::{link}")
+        if consumer is not None:
+            index, at = consumer
             self.now[at + ch.PRESENT] = 1
             self.now[ch.CONSUMER] = index
-            self.now[ch.QUEUE] = self.queues[event.queue][0]
+            self.now[ch.QUEUE] = self.queues[queue][0]
             self.tell("subscribed")
 
-    def _settled(self, event: Event) -> None:
-        names = self.by_session.get(event.session)
-        if names:
-            self.now[ch.CONSUMER] = self.consumers[names[0]][0]
+    def _settled(self, event: Fields) -> None:
+        places = self.by_session.get(event[3])
+        if places:
+            self.now[ch.CONSUMER] = places[0][0]
 
-    def _delivered(self, event: Event) -> None:
-        _, _, _, session, link, message, *_ = event
+    def _delivered(self, event: Fields) -> None:
+        _, _, _, session, link, label, _, _, _ = event
         consumer = self.by_link.get(f"{session}::{link}")
         if consumer is None:
             return
         now = self.now
         now[ch.CONSUMER] = consumer[0]
-        now[ch.DELIVERIES] += 1
-        self.tell_one_or_many("delivered", now[ch.DELIVERIES])
-        self.name_message(message, ch.GOT_SENDER)
+        deliveries = now[ch.DELIVERIES] = now[ch.DELIVERIES] + 1
+        if deliveries == 1:
+            now[ch.PARTS] |= _DELIVERED
+            self.is_dirty = True
+        else:
+            self.tell_one_or_many("delivered", deliveries)
+        now[ch.GOT_SENDER], now[ch.GOT_NUMBER] = self._known.get(label) or self.find_message(label)
 
-    def _exception(self, event: Event) -> None:
+    def _exception(self, event: Fields) -> None:
         super()._exception(event)
         self._left(event)
 
-    def _left(self, event: Event) -> None:
-        gone = [self.consumer_name(event)] if event.link else self.by_session.get(event.session, ())
-        for name in gone:
-            if name in self.consumers:
-                self.now[self.consumers[name][1] + ch.PRESENT] = 0
+    def _left(self, event: Fields) -> None:
+        session, link = event[3], event[4]
+        gone = [self.by_link.get(f"{session}::{link}")] if link else self.by_session.get(session, ())
+        for place in gone:
+            if place is not None:
+                self.now[place[1] + ch.PRESENT] = 0
                 self.is_dirty = True
-
-
-def _ignore(_: Event) -> None:
-    """Do nothing: most effects leave no mark on a picture."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from qflow.broker.events import Event
 from qflow.labs import channels as ch
 from qflow.labs.row import Place, Row
-from qflow.labs.spans import NEVER, SENDINGS, Spans
+from qflow.labs.spans import NEVER, SENDINGS
 from qflow.labs.topology import Topology
-from qflow.labs.words import DEAD, FREE, FULL, TOLD, WAITING
+from qflow.labs.words import BITS, DEAD, FREE, FULL, TOLD, WAITING
+
+Fields = tuple[Any, ...]
+"""An event, taken apart by whoever handles it: in a run of a million that is most of the work."""
 
 _LIMIT_EXCEEDED = 506
 _SENDING = len(SENDINGS)
-_SENDING_END = SENDINGS.index("end")
+_SENDING_END, _HELD_START, _HELD_END = map(SENDINGS.index, ("end", "held_start", "held_end"))
+_SENT = BITS["sent"]
 
 
 class ProducerSide(Row):
@@ -38,143 +41,151 @@ class ProducerSide(Row):
     def __init__(self, topology: Topology) -> None:
         super().__init__(topology)
         self.routes = dict.fromkeys(topology.routes)
-        self.sendings = Spans(SENDINGS)
+        self.sendings: list[int] = []
         self.groups: dict[str, int] = {}
         self._group_key = topology.group_key
         self._capacities = [spot.capacity for spot in topology.producers]
         self._sessions: dict[str, list[Place]] = defaultdict(list)
         for spot in topology.producers:
             self._sessions[spot.session].append(self.producers[spot.name])
+        self._alone = {session: places[0] for session, places in self._sessions.items() if len(places) == 1}
         # By a producer's first column: command to number of queues that hold it; completions not told yet.
         self._holds: dict[int, dict[object, int]] = defaultdict(dict)
         self._unreported: dict[int, list[int]] = defaultdict(list)
-        self._sent: dict[tuple[str, object], int] = {}
+        # By session and command: where a transfer's row begins in ``sendings``.
+        self._sent: dict[str, dict[object, int]] = {session: {} for session in self._sessions}
         self._group_by_message: dict[tuple[int, int], int] = {}
 
-    def _producer(self, event: Event) -> Place | None:
+    def _producer(self, session: str, label: str) -> Place | None:
         """Find whose transfer an event is about; on a shared session only its label tells (CAP-09)."""
-        members = self._sessions.get(event.session)
-        if members is None:
+        if session not in self._sessions:
             return None
-        return members[0] if len(members) == 1 else self.producers.get(event.message.rpartition("-")[0])
+        return self._alone.get(session) or self.producers.get(label.rpartition("-")[0])
 
-    def _transfer(self, event: Event) -> None:
-        producer = self._producer(event)
+    def _transfer(self, event: Fields) -> None:
+        _, _, _, session, _, label, _, _, detail = event
+        producer = self._alone.get(session) or self._producer(session, label)
         if producer is None:
             return
-        _, _, _, session, _, message, *_ = event
-        detail: Any = event.detail
         index, at = producer
         now = self.now
         now[ch.PRODUCER] = index
-        now[at + ch.SENT] += 1
-        now[at + ch.OUTSTANDING] += 1
-        if now[at + ch.OUTSTANDING] >= self._capacities[index]:
+        now[at] += 1
+        outstanding = now[at + ch.OUTSTANDING] = now[at + ch.OUTSTANDING] + 1
+        if outstanding >= self._capacities[index]:
             now[at + ch.MOOD] = FULL
-        found = self.name_message(message)
+        found = self._known.get(label) or self.find_message(label)
+        now[ch.SENDER], number = found
+        now[ch.NUMBER] = number
+        now[ch.PARTS] |= _SENT
+        self.is_dirty = True
         headers = detail["message"].headers
         name = headers.get(self._group_key) if headers else None
         group = self.group_number(str(name)) if name else 0
-        sendings = self.sendings.data
-        self._sent[session, detail["command"]] = len(sendings) // _SENDING
-        sendings.extend((index, found[1], group, self.count, NEVER, NEVER, NEVER))
+        sendings = self.sendings
+        self._sent[session][detail["command"]] = len(sendings)
+        sendings += (index, number, group, self.count, NEVER, NEVER, NEVER)
         if group:
             self._group_by_message[found] = group
-        self.tell("sent")
 
     def group_number(self, group: str) -> int:
         """Return a group's number, from 1; 0 is no group."""
         return self.groups.setdefault(group, len(self.groups) + 1) if group else 0
 
-    def _held(self, event: Event) -> None:
-        producer = self._producer(event)
+    def _held(self, event: Fields) -> None:
+        _, _, _, session, _, label, _, _, detail = event
+        producer = self._producer(session, label)
         if producer is None:
             return
         holds = self._holds[producer[1]]
-        command = _detail(event)["command"]
+        command = detail["command"]
         if command not in holds:
-            self._mark(event, "held_start")
+            self._mark(session, command, _HELD_START)
         holds[command] = holds.get(command, 0) + 1
         self.now[producer[1] + ch.P_HELD] = len(holds)
 
-    def _mark(self, event: Event, column: str) -> None:
-        row = self._sent.get((event.session, _detail(event)["command"]))
-        if row is not None:
-            self.sendings.set(row, column, self.count)
+    def _mark(self, session: str, command: object, column: int) -> None:
+        start = self._sent[session].get(command)
+        if start is not None:
+            self.sendings[start + column] = self.count
 
-    def _let_go(self, event: Event) -> None:
-        producer = self._producer(event)
+    def _let_go(self, event: Fields) -> None:
+        _, _, _, session, _, label, _, _, detail = event
+        producer = self._producer(session, label)
         if producer is None:
             return
         holds = self._holds[producer[1]]
-        command = _detail(event)["command"]
+        command = detail["command"]
         # The holds of a session that died are forgotten already (CM-09).
         if command in holds:
             holds[command] -= 1
             if not holds[command]:
                 del holds[command]
-                self._mark(event, "held_end")
+                self._mark(session, command, _HELD_END)
             self.now[producer[1] + ch.P_HELD] = len(holds)
 
-    def _completed(self, event: Event) -> None:
+    def _completed(self, event: Fields) -> None:
+        _, _, _, session, _, label, _, _, detail = event
         # Only a transfer's completion names a message.
-        if event.message:
-            producer = self._producer(event)
-            row = self._sent.pop((event.session, _detail(event)["command"]), None)
-            if producer is not None and row is not None:
-                self._unreported[producer[1]].append(row)
+        if label and session in self._sent:
+            producer = self._alone.get(session) or self._producer(session, label)
+            start = self._sent[session].pop(detail["command"], None)
+            if producer is not None and start is not None:
+                self._unreported[producer[1]].append(start)
 
-    def _reported(self, event: Event) -> None:
-        for _, at in self._sessions.get(event.session, ()):
-            complete = self._unreported.pop(at, ())
+    def _reported(self, event: Fields) -> None:
+        for _, at in self._sessions.get(event[3], ()):
+            complete = self._unreported.get(at)
             if complete:
-                for row in complete:
-                    self.sendings.data[row * _SENDING + _SENDING_END] = self.count
-                self.now[at + ch.OUTSTANDING] -= len(complete)
-                if self.now[at + ch.MOOD] == FULL:
-                    self.now[at + ch.MOOD] = FREE
+                now, sendings, count = self.now, self.sendings, self.count
+                for start in complete:
+                    sendings[start + _SENDING_END] = count
+                now[at + ch.OUTSTANDING] -= len(complete)
+                if now[at + ch.MOOD] == FULL:
+                    now[at + ch.MOOD] = FREE
                 self.is_dirty = True
+                complete.clear()
 
-    def _exception(self, event: Event) -> None:
+    def _exception(self, event: Fields) -> None:
+        session, detail = event[3], event[8]
         now = self.now
-        for index, at in self._sessions.get(event.session, ()):
+        for index, at in self._sessions.get(session, ()):
             now[at + ch.MOOD] = DEAD
             now[at + ch.OUTSTANDING] = now[at + ch.P_HELD] = now[at + ch.BLOCKED] = 0
             self._holds.pop(at, None)
             self._unreported.pop(at, None)
             now[ch.QUEUE] = next((queue for producer, queue in self.routes if producer == index), 0)
-            self.tell("refused" if _detail(event)["code"] == _LIMIT_EXCEEDED else "died")
-        if event.session in self._sessions:
-            for session, command in [key for key in self._sent if key[0] == event.session]:
-                self.sendings.set(self._sent.pop((session, command)), "end", self.count)
+            self.tell("refused" if detail["code"] == _LIMIT_EXCEEDED else "died")
+        unfinished = self._sent.get(session, {})
+        for start in unfinished.values():
+            self.sendings[start + _SENDING_END] = self.count
+        unfinished.clear()
 
-    def _blocked(self, event: Event) -> None:
-        if event.session not in self.producers:
+    def _blocked(self, event: Fields) -> None:
+        session = event[3]
+        if session not in self.producers:
             return
-        index, at = self.producers[event.session]
+        index, at = self.producers[session]
         self.now[at + ch.BLOCKED] = 1
         if self.now[at + ch.MOOD] != TOLD:
             self.now[at + ch.MOOD] = WAITING
         self.now[ch.WAITER] = index
         self.tell("blocked")
 
-    def _unblocked(self, event: Event) -> None:
-        if event.session not in self.producers:
+    def _unblocked(self, event: Fields) -> None:
+        session = event[3]
+        if session not in self.producers:
             return
-        index, at = self.producers[event.session]
+        index, at = self.producers[session]
         self.now[at + ch.BLOCKED] = 0
         self.now[at + ch.MOOD] = FREE
         self.now[ch.WAITER] = index
         self.now[ch.WAITERS] += 1
         self.tell_one_or_many("unblocked", self.now[ch.WAITERS])
 
-    def _channel_flow(self, event: Event) -> None:
-        for index, at in self._sessions.get(event.session, ()):
-            is_active = _detail(event)["active"]
+    def _channel_flow(self, event: Fields) -> None:
+        is_active = event[8]["active"]
+        for index, at in self._sessions.get(event[3], ()):
             self.now[at + ch.MOOD] = FREE if is_active else TOLD
             self.now[ch.WAITER] = index
             self.tell("channel_resumed" if is_active else "channel_stopped")
-
-
-def _detail(event: Event) -> Any:
-    return event.detail

@@ -219,24 +219,58 @@ def fold(run: Run, topology: Topology | None = None) -> Frames:
     -------
     Frames
     """
-    topology = topology or Topology.of(run.workload, run.end)
-    folding = Fold(topology)
-    folding.run(run.events)
-    topology = replace(topology, routes=tuple(sorted(folding.routes)))
-    lasting = {
-        "sendings": folding.sendings,
-        "stays": folding.stays,
-        "holdings": folding.holdings,
-        "locks": folding.locks,
-    }
-    channels = channel_names(topology)
-    groups = tuple(folding.groups)
-    frames = Frames(topology, channels, folding.data, folding.count, lasting, groups, folding.rows)
+    folding = Fold(topology or Topology.of(run.workload, run.end))
+    folding.follow(run.events)
+    folding.end()
+    return whole_frames(folding, run.end)
+
+
+def whole_frames(folding: Fold, end: int) -> Frames:
+    """Return the frames of a run that is folded to its end.
+
+    Parameters
+    ----------
+    folding
+        What it is folded into.
+    end
+        The run's last instant, in microseconds.
+
+    Returns
+    -------
+    Frames
+    """
+    frames = frames_so_far(folding, end)
     last = frames.at(-1)
     if any(value for name, value in last.items() if name.endswith(_UNSETTLED)):
         return frames
     # Nothing waits for anything any more: the rest of the run is an empty stage.
-    return replace(frames, topology=replace(topology, end=last["time"]))
+    return replace(frames, topology=replace(frames.topology, end=last["time"]))
+
+
+def frames_so_far(folding: Fold, end: int) -> Frames:
+    """Return the frames of all steps that are folded; a run that goes on will have these and more.
+
+    Parameters
+    ----------
+    folding
+        What it is folded into.
+    end
+        The instant up to which the picture is to have room, in microseconds.
+
+    Returns
+    -------
+    Frames
+    """
+    topology = replace(folding.topology, routes=tuple(sorted(folding.routes)), end=end)
+    return Frames(
+        topology,
+        channel_names(topology),
+        folding.data[:],
+        folding.count,
+        folding.lasting,
+        tuple(folding.groups),
+        folding.rows[:],
+    )
 
 
 def _changes(column: array[int]) -> list[tuple[int, int]]:

@@ -73,6 +73,8 @@ class Picture:
         What the picture shows, in sentences.
     lanes, samples
         What is drawn beside the depth.
+    room
+        Of a run that still goes on: how far the time axis is to reach, in microseconds; 0 of a whole run.
 
     Examples
     --------
@@ -87,6 +89,7 @@ class Picture:
     claims: tuple[str, ...]
     lanes: tuple[Lane, ...] = ()
     samples: tuple[Samples, ...] = field(default=())
+    room: int = 0
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -113,6 +116,7 @@ class Picture:
             "turns": _turns(frames),
             "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
             "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
+            **({"room": self.room} if self.room else {}),
         }
 
 
@@ -138,9 +142,36 @@ def picture_of(
     -------
     Picture
     """
-    frames = fold(run, topology)
+    return picture_from(run, fold(run, topology), more_lanes=more_lanes, samples=samples)
+
+
+def picture_from(
+    run: Run,
+    frames: Frames,
+    *,
+    more_lanes: Sequence[Lane] = (),
+    samples: Sequence[Samples] = (),
+    room: int = 0,
+) -> Picture:
+    """Make a run visible whose frames are at hand.
+
+    Parameters
+    ----------
+    run, frames
+        The run.
+    more_lanes, samples
+        What else is to be drawn beside the depth.
+    room
+        Of a run that still goes on: how far the time axis is to reach, in microseconds.
+
+    Returns
+    -------
+    Picture
+        Without claims if the run still goes on.
+    """
     lanes = (*flow_lanes(frames), *more_lanes, *window_lanes(frames))
-    return Picture(run, frames, claims_of(frames, run.errors), lanes, tuple(samples))
+    claims = () if room else claims_of(frames, run.errors)
+    return Picture(run, frames, claims, lanes, tuple(samples), room)
 
 
 def flow_lanes(frames: Frames) -> list[Lane]:

@@ -6,7 +6,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 
-from qflow.broker.events import Event
 from qflow.labs import channels as ch
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
 from qflow.labs.words import BITS
@@ -14,6 +13,9 @@ from qflow.labs.words import BITS
 Spots = Sequence[ProducerSpot | QueueSpot | ConsumerSpot]
 Place = tuple[int, int]
 """Somebody's index among its kind, and the first of its columns."""
+
+LATEST = 2**31 - 1
+"""The last microsecond that a picture's clock can tell."""
 
 _BLANK = array("i", [0] * len(ch.STEP_CHANNELS))
 
@@ -47,6 +49,7 @@ class Row:
     """
 
     def __init__(self, topology: Topology) -> None:
+        self.topology = topology
         self.data = array("i")
         self.rows = array("i")
         self.count = 0
@@ -58,11 +61,10 @@ class Row:
         self.producers = _places(topology.producers, ch.AFTER_STEP, len(ch.PRODUCER_CHANNELS))
         self.queues = _places(topology.queues, queues_at, len(ch.QUEUE_CHANNELS))
         self.consumers = _places(topology.consumers, consumers_at, len(ch.CONSUMER_CHANNELS))
-        self._names = {spot.link: spot.name for spot in topology.consumers}
         self.by_link = {spot.link: self.consumers[spot.name] for spot in topology.consumers}
-        self.by_session: dict[str, list[str]] = defaultdict(list)
+        self.by_session: dict[str, list[Place]] = defaultdict(list)
         for spot in topology.consumers:
-            self.by_session[spot.link.partition("::")[0]].append(spot.name)
+            self.by_session[spot.link.partition("::")[0]].append(self.consumers[spot.name])
         self._known: dict[str, tuple[int, int]] = {}
 
     def finish(self, time: int, row: int = 0) -> None:
@@ -82,15 +84,14 @@ class Row:
         """
         if not self.is_dirty:
             return
-        try:
-            self.now[0] = time
-        except OverflowError:
-            text = f"a picture's clock ends at 2147 s; the run has an event at {time / 1e6:g} s"
-            raise ValueError(text) from None
-        self.data.extend(self.now)
+        if time > LATEST:
+            raise ValueError(f"a picture's clock ends at 2147 s; the run has an event at {time / 1e6:g} s")
+        now = self.now
+        now[0] = time
+        self.data += now
         self.rows.append(row)
         self.count += 1
-        self.now[1 : ch.AFTER_STEP] = _BLANK
+        now[1 : ch.AFTER_STEP] = _BLANK
         self.is_dirty = False
 
     def tell(self, part: str) -> None:
@@ -105,11 +106,10 @@ class Row:
             part = f"{part}_many"
         self.tell(part)
 
-    def name_message(self, label: str, column: int = ch.SENDER) -> tuple[int, int]:
+    def name_message(self, label: str) -> tuple[int, int]:
         """Note which message the current step is about, and return it as :meth:`find_message` does."""
         found = self._known.get(label) or self.find_message(label)
-        now = self.now
-        now[column], now[column + 1] = found
+        self.now[ch.SENDER], self.now[ch.NUMBER] = found
         return found
 
     def find_message(self, label: str) -> tuple[int, int]:
@@ -121,10 +121,6 @@ class Row:
             found = (self.producers[sender][0] + 1, int(number)) if is_known else (0, 0)
             self._known[label] = found
         return found
-
-    def consumer_name(self, event: Event) -> str:
-        """Return the name of the consumer an event is about; "" if it is not in the picture."""
-        return self._names.get(f"{event.session}::{event.link}", "")
 
 
 def _places(spots: Spots, start: int, width: int) -> dict[str, Place]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
+from qflow.labs.fold import Fold
+from qflow.labs.frames import frames_so_far, whole_frames
+from qflow.labs.picture import Picture, picture_from
+from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND
 from qflow.workload.simulate import set_up
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import Stage, uncollected
 
 Result = TypeVar("Result")
 Steps = Generator[float, None, Result]
@@ -16,6 +20,25 @@ Steps = Generator[float, None, Result]
 
 _MOST_EVENTS = 4_000
 _SLICE = SECOND // 10
+
+
+class SoFar(float):
+    """Which part of a run is done, from 0 to 1, of a run that can be drawn before it is whole.
+
+    Attributes
+    ----------
+    time
+        Up to which instant, in microseconds, everything that happens is known.
+    frames
+        How many frames that makes.
+    draw
+        Called with the length of the time axis; returns the picture of that much. It has no claims: what a
+        run shows can be said when it has ended.
+    """
+
+    time: int
+    frames: int
+    draw: Callable[[int], Picture]
 
 
 def running(workload: Workload, messages: int) -> Steps[Run]:
@@ -52,6 +75,74 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
     """
     with uncollected():
         stage = set_up(workload, messages)
+    for _ in _slices(stage):
+        yield 1 - (stage.remaining or 0) / messages
+    return stage.finish(workload)
+
+
+def drawing(workload: Workload, messages: int) -> Steps[Picture]:
+    """Run a workload in small steps, and fold it as it goes; the picture is that of one run without a pause.
+
+    A lab can draw the part that is done while the rest still runs: what is known of an instant does not
+    change any more, whatever happens later.
+
+    Parameters
+    ----------
+    workload, messages
+        As of :func:`running`.
+
+    Yields
+    ------
+    SoFar
+        Which part of the messages is sent, and how to draw what there is.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal of a queue.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> from qflow.labs.flow import flow_workload
+    >>> picture = finished(drawing(flow_workload(stop=20, resume=10), 300))
+    >>> picture.frames.data == flow_run(messages=300, stop=20, resume=10).frames.data
+    True
+    """
+    with uncollected():
+        stage = set_up(workload, messages)
+        folding = Fold(Topology.of(workload, stage.agenda.end))
+    for done in _slices(stage):
+        with uncollected():
+            folding.follow(stage.events)
+            # Whatever comes now comes later, and begins another step.
+            folding.end()
+        part = SoFar(1 - (stage.remaining or 0) / messages)
+        part.time, part.frames, part.draw = done, folding.count, _Sketch(stage, workload, folding, done)
+        yield part
+    run = stage.finish(workload)
+    with uncollected():
+        return picture_from(run, whole_frames(folding, run.end))
+
+
+class _Sketch:
+    """Draws what there is of a run."""
+
+    def __init__(self, stage: Stage, workload: Workload, folding: Fold, done: int) -> None:
+        self._stage, self._workload, self._folding, self._done = stage, workload, folding, done
+
+    def __call__(self, room: int) -> Picture:
+        run = Run(self._workload, self._stage.events, self._done)
+        frames = frames_so_far(self._folding, self._done)
+        return picture_from(run, frames, room=max(room, self._done))
+
+
+def _slices(stage: Stage) -> Iterator[int]:
+    """Run a stage to its end, and tell after each slice of time up to which instant it has come."""
     done, length = 0, _SLICE
     while done < stage.agenda.end:
         before = len(stage.events)
@@ -61,8 +152,7 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
         new = len(stage.events) - before
         # How long a slice may be depends on how much happens; what happens does not depend on slices.
         length = max(_SLICE // 10, length // 2) if new > _MOST_EVENTS else length * (1 if new else 4)
-        yield 1 - (stage.remaining or 0) / messages
-    return stage.finish(workload)
+        yield done
 
 
 def finished(steps: Steps[Result], tell: Callable[[float], None] | None = None) -> Result:

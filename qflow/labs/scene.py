@@ -73,6 +73,8 @@ class Scene(anywidget.AnyWidget):
     run
         Number of the run that is drawn. It only grows: a run that took longer than a later one is
         never drawn over it.
+    is_whole
+        Whether that run has ended; if not, the picture shows its beginning, and the whole one follows.
     pictures
         What is drawn: see :func:`payload_of`.
     refusal
@@ -102,6 +104,7 @@ class Scene(anywidget.AnyWidget):
     _css = read_static("scene.css")
 
     run = traitlets.Int(0).tag(sync=True)
+    is_whole = traitlets.Bool(True).tag(sync=True)
     pictures = traitlets.List().tag(sync=True)
     refusal = traitlets.Unicode("").tag(sync=True)
     running = traitlets.Int(0).tag(sync=True)
@@ -120,8 +123,8 @@ class Scene(anywidget.AnyWidget):
         if picture is not None:
             self.show(picture, 1)
 
-    def show(self, picture: Picture | Comparison, run: int) -> bool:
-        """Draw a picture, unless a later run is drawn already.
+    def show(self, picture: Picture | Comparison, run: int, *, is_whole: bool = True) -> bool:
+        """Draw a picture, unless a later run is drawn already, or this one as a whole.
 
         Parameters
         ----------
@@ -129,17 +132,19 @@ class Scene(anywidget.AnyWidget):
             What to draw.
         run
             Its number, counted by whoever starts runs.
+        is_whole
+            Whether the run has ended.
 
         Returns
         -------
         bool
             Whether it was drawn.
         """
-        if run <= self.run:
+        if run < self.run or (run == self.run and self.is_whole):
             return False
         with self.hold_sync():
             self.pictures = payload_of(picture)
-            self.run = run
+            self.is_whole, self.run = is_whole, run
         return True
 
     @property

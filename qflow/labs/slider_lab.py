@@ -15,14 +15,18 @@ from qflow.labs.comparison import Comparison, compare
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.picture import Picture
-from qflow.labs.running import Steps, finished
+from qflow.labs.running import SoFar, Steps, finished
 from qflow.workload import WorkloadError
 from qflow.workload.stage import uncollected
 
 PATIENCE = 0.5
 """Seconds a run may keep the kernel to itself; then it goes on between other messages, with progress."""
 
+WORTHWHILE = 0.03
+"""Seconds a run must still need for its beginning to be drawn first."""
+
 _BREATH = 0.05
+_TELLING = 0.2
 _KEPT = "The picture below is that of the last settings it accepted."
 
 Shown = Picture | Comparison
@@ -48,6 +52,8 @@ class SliderLab(Lab):
     ----------
     sliders
         Setting to slider.
+    looked_at
+        The instant that is looked at, in microseconds; a run that takes longer shows it first.
     """
 
     def __init__(
@@ -65,11 +71,14 @@ class SliderLab(Lab):
         self._started = 1
         self._task: asyncio.Task[None] | None = None
         self._pinned: Picture | None = None
+        self._begun = self._told = 0.0
         self.name = name
         self.sliders = {knob.setting: knob.slider(settings[knob.setting]) for knob in knobs}
         panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
         first = finished(steps(**self.settings))
         super().__init__(first, [panel])
+        self.looked_at = self.first.frames.at(self.first.frames.most_telling())["time"]
+        self.scene.on_msg(self._hear_cursor)
         for slider in self.sliders.values():
             slider.observe(self._moved, names="value")
 
@@ -87,6 +96,7 @@ class SliderLab(Lab):
         self._started += 1
         number = self._started = max(self._started, self.scene.run + 1)
         self._alone = None
+        self._begun = self._told = time.monotonic()
         self.scene.progress = 0.0
         # The collector can wait until the picture is on its way: it would take a third of the time.
         with uncollected():
@@ -104,7 +114,7 @@ class SliderLab(Lab):
             if steps is not None:
                 self._advance(steps, number, float("inf"))
         except Exception as error:
-            self._refuse(error)
+            self._refuse(error, number)
         else:
             self._task = loop.create_task(self._go_on(steps, number))
 
@@ -117,6 +127,7 @@ class SliderLab(Lab):
             if self.scene.cancelled >= number:
                 self.scene.progress = 0.0
                 self.scene.refusal = "Cancelled. The picture below is that of the settings before."
+                self._back_to_whole(number)
                 return
             if self._advance(steps, number, _BREATH):
                 return
@@ -127,20 +138,54 @@ class SliderLab(Lab):
         try:
             while time.monotonic() < until:
                 part = next(steps)
-                if most == _BREATH:
-                    self.scene.running, self.scene.progress = number, max(0.01, part)
+                # Once its beginning is to be seen, the next move of a slider matters more than the rest.
+                if self._draw_so_far(part, number) and most == PATIENCE:
+                    break
+                self._tell(part, number)
         except StopIteration as end:
             self.scene.refusal, self.scene.progress = "", 0.0
             self.show(self._beside(end.value), number)
             return True
         except Exception as error:  # a learner who only moved a slider is never shown a traceback
-            self._refuse(error)
+            self._refuse(error, number)
             return True
         return False
 
-    def _refuse(self, error: Exception) -> None:
+    def _draw_so_far(self, part: float, number: int) -> bool:
+        """Draw what there is of a run that takes longer, once the instant that is looked at is there."""
+        if not isinstance(part, SoFar) or self.scene.run >= number or part.time <= self.looked_at:
+            return False
+        # The run before tells how much is to be expected of this one.
+        known, ahead = part.frames, self.first.frames.count - part.frames
+        if (time.monotonic() - self._begun) * ahead < WORTHWHILE * known:
+            return False
+        self.scene.refusal = ""
+        self.scene.show(self._beside(part.draw(self.first.frames.topology.end)), number, is_whole=False)
+        # What is sent goes out in a thread of its own, which compiled code would not let in.
+        time.sleep(0.001)
+        return True
+
+    def _tell(self, part: float, number: int) -> None:
+        """Say now and then how far a run is that takes longer."""
+        now = time.monotonic()
+        if now - self._begun > PATIENCE and now - self._told > _TELLING:
+            self._told = now
+            with self.scene.hold_sync():
+                self.scene.running, self.scene.progress = number, max(0.01, float(part))
+
+    def _hear_cursor(self, _: object, content: dict[str, Any], __: object) -> None:
+        if content.get("ask") == "look":
+            self.looked_at = int(content["time"])
+
+    def _refuse(self, error: Exception, number: int) -> None:
         self.scene.progress = 0.0
         self.scene.refusal = f"{refusal_text(error)}\n{_KEPT}"
+        self._back_to_whole(number)
+
+    def _back_to_whole(self, number: int) -> None:
+        """Draw the last whole run again where the beginning of one that never ended is drawn."""
+        if not self.scene.is_whole:
+            self.scene.show(self.picture, number)
 
     # Two runs side by side
 

@@ -32,29 +32,21 @@ class Spans:
     ----------
     columns
         What a row holds; see :data:`SENDINGS`, :data:`STAYS`, :data:`HOLDINGS`, :data:`LOCKS`.
+    data
+        Row after row.
 
     Examples
     --------
-    >>> locks = Spans(LOCKS)
-    >>> row = locks.add(0, 1, 1, 5, NEVER); locks.set(row, "end", 9)
+    >>> locks = Spans(LOCKS, array("i", [0, 1, 1, 5, 9]))
     >>> list(locks.alive(5)), list(locks.alive(9))
     ([0], [])
     """
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
+    def __init__(self, columns: tuple[str, ...], data: array[int]) -> None:
         self.columns = columns
         self.width = len(columns)
-        self.data = array("i")
+        self.data = data
         self._place = {name: index for index, name in enumerate(columns)}
-
-    def add(self, *values: int) -> int:
-        """Add a row; return its place."""
-        self.data.extend(values)
-        return len(self.data) // self.width - 1
-
-    def set(self, row: int, column: str, value: int) -> None:
-        """Change one number of a row."""
-        self.data[row * self.width + self._place[column]] = value
 
     def get(self, row: int, column: str) -> int:
         """Read one number of a row."""
@@ -65,7 +57,7 @@ class Spans:
 
         Examples
         --------
-        >>> locks = Spans(LOCKS); _ = locks.add(0, 1, 2, 3, 4); locks.row(0)["consumer"]
+        >>> Spans(LOCKS, array("i", [0, 1, 2, 3, 4])).row(0)["consumer"]
         2
         """
         start = index * self.width

@@ -32,6 +32,7 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   drawBands(root, lanes, x, marks, form);
   drawAxes(root, spot, end, scale, x, y, form);
   svg("path", { d: depthPath(timeline, index, x, y, span, form), class: "qf-curve" }, root);
+  if (!timeline.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
   for (const [, label, points] of samples) drawSamples(root, label, points, x, y, form);
   drawLanes(root, lanes, top + height + axis, x, marks, form);
 
@@ -123,6 +124,12 @@ function depthPath(timeline, index, x, y, span, form) {
   flush();
   steps.push(`H${x(timeline.end)}`);
   return steps.join("");
+}
+
+// What a run that still goes on has not come to yet.
+function drawUnknown(root, from, to, { top, height }) {
+  svg("rect", { x: from, y: top, width: Math.max(0, to - from), height, class: "qf-unknown" }, root);
+  if (to - from > 110) svg("text", { x: (from + to) / 2, y: top + height / 2, class: "qf-band-word qf-unknown-word" }, root, "not run yet");
 }
 
 function drawSamples(root, label, points, x, y, form) {

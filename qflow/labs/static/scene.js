@@ -4,11 +4,11 @@ function render({ model, el }) {
   const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
   const root = html("div", { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" }, el);
   set(root, { "aria-label": `Picture of a run. Keys: ${KEYS_TEXT}` });
-  const refusal = html("div", { class: "qf-refusal", role: "alert", hidden: "" }, root);
+  const refuse = buildRefusal(root, model);
   const waiting = buildWaiting(root, model);
   const top = html("div", { class: "qf-top" }, root);
   const views = html("div", { class: "qf-views" }, root);
-  let shown = [];
+  const shown = [];
   let paintTransport = null;
 
   const draw = (now) => {
@@ -19,65 +19,123 @@ function render({ model, el }) {
   };
   const player = new Player(draw);
   paintTransport = buildTransport(top, player);
+  const { tools, why, sharing } = buildTools(root, model, player);
+  heedClicks(views, model, player, why);
+  const leaveSliders = heedSliders(el, player, model);
+  const load = () => {
+    const run = model.get("run");
+    root.classList.toggle("qf-is-empty", run === 0);
+    const before = player.track;
+    if (run === 0 || before?.isAsNewAs(run)) return;
+    const timelines = model.get("pictures").map((picture) => new Timeline(picture, run));
+    const track = new Track(timelines);
+    // The beginning of a run is drawn for the instant that is looked at, or not at all.
+    if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
+    loadViews(views, shown, track, id, player);
+    el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
+    tools.inert = !track.isWhole;
+    why.load(timelines, isLive(model));
+    sharing.load();
+    player.load(track);
+    if (!before) go();
+  };
+  const go = () => {
+    const place = model.get("place");
+    if (player.track && place && place.time !== undefined) player.show(player.track.at(place.time) - (place.back ?? 0));
+  };
+  const answer = () => why.answer(model.get("answer"));
+  const live = () => {
+    if (player.track) why.load(player.track.timelines, isLive(model));
+  };
+  const changes = { run: load, is_whole: load, is_live: live, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
+  const leaveModel = listen(model, changes);
+  load();
+  refuse();
+  waiting();
+  return () => {
+    player.pause();
+    leaveSliders();
+    leaveModel();
+    el.replaceChildren();
+  };
+}
+
+// Whether anybody answers questions.
+const isLive = (model) => model.get("is_live") !== false;
+
+// Hear of a model's changes; what comes back ends that.
+function listen(model, changes) {
+  for (const [name, heard] of Object.entries(changes)) model.on(`change:${name}`, heard);
+  return () => {
+    for (const [name, heard] of Object.entries(changes)) model.off(`change:${name}`, heard);
+  };
+}
+
+// Why there is no new picture, in the broker's words.
+function buildRefusal(root, model) {
+  const refusal = html("div", { class: "qf-refusal", role: "alert", hidden: "" }, root);
+  return () => {
+    const text = model.get("refusal");
+    refusal.hidden = !text;
+    write(refusal, text);
+    root.classList.toggle("qf-is-refused", Boolean(text));
+  };
+}
+
+// What can be asked about the instant that is shown, once the run is whole; by mouse and by keyboard.
+function buildTools(root, model, player) {
   const tools = html("div", { class: "qf-tools" }, root);
-  const why = new WhyPanel(tools, {
+  const why = buildWhy(tools, model, player);
+  const sharing = buildSharing(tools, root, model, player);
+  html("p", { class: "qf-keys" }, root, `Keys: ${KEYS_TEXT}.`);
+  const ready = (act) => () => player.track.isWhole && act();
+  listenToKeys(root, player, { w: ready(() => why.choice.focus()), c: ready(() => sharing.compare()), f: ready(() => sharing.fork()) });
+  return { tools, why, sharing };
+}
+
+function heedClicks(views, model, player, why) {
+  views.addEventListener("click", (event) => {
+    const subject = event.target.closest("[data-why]");
+    const view = event.target.closest(".qf-view");
+    if (subject && view && player.track.isWhole && isLive(model)) why.question(Number(view.dataset.view), subject.dataset.why);
+  });
+}
+
+// As many views as there are runs, each with its own.
+function loadViews(parent, shown, track, id, player) {
+  const { timelines } = track;
+  classify(parent, timelines.length > 1 ? "qf-views qf-many" : "qf-views");
+  for (const view of shown.splice(timelines.length)) view.root.remove();
+  buildKey(parent, timelines, id);
+  timelines.forEach((timeline, index) => {
+    shown[index] ??= new View(parent, index);
+    shown[index].load(timeline, `${id}-${index}`, track, (time) => player.seek(time));
+  });
+}
+
+function buildWhy(tools, model, player) {
+  return new WhyPanel(tools, {
     ask: (picture, subject, number) => {
       player.pause();
       model.send({ ask: "why", picture, subject, number, frame: player.track.frame(picture, player.place) });
     },
     show: (picture, frame) => player.show(player.track.place(picture, frame)),
   });
-  const sharing = buildSharing(tools, root, model, player);
-  html("p", { class: "qf-keys" }, root, `Keys: ${KEYS_TEXT}.`);
-  listenToKeys(root, player, { w: () => why.choice.focus(), c: () => sharing.compare(), f: () => sharing.fork() });
-  views.addEventListener("click", (event) => {
-    const subject = event.target.closest("[data-why]");
-    const view = event.target.closest(".qf-view");
-    if (subject && view && model.get("is_live") !== false) why.question(Number(view.dataset.view), subject.dataset.why);
-  });
+}
 
-  const load = () => {
-    const run = model.get("run");
-    root.classList.toggle("qf-is-empty", run === 0);
-    // A run that took longer than a later one must not come back over it.
-    if (run === 0 || (player.track && run <= player.track.timelines[0].run)) return;
-    const timelines = model.get("pictures").map((picture) => new Timeline(picture, run));
-    const track = new Track(timelines);
-    classify(views, timelines.length > 1 ? "qf-views qf-many" : "qf-views");
-    for (const view of shown.splice(timelines.length)) view.root.remove();
-    buildKey(views, timelines, id);
-    timelines.forEach((timeline, index) => {
-      shown[index] ??= new View(views, index);
-      shown[index].load(timeline, `${id}-${index}`, track, (time) => player.seek(time));
-    });
-    why.load(timelines, model.get("is_live") !== false);
-    sharing.load();
-    player.load(track);
-    go();
+// The instant that is looked at is drawn first when the next run takes longer: whoever takes hold of a slider says which.
+function heedSliders(el, player, model) {
+  let told = -1;
+  const look = (event) => {
+    if (!player.track || !event.target.closest?.(".qf-panel")?.closest(".qflow-lab")?.contains(el)) return;
+    const time = player.track.time(player.place);
+    if (time !== told) model.send({ ask: "look", time });
+    told = time;
   };
-  const go = () => {
-    const place = model.get("place");
-    if (player.track && place && place.time !== undefined) player.show(player.track.at(place.time) - (place.back ?? 0));
-  };
-  const refuse = () => {
-    const text = model.get("refusal");
-    refusal.hidden = !text;
-    write(refusal, text);
-    root.classList.toggle("qf-is-refused", Boolean(text));
-  };
-  const answer = () => why.answer(model.get("answer"));
-  const live = () => {
-    if (player.track) why.load(player.track.timelines, model.get("is_live") !== false);
-  };
-  const changes = { run: load, is_live: live, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
-  for (const [name, heard] of Object.entries(changes)) model.on(`change:${name}`, heard);
-  load();
-  refuse();
-  waiting();
+  const touches = ["pointerdown", "keydown"];
+  for (const touch of touches) document.addEventListener(touch, look, true);
   return () => {
-    player.pause();
-    for (const [name, heard] of Object.entries(changes)) model.off(`change:${name}`, heard);
-    el.replaceChildren();
+    for (const touch of touches) document.removeEventListener(touch, look, true);
   };
 }
 
@@ -98,7 +156,7 @@ class View {
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
     this.paintStage = buildStage(this.stage, timeline, id, isNarrow);
-    this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.end);
+    this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.room);
     this.before = -1;
     this.plotted = 0;
   }
@@ -161,6 +219,7 @@ function mark(stage, timeline, frame) {
   const seen = timeline.queue(frame, 0);
   set(stage, {
     "data-run": timeline.run,
+    "data-whole": timeline.isWhole ? "yes" : "no",
     "data-frame": frame,
     "data-frames": timeline.count,
     "data-time": timeline.time(frame),

@@ -6,6 +6,9 @@ class Timeline {
     this.topology = picture.topology;
     this.count = picture.count;
     this.end = Math.max(1, picture.topology.end);
+    // A run that still goes on is known up to its end of now, and its plot has room for more.
+    this.isWhole = picture.room === undefined;
+    this.room = picture.room ?? this.end;
     this.run = run;
     this.width = picture.columns.width;
     let from = 0;

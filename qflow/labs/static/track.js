@@ -5,6 +5,9 @@ class Track {
     this.timelines = timelines;
     this.single = timelines.length === 1;
     this.end = Math.max(...timelines.map((timeline) => timeline.end));
+    this.room = Math.max(...timelines.map((timeline) => timeline.room));
+    this.isWhole = timelines.every((timeline) => timeline.isWhole);
+    this.known = Math.min(...timelines.map((timeline) => (timeline.isWhole ? Infinity : timeline.end)));
     if (this.single) {
       this.count = timelines[0].count;
       return;
@@ -24,6 +27,12 @@ class Track {
       heads.forEach((head, index) => this.places[index].push(Math.max(0, head - 1)));
     }
     this.count = this.times.length;
+  }
+
+  // A run that took longer than a later one must not come back over it, nor its beginning over the whole.
+  isAsNewAs(run) {
+    const shown = this.timelines[0].run;
+    return run < shown || (run === shown && this.isWhole);
   }
 
   time(place) {

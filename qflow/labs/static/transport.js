@@ -36,7 +36,7 @@ function buildTransport(parent, player) {
     scrub.value = place;
     const now = `t = ${seconds(track.time(place))}`;
     scrub.setAttribute("aria-valuetext", `step ${place} of ${track.count - 1}, ${now}`);
-    write(clock, `${now} · step ${place} of ${track.count - 1}`);
+    write(clock, `${now} · step ${place} of ${track.count - 1}${track.isWhole ? "" : " so far"}`);
     classify(play, isPlaying ? "qf-play qf-is-playing" : "qf-play");
     write(play, isPlaying ? "pause" : "play");
     speed.value = factor;
