@@ -316,6 +316,20 @@ def test_the_statistics():
 # The set of ranges
 
 
+def test_range_set_of_thousands():
+    """CM-04: holes, and their end, are the same wherever in the set they lie."""
+    ranges, others = RangeSet(), RangeSet()
+    for number in range(5_000):
+        (ranges if number % 1_000 else others).add(number)
+    assert str(ranges) == "1-999 1001-1999 2001-2999 3001-3999 4001-4999"
+    assert str(others) == "0 1000 2000 3000 4000"
+    assert (len(ranges), len(others), ranges.front, others.front) == (4_995, 5, 0, 1)
+    for number in others:
+        ranges.add(number)
+    assert (str(ranges), ranges.front) == ("0-4999", 5_000)
+    assert ranges == RangeSet.of([(0, 4_999)])
+
+
 @pytest.mark.parametrize(
     ("numbers", "text"),
     [

@@ -181,9 +181,7 @@ class QpidPythonWindow(Window):
 
     def reported(self, completed: RangeSet) -> None:
         """Free places from the front, as far as everything before them is complete."""
-        ranges = completed.ranges()
-        prefix = ranges[0][1] if ranges and ranges[0][0] == 0 else -1
-        while self.outstanding and self.outstanding[0] <= prefix:
+        while self.outstanding and self.outstanding[0] < completed.front:
             self.outstanding.popleft()
 
 
