@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
+import timeit
 from pathlib import Path
 
 import pytest
@@ -81,9 +81,6 @@ class Lab:
         seen = "const seen = document.querySelector(selector).dataset"
         script = f"([selector, run]) => {{ {seen}; return Number(seen.run) > run && seen.whole === 'yes'; }}"
         self.page.wait_for_function(script, arg=[STAGE, after], timeout=10_000)
-
-    def is_refused(self) -> bool:
-        return bool(self.page.locator(f"{LAB} .qf-refusal").is_visible())
 
 
 @pytest.fixture(scope="module")
@@ -242,21 +239,16 @@ def test_moving_the_stop_slider_redraws_in_time(lab):
 def assert_true(seen: dict[str, str]) -> None:
     """Compare what was drawn, be it of the whole run or of its beginning, with the whole run in Python."""
     frames = flow_run(stop=int(seen["stop"])).frames
-    frame = frames.at(frames.index_at(int(seen["time"])))
-    assert int(seen["frame"]) == frames.index_at(int(seen["time"]))
-    assert int(seen["depth"]) == frame["queue.orders.depth"]
-    assert int(seen["held"]) == frame["queue.orders.held"]
-    assert (seen["flow"] == "ON") == bool(frame["queue.orders.flow"])
+    index = frames.index_at(int(seen["time"]))
+    frame = frames.at(index)
+    expected = [index, *(frame[f"queue.orders.{name}"] for name in ("depth", "held", "flow"))]
+    assert [*(int(seen[name]) for name in ("frame", "depth", "held")), seen["flow"] == "ON"] == expected
     assert seen["whole"] == "no" or int(seen["frames"]) == frames.count
 
 
 def slowness() -> float:
     """Tell how much slower than at rest this machine is now, for other work goes on beside the tests."""
-    taken = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        flow_run()
-        taken.append(time.perf_counter() - begun)
+    taken = timeit.repeat(flow_run, number=1, repeat=5)
     print(f"the run alone, in Python: {1000 * statistics.median(taken):.0f} ms; {RUN_MS} ms at rest")
     return max(1.0, 1000 * statistics.median(taken) / RUN_MS)
 
@@ -293,7 +285,7 @@ def test_a_refused_combination_shows_the_brokers_words_and_keeps_the_picture(lab
     shot(lab, "flow-lab-refused", tmp_path)
     lab.move("resume", 500 / 1_200)
     lab.await_run(int(before["run"]))
-    assert not lab.is_refused()
+    assert not lab.page.locator(f"{LAB} .qf-refusal").is_visible()
     assert lab.lab_page.cell_errors() == []
 
 
