@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot
+from qflow.labs.words import BITS
 
 if TYPE_CHECKING:
     from qflow.broker.errors import AmqpException
@@ -133,7 +134,13 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
         first = on[0]
         now = frames.at(first.frame)
         spans = frames.spans(f"queue.{queue.name}.flow")
-        cause = f"{_label(frames, now)} made it {depth[first.frame]} messages deep"
+        by_bytes = now["step.parts"] & BITS["turned_on_bytes"]
+        level = (
+            f"{now[f'queue.{queue.name}.bytes']} bytes large"
+            if by_bytes
+            else f"{depth[first.frame]} messages deep"
+        )
+        cause = f"{_label(frames, now)} made it {level}"
         yield (
             f"{queue.name} turned ON {times(len(on))}; first at {seconds(first.time)}, when {cause}. "
             f"It was ON for {share(spans, frames.topology.end)} of the time."

@@ -215,11 +215,13 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
 // Where messages go that nobody will read: the last ones, crossed out, and how many there were.
 function buildChute(parent, timeline, index, box, bottom, geometry) {
   const group = svg("g", { class: "qf-chute", visibility: "hidden" }, parent);
-  const x = box.x - 26;
-  svg("path", { d: `M${box.x},${bottom - 10} H${box.x - 14}`, class: "qf-chute-path" }, group);
+  // Where a producer's card stands close by, they leave below it.
+  const [x, y] = geometry.isNarrow ? [box.x - 60, bottom + 13] : [box.x - 26, bottom - 10];
+  const way = geometry.isNarrow ? `M${box.x + 4},${bottom} V${bottom + 6}` : `M${box.x},${y} H${box.x - 14}`;
+  svg("path", { d: way, class: "qf-chute-path" }, group);
   const text = svg("text", { x: box.x + box.width / 2 - 8, y: bottom + 17, class: "qf-chute-word" }, group);
   const ghosts = [0, 1, 2, 3].map((place) => {
-    const ghost = svg("g", { visibility: "hidden", class: "qf-ghost", transform: `translate(${x - place * 17},${bottom - 10})` }, group);
+    const ghost = svg("g", { visibility: "hidden", class: "qf-ghost", transform: `translate(${x - place * 17},${y})` }, group);
     const shape = svg("path", { d: SHAPES[0], class: "qf-glyph" }, ghost);
     svg("path", { d: "M-6,-6L6,6M6,-6L-6,6", class: "qf-cross" }, ghost);
     return [ghost, shape];
