@@ -18,6 +18,7 @@ PEERS = (
     "  life cycle: transfer, route, deliver, accept, dequeue, complete, by the broker's rules, one by one",
     "  SimPy store: put and get, the least that a queue can be",
     "  SimPy life cycle: a place in the window, put, get, accept, the place back: five Store operations",
+    "  simulate: all events of each message kept; with trace: ready for a file, too",
     "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",
 )
 
@@ -85,7 +86,7 @@ def text_of(results: Mapping[str, Any]) -> str:
     The engine is compiled, under Python 3.11; each workload has 5 messages.
     <BLANKLINE>
     Messages a second
-      ring                                             10
+      ring                                                   10
     """
     lines = [
         f"The engine is {results['form']}, under Python {results['python']}; "
@@ -109,4 +110,4 @@ def text_of(results: Mapping[str, Any]) -> str:
 
 
 def _line(name: str, value: str) -> str:
-    return f"  {name.replace('_', ' '):<38}{value:>13}"
+    return f"  {name.replace('_', ' '):<44}{value:>13}"

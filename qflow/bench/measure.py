@@ -97,9 +97,14 @@ def _rates(messages: int, tell: Tell) -> dict[str, float]:
         "groups": lambda: workloads.grouped(messages, messages // 10),
         "held_release": lambda: workloads.held_release(messages),
         "ring": lambda: workloads.ring(messages),
+        "simulate": lambda: workloads.simulated(messages // 4),
         "simulate_with_trace": lambda: workloads.traced(messages // 4),
     }
-    counts = {"fan_out_to_10": messages // 10, "simulate_with_trace": messages // 4}
+    counts = {
+        "fan_out_to_10": messages // 10,
+        "simulate": messages // 4,
+        "simulate_with_trace": messages // 4,
+    }
     rates = {}
     for name, work in works.items():
         tell(name)
@@ -129,6 +134,7 @@ def _ratios(rates: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str
         "life_cycle_with_trace_to_simpy_store": ("life_cycle_with_trace", "simpy_store"),
         "life_cycle_to_simpy_life_cycle": ("life_cycle", "simpy_life_cycle"),
         "life_cycle_with_trace_to_simpy_life_cycle": ("life_cycle_with_trace", "simpy_life_cycle"),
+        "simulate_to_simpy_store": ("simulate", "simpy_store_with_times"),
         "simulate_with_trace_to_simpy_store": ("simulate_with_trace", "simpy_store_with_times"),
         "simulate_with_trace_to_ciw": ("simulate_with_trace", "ciw"),
     }
@@ -177,6 +183,7 @@ def _acts(messages: int, tell: Tell) -> dict[str, float]:
         works: dict[str, Callable[[], object]] = {
             f"lab_frame_{messages}_messages": lambda: flow_run(messages=messages),
             f"snapshot_and_restore_{messages // 2}_messages": lambda: workloads.saved_and_restored(broker),
+            f"simulate_{messages}_messages": lambda: workloads.simulated(messages),
             f"trace_{messages}_messages": lambda: workloads.traced(messages),
             f"trace_write_{messages}_messages": lambda: workloads.written(trace, Path(folder)),
             f"trace_replay_{messages}_messages": lambda: replay(trace),

@@ -14,6 +14,7 @@ from qflow.broker.session import Session
 if TYPE_CHECKING:
     from qflow.trace.schema import Trace
     from qflow.workload.model import Workload
+    from qflow.workload.run import Run
 
 PREFETCH = 100
 UNLIMITED = {"qpid.max_count": 0, "qpid.max_size": 0}
@@ -210,12 +211,18 @@ def shop(messages: int) -> Workload:
     )
 
 
-def traced(messages: int) -> Trace:
-    """Simulate a workload and keep everything that happens as a trace."""
-    from qflow.trace.record import trace_of
+def simulated(messages: int) -> Run:
+    """Simulate a workload and keep all its events, as a lab does that draws them."""
     from qflow.workload import simulate
 
-    return trace_of(simulate(shop(messages), message_limit=messages))
+    return simulate(shop(messages), message_limit=messages)
+
+
+def traced(messages: int) -> Trace:
+    """Simulate a workload and keep everything as a trace: text and numbers, ready for a file."""
+    from qflow.trace.record import trace_of
+
+    return trace_of(simulated(messages))
 
 
 def written(trace: Trace, folder: Path) -> Path:
