@@ -59,6 +59,16 @@ def test_a_terminal_without_an_arrow_shows_a_question_mark(monkeypatch):
 
 
 class TestRefusals:
+    @pytest.mark.parametrize(
+        ("target", "says"),
+        [("t.txt", ".jsonl.gz file"), ("no/t.jsonl", "no folder"), ("t.parquet", "a folder")],
+    )
+    def test_a_trace_that_cannot_be_written_is_refused_before_the_run(self, capsys, tmp_path, target, says):
+        (tmp_path / "t.parquet").mkdir()
+        (tmp_path / "never-read.json").write_text("no JSON")
+        said = refusal(capsys, "run", str(tmp_path / "never-read.json"), "--trace", str(tmp_path / target))
+        assert says in said
+
     @pytest.mark.parametrize("command", ["run", "design", "conform"])
     def test_what_is_nested_too_deeply(self, capsys, tmp_path, command):
         path = tmp_path / "deep.json"

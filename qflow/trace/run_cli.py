@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.workload.slices import simulate_in_slices
 
     try:
+        if namespace.trace:
+            _check_target(Path(namespace.trace))
         workload = Workload.load(namespace.workload)
         if namespace.seed is not None:
             workload = workload.with_seed(namespace.seed)
@@ -111,6 +114,19 @@ def _text(summary: dict[str, Any]) -> str:
             lines.append(f"{section.removesuffix('s')} {name}: {words}")
     lines += [f"{client} ended by {error}" for client, error in summary["errors"].items()]
     return "\n".join(lines)
+
+
+def _check_target(path: Path) -> None:
+    """Refuse a trace that cannot be written while nobody has waited for it yet."""
+    from qflow.trace.files import ENDINGS
+    from qflow.workload.checks import WorkloadError
+
+    if not path.name.endswith(ENDINGS):
+        raise WorkloadError(f"{path}: a trace is a .parquet, .jsonl or .jsonl.gz file")
+    if not path.parent.is_dir():
+        raise WorkloadError(f"{path}: there is no folder {path.parent} to write a trace to")
+    if path.is_dir():
+        raise WorkloadError(f"{path}: a trace is a file, and this is a folder")
 
 
 def _write(made: Run, path: str) -> None:
