@@ -247,7 +247,12 @@ def test_a_check_that_fails_itself_is_a_finding(folder, monkeypatch):
 
 
 @pytest.mark.usefixtures("healthy")
-def test_the_command(folder, capsys):
+def test_the_command(folder, tmp_path, monkeypatch, capsys):
+    firefox = tmp_path / "bin" / "firefox"
+    firefox.parent.mkdir()
+    firefox.write_text("#!/bin/sh\n")
+    firefox.chmod(0o755)
+    monkeypatch.setenv("PATH", str(firefox.parent), prepend=os.pathsep)
     assert cli.main(["doctor", "--dir", str(folder)]) == 0
     assert "This machine is ready." in capsys.readouterr().out
     (folder / "queue.py").write_text("")

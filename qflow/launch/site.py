@@ -24,6 +24,7 @@ DEFAULT_FOLDER = "qflow-site"
 TOOLS = {
     "jupyterlite_core": "jupyterlite-core",
     "jupyterlite_pyodide_kernel": "jupyterlite-pyodide-kernel",
+    "jupyter_server": "jupyter-server",
     "nbformat": "nbformat",
 }
 EXECUTED_ONLY = ("13-",)
