@@ -4,6 +4,9 @@ Each lab is a function that opens a widget, and has a twin without widgets that 
 and its claims: ``flow_lab`` and ``flow_run``, ``capacity_lab`` and ``capacity_run``, and so on;
 ``recorded_lab`` and ``recorded_picture``, ``trace_lab`` and ``trace_picture``.  The twins need the standard
 library only (that of the state space also networkx); widgets and charts are imported when first asked for.
+
+Charts are functions of a picture: ``held_chart(lab.picture)`` is one to keep, and ``lab.chart(held_chart)``
+one that follows the lab: its line is where the scene is, and a click in it moves the scene.
 """
 
 from __future__ import annotations

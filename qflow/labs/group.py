@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
+from qflow.labs.claims import times
 from qflow.labs.group_table import QUEUE, GroupTable
 from qflow.labs.picture import Picture
 
@@ -44,7 +46,7 @@ def group_run(
     --------
     >>> for claim in group_run(messages="AAB", prefetch=(1, 1)).claims[:3]:
     ...     print(claim)
-    Group A was owned by c1, c1.
+    Group A was owned by c1 (twice).
     Group B was owned by c2.
     Every group was accepted in the order in which it was sent.
     """
@@ -84,7 +86,14 @@ def _owned(picture: Picture) -> list[str]:
     for index in range(len(locks)):
         lock = locks.row(index)
         owners[frames.groups[lock["group"] - 1]].append(frames.topology.consumers[lock["consumer"] - 1].name)
-    return [f"Group {group} was owned by {', '.join(names) or 'nobody'}." for group, names in owners.items()]
+    return [f"Group {group} was owned by {_in_turn(names)}." for group, names in owners.items()]
+
+
+def _in_turn(names: list[str]) -> str:
+    """Say who, one after the other: ``c1 (twice), then c2``."""
+    turns = [(name, len(list(same))) for name, same in groupby(names)]
+    said = [name if number == 1 else f"{name} ({times(number)})" for name, number in turns]
+    return ", then ".join(said) or "nobody"
 
 
 def _order(picture: Picture) -> list[str]:

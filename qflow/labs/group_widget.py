@@ -183,6 +183,6 @@ def group_lab(
     >>> lab = group_lab(messages="AAB", prefetch=(1, 1))
     >>> lab.do(lambda: lab.table.settle("c1", "accept"))
     >>> print(lab.claims[0])
-    Group A was owned by c1, c1.
+    Group A was owned by c1 (twice).
     """
     return GroupLab(messages, prefetch, wake_up, moves)

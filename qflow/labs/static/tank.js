@@ -178,8 +178,8 @@ function buildGate(parent, y, tankX, geometry) {
   svg("path", { d: `M${x},${y - 20} V${y - 9} M${x},${y + 9} V${y + 20}`, class: "qf-gate-posts" }, group);
   svg("path", { d: `M${x},${y - 20} V${y + 20}`, class: "qf-gate-bar" }, group);
   const worded = geometry.gateWords;
-  const first = worded ? svg("text", { x: x - 12, y: y + 44, class: "qf-gate-word" }, group) : null;
-  const second = worded ? svg("text", { x: x - 12, y: y + 59, class: "qf-gate-word" }, group) : null;
+  const first = worded ? svg("text", { x: x - 12, y: y + 50, class: "qf-gate-word" }, group) : null;
+  const second = worded ? svg("text", { x: x - 12, y: y + 65, class: "qf-gate-word" }, group) : null;
   return (isOn, held, hasFlowControl) => {
     classify(group, isOn ? "qf-gate qf-gate-shut" : "qf-gate");
     if (!worded) return;
