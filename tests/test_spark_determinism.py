@@ -74,16 +74,36 @@ def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa
     assert audited(in_order(shuffled, partitions)) == EXPECTED
 
 
-@pytest.mark.parametrize("rows", ["1", "100", "10000"])
+@pytest.mark.parametrize("rows", [1, 100, 10_000])
 def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
     from qflow.spark.layout import read_lake
 
-    setting("spark.sql.execution.arrow.maxRecordsPerBatch", rows)
-    # A batch a row is slow: one file of the lake has enough of them.
-    frame = read_lake(spark, lake / "bucket=0")
-    inside = {row.component for row in frame.select("component").distinct().collect()}
-    assert 1 < len(inside) < 24
-    assert audited(frame) == result_hash(row for row in fleet_results() if row[0] in inside)
+    setting("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
+    assert audited(read_lake(spark, lake)) == EXPECTED
+
+
+@pytest.mark.parametrize("rows", [1, 100, 10_000])
+def test_any_size_of_batches_that_a_worker_reads_itself(lake, rows):
+    from qflow.spark.audit import audit_batches
+    from qflow.spark.lake_file import read_lake_file
+
+    results = [
+        tuple(row.values())
+        for path in lake.rglob("*.parquet")
+        for batch in audit_batches(read_lake_file(str(path), rows))
+        for row in batch.to_pylist()
+    ]
+    assert result_hash(results) == EXPECTED
+
+
+def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):  # noqa: F811
+    from qflow.spark.audit import audit_to
+
+    told = []
+    results = audit_to(spark, lake, tmp_path / "results", lambda *numbers: told.append(numbers))
+    assert result_hash(results.collect()) == EXPECTED
+    ((files, peak),) = told
+    assert files == 5 and 10 << 20 < peak < 1 << 30
 
 
 @pytest.mark.parametrize("name", ["spark.sql.adaptive.enabled", "spark.sql.ansi.enabled"])

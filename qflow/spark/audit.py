@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,8 @@ from qflow.spark.batches import runs, to_batches, tuples
 from qflow.spark.lake_file import read_lake_file
 from qflow.spark.layout import lake_files
 from qflow.spark.schema import LAKE, RESULTS
-from qflow.spark.steps import Steps, require_finished, step_count
-from qflow.spark.worker_memory import peak_accumulator, peak_memory
+from qflow.spark.steps import Steps, require_finished
+from qflow.spark.workers import freeze_modules, peak_accumulator, peak_memory
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -39,7 +38,7 @@ def audit(lake: DataFrame) -> DataFrame:
     DataFrame of RESULTS
         In no order; ``component`` and ``number`` are its key.
     """
-    return lake.select(*LAKE.names).mapInArrow(audit_batches, RESULTS.ddl)
+    return lake.select(*LAKE.names).mapInArrow(_audit_partition, RESULTS.ddl)
 
 
 def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int] | None = None) -> DataFrame:
@@ -53,7 +52,7 @@ def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int
     files : sequence of str
         Paths that the workers can read, each a file of a lake, with whole components.
     peak : Accumulator or None
-        Told the most memory that a worker took (:mod:`qflow.spark.worker_memory`).
+        Told the most memory that a worker took (:mod:`qflow.spark.workers`).
 
     Returns
     -------
@@ -76,7 +75,7 @@ def audit_to(
     ----------
     spark : SparkSession
     lake : str or Path
-        Folder of the lake, which driver and workers can read.
+        Folder of the lake.
     out : str or Path
         Gets the results.  What it holds of another lake is replaced.
     tell : callable or None
@@ -92,26 +91,47 @@ def audit_to(
         If there is no lake, or it is not finished.
     """
     files = lake_files(spark, lake)
-    names = "\n".join(
-        f"{Path(file).relative_to(Path(lake).absolute())} {os.stat(file).st_size}" for file in files
-    )
-    plan = {"audit of": hashlib.sha256(names.encode()).hexdigest(), "steps": step_count(len(files))}
+    decided_by = hashlib.sha256("\n".join(map(_last_part, files)).encode()).hexdigest()
     peak = peak_accumulator(spark)
-    for done in Steps(out, plan, replaces=True).run(files, partial(audit_files, spark, peak=peak)):
+
+    def make(part: Sequence[str]) -> DataFrame:
+        if "://" in part[0]:
+            return audit(spark.read.parquet(*part))
+        return audit_files(spark, part, peak)
+
+    steps = Steps(spark, out, "the results of an audit", decided_by, files, replaces=True)
+    for done in steps.run(make):
         if tell is not None:
             tell(done, peak.value)
     return read_results(spark, out)
 
 
 def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return the results in a folder."""
-    require_finished(folder)
+    """Return the results that :func:`audit_to` wrote.
+
+    Raises
+    ------
+    RefusalError
+        If some are missing.
+    """
+    require_finished(spark, folder)
     return spark.read.schema(RESULTS.ddl).parquet(str(folder)).select(*RESULTS.names)
+
+
+def _last_part(path: str) -> str:
+    # Spark gives every file that it writes a name of its own.
+    return path.rsplit("/", 1)[-1]
+
+
+def _audit_partition(batches: Iterator[Any]) -> Iterator[Any]:
+    freeze_modules()
+    yield from audit_batches(batches)
 
 
 def _audit_numbered(
     batches: Iterator[Any], files: Sequence[str], peak: Accumulator[int] | None
 ) -> Iterator[Any]:
+    freeze_modules()
     for batch in batches:
         for number in batch.column("id").to_pylist():
             yield from audit_batches(read_lake_file(files[number]))

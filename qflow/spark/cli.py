@@ -88,16 +88,10 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _audit_lake(spark: SparkSession, lake: str, out: str) -> dict[str, Any]:
-    from qflow.spark.audit import audit, audit_to, read_results
-    from qflow.spark.lake_file import count_rows
+    from qflow.spark.audit import audit_to
     from qflow.spark.layout import lake_files, read_lake
     from qflow.spark.progress import TaskProgress
 
-    if "://" in lake + out:
-        # Only Spark can read or write there.
-        with TaskProgress(spark, "auditing"):
-            audit(read_lake(spark, lake)).write.mode("overwrite").parquet(out)
-        return _summary(read_results(spark, out))
     most = 0
     files = lake_files(spark, lake)
     with TaskProgress(spark, "auditing", len(files), "files") as progress:
@@ -108,7 +102,7 @@ def _audit_lake(spark: SparkSession, lake: str, out: str) -> dict[str, Any]:
             progress.step(done, f", {peak >> 20} MiB in the largest worker")
 
         results = audit_to(spark, lake, out, tell)
-    return {"events": count_rows(files), **_summary(results), "worker_bytes": most}
+    return {"events": read_lake(spark, lake).count(), **_summary(results), "worker_bytes": most}
 
 
 def _summary(results: DataFrame) -> dict[str, Any]:

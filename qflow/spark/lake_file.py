@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from qflow.spark.batches import MOST_ROWS
@@ -38,13 +38,6 @@ def read_lake_file(path: str, rows: int = MOST_ROWS) -> Iterator[Any]:
     except (pyarrow.ArrowException, OSError) as error:
         words = str(error).strip().splitlines()[0]
         raise LakeError(f"{path}: the file is cut off or damaged, or no Parquet ({words})") from None
-
-
-def count_rows(paths: Iterable[str]) -> int:
-    """Return how many rows files have together, as they say at their end."""
-    from pyarrow import parquet
-
-    return sum(int(parquet.read_metadata(path).num_rows) for path in paths)
 
 
 def _require_columns(path: str, got: Any) -> None:

@@ -176,7 +176,7 @@ def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
     """
     from pyspark.errors import PySparkException
 
-    require_finished(folder)
+    require_finished(spark, folder)
     try:
         frame = spark.read.parquet(str(folder))
     except PySparkException as error:
@@ -187,16 +187,24 @@ def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
 
 
 def lake_files(spark: SparkSession, folder: str | Path) -> list[str]:
-    """Return the files of a lake, largest first: what takes longest is begun first.
+    """Return the files of a lake, the largest first where that is known: what takes longest is begun first.
+
+    Returns
+    -------
+    list of str
+        Paths, where driver and workers can read them as such; else the addresses that Spark knows.
 
     Raises
     ------
     RefusalError
         If the folder holds no lake, or the lake is not finished.
     """
-    places = [urlsplit(file) for file in read_lake(spark, folder).inputFiles()]
-    files = [unquote(place.path) for place in places]
-    return sorted(files, key=lambda file: (-os.stat(file).st_size, file))
+    files = sorted(read_lake(spark, folder).inputFiles())
+    places = [urlsplit(file) for file in files]
+    if any(place.scheme != "file" for place in places):
+        return files
+    paths = [unquote(place.path) for place in places]
+    return sorted(paths, key=lambda path: (-os.stat(path).st_size, path))
 
 
 def require_columns(frame: DataFrame, where: str) -> None:

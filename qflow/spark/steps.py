@@ -6,7 +6,6 @@ Killed at any moment, the same work over the same folder goes on with the first 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,75 +13,78 @@ from typing import TYPE_CHECKING, Any
 from qflow.kit import RefusalError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 PLAN = "_plan.json"
-"""What the folder is for; Spark passes over names that begin with an underscore."""
+"""What a folder is for; Spark passes over names that begin with an underscore."""
 
 AT_ONCE = 64
 """Tasks of one step: enough that all cores are busy, few enough that little is lost with a step."""
 
 
 class Steps:
-    """A folder that is filled step by step.
+    """A folder that is filled step by step, on any file system that Spark reaches.
 
     Parameters
     ----------
+    spark : SparkSession
     folder : str or Path
         Where the steps lie; is made if it does not exist.
-    plan : dict
-        What decides the result, as JSON can hold it.  The same plan goes on where it was.
+    what : str
+        What the folder is to hold, such as ``a synthetic fleet``.
+    decided_by : str
+        What decides the result.  The same goes on where it was.
+    items : sequence
+        What there is to do, one task each.
     replaces : bool
-        What to do with a folder that holds something else: replace it, or refuse.
+        What to do with a folder that holds the same, but of something else: replace it, or refuse.
 
     Raises
     ------
     RefusalError
-        If the folder holds something that is not of this plan, and that must not be replaced.
+        If the folder holds something else.
     """
 
-    def __init__(self, folder: str | Path, plan: dict[str, Any], *, replaces: bool = False) -> None:
-        self.folder = Path(folder)
-        note = self.folder / PLAN
-        text = json.dumps(plan, sort_keys=True)
-        if note.exists() and note.read_text(encoding="utf-8") == text:
-            return
-        if self.folder.exists() and any(self.folder.iterdir()):
-            if not replaces:
-                had = "other work" if note.exists() else "something"
-                raise RefusalError(f"{folder}: this needs a new folder, and that one holds {had}")
-            shutil.rmtree(self.folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        fresh = note.with_name(f"{PLAN}.part")
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(note)
-
-    def run(
+    def __init__(
         self,
+        spark: SparkSession,
+        folder: str | Path,
+        what: str,
+        decided_by: str,
         items: Sequence[Any],
-        make: Callable[[Sequence[Any]], DataFrame],
-        at_once: int = AT_ONCE,
-    ) -> Iterator[int]:
+        *,
+        replaces: bool = False,
+    ) -> None:
+        self.folder = str(folder)
+        self._items = items
+        self._files = _Files(spark, folder)
+        plan = {"what": what, "decided_by": decided_by, "steps": -(-len(items) // AT_ONCE)}
+        had = self._files.plan()
+        if had == plan:
+            return
+        if self._files.holds_something():
+            if not (replaces and had is not None and had["what"] == what):
+                holds = "something else" if had is None else f"{had['what']} of {had['decided_by']}"
+                raise RefusalError(f"{folder}: {what} needs a new folder, and this one holds {holds}")
+            self._files.clear()
+        self._files.write(PLAN, json.dumps(plan, sort_keys=True))
+
+    def run(self, make: Callable[[Sequence[Any]], DataFrame]) -> Iterator[int]:
         """Do all steps that are missing, and yield after each step how many items are done.
 
         Parameters
         ----------
-        items : sequence
-            What there is to do, the same in every run.
         make : callable
-            Gives the frame of some items.
-        at_once : int
-            Items of one step.
+            Gives the frame of some of the items.
         """
-        for number, start in enumerate(range(0, len(items), at_once)):
-            part = items[start : start + at_once]
-            step = self.folder / f"step={number:06d}"
-            if not (step / "_SUCCESS").exists():
-                make(part).write.mode("overwrite").parquet(str(step))
+        for number, start in enumerate(range(0, len(self._items), AT_ONCE)):
+            part = self._items[start : start + AT_ONCE]
+            if not self._files.has(_mark(number)):
+                make(part).write.mode("overwrite").parquet(f"{self.folder}/{_name(number)}")
             yield start + len(part)
 
 
-def require_finished(folder: str | Path) -> None:
+def require_finished(spark: SparkSession, folder: str | Path) -> None:
     """Refuse a folder in which steps are missing.
 
     Raises
@@ -90,24 +92,61 @@ def require_finished(folder: str | Path) -> None:
     RefusalError
         Naming the first step that is missing.
     """
-    note = Path(folder, PLAN)
-    if not note.exists():
-        return
-    plan = json.loads(note.read_text(encoding="utf-8"))
+    files = _Files(spark, folder)
+    plan = files.plan() or {"steps": 0}
     for number in range(plan["steps"]):
-        if not Path(folder, f"step={number:06d}", "_SUCCESS").exists():
+        if not files.has(_mark(number)):
             raise RefusalError(
                 f"{folder}: step {number + 1} of {plan['steps']} is missing; "
-                "run the command that makes it again, it goes on where it was"
+                "the command that made it goes on where it was"
             )
 
 
-def step_count(items: int, at_once: int = AT_ONCE) -> int:
-    """Return how many steps so many items take.
+def _name(number: int) -> str:
+    return f"step={number:06d}"
 
-    Examples
-    --------
-    >>> step_count(65), step_count(64)
-    (2, 1)
-    """
-    return -(-items // at_once)
+
+def _mark(number: int) -> str:
+    # Spark puts it there when all of a step's files are in their places.
+    return f"{_name(number)}/_SUCCESS"
+
+
+class _Files:
+    """A folder as Hadoop's file systems see it: this machine's, HDFS, an object store."""
+
+    def __init__(self, spark: SparkSession, folder: str | Path) -> None:
+        self._jvm: Any = spark.sparkContext._jvm
+        self._folder = self._jvm.org.apache.hadoop.fs.Path(str(folder))
+        self._system = self._folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._folder, name)
+
+    def has(self, name: str) -> bool:
+        return bool(self._system.exists(self._path(name)))
+
+    def holds_something(self) -> bool:
+        return bool(self._system.exists(self._folder)) and len(self._system.listStatus(self._folder)) > 0
+
+    def clear(self) -> None:
+        self._system.delete(self._folder, True)
+
+    def plan(self) -> dict[str, Any] | None:
+        if not self.has(PLAN):
+            return None
+        stream = self._system.open(self._path(PLAN))
+        try:
+            plan: dict[str, Any] = json.loads(
+                self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            )
+        finally:
+            stream.close()
+        return plan
+
+    def write(self, name: str, text: str) -> None:
+        # Under another name first: it is there whole or not at all.
+        fresh = self._path(f"{name}.part")
+        stream = self._system.create(fresh, True)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+        self._system.rename(fresh, self._path(name))

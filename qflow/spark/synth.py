@@ -14,8 +14,9 @@ from qflow.spark.auditor import BEGIN, END
 from qflow.spark.batches import to_batches
 from qflow.spark.fleet_model import FleetModel, recorded_fleet
 from qflow.spark.schema import LAKE
-from qflow.spark.steps import Steps, step_count
+from qflow.spark.steps import Steps
 from qflow.spark.touches import workload_text
+from qflow.spark.workers import freeze_modules
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
 from qflow.workload.stage import Stage, uncollected
@@ -235,8 +236,9 @@ def write_fleet(
         If the folder holds something else already, or there are fewer than three events a component.
     """
     _require_enough(queues, events)
-    plan = {"synthetic fleet": [queues, events], "steps": step_count(queues)}
-    for done in Steps(folder, plan).run(range(queues), partial(synthetic_fleet, spark, queues, events)):
+    numbers = f"{queues} queues and {events} events"
+    steps = Steps(spark, folder, "a synthetic fleet", numbers, range(queues))
+    for done in steps.run(partial(synthetic_fleet, spark, queues, events)):
         if tell is not None:
             tell(done)
 
@@ -259,6 +261,7 @@ def _source() -> Any:
             return [InputPartition(seed) for seed in self.seeds]
 
         def read(self, partition: Any) -> Iterator[Any]:
+            freeze_modules()
             seed = partition.value
             model = FleetModel.of(Workload.from_json(json.loads(self.recorded)))
             rows = synthetic_rows(seed, share(self.events, self.queues, seed), model)
