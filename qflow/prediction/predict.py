@@ -55,8 +55,8 @@ def predict(
     compare_models : bool
         Whether to run the other model too and say how far the two differ.
     replays : int or None
-        How many times to run it, with the clients' interruptions at other times; what is shown then is the
-        middle one of those that ended as most did.  None for one, and seven if a session ends or nearly does.
+        How many times to run it, with the clients' interruptions at other times; what is shown then is one
+        of those that ended as most did.  None for one, and seven if a session ends or nearly does.
     tell : callable or None
         Told now and then how far it is: what is being done, how many seconds of virtual time are done, and
         of how many.

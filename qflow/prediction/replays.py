@@ -121,7 +121,9 @@ def is_near_limit(run: Run) -> bool:
 
 
 def most_likely(replays: Sequence[Replay]) -> Replay:
-    """Return the replay to show: of those that ended as most did, the one in the middle.
+    """Return the replay to show: the first, with the log's own instants, if it ended as most did.
+
+    Otherwise the one in the middle of those that did.
 
     Examples
     --------
@@ -129,9 +131,13 @@ def most_likely(replays: Sequence[Replay]) -> Replay:
     ...     return Replay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""), True)
     >>> most_likely([replay(5), replay(1, "p"), replay(9, "p"), replay(2, "p")]).mean_depth()
     2.0
+    >>> most_likely([replay(5), replay(1, "p"), replay(9)]).mean_depth()
+    5.0
     """
     # Counter keeps the order of the first ones, so that a tie goes to the log's own instants.
     ((ended, _),) = Counter(replay.ended for replay in replays).most_common(1)
+    if replays[0].ended == ended:
+        return replays[0]
     alike = [replay for replay in replays if replay.ended == ended]
     middle = median(replay.mean_depth() for replay in alike)
     return min(alike, key=lambda replay: abs(replay.mean_depth() - middle))

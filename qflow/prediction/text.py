@@ -51,9 +51,7 @@ def _replays(replays: Mapping[str, Any]) -> list[str]:
     number = replays["number"]
     if number == 1:
         return []
-    lines = [
-        f"{number} replays, interruptions at other times; shown is the middle one of the most frequent end:"
-    ]
+    lines = [f"{number} replays, interruptions at other times; shown is one of the most frequent end:"]
     for outcome in replays["outcomes"]:
         who = " and ".join(outcome["ended"])
         lines.append(

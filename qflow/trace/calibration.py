@@ -16,6 +16,9 @@ from qflow.workload.simulate import simulate
 ENOUGH = 5
 """Releases of a producer that tell how fast it catches up."""
 
+MANY = 10
+"""Messages: who has fewer to send waits for the broker more than it works."""
+
 LONGEST = 30.0
 """Seconds of a recording that are run to see how fast its producers catch up."""
 
@@ -62,20 +65,21 @@ def catching_up(recorded: Sequence[Sequence[int]], simulated: Sequence[Sequence[
     Returns
     -------
     (float, float)
-        Microseconds, recorded and simulated, all times together; (0, 0) if there are fewer than five.
+        Microseconds, recorded and simulated, all times together; (0, 0) if there are fewer than five, or
+        half of them is fewer than ten messages.
 
     Examples
     --------
-    >>> catching_up([[100, 300, 400, 900]] * 5, [[100, 200, 300, 900]] * 5)
-    (1500.0, 1000.0)
+    >>> catching_up([[100 * n for n in range(20)]] * 5, [[80 * n for n in range(20)]] * 5)
+    (4500.0, 3600.0)
     """
     if min(len(recorded), len(simulated)) < ENOUGH:
         return 0.0, 0.0
     half = int(min(median(map(len, recorded)), median(map(len, simulated)))) // 2
-    if not half:
+    if half < MANY:
         return 0.0, 0.0
     times = [mean(found[half - 1] for found in side if len(found) >= half) for side in (recorded, simulated)]
-    return times[0] * len(recorded), times[1] * len(recorded)
+    return float(times[0] * len(recorded)), float(times[1] * len(recorded))
 
 
 def missing_pace(workload: Workload, log: Mapping[str, Sequence[LogRow]]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
 from typing import NamedTuple
 
 from qflow.trace.log_rows import LogRow
@@ -31,7 +31,7 @@ class SystemDelay(NamedTuple):
     shortest : float
         The timer's length.
     usual : float
-        What half of them take at most.
+        What they take on average, see :func:`typical`.
 
     Examples
     --------
@@ -51,7 +51,21 @@ class SystemDelay(NamedTuple):
         if not delayed:
             return cls(0.0, 0.0)
         together = [delay for own in delayed for delay in own]
-        return cls(median(quantiles(own, n=10)[0] for own in delayed), median(together))
+        return cls(median(quantiles(own, n=10)[0] for own in delayed), typical(together))
+
+
+def typical(delays: Sequence[int]) -> float:
+    """Return the mean of delays, but for those that are half as long again as the median: they have a cause.
+
+    The mean, because over many messages it decides how many a consumer gets.
+
+    Examples
+    --------
+    >>> typical([42, 43, 47, 900])
+    44.0
+    """
+    usual = median(delays)
+    return float(mean(delay for delay in delays if delay < 1.5 * usual))
 
 
 def is_delayed(told: Sequence[Told]) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from statistics import median, quantiles
+from statistics import quantiles
 
-from qflow.trace.credit_delays import NOTICEABLE, SystemDelay, Told, is_delayed
+from qflow.trace.credit_delays import NOTICEABLE, SystemDelay, Told, is_delayed, typical
 from qflow.trace.machine_load import Load
 from qflow.trace.producer_work import FEW, MANY, Work
 from qflow.workload.agenda import SECOND
@@ -36,7 +36,7 @@ def consumer_network(told: Sequence[Told], system: SystemDelay, load: Load | Non
     if (len(told) >= FEW and not is_delayed(told)) or not system.usual:
         return Network(latencies=load.steps(0.0))
     slow = [item for item in told if item.delay >= NOTICEABLE] if is_delayed(told) else []
-    usual = median(item.delay for item in told) if len(slow) >= MANY else system.usual
+    usual = typical([item.delay for item in slow]) if len(slow) >= MANY else system.usual
     shortest = quantiles([item.delay for item in slow], n=10)[0] if slow else system.shortest
     extra = load.at(item.since for item in slow)
     course = [

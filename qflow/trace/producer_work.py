@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import mean, median
+from statistics import median
 from typing import NamedTuple
 
 from qflow.trace.log_rows import LogRow
+from qflow.trace.straight_lines import common_growth, line
 
 FEW = 20
 MANY = 200
-LONG = 2_000
-"""Messages: how the work grows shows only in the log of a client that sent that many."""
 
 HASTY = 500
 """Microseconds: a send that follows another sooner than that was not waiting for its time."""
@@ -78,6 +77,8 @@ class Work:
         When each of its messages was due, if that is known.
     pooled : Pieces or None
         Those of all producers of the log, which are taken where its own do not tell enough.
+    growth : float or None
+        By how much a report's work grows with each transfer before, if that is known.
 
     Examples
     --------
@@ -86,13 +87,19 @@ class Work:
     (0.0, 0.0, 0.0, [])
     """
 
-    def __init__(self, rows: Sequence[LogRow], due: Sequence[int] = (), pooled: Pieces | None = None) -> None:
+    def __init__(
+        self,
+        rows: Sequence[LogRow],
+        due: Sequence[int] = (),
+        pooled: Pieces | None = None,
+        growth: float | None = None,
+    ) -> None:
         own = pieces(rows, due)
         pooled = pooled or own
         sends = own.sends if len(own.sends) >= MANY else pooled.sends
         self.send_cost = float(median(sends)) if len(sends) >= FEW else 0.0
-        is_telling = len(own.reports) >= MANY and max(sent for sent, _ in own.reports) >= LONG
-        self.report_cost, self.report_growth = line(own.reports if is_telling else pooled.reports)
+        reports = own.reports if len(own.reports) >= MANY else pooled.reports
+        self.report_cost, self.report_growth = line(reports, growth)
         trips = [trip - self.report_cost - self.report_growth * sent for _, sent, trip in round_trips(rows)]
         trips = [trip for trip in trips if trip < ANSWERED]
         self.round_trip = max(0.0, median(trips)) if len(trips) >= FEW else 0.0
@@ -149,8 +156,9 @@ def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
 def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]) -> dict[str, Work]:
     """Return the work of each producer of a log.
 
-    Clients of one log run the same software on the same machine: one that sent too little to tell what
-    its work costs is taken to be like the others.
+    Clients of one log run the same software on the same machine: the work of a report grows in the same
+    way for all of them, and one that sent too little to tell what its work costs is taken to be like the
+    others.
 
     Examples
     --------
@@ -158,11 +166,14 @@ def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]
     0.0
     """
     pooled = Pieces([], [])
+    sets: list[list[tuple[int, int]]] = []
     for name, own in rows.items():
         found = pieces(own, due[name])
         pooled.sends.extend(found.sends)
         pooled.reports.extend(found.reports)
-    return {name: Work(own, due[name], pooled) for name, own in rows.items()}
+        sets.append(found.reports)
+    growth = common_growth(sets)
+    return {name: Work(own, due[name], pooled, growth) for name, own in rows.items()}
 
 
 def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[Episode]:
@@ -243,31 +254,3 @@ def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
             if row.label == alone:
                 trips.append((since, sent, row.ts_us - since))
     return trips
-
-
-def line(points: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Return the straight line through the medians of up to twenty parts, by least squares.
-
-    Medians, because what was interrupted for a short time only would count too much.
-
-    Returns
-    -------
-    (float, float)
-        Its value at 0 (not below 0) and its slope (not below 0).
-
-    Examples
-    --------
-    >>> [round(value, 6) for value in line([(n, 100 + n) for n in range(100)])]
-    [100.0, 1.0]
-    """
-    if len(points) < FEW:
-        return 0.0, 0.0
-    ordered = sorted(points)
-    size = max(5, len(ordered) // 20)
-    parts = [ordered[begin : begin + size] for begin in range(0, len(ordered) - size + 1, size)]
-    middles = [(median(x for x, _ in part), median(y for _, y in part)) for part in parts]
-    across, up = mean(x for x, _ in middles), mean(y for _, y in middles)
-    spread = sum((x - across) ** 2 for x, _ in middles)
-    growth = max(0.0, sum((x - across) * (y - up) for x, y in middles) / spread) if spread else 0.0
-    start = up - growth * across
-    return (start, growth) if start >= 0 else (up, 0.0)
