@@ -48,9 +48,10 @@ def test_predict_prints_one_json_object(capsys):
 )
 def test_predict_refuses_in_one_sentence(capsys, words, sentence):
     assert command(cli, "predict", *paths("capacity-165"), *words) == 2
-    error = capsys.readouterr().err
-    assert sentence in error
-    assert error.count("\n") == 1
+    # On a slow machine a line of progress comes before.
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("qflow")]
+    assert len(told) == 1
+    assert sentence in told[0]
 
 
 def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, capsys):
