@@ -31,6 +31,7 @@ from qflow.labs.layout import layout_of
 from qflow.labs.opened import MOST_QUEUES
 from qflow.labs.running import finished, running
 from qflow.labs.spans import NEVER
+from qflow.labs.words import DEAD
 from qflow.trace import LogError
 from qflow.trace.files import write_trace
 from qflow.trace.record import trace_of
@@ -224,6 +225,14 @@ def test_a_client_log_is_replayed_with_its_workload(tmp_path):
     (tmp_path / "log.csv.gz").write_bytes((RECORDINGS / "capacity-165.csv.gz").read_bytes())
     with pytest.raises(LogError, match="put it beside the log as log.json"):
         trace_picture(tmp_path / "log.csv.gz")
+
+
+def test_a_recorded_producer_whose_session_died_is_never_free_to_send_again():
+    kept = kit_path("data") / "recordings" / "workloads"
+    frames = trace_picture(kept / "overflow-despite-flow-control.csv.gz").frames
+    moods = frames.column("producer.p1.mood").tolist()
+    assert set(moods[moods.index(DEAD) :]) == {DEAD}
+    assert frames.at(-1)["producer.p1.blocked"] == 0
 
 
 def test_of_many_queues_some_are_shown_and_which_is_said():

@@ -20,6 +20,7 @@ _HINT = (
     "Options of qpid-config add queue, an address string, or declare arguments as JSON. Leave the field, "
     "with Tab or a click, to try it."
 )
+_KEPT = "The drawing is that of the last queue that the broker accepted."
 
 
 class Dress(anywidget.AnyWidget):
@@ -113,7 +114,10 @@ class ConfigLab(widgets.VBox):
 
     def _show(self) -> None:
         if self.picture.refusal:
-            self._refuse(self.picture.refusal, "")
+            kept = (
+                "The drawing is that of the last queue that the broker accepted." if self._gauge.value else ""
+            )
+            self._refuse(self.picture.refusal, kept)
         else:
             self._refusal.value = ""
             self._gauge.value = self.picture.svg

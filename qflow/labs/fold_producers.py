@@ -167,6 +167,10 @@ class ProducerSide(Row):
             return
         index, at = self.producers[session]
         self.now[at + ch.BLOCKED] = 1
+        # A recorded client waits on until it hears that its session is dead.
+        if self.now[at + ch.MOOD] == DEAD:
+            self.is_dirty = True
+            return
         if self.now[at + ch.MOOD] != TOLD:
             self.now[at + ch.MOOD] = WAITING
         self.now[ch.WAITER] = index
@@ -178,6 +182,9 @@ class ProducerSide(Row):
             return
         index, at = self.producers[session]
         self.now[at + ch.BLOCKED] = 0
+        if self.now[at + ch.MOOD] == DEAD:
+            self.is_dirty = True
+            return
         self.now[at + ch.MOOD] = FREE
         self.now[ch.WAITER] = index
         self.now[ch.WAITERS] += 1
