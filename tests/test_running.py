@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 
 import pytest
@@ -108,3 +109,12 @@ def test_the_picture_of_a_part_says_up_to_where_it_knows_and_leaves_room_for_the
     assert picture.claims == ()
     assert all(to <= part.time for lane in picture.lanes for _, to in lane.spans)
     assert "room" not in finished(parts).payload()
+
+
+def test_the_collector_is_left_as_it_was_whether_a_run_ends_or_is_dropped():
+    for steps in (1, None):
+        parts = drawing(flow_workload(stop=20, resume=10), 50)
+        for _ in zip(parts, range(steps or 10**9), strict=False):
+            assert gc.isenabled()
+        parts.close()
+        assert gc.get_freeze_count() == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from qflow.labs.fold import Fold
@@ -117,7 +119,7 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
         stage = set_up(workload, messages)
         folding = Fold(Topology.of(workload, stage.agenda.end))
     for done in _slices(stage):
-        with uncollected():
+        with _set_apart():
             folding.follow(stage.events)
             # Whatever comes now comes later, and begins another step.
             folding.end()
@@ -144,15 +146,26 @@ class _Sketch:
 def _slices(stage: Stage) -> Iterator[int]:
     """Run a stage to its end, and tell after each slice of time up to which instant it has come."""
     done, length = 0, _SLICE
-    while done < stage.agenda.end:
-        before = len(stage.events)
-        done = min(done + length, stage.agenda.end)
-        with uncollected():
-            stage.run(until=done)
-        new = len(stage.events) - before
-        # How long a slice may be depends on how much happens; what happens does not depend on slices.
-        length = max(_SLICE // 10, length // 2) if new > _MOST_EVENTS else length * (1 if new else 4)
-        yield done
+    try:
+        while done < stage.agenda.end:
+            before = len(stage.events)
+            done = min(done + length, stage.agenda.end)
+            with _set_apart():
+                stage.run(until=done)
+            new = len(stage.events) - before
+            # How long a slice may be depends on how much happens; what happens does not depend on slices.
+            length = max(_SLICE // 10, length // 2) if new > _MOST_EVENTS else length * (1 if new else 4)
+            yield done
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
+def _set_apart() -> Iterator[None]:
+    """Keep the collector from looking through what a run has made so far, slice after slice."""
+    with uncollected():
+        yield
+        gc.freeze()
 
 
 def finished(steps: Steps[Result], tell: Callable[[float], None] | None = None) -> Result:
