@@ -13,7 +13,7 @@ from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.flow_words import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
 from qflow.labs.lab import close_parts
-from qflow.labs.scene import read_static
+from qflow.labs.scene import STYLES, read_static
 from qflow.labs.share import Token
 
 _HINT = (
@@ -27,7 +27,7 @@ class Dress(anywidget.AnyWidget):
     """Nothing but the labs' colours and letters, for a lab without a scene."""
 
     _esm = "export default { render() {} }"
-    _css = read_static("scene.css")
+    _css = read_static(*STYLES)
 
     def __repr__(self) -> str:
         return "Dress()"

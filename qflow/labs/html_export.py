@@ -70,14 +70,14 @@ def to_html(
     >>> "http" in page.replace("http://www.w3.org/2000/svg", "")
     False
     """
-    from qflow.labs.scene import SCRIPTS, payload_of, read_static
+    from qflow.labs.scene import SCRIPTS, STYLES, payload_of, read_static
 
     script = read_static(*SCRIPTS).replace("export default { render };", "")
     pictures = [_packed(payload) for payload in payload_of(picture)]
     claims = "".join(f"<li>{escape(claim)}</li>" for claim in picture.claims)
     return _PAGE.format(
         title=escape(title),
-        style=read_static("scene.css"),
+        style=read_static(*STYLES),
         claims=claims,
         # A "</script>" in a name would end the script there.
         payload=json.dumps(pictures).replace("</", "<\\/"),

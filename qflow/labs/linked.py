@@ -19,7 +19,7 @@ import traitlets
 from qflow.labs.chart import Chart
 from qflow.labs.comparison import Comparison
 from qflow.labs.picture import Picture
-from qflow.labs.scene import Scene, read_static
+from qflow.labs.scene import STYLES, Scene, read_static
 
 _MISSING = (
     "This is the drawing: the interactive chart with the scene's cursor needs the script of the package "
@@ -63,7 +63,7 @@ class LinkedChart(anywidget.AnyWidget):
     """
 
     _esm = read_static("svg.js", "chart.js")
-    _css = read_static("scene.css")
+    _css = read_static(*STYLES)
 
     figure = traitlets.Unicode("").tag(sync=True)
     drawing = traitlets.Unicode("").tag(sync=True)

@@ -27,6 +27,8 @@ SCRIPTS = (
     *("links.js", "stage.js", "plot.js", "player.js", "transport.js", "why.js", "share.js", "scene.js"),
 )
 
+STYLES = ("scene.css", "labs.css")
+
 
 def read_static(*names: str) -> str:
     """Return files of the widget, one after the other."""
@@ -101,7 +103,7 @@ class Scene(anywidget.AnyWidget):
     """
 
     _esm = read_static(*SCRIPTS)
-    _css = read_static("scene.css")
+    _css = read_static(*STYLES)
 
     run = traitlets.Int(0).tag(sync=True)
     is_whole = traitlets.Bool(True).tag(sync=True)

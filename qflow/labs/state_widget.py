@@ -12,7 +12,7 @@ from qflow.design.graph import MARKS
 from qflow.labs.comparison import Comparison
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.picture import Picture
-from qflow.labs.scene import read_static
+from qflow.labs.scene import STYLES, read_static
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.state_space import StateSpace, load_state, state_space_run, state_space_steps
 
@@ -39,7 +39,7 @@ class StateGraphWidget(anywidget.AnyWidget):
     """
 
     _esm = read_static("svg.js", "states.js")
-    _css = read_static("scene.css")
+    _css = read_static(*STYLES)
 
     graph = traitlets.Dict().tag(sync=True)
     chosen = traitlets.Int(0).tag(sync=True)
