@@ -269,7 +269,8 @@ diary
 # %% id="lab"
 from qflow.labs import capacity_lab, capacity_run
 
-capacity_lab()
+lab = capacity_lab()
+lab
 
 # %% id="lab-words"
 within, beyond = capacity_run(), capacity_run(capacity=25, messages=600)
@@ -282,11 +283,14 @@ assert beyond.run.errors
 # %% [markdown] id="held-chart-text"
 # The held completions of the three over time, with the capacity of 15. Whatever happens, no line rises above
 # 15, and together they never exceed 45: the part of the queue above the stop threshold.
+#
+# The chart belongs to the lab above: its line stands at the lab's instant, a click in it takes the lab there,
+# and a slider moved up there draws it anew.
 
 # %% id="held-chart"
 from qflow.labs import held_chart
 
-held_chart(within)
+lab.chart(held_chart)
 
 # %% [markdown] id="surprise-text"
 # ## The surprise: real clients often stop earlier
