@@ -98,12 +98,13 @@ def test_any_size_of_batches_that_a_worker_reads_itself(lake, rows):
 
 def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):  # noqa: F811
     from qflow.spark.audit import audit_to
+    from qflow.spark.workers import peak_accumulator
 
     told = []
-    results = audit_to(spark, lake, tmp_path / "results", lambda *numbers: told.append(numbers))
+    peak = peak_accumulator(spark)
+    results = audit_to(spark, lake, tmp_path / "results", told.append, peak)
     assert result_hash(results.collect()) == EXPECTED
-    ((files, peak),) = told
-    assert files == 5 and 10 << 20 < peak < 1 << 30
+    assert told == [5] and 10 << 20 < peak.value < 1 << 30
 
 
 @pytest.mark.parametrize("name", ["spark.sql.adaptive.enabled", "spark.sql.ansi.enabled"])

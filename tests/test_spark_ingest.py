@@ -144,6 +144,9 @@ def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
 def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
     from qflow.spark.layout import read_lake
 
+    (tmp_path / "half" / "_temporary").mkdir(parents=True)
+    with pytest.raises(RefusalError, match="half: its writing was broken off; clear the folder"):
+        read_lake(spark, tmp_path / "half")
     with pytest.raises(RefusalError, match="no lake can be read there"):
         read_lake(spark, tmp_path / "nowhere")
     write_log(tmp_path / "other.parquet", GOOD)

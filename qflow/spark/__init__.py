@@ -16,6 +16,8 @@ module         what it does
 ``advice``     thresholds that would have been safe, with the evidence
 ``stream``     the audit as a stream, its state in a checkpointed store
 ``synth``      a plausible fleet of any size
+``steps``      long work in parts that are kept, which goes on where it was
+``bench``      what Spark costs beside the plain loop, what a second core gains
 =============  ========================================================================================
 
 ``import qflow.spark`` loads neither pyspark nor pyarrow; the modules do when they are used.

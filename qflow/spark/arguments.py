@@ -32,7 +32,8 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
         "audit",
         parents=[common],
         help="say which queues were ON, whose completions they held, and for how long",
-        description="Audit client logs, or a lake that was made of them before.",
+        description="Audit client logs, or a lake that was made of them before. Killed while it audits "
+        "--lake to --out, the same command goes on where it was.",
     )
     audit.add_argument("logs", nargs="*", metavar="LOG", help=".parquet, .csv, .csv.gz, or a folder of them")
     audit.add_argument(
@@ -82,7 +83,8 @@ def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
         "synth",
         parents=[common],
         help="make a synthetic fleet, like the recorded one",
-        description="Write a lake of a synthetic fleet; the same numbers give the same fleet anywhere.",
+        description="Write a lake of a synthetic fleet; the same numbers give the same fleet anywhere. "
+        "Killed at any moment, the same command goes on where it was.",
     )
     synth.add_argument("--queues", type=_count, required=True, metavar="N", help="components")
     synth.add_argument("--events", type=_count, required=True, metavar="M", help="events in all")

@@ -14,7 +14,7 @@ from qflow.spark.lake_file import read_lake_file
 from qflow.spark.layout import lake_files
 from qflow.spark.schema import LAKE, RESULTS
 from qflow.spark.steps import Steps, require_finished
-from qflow.spark.workers import freeze_modules, peak_accumulator, peak_memory
+from qflow.spark.workers import freeze_modules, peak_memory
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -42,7 +42,7 @@ def audit(lake: DataFrame) -> DataFrame:
 
 
 def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int] | None = None) -> DataFrame:
-    """Audit files of a lake, which the workers read themselves: the same results, for less work.
+    """Audit files of a lake, read by the workers themselves where they can: the same results, for less work.
 
     Rows that are only handed on need not go through the JVM and back.
 
@@ -50,24 +50,28 @@ def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int
     ----------
     spark : SparkSession
     files : sequence of str
-        Paths that the workers can read, each a file of a lake, with whole components.
+        Some of what :func:`qflow.spark.layout.lake_files` gave: each holds whole components.
     peak : Accumulator or None
-        Told the most memory that a worker took (:mod:`qflow.spark.workers`).
+        Told the most memory that a worker took (:mod:`qflow.spark.workers`); not of files that only Spark
+        can read.
 
     Returns
     -------
     DataFrame of RESULTS
         One file is one partition.
     """
+    if "://" in files[0]:
+        return audit(spark.read.parquet(*files))
     work = partial(_audit_numbered, files=tuple(files), peak=peak)
-    return spark.range(0, len(files), 1, max(1, len(files))).mapInArrow(work, RESULTS.ddl)
+    return spark.range(0, len(files), 1, len(files)).mapInArrow(work, RESULTS.ddl)
 
 
 def audit_to(
     spark: SparkSession,
     lake: str | Path,
     out: str | Path,
-    tell: Callable[[int, int], None] | None = None,
+    tell: Callable[[int], None] | None = None,
+    peak: Accumulator[int] | None = None,
 ) -> DataFrame:
     """Audit a lake into a folder, step by step; killed at any moment, it goes on where it was.
 
@@ -79,7 +83,9 @@ def audit_to(
     out : str or Path
         Gets the results.  What it holds of another lake is replaced.
     tell : callable or None
-        Told after each step how many files are done, and the most bytes that a worker took so far.
+        Told after each step how many files are done.
+    peak : Accumulator or None
+        As for :func:`audit_files`.
 
     Returns
     -------
@@ -92,17 +98,10 @@ def audit_to(
     """
     files = lake_files(spark, lake)
     decided_by = hashlib.sha256("\n".join(map(_last_part, files)).encode()).hexdigest()
-    peak = peak_accumulator(spark)
-
-    def make(part: Sequence[str]) -> DataFrame:
-        if "://" in part[0]:
-            return audit(spark.read.parquet(*part))
-        return audit_files(spark, part, peak)
-
     steps = Steps(spark, out, "the results of an audit", decided_by, files, replaces=True)
-    for done in steps.run(make):
+    for done in steps.run(partial(audit_files, spark, peak=peak)):
         if tell is not None:
-            tell(done, peak.value)
+            tell(done)
     return read_results(spark, out)
 
 

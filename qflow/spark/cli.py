@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +59,16 @@ def cause_of(text: str) -> str:
     --------
     >>> cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
     'ValueError: no begin'
+    >>> cause_of("qflow.spark.lake_file.LakeError: a.parquet: the file is cut off")
+    'a.parquet: the file is cut off'
     """
     lines = [line.strip(" :\t") for line in text.splitlines()]
     raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
     words = [line for line in raised if not line.startswith(("org.", "java.", "Caused by"))]
-    return (words or raised or [line for line in lines if line] or ["it does not say why"])[
-        -1 if words else 0
-    ]
+    if words:
+        # The project's own errors are sentences.
+        return re.sub(r"^qflow\.[\w.]+: ", "", words[-1])
+    return (raised or [line for line in lines if line] or ["it does not say why"])[0]
 
 
 def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
@@ -79,7 +83,7 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
         if namespace.logs:
             with TaskProgress(spark, "laying out"):
                 report = make_lake(spark, namespace.logs, lake, namespace.workloads, namespace.buckets)
-        summary = _audit_lake(spark, lake, namespace.out or f"{scratch}/results")
+        summary = _audit_lake(spark, lake, namespace.out)
     if report is not None:
         summary["events"], summary["set_aside"] = sum(report.events.values()), report.set_aside
         summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:SHOWN]]
@@ -87,22 +91,25 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _audit_lake(spark: SparkSession, lake: str, out: str) -> dict[str, Any]:
-    from qflow.spark.audit import audit_to
+def _audit_lake(spark: SparkSession, lake: str, out: str | None) -> dict[str, Any]:
+    from qflow.spark.audit import audit_files, audit_to
     from qflow.spark.layout import lake_files, read_lake
     from qflow.spark.progress import TaskProgress
+    from qflow.spark.workers import peak_accumulator
 
-    most = 0
     files = lake_files(spark, lake)
+    peak = peak_accumulator(spark)
     with TaskProgress(spark, "auditing", len(files), "files") as progress:
 
-        def tell(done: int, peak: int) -> None:
-            nonlocal most
-            most = peak
-            progress.step(done, f", {peak >> 20} MiB in the largest worker")
+        def tell(done: int) -> None:
+            progress.step(done, f", {peak.value >> 20} MiB in the largest worker")
 
-        results = audit_to(spark, lake, out, tell)
-    return {"events": read_lake(spark, lake).count(), **_summary(results), "worker_bytes": most}
+        if out:
+            results = audit_to(spark, lake, out, tell, peak)
+        else:
+            results = audit_files(spark, files, peak).persist()
+            results.count()
+    return {"events": read_lake(spark, lake).count(), **_summary(results), "worker_bytes": peak.value}
 
 
 def _summary(results: DataFrame) -> dict[str, Any]:

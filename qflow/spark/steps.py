@@ -85,7 +85,7 @@ class Steps:
 
 
 def require_finished(spark: SparkSession, folder: str | Path) -> None:
-    """Refuse a folder in which steps are missing.
+    """Refuse a folder in which something is missing.
 
     Raises
     ------
@@ -93,6 +93,9 @@ def require_finished(spark: SparkSession, folder: str | Path) -> None:
         Naming the first step that is missing.
     """
     files = _Files(spark, folder)
+    if files.has("_temporary"):
+        # Spark takes it away when all files are in their places.
+        raise RefusalError(f"{folder}: its writing was broken off; clear the folder and make it again")
     plan = files.plan() or {"steps": 0}
     for number in range(plan["steps"]):
         if not files.has(_mark(number)):
