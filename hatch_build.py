@@ -155,9 +155,11 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
         )
         for extension in extensions:
             # A warning of some later compiler is no reason to go without.
-            extension.extra_compile_args = [
-                flag for flag in extension.extra_compile_args if flag != "-Werror"
-            ]
+            flags = [flag for flag in extension.extra_compile_args if flag != "-Werror"]
+            if os.name != "nt":
+                # The name of the temporary folder would differ from build to build, and the bytes with it.
+                flags.append(f"-ffile-prefix-map={folder}=.")
+            extension.extra_compile_args = flags
         command = Distribution({"name": "qflow", "ext_modules": extensions}).get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(folder / "out"), str(folder / "objects")
         command.parallel = os.cpu_count()
