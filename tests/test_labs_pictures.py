@@ -30,6 +30,7 @@ from qflow.labs.flow import flow_workload
 from qflow.labs.layout import layout_of
 from qflow.labs.opened import MOST_QUEUES
 from qflow.labs.running import finished, running
+from qflow.labs.sentences import step_sentence
 from qflow.labs.spans import NEVER
 from qflow.labs.words import DEAD
 from qflow.trace import LogError
@@ -141,6 +142,25 @@ def test_five_policies_on_the_same_messages():
         gone = Counter(event.detail["reason"] for event in both[name].run.events if event.kind == "dequeued")
         assert lost[name] == kinds["dropped"] + gone["ring"] + gone["lvq"]
         assert kinds["message.transfer"] == 150
+
+
+@pytest.mark.parametrize("name, told", [("ring", "is thrown out"), ("last value", "is replaced")])
+def test_what_is_sent_and_what_gives_way_are_two_messages(name, told):
+    """LP-10, FC-23: each loss is told once, by the name of the message that the trace says is gone."""
+    shown = policy_run(limit=12, messages=60).pictures[name]
+    reason = {"ring": "ring", "last value": "lvq"}[name]
+    lost = [
+        event.message
+        for event in shown.run.events
+        if event.kind == "dequeued" and event.detail["reason"] == reason
+    ]
+    said = [step_sentence(shown.frames, frame) for frame in range(shown.frames.count)]
+    said = [sentence for sentence in said if told in sentence]
+    assert len(said) == len(lost) > 5
+    for sentence, message in zip(said, lost, strict=True):
+        assert sentence.startswith("p1 sends p1-")
+        assert f"{message} {told}" in sentence
+        assert f"sends {message}." not in sentence
 
 
 def test_a_priority_queue_hands_out_the_most_urgent_first():

@@ -22,13 +22,15 @@ STEP_CHANNELS = (
     "waiter",
     "waiters",
     "group",
+    "lost_sender",
+    "lost_number",
 )
 PRODUCER_CHANNELS = ("sent", "outstanding", "held", "blocked", "mood")
 QUEUE_CHANNELS = ("depth", "bytes", "flow", "held", "acquired", "discards", "gone")
 CONSUMER_CHANNELS = ("present", "holds", "accepted")
 
 PARTS, PRODUCER, QUEUE, CONSUMER, SENDER, NUMBER = range(1, 7)
-GOT_SENDER, GOT_NUMBER, DELIVERIES, FREED, WAITER, WAITERS, GROUP = range(7, 14)
+GOT_SENDER, GOT_NUMBER, DELIVERIES, FREED, WAITER, WAITERS, GROUP, LOST_SENDER, LOST_NUMBER = range(7, 16)
 AFTER_STEP = 1 + len(STEP_CHANNELS)
 SENT, OUTSTANDING, P_HELD, BLOCKED, MOOD = range(len(PRODUCER_CHANNELS))
 DEPTH, BYTES, FLOW, Q_HELD, ACQUIRED, DISCARDS, GONE = range(len(QUEUE_CHANNELS))

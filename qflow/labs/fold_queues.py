@@ -9,6 +9,7 @@ from qflow.labs.topology import Topology
 from qflow.labs.words import BITS
 
 _TOLD = {"ring": "evicted", "lvq": "replaced", "queue-deleted": ""}
+_GIVES_WAY = ("ring", "lvq")
 _DISCARDS = ("ring", "reject", "lvq", "queue-deleted")
 _STAY_END, _WHY, _AGAIN = map(STAYS.index, ("end", "reason", "again"))
 _STAY_HELD_START, _STAY_HELD_END = map(STAYS.index, ("held_start", "held_end"))
@@ -72,8 +73,13 @@ class QueueSide(ProducerSide):
         now[ch.QUEUE] = index
         now[at] = detail["depth"]
         now[at + ch.BYTES] = detail["bytes"]
-        now[ch.SENDER], now[ch.NUMBER] = self._known.get(label) or self.find_message(label)
+        found = self._known.get(label) or self.find_message(label)
         reason = detail["reason"]
+        if reason in _GIVES_WAY:
+            # In the same step another message is sent, which is told, too.
+            now[ch.LOST_SENDER], now[ch.LOST_NUMBER] = found
+        else:
+            now[ch.SENDER], now[ch.NUMBER] = found
         key = queue, detail["position"]
         consumer = self._disown(key)
         start = self._stay.pop(key, None)

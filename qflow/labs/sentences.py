@@ -84,6 +84,7 @@ def _step_values(frames: Frames, frame: dict[str, int]) -> dict[str, object]:
         "deliveries": frame["step.deliveries"],
         "waiters": frame["step.waiters"],
         "message": _message(frames, frame["step.sender"], frame["step.number"]),
+        "lost": _message(frames, frame["step.lost_sender"], frame["step.lost_number"]),
         "delivery": _message(frames, frame["step.delivery_sender"], frame["step.delivery_number"]),
     }
     if topology.producers:

@@ -18,6 +18,7 @@ function stepSentence(timeline, frame) {
     deliveries: seen.deliveries,
     waiters: seen.waiters,
     message: messageName(timeline, seen.sender, seen.number),
+    lost: messageName(timeline, seen.lost_sender, seen.lost_number),
     delivery: messageName(timeline, seen.delivery_sender, seen.delivery_number),
     producer: producers[seen.producer]?.name,
     waiter: producers[seen.waiter]?.name,
