@@ -172,7 +172,7 @@ def test_the_keyboard_alone_asks_why_and_goes_there(opened):
     lab = Seen(opened, "capacity")
     lab.press("Home")
     keyboard = lab.page.keyboard
-    for key in ("Shift+ArrowRight", "w", "ArrowDown", "ArrowDown", "Enter", "Tab", "Enter"):
+    for key in ("Shift+ArrowRight", "w", "Home", "ArrowDown", "ArrowDown", "Enter", "Tab", "Enter"):
         keyboard.press(key)
     links = lab.root.locator(".qf-why-link")
     links.first.wait_for(timeout=30_000)
