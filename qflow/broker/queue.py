@@ -1,7 +1,6 @@
 """Queue: deliver, acquire, release, dequeue; everything else is an observer or a policy of it.
 
-Beside ``Queue.cpp``: a queue *has* a store, a limit policy, a distributor, waiting listeners and a
-list of observers; the order in which it calls them is the rule book's section 0.
+Beside ``Queue.cpp``; in which order store, policy, listeners and observers are called: rule book, section 0.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ class Queue(QueueView):
     """
 
     ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = (
         "settings",
         "lifetime",
