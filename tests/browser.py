@@ -48,6 +48,21 @@ _FLAGS = (
     "--disable-sync",
 )
 
+# The time between letting go of the slider and the frame in which a new picture is on the screen: of a run
+# that takes longer first its beginning, up to the instant that is looked at or later, then the whole.
+WATCH_SLIDER = """selector => {
+    const stage = document.querySelector(selector);
+    window.qflowDrawn = [];
+    let released = 0;
+    document.addEventListener("pointerup", () => { released = performance.now(); }, true);
+    new MutationObserver(() => {
+        const drawn = { ...stage.dataset };
+        requestAnimationFrame(() => setTimeout(() => {
+            window.qflowDrawn.push({ ...drawn, ms: performance.now() - released });
+        }));
+    }).observe(stage, { attributes: true, attributeFilter: ["data-run", "data-whole"] });
+}"""
+
 # The panel in front and its kernel, by way of the application object that JupyterLab shows on request.
 _IDLE = """() => {
     const panel = window.jupyterapp?.shell.currentWidget;

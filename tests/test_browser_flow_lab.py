@@ -8,6 +8,7 @@ import timeit
 from pathlib import Path
 
 import pytest
+from browser import WATCH_SLIDER
 
 from qflow.labs import flow_run
 from qflow.labs.sentences import state_sentence, step_sentence
@@ -20,21 +21,6 @@ LAB = ".qflow-lab:has(.qf-panel)"
 MOVES = 9
 MOST_MS = 150
 RUN_MS = 95  # what a run of 2,000 messages takes on the machine of that limit when nothing else runs
-
-# The time between letting go of the slider and the frame in which a new picture is on the screen: of a run
-# that takes longer first its beginning, up to the instant that is looked at or later, then the whole.
-WATCH = """selector => {
-    const stage = document.querySelector(selector);
-    window.qflowDrawn = [];
-    let released = 0;
-    document.addEventListener("pointerup", () => { released = performance.now(); }, true);
-    new MutationObserver(() => {
-        const drawn = { ...stage.dataset };
-        requestAnimationFrame(() => setTimeout(() => {
-            window.qflowDrawn.push({ ...drawn, ms: performance.now() - released });
-        }));
-    }).observe(stage, { attributes: true, attributeFilter: ["data-run", "data-whole"] });
-}"""
 
 
 class Lab:
@@ -212,7 +198,7 @@ def test_dragging_in_the_plot_scrubs(lab):
 
 def test_moving_the_stop_slider_redraws_in_time(lab):
     """The slider is let go of, the engine runs 2,000 messages, the picture is on the screen."""
-    lab.page.evaluate(WATCH, STAGE)
+    lab.page.evaluate(WATCH_SLIDER, STAGE)
     slow = slowness()
     for move in range(MOVES):
         run = int(lab.seen()["run"])

@@ -14,7 +14,7 @@ import sys
 
 import nbformat
 import pytest
-from browser import LabPage, chromium_page, serve_chapters
+from browser import WATCH_SLIDER, LabPage, chromium_page, serve_chapters
 
 from qflow.labs import flow_run
 
@@ -31,18 +31,6 @@ plain.insert(0, lambda change: spent.append([0, False, time.process_time()]))
 note = lambda change: spent.append([lab.scene.run, lab.scene.is_whole, time.process_time()])
 lab.scene.observe(note, names=["run", "is_whole"])
 lab"""
-WATCH = """selector => {
-    const stage = document.querySelector(selector);
-    window.qflowDrawn = [];
-    let released = 0;
-    document.addEventListener("pointerup", () => { released = performance.now(); }, true);
-    new MutationObserver(() => {
-        const drawn = { ...stage.dataset };
-        requestAnimationFrame(() => setTimeout(() => {
-            window.qflowDrawn.push({ ...drawn, ms: performance.now() - released });
-        }));
-    }).observe(stage, { attributes: true, attributeFilter: ["data-run", "data-whole"] });
-}"""
 ASK = """async code => {
     const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
     const asked = kernel.requestExecute({ code });
@@ -78,7 +66,7 @@ def test_slider_to_picture(labs: LabPage, messages: int):
     labs.open_notebook(f"{messages}.ipynb")
     labs.run_all(600)
     page.wait_for_selector(f"{STAGE}[data-run]", timeout=120_000)
-    page.evaluate(WATCH, STAGE)
+    page.evaluate(WATCH_SLIDER, STAGE)
     meter = page.context.new_cdp_session(page)
     meter.send("Performance.enable", {"timeDomain": "threadTicks"})
     began = busy(meter)
