@@ -37,7 +37,6 @@ from qflow.labs import (
     state_space_lab,
     trace_lab,
 )
-from qflow.labs.background import Background
 from qflow.labs.forking import actions_of, fork_picture
 from qflow.labs.history import history_steps
 from qflow.labs.html_export import to_html
@@ -480,8 +479,8 @@ def test_without_a_loop_a_long_run_goes_on_to_its_end():
 
 @pytest.fixture
 def slow_file(tmp_path, monkeypatch):
-    """A log whose replay waits to be looked at, in the hands of somebody impatient."""
-    monkeypatch.setattr("qflow.labs.trace_widget.PATIENCE", 0)
+    """A log that counts as large, and whose replay waits to be looked at."""
+    monkeypatch.setattr("qflow.labs.trace_widget.LARGE", 0)
     monkeypatch.setattr("qflow.labs.trace_widget._BREATH", 0.01)
     look = threading.Event()
 
@@ -540,8 +539,7 @@ def test_a_file_that_is_none_is_refused_at_once_or_told_in_the_lab(tmp_path, mon
     path.write_text("hello\n")
     with pytest.raises(TraceError, match="none.jsonl"):
         trace_lab(path)
-    wait = Background.wait
-    monkeypatch.setattr(Background, "wait", lambda self, most: most == 0 and wait(self, 20))
+    monkeypatch.setattr("qflow.labs.trace_widget.LARGE", 0)
 
     async def told():
         lab = trace_lab(path)

@@ -15,8 +15,13 @@ from qflow.labs.opened import trace_picture
 from qflow.labs.picture import Picture
 from qflow.labs.share import Token
 
-PATIENCE = 1.0
-"""Seconds a file may take before its lab opens empty, with progress and a way not to wait for it."""
+LARGE = 300_000
+"""Bytes of a packed file from which on its lab opens empty, with progress and a way not to wait for it.
+
+Its size decides and not the time it takes, so that a notebook shows the same on any machine."""
+
+PACKED = (".gz", ".parquet")
+_PACKING = 10
 _BREATH = 0.1
 
 
@@ -37,9 +42,10 @@ class TraceLab(Lab):
         self._opened = (path, workload, queues)
         self._expected = digest
         self._task: asyncio.Task[None] | None = None
+        loop = _running_loop() if _is_large(Path(path)) else None
         work = Background(lambda tell: trace_picture(path, workload=workload, queues=queues, tell=tell))
-        loop = _running_loop()
-        if work.wait(PATIENCE if loop else None) or loop is None:
+        if loop is None:
+            work.wait(None)
             super().__init__(work.result())
             return
         super().__init__(Comparison({}, (f"{Path(path).name} is being read.",)))
@@ -87,6 +93,14 @@ class TraceLab(Lab):
             self.scene.refusal = "\n".join(filter(None, (text, self.scene.refusal)))
 
 
+def _is_large(path: Path) -> bool:
+    try:
+        size = path.stat().st_size
+    except OSError:  # whoever opens it says what is the matter
+        return False
+    return size >= (LARGE if path.suffix in PACKED else LARGE * _PACKING)
+
+
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
@@ -128,8 +142,8 @@ def trace_lab(
     Raises
     ------
     TraceError, LogError
-        If the file is neither, or a queue is not in it; one sentence says why. A file that takes long is
-        opened while the lab is there already, with its progress; then the lab says so.
+        If the file is neither, or a queue is not in it; one sentence says why. A large file (300 kB packed,
+        3 MB of text) is opened while the lab is there already, with its progress; then the lab says so.
     OSError
         If a file cannot be opened.
     """
