@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from qflow.labs import channels as ch
 from qflow.labs.fold_producers import Fields, ProducerSide
 from qflow.labs.spans import HOLDINGS, LOCKS, NEVER, REASONS, STAYS
@@ -51,11 +53,7 @@ class QueueSide(ProducerSide):
 
     def _enqueued(self, event: Fields) -> None:
         _, _, queue, session, _, label, size, group, detail = event
-        index, at = self.queues[queue]
-        now = self.now
-        now[ch.QUEUE] = index
-        now[at] = detail["depth"]
-        now[at + ch.BYTES] = detail["bytes"]
+        index, _ = self._count_depth(queue, detail)
         self.is_dirty = True
         found = self._known.get(label) or self.find_message(label)
         producer = self._alone.get(session) or self._producer(session, label)
@@ -68,11 +66,8 @@ class QueueSide(ProducerSide):
 
     def _dequeued(self, event: Fields) -> None:
         _, _, queue, _, _, label, _, _, detail = event
-        index, at = self.queues[queue]
+        _, at = self._count_depth(queue, detail)
         now = self.now
-        now[ch.QUEUE] = index
-        now[at] = detail["depth"]
-        now[at + ch.BYTES] = detail["bytes"]
         found = self._known.get(label) or self.find_message(label)
         reason = detail["reason"]
         if reason in _GIVES_WAY:
@@ -96,6 +91,15 @@ class QueueSide(ProducerSide):
         told = "rejected" if consumer and reason == "reject" else _TOLD.get(reason, "removed")
         if told:
             self.tell(told)
+
+    def _count_depth(self, queue: str, detail: Mapping[str, int]) -> tuple[int, int]:
+        """Take over how deep a queue is; return its number and its first column."""
+        index, at = self.queues[queue]
+        now = self.now
+        now[ch.QUEUE] = index
+        now[at + ch.DEPTH] = detail["depth"]
+        now[at + ch.BYTES] = detail["bytes"]
+        return index, at
 
     def _dropped(self, event: Fields) -> None:
         index, at = self.queues[event[2]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -42,14 +43,14 @@ class TraceLab(Lab):
         self._opened = (path, workload, queues)
         self._expected = digest
         self._task: asyncio.Task[None] | None = None
+        read = partial(trace_picture, path, workload=workload, queues=queues)
         loop = _running_loop() if _is_large(Path(path)) else None
-        work = Background(lambda tell: trace_picture(path, workload=workload, queues=queues, tell=tell))
         if loop is None:
-            work.wait(None)
-            super().__init__(work.result())
+            # Told nobody: whether a line of progress appears would hang on the machine's speed.
+            super().__init__(read(tell=lambda part: None))
             return
         super().__init__(Comparison({}, (f"{Path(path).name} is being read.",)))
-        self._task = loop.create_task(self._follow(work))
+        self._task = loop.create_task(self._follow(Background(lambda tell: read(tell=tell))))
 
     async def _follow(self, work: Background[Picture]) -> None:
         """Tell how far the reading is, and show what comes of it, unless nobody wants to wait."""
