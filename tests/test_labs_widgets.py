@@ -446,6 +446,49 @@ def test_a_long_run_makes_room_for_a_later_one_and_never_comes_back_over_it():
     assert lab.scene.progress == 0
 
 
+def rest(lab: SliderLab, value: int) -> None:
+    """Say what the browser says of a slider that is still held."""
+    lab._hear(lab.scene, {"ask": "rest", "setting": "stop", "value": value}, [])
+
+
+def test_a_slider_that_is_let_go_of_where_it_rested_is_not_run_again():
+    lab, slow = slow_lab(3)
+
+    async def learner() -> None:
+        rest(lab, 50)
+        await asyncio.sleep(0.2)
+        lab.sliders["stop"].value = 50
+
+    asyncio.run(learner())
+    assert slow.finished == [1, 50]
+    assert lab.first.frames.topology.queues[0].stop_count == 50
+
+
+def test_a_slider_that_moves_on_is_heard_before_a_run_of_where_it_rested_is_over():
+    lab, slow = slow_lab(400)
+
+    async def learner() -> None:
+        rest(lab, 50)
+        await asyncio.sleep(0.05)
+        lab.sliders["stop"].value = 3
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+
+    asyncio.run(learner())
+    assert slow.finished == [1, 3]
+
+
+def test_where_a_slider_rested_is_not_where_it_is():
+    lab, slow = slow_lab(3)
+    rest(lab, 500)
+    assert slow.finished == [1, 100], "beyond its range"
+    assert lab.settings == {"stop": 1}
+    rest(lab, 1)
+    assert slow.finished == [1, 100, 1]
+    lab._hear(lab.scene, {"ask": "rest", "setting": "nothing", "value": 1}, [])
+    assert slow.finished == [1, 100, 1]
+
+
 @pytest.mark.parametrize("steps", [history_steps, policy_steps])
 def test_progress_of_several_runs_only_grows(steps):
     parts = list(steps(messages=60))

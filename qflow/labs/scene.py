@@ -13,18 +13,9 @@ from qflow.labs.picture import Picture
 
 # One idea a file; the browser wants one module, whose last part is the widget itself.
 SCRIPTS = (
-    *(
-        "svg.js",
-        "packing.js",
-        "timeline.js",
-        "spans.js",
-        "track.js",
-        "words.js",
-        "glyphs.js",
-        "tank.js",
-        "cards.js",
-    ),
-    *("links.js", "stage.js", "plot.js", "player.js", "transport.js", "why.js", "share.js", "scene.js"),
+    *("svg.js", "packing.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js"),
+    *("tank.js", "cards.js", "links.js", "stage.js", "plot.js", "player.js", "transport.js"),
+    *("why.js", "share.js", "sliders.js", "scene.js"),
 )
 
 STYLES = ("scene.css", "labs.css")

@@ -25,7 +25,7 @@ PATIENCE = 0.5
 WORTHWHILE = 0.03
 """Seconds a run must still need for its beginning to be drawn first."""
 
-_BREATH = 0.05
+_BREATH = 0.02
 _TELLING = 0.2
 _KEPT = "The picture below is that of the last settings it accepted."
 
@@ -72,13 +72,14 @@ class SliderLab(Lab):
         self._task: asyncio.Task[None] | None = None
         self._pinned: Picture | None = None
         self._begun = self._told = 0.0
+        self._asked: dict[str, Any] = {}
         self.name = name
         self.sliders = {knob.setting: knob.slider(settings[knob.setting]) for knob in knobs}
         panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
         first = finished(steps(**self.settings))
         super().__init__(first, [panel])
         self.looked_at = self.first.frames.at(self.first.frames.most_telling())["time"]
-        self.scene.on_msg(self._hear_cursor)
+        self.scene.on_msg(self._hear)
         for slider in self.sliders.values():
             slider.observe(self._moved, names="value")
 
@@ -89,24 +90,38 @@ class SliderLab(Lab):
         return {**self._more, **chosen}
 
     def _moved(self, _: object) -> None:
-        self.run_again()
+        # A slider that rested here before it was let go of has its picture already, or soon.
+        if self.settings != self._asked:
+            self.run_again()
 
     def run_again(self) -> None:
         """Run with what the sliders say now, and show it unless they move again before it is done."""
+        self._run(self.settings, PATIENCE)
+
+    def _rested(self, setting: str, value: int) -> None:
+        """Run for a slider that is still held: most of them are let go of where they rest."""
+        slider, unit = self.sliders[setting], {knob.setting: knob.unit for knob in self._knobs}[setting]
+        settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * unit}
+        if settings != self._asked:
+            # It may move on at once, and is to be heard in between.
+            self._run(settings, 0)
+
+    def _run(self, settings: dict[str, Any], patience: float) -> None:
         self._started += 1
         number = self._started = max(self._started, self.scene.run + 1)
+        self._asked = settings
         self._alone = None
         self._begun = self._told = time.monotonic()
         self.scene.progress = 0.0
         # The collector can wait until the picture is on its way: it would take a third of the time.
         with uncollected():
-            self._begin(number)
+            self._begin(number, patience)
 
-    def _begin(self, number: int) -> None:
+    def _begin(self, number: int, patience: float) -> None:
         steps: Steps[Shown] | None = None
         try:
-            steps = self._steps(**self.settings)
-            if self._advance(steps, number, PATIENCE):
+            steps = self._steps(**self._asked)
+            if self._advance(steps, number, patience):
                 return
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -173,9 +188,11 @@ class SliderLab(Lab):
             with self.scene.hold_sync():
                 self.scene.running, self.scene.progress = number, max(0.01, float(part))
 
-    def _hear_cursor(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _hear(self, _: object, content: dict[str, Any], __: object) -> None:
         if content.get("ask") == "look":
             self.looked_at = int(content["time"])
+        elif content.get("ask") == "rest" and content["setting"] in self.sliders:
+            self._rested(content["setting"], int(content["value"]))
 
     def _refuse(self, error: Exception, number: int) -> None:
         self.scene.progress = 0.0

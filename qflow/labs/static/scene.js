@@ -123,22 +123,6 @@ function buildWhy(tools, model, player) {
   });
 }
 
-// The instant that is looked at is drawn first when the next run takes longer: whoever takes hold of a slider says which.
-function heedSliders(el, player, model) {
-  let told = -1;
-  const look = (event) => {
-    if (!player.track || !event.target.closest?.(".qf-panel")?.closest(".qflow-lab")?.contains(el)) return;
-    const time = player.track.time(player.place);
-    if (time !== told) model.send({ ask: "look", time });
-    told = time;
-  };
-  const touches = ["pointerdown", "keydown"];
-  for (const touch of touches) document.addEventListener(touch, look, true);
-  return () => {
-    for (const touch of touches) document.removeEventListener(touch, look, true);
-  };
-}
-
 // One run: its name, its stage, its sentences, its plots. The elements stay when another run is drawn in them.
 class View {
   constructor(parent, index) {
