@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import Steps, finished, running
+from qflow.labs.picture import Picture
+from qflow.labs.running import Steps, drawing, finished
 from qflow.workload import Consumer, Producer, Workload
 
 MESSAGES = 1_500
@@ -103,7 +103,7 @@ def capacity_run(*, messages: int = MESSAGES, **settings: float) -> Picture:
 def capacity_steps(*, messages: int = MESSAGES, **settings: float) -> Steps[Picture]:
     """Do what :func:`capacity_run` does, step by step."""
     workload = capacity_workload(**settings)  # type: ignore[arg-type]
-    picture = picture_of((yield from running(workload, messages)))
+    picture = yield from drawing(workload, messages)
     return replace(picture, claims=(*_bound(picture), *picture.claims))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qflow.labs.claims import share
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import Steps, finished, running
+from qflow.labs.picture import Picture
+from qflow.labs.running import Steps, drawing, finished
 from qflow.workload import Consumer, Producer, Workload
 
 MESSAGES = 800
@@ -101,7 +101,7 @@ def fanout_run(*, messages: int = MESSAGES, **settings: float) -> Picture:
 def fanout_steps(*, messages: int = MESSAGES, **settings: float) -> Steps[Picture]:
     """Do what :func:`fanout_run` does, step by step."""
     workload = fanout_workload(**settings)  # type: ignore[arg-type]
-    picture = picture_of((yield from running(workload, messages)))
+    picture = yield from drawing(workload, messages)
     return replace(picture, claims=(*_blame(picture), *picture.claims))
 
 

@@ -17,8 +17,10 @@ from qflow.workload.simulate import set_up
 from qflow.workload.stage import Stage, uncollected
 
 Result = TypeVar("Result")
-Steps = Generator[float, None, Result]
-"""Yields now and then which part is done, from 0 to 1, and returns what comes of it."""
+Steps = Generator[float, int | None, Result]
+"""Yields now and then which part is done, from 0 to 1, and returns what comes of it.
+
+Who sends it an instant, in microseconds, has the next step end right behind it, if it lies ahead."""
 
 _MOST_EVENTS = 4_000
 _SLICE = SECOND // 10
@@ -77,8 +79,9 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
     """
     with uncollected():
         stage = set_up(workload, messages)
-    for _ in _slices(stage):
-        yield 1 - (stage.remaining or 0) / messages
+    slices = _Slices(stage)
+    for _ in slices:
+        slices.aim = yield 1 - (stage.remaining or 0) / messages
     return stage.finish(workload)
 
 
@@ -118,14 +121,15 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
     with uncollected():
         stage = set_up(workload, messages)
         folding = Fold(Topology.of(workload, stage.agenda.end))
-    for done in _slices(stage):
+    slices = _Slices(stage)
+    for done in slices:
         with _set_apart():
             folding.follow(stage.events)
             # Whatever comes now comes later, and begins another step.
             folding.end()
         part = SoFar(1 - (stage.remaining or 0) / messages)
         part.time, part.frames, part.draw = done, folding.count, _Sketch(stage, workload, folding, done)
-        yield part
+        slices.aim = yield part
     run = stage.finish(workload)
     with uncollected():
         return picture_from(run, whole_frames(folding, run.end))
@@ -143,21 +147,38 @@ class _Sketch:
         return picture_from(run, frames, room=max(room, self._done))
 
 
-def _slices(stage: Stage) -> Iterator[int]:
-    """Run a stage to its end, and tell after each slice of time up to which instant it has come."""
-    done, length = 0, _SLICE
-    try:
-        while done < stage.agenda.end:
-            before = len(stage.events)
-            done = min(done + length, stage.agenda.end)
-            with _set_apart():
-                stage.run(until=done)
-            new = len(stage.events) - before
-            # How long a slice may be depends on how much happens; what happens does not depend on slices.
-            length = max(_SLICE // 10, length // 2) if new > _MOST_EVENTS else length * (1 if new else 4)
-            yield done
-    finally:
-        gc.unfreeze()
+class _Slices:
+    """Runs a stage to its end, and tells after each slice of time up to which instant it has come."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.aim: int | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        stage = self._stage
+        done, length = 0, _SLICE
+        try:
+            while done < stage.agenda.end:
+                before = len(stage.events)
+                done = min(self._next_end(done, length), stage.agenda.end)
+                with _set_apart():
+                    stage.run(until=done)
+                length = _next_length(length, len(stage.events) - before)
+                yield done
+        finally:
+            gc.unfreeze()
+
+    def _next_end(self, done: int, length: int) -> int:
+        if self.aim is not None and done <= self.aim < done + length:
+            return self.aim + 1
+        return done + length
+
+
+def _next_length(length: int, events: int) -> int:
+    """Return how long the next slice may be: that depends on how much happens, and changes nothing of it."""
+    if events > _MOST_EVENTS:
+        return max(_SLICE // 10, length // 2)
+    return length * (4 if not events else 2 if events < _MOST_EVENTS // 4 else 1)
 
 
 @contextmanager

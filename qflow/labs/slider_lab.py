@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any
 
 import ipywidgets as widgets
@@ -34,6 +35,9 @@ Shown = Picture | Comparison
 
 class SliderLab(Lab):
     """Sliders, the picture, and what it shows in words.
+
+    A run begins when a slider is let go of, and already while it rests in the hand: most sliders are let go
+    of where they rest, and their picture is then there.
 
     Parameters
     ----------
@@ -152,7 +156,7 @@ class SliderLab(Lab):
         until = time.monotonic() + most
         try:
             while time.monotonic() < until:
-                part = next(steps)
+                part = self._step(steps)
                 # Once its beginning is to be seen, the next move of a slider matters more than the rest.
                 if self._draw_so_far(part, number) and most == PATIENCE:
                     break
@@ -165,6 +169,10 @@ class SliderLab(Lab):
             self._refuse(error, number)
             return True
         return False
+
+    def _step(self, steps: Steps[Shown]) -> float:
+        is_new = getgeneratorstate(steps) == GEN_CREATED
+        return next(steps) if is_new else steps.send(self.looked_at)
 
     def _draw_so_far(self, part: float, number: int) -> bool:
         """Draw what there is of a run that takes longer, once the instant that is looked at is there."""

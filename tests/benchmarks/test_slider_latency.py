@@ -2,8 +2,9 @@
 
 ``pytest -s tests/benchmarks/test_slider_latency.py`` prints the wait for the first true picture of the
 instant that is looked at, the wait until the run is drawn as a whole, and the processor time that kernel and
-browser need for it, which differs less from one busy hour to the next. No time is asserted; what is drawn is
-compared with Python's own frames.
+browser need for it, which differs less from one busy hour to the next. A click on the rail is the hardest
+case; then a slider is dragged as a hand does it, which comes to rest before it lets go. No time is asserted;
+what is drawn is compared with Python's own frames.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ WHOLE = """([selector, run]) => {
     const { dataset } = document.querySelector(selector);
     return Number(dataset.run) > run && dataset.whole === "yes";
 }"""
+RELEASED = """selector => {
+    const stage = document.querySelector(selector);
+    window.qflowReleased = [];
+    document.addEventListener("pointerup", () => window.qflowReleased.push(stage.dataset.stop), true);
+}"""
+DRAG_MS, REST_MS = 250, 150
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +90,42 @@ def test_slider_to_picture(labs: LabPage, messages: int):
     told = json.loads(page.evaluate(ASK, "print(json.dumps(spent))"))
     report(messages, drawn, told, browser)
     assert len({seen["stop"] for seen in drawn}) == MOVES[messages]
+    by_hand(page, messages)
     for seen in drawn[-2:]:
         frames = flow_run(messages=messages, stop=int(seen["stop"])).frames
         frame = frames.at(frames.index_at(int(seen["time"])))
         assert int(seen["depth"]) == frame["queue.orders.depth"]
         assert int(seen["held"]) == frame["queue.orders.held"]
         assert seen["whole"] == "no" or int(seen["frames"]) == frames.count
+
+
+def by_hand(page, messages: int) -> None:
+    """Drag the slider to and fro, and print how long it takes from letting go to the picture."""
+    page.evaluate("() => { window.qflowDrawn.length = 0; }")
+    page.evaluate(RELEASED, STAGE)
+    chosen = []
+    for move in range(MOVES[messages]):
+        page.locator(".qf-slider-stop .noUi-handle").hover()
+        box = page.locator(".qf-slider-stop .noUi-base").bounding_box()
+        x, y = box["x"] + box["width"] * (0.45 + 0.12 * (move % 3) + 0.02 * (move // 3)), box["y"]
+        page.mouse.down()
+        for step in range(10):
+            page.mouse.move(x - 9 + step, y)
+            page.wait_for_timeout(DRAG_MS / 10)
+        page.wait_for_timeout(REST_MS)
+        page.mouse.up()
+        chosen.append(page.locator(".qf-slider-stop .widget-readout").inner_text())
+        there = "([s, stop]) => { const d = document.querySelector(s).dataset; return d.stop === stop && d.whole === 'yes'; }"
+        page.wait_for_function(there, arg=[STAGE, chosen[-1]], timeout=120_000)
+        page.wait_for_timeout(300)
+    shown = page.evaluate("() => window.qflowReleased")
+    drawn = page.evaluate("() => window.qflowDrawn")
+    waits = [
+        0.0 if stop == seen else next(each["ms"] for each in drawn if each["stop"] == stop)
+        for stop, seen in zip(chosen, shown, strict=True)
+    ]
+    print(f"  by hand, resting {REST_MS} ms before letting go: median {statistics.median(waits):.0f}", end="")
+    print(f", longest {max(waits):.0f}; already there {waits.count(0.0)} of {len(waits)} times")
 
 
 def busy(meter) -> float:
