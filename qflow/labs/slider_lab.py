@@ -26,7 +26,7 @@ PATIENCE = 0.5
 WORTHWHILE = 0.03
 """Seconds a run must still need for its beginning to be drawn first."""
 
-_BREATH = 0.02
+_BREATH, _PAUSE = 0.04, 0.002
 _TELLING = 0.2
 _KEPT = "The picture below is that of the last settings it accepted."
 
@@ -140,7 +140,8 @@ class SliderLab(Lab):
     async def _go_on(self, steps: Steps[Shown], number: int) -> None:
         """Run on in breaths, so that a slider that moves, or Cancel, is heard in between."""
         while True:
-            await asyncio.sleep(0)
+            # A message passes through several hands in the kernel: a pause of no time would let it pass one.
+            await asyncio.sleep(_PAUSE)
             if number != self._started:
                 return
             if self.scene.cancelled >= number:

@@ -44,6 +44,10 @@ WHOLE = """([selector, run]) => {
     const { dataset } = document.querySelector(selector);
     return Number(dataset.run) > run && dataset.whole === "yes";
 }"""
+THERE = """([selector, stop]) => {
+    const { dataset } = document.querySelector(selector);
+    return dataset.stop === stop && dataset.whole === "yes";
+}"""
 RELEASED = """selector => {
     const stage = document.querySelector(selector);
     window.qflowReleased = [];
@@ -115,8 +119,7 @@ def by_hand(page, messages: int) -> None:
         page.wait_for_timeout(REST_MS)
         page.mouse.up()
         chosen.append(page.locator(".qf-slider-stop .widget-readout").inner_text())
-        there = "([s, stop]) => { const d = document.querySelector(s).dataset; return d.stop === stop && d.whole === 'yes'; }"
-        page.wait_for_function(there, arg=[STAGE, chosen[-1]], timeout=120_000)
+        page.wait_for_function(THERE, arg=[STAGE, chosen[-1]], timeout=120_000)
         page.wait_for_timeout(300)
     shown = page.evaluate("() => window.qflowReleased")
     drawn = page.evaluate("() => window.qflowDrawn")
