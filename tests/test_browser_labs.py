@@ -280,6 +280,9 @@ def test_fork_compare_and_share(opened, tmp_path):
     lab.move("capacity", 0.3)
     assert lab.root.locator(".qf-view-name").all_inner_texts() == ["pinned", "now"]
     lab.shot("compared", tmp_path)
+    levels = "lines => lines.map(line => line.getAttribute('y1'))"
+    pinned, now = lab.root.locator(".qf-line-stop > line").evaluate_all(levels)
+    assert pinned == now, "the same threshold at two heights"
     lab.root.locator(".qf-token").click()
     lab.root.locator(".qf-token-text:not([hidden])").wait_for(timeout=5_000)
     assert lab.root.locator(".qf-token-text").input_value().startswith("qf1.")

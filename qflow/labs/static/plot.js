@@ -29,7 +29,9 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   const x = (time) => left + (span * time) / end;
   const y = (depth) => top + height - (height * Math.min(depth, scale)) / scale;
 
-  drawBands(root, lanes, x, marks, form);
+  // While a queue is ON its depth is about the threshold: the word stands where there is room.
+  const isLow = spot.stop_count && y(spot.stop_count) > top + height / 2;
+  drawBands(root, lanes, x, marks, form, isLow ? top + 16 : top + height - 7);
   drawAxes(root, spot, end, scale, x, y, form);
   svg("path", { d: depthPath(timeline, index, x, y, span, form), class: "qf-curve" }, root);
   if (!timeline.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
@@ -56,14 +58,14 @@ function buildCursor(box, width, height, top, bottom) {
   };
 }
 
-function drawBands(root, lanes, x, marks, form) {
+function drawBands(root, lanes, x, marks, form, wordAt) {
   const { top, height } = form;
   for (const [, , kind, spans] of lanes) {
     if (kind !== "on") continue;
     for (const [from, to] of spans) {
       const width = Math.max(1, x(to) - x(from));
       svg("rect", { x: x(from), y: top, width, height, fill: marks.on, class: "qf-band" }, root);
-      if (width > 34) svg("text", { x: x(from) + width / 2, y: top + height - 7, class: "qf-band-word" }, root, "ON");
+      if (width > 34) svg("text", { x: x(from) + width / 2, y: wordAt, class: "qf-band-word" }, root, "ON");
     }
   }
 }
@@ -86,7 +88,7 @@ function drawAxes(root, spot, end, scale, x, y, form) {
     svg("line", { x1: left, x2: width - right, y1: y(depth), y2: y(depth), class: `qf-mark qf-mark-${name}` }, root);
     svg("text", { x: left - 8, y: label + 4, class: `qf-level-word qf-word-${name}` }, root, `${name} ${depth}`);
   }
-  svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
+  if (top + height - last >= 14) svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
   // Where no limit or threshold says how high the scale goes, its highest level does.
   const deepest = Math.round(scale / HEADROOM);
   const isFar = ends.every(([, depth]) => !depth || depth > scale || Math.abs(y(depth) - y(deepest)) > 15);

@@ -104,6 +104,7 @@ function heedClicks(views, model, player, why) {
 // As many views as there are runs, each with its own.
 function loadViews(parent, shown, track, id, player) {
   const { timelines } = track;
+  for (const timeline of timelines) timeline.beside = timelines;
   classify(parent, timelines.length > 1 ? "qf-views qf-many" : "qf-views");
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
@@ -139,7 +140,7 @@ class View {
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
-    this.paintStage = buildStage(this.stage, timeline, id, isNarrow);
+    this.paintStage = buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
     this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.room);
     this.before = -1;
     this.plotted = 0;

@@ -25,14 +25,26 @@ function formOf(isSmall, isNarrow) {
   return { name: 25, note: 44, moodBelow: 0, strip: 56, counts: 50, countsUp: 30, sentUp: 12, short: false, isSmall: false };
 }
 
-function buildStage(root, timeline, id, isNarrow = false) {
-  const { producers, queues, consumers, exchanges, bindings, routes } = timeline.topology;
+// How tall everyone's card is, and how tall they make the stage.
+function heightsOf(topology, geometry) {
+  const { producers, queues, consumers } = topology;
+  const cards = producers.map((producer) => cardHeight(producer.capacity, geometry.card.width, geometry.form));
+  const desks = consumers.map((consumer) => cardHeight(consumer.prefetch, geometry.desk.width, geometry.form));
+  const least = queues.length === 1 && !geometry.isSmall ? 300 : queues.length * geometry.least;
+  return { cards, desks, room: Math.max(stackHeight(cards), stackHeight(desks), least) };
+}
+
+// Runs side by side are as tall as the tallest of them: a level is then the same height in all.
+function roomOf({ timelines }) {
+  const isNarrow = timelines.length > 1;
+  return Math.max(...timelines.map(({ topology }) => heightsOf(topology, geometryOf(topology, isNarrow)).room));
+}
+
+function buildStage(root, timeline, id, isNarrow, room) {
+  const { producers, queues, consumers, exchanges } = timeline.topology;
   const geometry = geometryOf(timeline.topology, isNarrow);
   const { form } = geometry;
-  const cards = producers.map((producer) => cardHeight(producer.capacity, geometry.card.width, form));
-  const desks = consumers.map((consumer) => cardHeight(consumer.prefetch, geometry.desk.width, form));
-  const least = queues.length === 1 && !geometry.isSmall ? 300 : queues.length * geometry.least;
-  const room = Math.max(stackHeight(cards), stackHeight(desks), least);
+  const { cards, desks } = heightsOf(timeline.topology, geometry);
   root.replaceChildren();
   const marks = patterns(root, id);
   const links = svg("g", {}, root);

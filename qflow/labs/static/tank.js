@@ -10,7 +10,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   const top = place + box.head;
   const bottom = place + room - box.foot;
   const scale = tankScale(timeline, index);
-  const grid = tankGrid(scale, box.width - 6, bottom - top, timeline.most("queue", index, "depth"));
+  const grid = tankGrid(scale, box.width - 6, bottom - top, timeline.largestBeside(index, deepestOf));
   const y = grid
     ? (depth) => bottom - 2 - (Math.min(depth, grid.rows * grid.columns) / grid.columns) * grid.tall
     : (depth) => bottom - ((bottom - top) * Math.min(depth, scale)) / scale;
@@ -46,10 +46,17 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   return { inlet: place + box.head - (geometry.isSmall ? 17 : 22), top, bottom, outlet: bottom + 18, gate: gateY, paint };
 }
 
-// The largest level worth drawing: the limit if the run comes near it, else what the run reached.
+const deepestOf = (timeline, index) => timeline.most("queue", index, "depth");
+
+// Runs side by side have one scale: the same level is the same height in all of them.
 function tankScale(timeline, index) {
+  return timeline.largestBeside(index, levelOf);
+}
+
+// The largest level worth drawing: the limit if the run comes near it, else what the run reached.
+function levelOf(timeline, index) {
   const spot = timeline.topology.queues[index];
-  const deepest = Math.max(spot.stop_count, timeline.most("queue", index, "depth"));
+  const deepest = Math.max(spot.stop_count, deepestOf(timeline, index));
   const full = spot.max_count && spot.max_count <= deepest * 2.5 ? spot.max_count : deepest;
   return Math.max(1, Math.max(full, deepest) * HEADROOM);
 }

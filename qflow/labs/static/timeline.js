@@ -10,6 +10,8 @@ class Timeline {
     this.isWhole = picture.room === undefined;
     this.room = picture.room ?? this.end;
     this.run = run;
+    // The runs that stand side by side, this one among them.
+    this.beside = [this];
     this.width = picture.columns.width;
     let from = 0;
     [this.numbers] = unpackTable(picture.columns.planes, picture.numbers, from, picture.count);
@@ -75,6 +77,13 @@ class Timeline {
       found = Math.max(found, this.numbers[at]);
     }
     return found;
+  }
+
+  // The largest of what is measured of a queue in every run beside this one that has it, too.
+  largestBeside(index, measure) {
+    const { name } = this.topology.queues[index];
+    const places = this.beside.map((other) => [other, other.topology.queues.findIndex((queue) => queue.name === name)]);
+    return Math.max(...places.filter(([, at]) => at >= 0).map(([other, at]) => measure(other, at)));
   }
 
   // A message's name, its producer counted from 1.
