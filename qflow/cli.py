@@ -10,9 +10,10 @@ import argparse
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from qflow import __version__
 from qflow.form import form
@@ -40,6 +41,11 @@ INTERRUPTED = 130
 class _Parser(argparse.ArgumentParser):
     """A parser that refuses in one sentence, without the usage block in front."""
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        # No option of ours begins with a digit, so -1s is a wrong time, and not an unknown option.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
+
     def error(self, message: str) -> NoReturn:
         self.exit(REFUSED, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
@@ -55,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0 for success, 1 for a check that failed, 2 for a request that was refused.
+        The exit status: 0 for success, 1 for a check that failed or a reader of the output that went away,
+        2 for a request that was refused, 130 for one that was interrupted by Ctrl-C.
 
     Examples
     --------
@@ -67,26 +74,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from qflow.kit import RefusalError
 
     _allow_any_character()
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = _parser(given)
-    chosen, further = parser.parse_known_args(given)
-    if further and chosen.command != "lab":
-        parser.error(f"unknown argument {further[0]!r}")
     try:
-        return _run(chosen, further)
+        try:
+            return _answer(list(sys.argv[1:] if arguments is None else arguments))
+        finally:
+            # What is still on its way when the process ends would fail where nobody can catch it.
+            _flush()
     except RefusalError as refusal:
         return _refuse(str(refusal))
     except BrokenPipeError:
         # The reader of our output (head, less) went away. Nothing is wrong, and nothing more can be printed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 1
     except OSError as problem:
+        _forget_output()
         subject = f"{problem.filename}: " if problem.filename else ""
         return _refuse(f"{subject}{problem.strerror or problem}")
     except RecursionError:
         return _refuse("what was given is nested too deeply to be read")
     except KeyboardInterrupt:
+        _say("interrupted")
         return INTERRUPTED
+
+
+def _answer(given: list[str]) -> int:
+    parser = _parser(given)
+    chosen, further = parser.parse_known_args(given)
+    if further and chosen.command != "lab":
+        parser.error(f"unknown argument {further[0]!r}")
+    return _run(chosen, further)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # There is no stream where the shell closed it (>&-).
+        if stream is not None:
+            stream.flush()
+
+
+def _forget_output() -> None:
+    """Let what cannot be printed go where nobody looks: the interpreter tries once more at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _allow_any_character() -> None:
@@ -181,5 +214,12 @@ def _port(text: str) -> int:
 
 
 def _refuse(sentence: str) -> int:
-    print(f"qflow: {sentence}", file=sys.stderr)
+    _say(sentence)
     return REFUSED
+
+
+def _say(sentence: str) -> None:
+    try:
+        print(f"qflow: {sentence}", file=sys.stderr)
+    except OSError:
+        _forget_output()

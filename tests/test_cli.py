@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -264,3 +265,45 @@ def test_the_lab_answers_on_a_chapter(root, tmp_path):
         settings = json.loads(answer)["schema"]["properties"]
         assert settings["fetchNews"]["default"] == "false"
         assert settings["checkForUpdates"]["default"] is False
+
+
+class TestTerminalManners:
+    """What a shell does to a command: the reader leaves, the disk is full, somebody presses Ctrl-C."""
+
+    @staticmethod
+    def started(*arguments: str, **streams: object) -> subprocess.Popen[str]:
+        # With unbuffered output a print would fail by itself; the usual buffer fails only at the end.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+        command = [sys.executable, "-m", "qflow", *arguments]
+        return subprocess.Popen(command, text=True, env=environment, **streams)
+
+    @pytest.mark.parametrize("arguments", [("--help",), ("config", "add", "queue", "q"), ("rules",)])
+    def test_a_reader_that_goes_away_is_no_mistake(self, arguments):
+        command = self.started(*arguments)
+        command.stdout.close()
+        assert command.stderr.read() == ""
+        assert command.wait() == 1
+        command.stderr.close()
+
+    def test_a_refusal_that_nobody_reads_is_still_one(self):
+        command = self.started("trace", "info", "no-such-file.jsonl")
+        command.stderr.close()
+        assert command.stdout.read() == ""
+        assert command.wait() == 2
+        command.stdout.close()
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+    def test_a_full_disk_is_told_in_one_sentence(self):
+        with open("/dev/full", "w") as full:
+            command = self.started("config", "add", "queue", "q", stdout=full)
+            assert command.communicate()[1] == "qflow: No space left on device\n"
+        assert command.returncode == 2
+
+    def test_ctrl_c_leaves_one_line(self, capsys, monkeypatch):
+        def interrupt(*given):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(cli, "_run", interrupt)
+        assert cli.main(["rules"]) == 130
+        assert capsys.readouterr() == ("", "qflow: interrupted\n")
