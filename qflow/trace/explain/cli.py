@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
+from qflow.trace.explain.explanation import seconds
 from qflow.trace.progress import progress
 
+if TYPE_CHECKING:
+    from qflow.trace.schema import Trace
+
 _SECOND = 1_000_000
+# No more digits than 64 bits hold: a seq and a time in microseconds are columns.
+_ROW = re.compile(r"[0-9]{1,18}")
+_SHOWN = 60
+_TIME = re.compile(r"([0-9]{1,12}(\.[0-9]*)?|\.[0-9]+)s")
 
 
 def add_arguments(actions: Any) -> None:
@@ -20,7 +29,8 @@ def add_arguments(actions: Any) -> None:
         "why",
         help="say why something is as it is at an instant, down to the root causes",
         description="Say why a producer is blocked, a transfer not complete, a queue ON, a message not "
-        "delivered, a group not free, or a consumer idle.",
+        "delivered, a group not free, or a consumer idle. An instant after the trace's end is answered for "
+        "its end, and the answer says so.",
     )
     why.add_argument("file", metavar="FILE", help="a trace")
     why.add_argument("instant", metavar="INSTANT", help="a row's seq, such as 1200; or a time, such as 2.5s")
@@ -60,7 +70,11 @@ def run(namespace: argparse.Namespace) -> int:
     with progress(f"replaying {name}", len(trace)) as shown:
         timeline = Timeline(trace, progress=shown)
     explanation = explain(timeline, seq, namespace.subject, time=time)
-    print(json.dumps(explanation.data()) if namespace.json else explanation.text())
+    note = past_the_end(trace, seq, time)
+    if namespace.json:
+        print(json.dumps({**explanation.data(), "note": note}))
+    else:
+        print(explanation.text() if note is None else f"{note}\n{explanation.text()}")
     return 0
 
 
@@ -77,12 +91,47 @@ def instant(text: str) -> tuple[int | None, int | None]:
     >>> instant("1200"), instant("2.5s")
     ((1200, None), (None, 2500000))
     """
-    if text.isascii() and text.isdecimal():
+    if _ROW.fullmatch(text):
         return int(text), None
-    try:
-        time = Decimal(text.removesuffix("s")) * _SECOND
-    except InvalidOperation:
-        time = Decimal("NaN")
-    if text.endswith("s") and time.is_finite() and time >= 0:
-        return None, int(time)
-    raise RefusalError(f"an instant is a row's seq, such as 1200, or a time, such as 2.5s; got {text!r}")
+    if _TIME.fullmatch(text):
+        return None, int(Decimal(text.removesuffix("s")) * _SECOND)
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    raise RefusalError(f"an instant is a row's seq, such as 1200, or a time, such as 2.5s; got {shown!r}")
+
+
+def past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
+    """Say that an instant lies after all that the trace tells, so that the answer is about its end.
+
+    Where the workload was to last longer than the last row, that time is the trace's too: nothing happened
+    in it.
+
+    Parameters
+    ----------
+    trace : Trace
+        What was asked about.
+    seq, time : int or None
+        The instant: a row's ``seq``, or a time in microseconds; the other is None.
+
+    Returns
+    -------
+    str or None
+        The sentence; None if the instant is one of the trace's.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker
+    >>> from qflow.trace.record import record
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> broker.advance(1_500_000)
+    >>> session = broker.session("p")
+    >>> past_the_end(trace, None, 99_000_000)
+    'The trace ends at 1.5 s (seq 0); this is the state at its end.'
+    >>> past_the_end(trace, None, 1_500_000) is None
+    True
+    """
+    last = trace.time[-1]
+    planned = trace.workload.duration * _SECOND if trace.workload is not None else 0
+    if (seq is None or seq <= trace.seq[-1]) and (time is None or time <= max(last, planned)):
+        return None
+    return f"The trace ends at {seconds(last)} (seq {trace.seq[-1]}); this is the state at its end."
