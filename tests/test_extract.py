@@ -94,6 +94,44 @@ def test_delays_and_costs_are_found_again():
     assert costs.report_cost + 500 * costs.report_growth == pytest.approx(0.0002, rel=0.5)
 
 
+LISTS = Network(
+    latency=0.0001,
+    ack_delay=0.042,
+    send_cost=0.00006,
+    report_cost=0.00001,
+    report_growth=0.00000005,
+    report_share=0.000001,
+)
+"""A client that keeps lists of what it has sent and of what is outstanding, as the recorded ones do."""
+
+
+def crowded(capacity):
+    return Workload(
+        "crowded",
+        12,
+        {"q": {"qpid.flow_stop_count": 400, "qpid.flow_resume_count": 250}},
+        producers=(Producer("p", ("", "q"), 600, capacity, 100, seed=7, network=LISTS),),
+        consumers=(Consumer("c", "q", 40, ("exp", 0.004), seed=8, network=LISTS),),
+    )
+
+
+def test_what_each_outstanding_transfer_costs_is_found_again():
+    """It decides how fast a producer with another capacity catches up."""
+    workload = crowded(200)
+    costs = extract(logged(workload), workload).workload.producers[0].network
+    assert costs.report_share == pytest.approx(LISTS.report_share, rel=0.1)
+    assert costs.report_growth == pytest.approx(LISTS.report_growth, rel=0.2)
+    assert costs.report_time(3000, 10) == pytest.approx(LISTS.report_time(3000, 10), rel=0.1)
+    assert costs.report_time(3000, 200) == pytest.approx(LISTS.report_time(3000, 200), rel=0.1)
+
+
+def test_the_recorded_clients_look_through_what_is_outstanding():
+    """24 producers of the same software with 10 to 100 outstanding; this one has up to 100, alone."""
+    log, workload = load("slow-consumer")
+    costs = extract(log, workload).workload.producers[0].network
+    assert costs.report_time(2000, 100) > 1.5 * costs.report_time(2000, 1)
+
+
 def test_clients_without_delay_are_found_to_have_none():
     workload = small(Network(latency=0.0001))
     extracted = extract(logged(workload), workload).workload

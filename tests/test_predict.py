@@ -160,7 +160,7 @@ def log_of(workload):
     run = simulate(workload)
     sizes = {}
     for producer in workload.producers:
-        for number, (_, size, _) in zip(range(1, 5000), due_messages(producer), strict=False):
+        for number, (_, size, _) in zip(range(1, 15_000), due_messages(producer), strict=False):
             sizes[f"{producer.name}-{number}"] = size
     rows = [
         row._replace(size=sizes[row.label]) if row.event == "transfer" else row
@@ -218,6 +218,22 @@ def test_settings_of_every_kind_are_predicted_within_the_limits(change):
     report = predict(workload, log_of(workload), settings, compare_models=False)
     changed = settings.apply(workload)
     direct = queue_measures(simulate(changed).events, changed, 8_000_000)["q"]
+    assert_close(direct, report["queues"]["q"]["predicted"])
+
+
+@pytest.mark.parametrize("capacity", [5, 60])
+def test_a_smaller_window_of_a_client_that_looks_through_it_is_predicted(capacity):
+    lists = Network(
+        latency=0.0001, ack_delay=0.042, send_cost=0.00006, report_cost=0.00001, report_share=0.000004
+    )
+    producer = Producer("p", ("", "q"), 600, 300, 100, seed=7, network=lists)
+    consumer = Consumer("c", "q", 40, ("exp", 0.0025), seed=8, network=lists)
+    queue = {"qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
+    workload = Workload("lists", 12, {"q": queue}, producers=(producer,), consumers=(consumer,))
+    settings = Settings(capacity={"p": capacity})
+    report = predict(workload, log_of(workload), settings, compare_models=False)
+    changed = settings.apply(workload)
+    direct = queue_measures(simulate(changed).events, changed, 12_000_000)["q"]
     assert_close(direct, report["queues"]["q"]["predicted"])
 
 

@@ -7,7 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from qflow.trace.log_rows import LogRow
-from qflow.trace.straight_lines import common_growth, line
+from qflow.trace.report_costs import Report, cost, growths
 
 FEW = 20
 MANY = 200
@@ -44,8 +44,8 @@ class Episode:
         Microseconds spent waiting for the broker.
     sends : int
         How many messages were sent.
-    reports : list of int
-        For each completion learned of, how many had been sent before.
+    reports : list of (int, int)
+        For each completion learned of, how many had been sent before, and how many were outstanding.
     """
 
     __slots__ = ("begin", "end", "worked", "waited", "sends", "reports")
@@ -54,7 +54,7 @@ class Episode:
         self.begin = self.end = begin
         self.worked = self.waited = 0.0
         self.sends = 0
-        self.reports: list[int] = []
+        self.reports: list[tuple[int, int]] = []
 
     @property
     def is_telling(self) -> bool:
@@ -66,8 +66,9 @@ class Work:
     """What a producer's work costs, in microseconds, and by which factor it took longer, when.
 
     A piece of work that nothing interrupts takes about the same each time (that of a completion grows
-    with what has been sent before, in some clients).  What the machine does meanwhile makes it longer, by
-    a factor that each episode tells: the time that it took, over the time that its pieces cost.
+    with what has been sent before and with what is outstanding, in clients that keep lists of them).
+    What the machine does meanwhile makes it longer, by a factor that each episode tells: the time that it
+    took, over the time that its pieces cost.
 
     Parameters
     ----------
@@ -77,14 +78,15 @@ class Work:
         When each of its messages was due, if that is known.
     pooled : Pieces or None
         Those of all producers of the log, which are taken where its own do not tell enough.
-    growth : float or None
-        By how much a report's work grows with each transfer before, if that is known.
+    growth : (float, float) or None
+        By how much a report's work grows with each transfer before, and with each outstanding, if that is
+        known.
 
     Examples
     --------
     >>> work = Work([])
-    >>> work.send_cost, work.report_cost, work.report_growth, work.factors
-    (0.0, 0.0, 0.0, [])
+    >>> work.send_cost, work.report_cost, work.factors
+    (0.0, Cost(start=0.0, growth=0.0, share=0.0), [])
     """
 
     def __init__(
@@ -92,15 +94,15 @@ class Work:
         rows: Sequence[LogRow],
         due: Sequence[int] = (),
         pooled: Pieces | None = None,
-        growth: float | None = None,
+        growth: tuple[float, float] | None = None,
     ) -> None:
         own = pieces(rows, due)
         pooled = pooled or own
         sends = own.sends if len(own.sends) >= MANY else pooled.sends
         self.send_cost = float(median(sends)) if len(sends) >= FEW else 0.0
         reports = own.reports if len(own.reports) >= MANY else pooled.reports
-        self.report_cost, self.report_growth = line(reports, growth)
-        trips = [trip - self.report_cost - self.report_growth * sent for _, sent, trip in round_trips(rows)]
+        self.report_cost = cost(reports, *(growth or growths([reports])))
+        trips = [trip - self.report_cost.of(sent, 1) for _, sent, trip in round_trips(rows)]
         trips = [trip for trip in trips if trip < ANSWERED]
         self.round_trip = max(0.0, median(trips)) if len(trips) >= FEW else 0.0
         self.factors = [
@@ -110,9 +112,9 @@ class Work:
         ]
 
     def _factor(self, episode: Episode) -> float:
-        cost = episode.sends * self.send_cost
-        cost += sum(self.report_cost + self.report_growth * sent for sent in episode.reports)
-        return round(min(SLOWEST, episode.worked / cost), 3) if cost > 0 else 0.0
+        work = episode.sends * self.send_cost
+        work += sum(self.report_cost.of(sent, outstanding) for sent, outstanding in episode.reports)
+        return round(min(SLOWEST, episode.worked / work), 3) if work > 0 else 0.0
 
 
 class Pieces(NamedTuple):
@@ -122,12 +124,12 @@ class Pieces(NamedTuple):
     ------
     sends : list of int
         Microseconds of sends that follow a send, of messages that were due.
-    reports : list of (int, int)
-        Of reports that follow a report: how many messages had been sent, and the microseconds.
+    reports : list of Report
+        Those that follow two others.
     """
 
     sends: list[int]
-    reports: list[tuple[int, int]]
+    reports: list[Report]
 
 
 def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
@@ -135,20 +137,24 @@ def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
 
     Examples
     --------
-    >>> rows = [LogRow(time, "p", "complete", "", "", 0, "") for time in (5, 9, 9000)]
-    >>> pieces([LogRow(1, "p", "transfer", "q", "", 0, ""), *rows])
-    Pieces(sends=[], reports=[(1, 4)])
+    >>> rows = [LogRow(time, "p", "transfer", "q", "", 0, "") for time in (1, 2, 3, 4)]
+    >>> rows += [LogRow(time, "p", "complete", "", "", 0, "") for time in (500, 700, 704, 9000)]
+    >>> pieces(rows)
+    Pieces(sends=[1, 1, 1], reports=[Report(sent=4, outstanding=2, time=4)])
     """
     found = Pieces([], [])
-    count = 0
+    count = learned = streak = 0
     before = LogRow(0, "", "", "", "", 0, "")
     for row in rows:
         gap = row.ts_us - before.ts_us
         if row.event == before.event == "transfer" and gap < HASTY and _owes(before, gap, count, due):
             found.sends.append(gap)
         count += row.event == "transfer"
-        if row.event == before.event == "complete" and gap < USUAL:
-            found.reports.append((count, gap))
+        streak = streak + 1 if row.event == "complete" else 0
+        # Sent together, answered together: but the first one travels alone, so the second may be waited for.
+        if streak > 2 and gap < USUAL:
+            found.reports.append(Report(count, count - learned, gap))
+        learned += row.event == "complete"
         before = row
     return found
 
@@ -166,13 +172,13 @@ def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]
     0.0
     """
     pooled = Pieces([], [])
-    sets: list[list[tuple[int, int]]] = []
+    sets: list[list[Report]] = []
     for name, own in rows.items():
         found = pieces(own, due[name])
         pooled.sends.extend(found.sends)
         pooled.reports.extend(found.reports)
         sets.append(found.reports)
-    growth = common_growth(sets)
+    growth = growths(sets)
     return {name: Work(own, due[name], pooled, growth) for name, own in rows.items()}
 
 
@@ -200,7 +206,7 @@ def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float 
     found: list[Episode] = []
     current: Episode | None = None
     before = LogRow(0, "", "", "", "", 0, "")
-    sent = 0
+    sent = learned = 0
     for row in rows:
         gap = row.ts_us - before.ts_us
         is_answer = row.event in ("complete", "unblock")
@@ -219,8 +225,9 @@ def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float 
             if row.event == "transfer":
                 current.sends += 1
             elif row.event == "complete":
-                current.reports.append(sent)
+                current.reports.append((sent, sent - learned))
         sent += row.event == "transfer"
+        learned += row.event == "complete"
         before = row
     return found
 

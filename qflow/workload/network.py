@@ -36,6 +36,8 @@ class Network:
         The client's own work for each completion that it learns of.
     report_growth : float
         By how much that work grows with each transfer sent before: some clients keep a list of them.
+    report_share : float
+        By how much it grows with each transfer that is outstanding: some clients look through those, too.
     ack_delays, latencies : tuple of (float, float)
         Delays and latencies that vary: from which second on, and how long from then on until the next.
         Before the first, ``ack_delay`` and ``latency`` hold.
@@ -66,6 +68,7 @@ class Network:
     send_cost: float = 0.0
     report_cost: float = 0.0
     report_growth: float = 0.0
+    report_share: float = 0.0
     ack_delays: Steps = field(default=(), repr=False)
     latencies: Steps = field(default=(), repr=False)
     pace: Steps = field(default=(), repr=False)
@@ -91,15 +94,16 @@ class Network:
                     is_number(value, 0, 10), "network", item.name, value, "a number of seconds from 0 to 10"
                 )
 
-    def report_time(self, sent: int) -> float:
-        """Return the microseconds that learning of one completion takes after so many transfers.
+    def report_time(self, sent: int, outstanding: int) -> float:
+        """Return the microseconds that learning of one completion takes, of so many that are outstanding.
 
         Examples
         --------
-        >>> round(Network(report_cost=0.0001, report_growth=0.0000001).report_time(1000))
-        200
+        >>> network = Network(report_cost=0.0001, report_growth=0.0000001, report_share=0.000001)
+        >>> round(network.report_time(sent=1000, outstanding=50))
+        250
         """
-        return (self.report_cost + self.report_growth * sent) * SECOND
+        return (self.report_cost + self.report_growth * sent + self.report_share * outstanding) * SECOND
 
 
 def _is_steps(value: object, at_most: float) -> bool:

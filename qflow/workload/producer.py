@@ -190,7 +190,8 @@ class ProducerClient:
         self._is_learning = True
         if not self._turn_end:
             self._turn_end = max(self._free_at, self._inbox[0][0]) + TURN
-        work = self._work(self._network.report_time(self._sent))
+        outstanding = len(self._outstanding) + len(self._inbox)
+        work = self._work(self._network.report_time(self._sent, outstanding))
         self._free_at = max(self._free_at, self._inbox[0][0]) + work
         self._stage.agenda.enter(self._free_at, SETTLE, self._learn)
 
