@@ -107,7 +107,8 @@ class ProducerClient:
     def _plan(self) -> None:
         if self._due <= self._last_due:
             agenda = self._stage.agenda
-            agenda.enter(max(agenda.now, self._due, self._free_at), SEND, self._on_due)
+            ready = max(self._due, self._free_at)
+            agenda.enter(max(agenda.now, ready), SEND, self._on_due)
 
     def _on_due(self) -> None:
         if self._stage.remaining == 0 or not self._session.is_attached:
@@ -172,13 +173,13 @@ class ProducerClient:
 
     def _on_report(self, completed: RangeSet) -> None:
         # The session's only commands are transfers, so the size of the set is their number.
-        fresh, self._completed = len(completed) - self._completed, len(completed)
+        known, self._completed = self._completed, len(completed)
         if self._is_direct:
             self._wake()
             return
         now = self._stage.agenda.now
         arrives = now + round(self._latency.at(now))
-        for number in list(islice((n for n in self._outstanding if n in completed), fresh)):
+        for number in list(islice((n for n in self._outstanding if n in completed), self._completed - known)):
             del self._outstanding[number]
             self._inbox.append((arrives, number))
         self._link.answered()

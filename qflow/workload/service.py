@@ -6,6 +6,7 @@ from itertools import cycle
 from random import Random
 
 from qflow.workload.agenda import SECOND
+from qflow.workload.arrivals import exponential
 from qflow.workload.clients import Consumer
 
 
@@ -42,7 +43,7 @@ class Service:
 
     def time(self, now: int) -> int:
         """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
-        seconds = self._random.expovariate(self._rate) if self._rate else next(self._seconds)
+        seconds = exponential(self._random, self._rate) if self._rate else next(self._seconds)
         for start, end, factor in self._spells:
             if start <= now < end:
                 seconds *= factor

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter
 
 from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException
@@ -17,6 +19,8 @@ from qflow.workload.run import Run
 
 GRACE = 10 * SECOND
 """After the last message was due, clients have this long to catch up and drain the queues."""
+
+_next_due = attrgetter("next_due")
 
 
 class Stage:
@@ -64,7 +68,7 @@ class Stage:
     def run(self, until: int | None = None) -> None:
         """Let everything happen that is due, of the clients and of the broker's own timers."""
         timers = self.broker.timers
-        self.agenda.run(self.broker.advance, alarm=lambda: timers.next_due, until=until)
+        self.agenda.run(self.broker.advance, alarm=partial(_next_due, timers), until=until)
 
     def count_message(self) -> None:
         """Count one message that is sent; after the last one clients go on for :data:`GRACE`."""
