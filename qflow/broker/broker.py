@@ -86,7 +86,8 @@ class Broker(BrokerCore):
     def observe(self, observer: Observer | None) -> None:
         """Let ``observer`` be told every event from now on; None ends it."""
         self.observer = observer
-        self.cells = observer.cells if isinstance(observer, EventTable) else None
+        self.stamp = self.now
+        self.fresh = observer.fresh if isinstance(observer, EventTable) else None
 
     def advance(self, now: int) -> None:
         """Tell the time, in microseconds since the start, and do what was due until then.
@@ -103,7 +104,7 @@ class Broker(BrokerCore):
             if self.observer is not None:
                 self.emit("advance", detail={"now": now})
             self.run_timers(now)
-        self.now = now
+        self.now = self.stamp = now
 
     def snapshot(self) -> Snapshot:
         """Return the whole state as a plain value that JSON can hold.

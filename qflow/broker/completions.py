@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.range_set import RangeSet
 from qflow.broker.transfer import CommandOwner, Transfer
 
 KNOWN_COMPLETED_INTERVAL = 65_536
+
+_COMPLETED: Final[tuple[str, ...]] = ("command",)
+_REPORTED: Final[tuple[str, ...]] = ("completed",)
 
 
 class Completions(CommandOwner):
@@ -127,7 +130,7 @@ class Completions(CommandOwner):
             self._awaited.discard(number)
             self.want_report()
         if self.context.observer is not None:
-            self.context.emit("completed", session=self.session, message=label, detail={"command": number})
+            self.context.tell("completed", "", self.session, "", label, 0, "", _COMPLETED, (number,))
 
     def transfer_complete(self, transfer: Transfer) -> None:
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
@@ -154,7 +157,8 @@ class Completions(CommandOwner):
         if self.on_report is not None:
             self.on_report(self.reported)
         if self.context.observer is not None:
-            self.context.emit("reported", session=self.session, detail={"completed": str(self.reported)})
+            completed = str(self.reported)
+            self.context.tell("reported", "", self.session, "", "", 0, "", _REPORTED, (completed,))
 
     def block_channel(self, queue: str) -> None:
         """Tell the client to stop sending (ALT-12)."""

@@ -53,7 +53,7 @@ class NotificationSet(Restorable):
 
     def __init__(self) -> None:
         self.consumer: Consumer | None = None
-        self.browsers: list[Consumer] = []
+        self.browsers: tuple[Consumer, ...] = ()
 
     def notify(self) -> None:
         """Wake the consumer first, then the browsers, in list order."""
@@ -102,13 +102,13 @@ class QueueListeners(Restorable):
             wake.consumer = consumer
             self.count -= 1
         if self._browsers:
-            wake.browsers = list(self._browsers)
+            wake.browsers = tuple(self._browsers)
             self._browsers.clear()
             self.count -= len(wake.browsers)
             for browser in wake.browsers:
                 browser.is_listening = False
         elif wake.browsers:
-            wake.browsers = []
+            wake.browsers = ()
 
     def take(self) -> NotificationSet:
         """Take the first consumer and all browsers, to notify them: one event (CN-19)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from qflow.broker.counters import QueueCounters
+from qflow.broker.details import Names, Values, packed, unpacked
 from qflow.broker.events import Detail, Event, Observer
 from qflow.broker.options import BrokerOptions
 from qflow.broker.store import MessageStore
@@ -16,7 +17,7 @@ from qflow.broker.transfer import CommandOwner
 class BrokerContext(StoreListener):
     """The ground the parts stand on, so that a queue need not know the broker that owns it."""
 
-    VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "cells")
+    VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "fresh", "stamp")
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
 
     __slots__ = (
@@ -27,7 +28,8 @@ class BrokerContext(StoreListener):
         "timers",
         "now",
         "observer",
-        "cells",
+        "fresh",
+        "stamp",
         "discardsNoRoute",
         "abandoned",
         "abandonedViaAlt",
@@ -45,8 +47,10 @@ class BrokerContext(StoreListener):
         self.timers = Timers()
         self.now = 0
         self.observer: Observer | None = None
-        # Those of the observer, if it is a table of events.
-        self.cells: list[Any] | None = None
+        # That of the observer, if it is a table of events.
+        self.fresh: list[Any] | None = None
+        # The time as events carry it: one object for all of an instant; compiled code would make many.
+        self.stamp: object = self.now
         self.discardsNoRoute = 0
         self.abandoned = 0
         self.abandonedViaAlt = 0
@@ -65,11 +69,27 @@ class BrokerContext(StoreListener):
         detail: Detail = None,
     ) -> None:
         """Tell the observer of one event.  Callers test ``observer`` first: no trace, no cost."""
-        cells = self.cells
-        if cells is not None:
-            cells.extend((self.now, kind, queue, session, link, message, size, group, detail))
+        names, values = packed(detail)
+        self.tell(kind, queue, session, link, message, size, group, names, values)
+
+    def tell(
+        self,
+        kind: str,
+        queue: str,
+        session: str,
+        link: str,
+        message: str,
+        size: int,
+        group: str,
+        names: Names,
+        values: Values,
+    ) -> None:
+        """Do what :meth:`emit` does, of what happens to every message: the detail as names and values."""
+        fresh = self.fresh
+        if fresh is not None:
+            fresh += (self.stamp, kind, queue, session, link, message, size, group, names, values)
         elif self.observer is not None:
-            row = (self.now, kind, queue, session, link, message, size, group, detail)
+            row = (self.stamp, kind, queue, session, link, message, size, group, unpacked(names, values))
             # Half the time of Event(…): this runs ten times for each message of a traced run.
             self.observer(tuple.__new__(Event, row))
 

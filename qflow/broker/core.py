@@ -49,7 +49,7 @@ class BrokerCore(BrokerContext):
         task = self.timers.take(until)
         while task is not None:
             due, action = task
-            self.now = max(self.now, due)
+            self.now = self.stamp = max(self.now, due)
             self.scheduler.begin(None)
             action.fire(due)
             self.quiesce()

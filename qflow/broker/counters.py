@@ -73,6 +73,11 @@ class QueueCounters(Restorable):
             self.msgTxnDequeues += 1
             self.byteTxnDequeues += size
 
+    def depth(self) -> tuple[int, int]:
+        """Return messages and bytes that came and have not gone."""
+        messages = self.msgTotalEnqueues - self.msgTotalDequeues
+        return messages, self.byteTotalEnqueues - self.byteTotalDequeues
+
     def add(self, other: QueueCounters) -> None:
         """Add another queue's counts, for the broker's totals (CF-10)."""
         for name in COUNTER_NAMES:

@@ -111,7 +111,7 @@ class Credit(Restorable):
 
     def exists(self) -> bool:
         """Return whether there is any credit: one message and one byte (RF-07)."""
-        return self.allows(1)
+        return self.messages.allows(1) and self.volume.allows(1)
 
     def delivered(self, size: int) -> None:
         """Charge one message to the current mode."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from qflow.broker.context import BrokerContext
 from qflow.broker.observers import QueueObserver
 from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.transfer import Transfer
+
+_HOLD: Final[tuple[str, ...]] = ("command",)
 
 
 class FlowState(QueueObserver):
@@ -70,9 +74,16 @@ class FlowState(QueueObserver):
 
     def _emit_hold(self, kind: str, transfer: Transfer) -> None:
         if self.context.observer is not None:
-            detail = {"command": transfer.number}
-            self.context.emit(
-                kind, self.queue, transfer.origin, "", transfer.label, transfer.size, "", detail
+            self.context.tell(
+                kind,
+                self.queue,
+                transfer.origin,
+                "",
+                transfer.label,
+                transfer.size,
+                "",
+                _HOLD,
+                (transfer.number,),
             )
 
     def _emit_state(self, kind: str) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from qflow.broker.command import command, require_attached
 from qflow.broker.conversions import Argument
 from qflow.broker.credit import BYTE_UNIT, INFINITE, MESSAGE_UNIT
+from qflow.broker.details import Names, Values
 from qflow.broker.disposition_handler import DispositionHandler
 from qflow.broker.errors import (
     AmqpException,
@@ -28,6 +29,9 @@ EXPLICIT: Final = 0
 NONE: Final = 1
 PRE_ACQUIRED: Final = 0
 NOT_ACQUIRED: Final = 1
+
+_TRANSFER: Final[tuple[str, ...]] = ("command", "message", "exchange", "sync")
+_PIPELINED: Final[tuple[str, ...]] = (*_TRANSFER, "pipelined")
 
 
 class MessageHandler(DispositionHandler):
@@ -96,11 +100,12 @@ class MessageHandler(DispositionHandler):
         return transfer
 
     def _show_transfer(self, transfer: Transfer, message: Message, exchange: str, sync: bool) -> None:
-        number, size = transfer.number, transfer.size
-        detail = {"command": number, "message": message, "exchange": exchange, "sync": sync}
+        names: Names = _TRANSFER
+        values: Values = (transfer.number, message, exchange, sync)
         if self.is_pipelining:
-            detail["pipelined"] = True
-        self.core.emit("message.transfer", "", self.name, exchange, transfer.label, size, "", detail)
+            names, values = _PIPELINED, (*values, True)
+        label, size = transfer.label, transfer.size
+        self.core.tell("message.transfer", "", self.name, exchange, label, size, "", names, values)
 
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
         core = self.core

@@ -112,25 +112,18 @@ class OutputScheduler(Restorable):
 
     def run(self) -> None:
         """Serve every connection, each until it has nothing more, until all is quiet."""
-        self._end_reading()
-        if self._ready:
-            self._serve_all()
-        while self._repliers:
+        while True:
+            reading = self._reading
+            if reading is not None:
+                self._reading = None
+                if reading.tasks:
+                    self.activate(reading)
+            while self._ready:
+                connection = self._ready.popleft()
+                connection.serve()
+                connection.is_ready = False
+            if not self._repliers:
+                return
             replier = self._repliers.popleft()
             self.begin(replier.connection)
             replier.wake_blocked()
-            self._end_reading()
-            self._serve_all()
-
-    def _end_reading(self) -> None:
-        reading = self._reading
-        if reading is not None:
-            self._reading = None
-            if reading.tasks:
-                self.activate(reading)
-
-    def _serve_all(self) -> None:
-        while self._ready:
-            connection = self._ready.popleft()
-            connection.serve()
-            connection.is_ready = False

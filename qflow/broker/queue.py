@@ -210,7 +210,7 @@ class Queue(QueueView):
             self.groups.has_freed = False
             if self.context.options.wake_up == "eager":
                 self.listeners.wake()
-        if not self.depth.count:
+        if self.lifetime.policy and not self.depth.count:
             self.lifetime.consider(self)
 
     # Acquire and release

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from qflow.broker.queue_view import QueueView
 from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.transfer import Transfer
+
+_ENQUEUED: Final[tuple[str, ...]] = ("position", "depth", "bytes")
+_DEQUEUED: Final[tuple[str, ...]] = ("position", "reason", "depth", "bytes")
+_MOVED: Final[tuple[str, ...]] = ("position",)
 
 
 def trace_enqueued(queue: QueueView, message: QueuedMessage) -> None:
     """A message is on the queue."""
     transfer = message.transfer
-    detail = {"position": message.position, "depth": queue.message_depth, "bytes": queue.byte_depth}
-    queue.context.emit(
+    depth, size = queue.counters.depth()
+    queue.context.tell(
         "enqueued",
         queue.name,
         transfer.origin,
@@ -19,27 +25,42 @@ def trace_enqueued(queue: QueueView, message: QueuedMessage) -> None:
         transfer.label,
         transfer.size,
         queue.group_of(message),
-        detail,
+        _ENQUEUED,
+        (message.position, depth, size),
     )
 
 
 def trace_dequeued(queue: QueueView, message: QueuedMessage, reason: str) -> None:
     """A message has left the queue, for this reason."""
     transfer = message.transfer
-    detail = {
-        "position": message.position,
-        "reason": reason,
-        "depth": queue.message_depth,
-        "bytes": queue.byte_depth,
-    }
-    queue.context.emit("dequeued", queue.name, "", "", transfer.label, transfer.size, message.group, detail)
+    depth, size = queue.counters.depth()
+    queue.context.tell(
+        "dequeued",
+        queue.name,
+        "",
+        "",
+        transfer.label,
+        transfer.size,
+        message.group,
+        _DEQUEUED,
+        (message.position, reason, depth, size),
+    )
 
 
 def trace_moved(queue: QueueView, kind: str, message: QueuedMessage, owner: str = "") -> None:
     """A message was acquired by ``owner``, or requeued."""
     transfer = message.transfer
-    detail = {"position": message.position}
-    queue.context.emit(kind, queue.name, "", owner, transfer.label, transfer.size, message.group, detail)
+    queue.context.tell(
+        kind,
+        queue.name,
+        "",
+        owner,
+        transfer.label,
+        transfer.size,
+        message.group,
+        _MOVED,
+        (message.position,),
+    )
 
 
 def trace_dropped(queue: QueueView, transfer: Transfer) -> None:

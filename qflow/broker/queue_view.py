@@ -28,12 +28,12 @@ class QueueView(Restorable):
     @property
     def message_depth(self) -> int:
         """Messages on the queue, acquired ones included (``msgDepth``)."""
-        return self.counters.msgTotalEnqueues - self.counters.msgTotalDequeues
+        return self.counters.depth()[0]
 
     @property
     def byte_depth(self) -> int:
         """Their bytes (``byteDepth``)."""
-        return self.counters.byteTotalEnqueues - self.counters.byteTotalDequeues
+        return self.counters.depth()[1]
 
     def group_of(self, message: QueuedMessage) -> str:
         """Return the message's group on this queue, or ""."""

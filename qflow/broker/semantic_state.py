@@ -7,7 +7,7 @@ queues.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from qflow.broker.command import CommandRunner
 from qflow.broker.context import BrokerContext
@@ -20,6 +20,8 @@ from qflow.broker.tx import TxOperation
 
 OnDelivery = Callable[[DeliveryRecord], None]
 KNOWN_COMPLETED_INTERVAL = 65_536
+
+_DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "acquired", "mode")
 
 
 class SemanticState(DeliveryTarget):
@@ -228,22 +230,18 @@ class SemanticState(DeliveryTarget):
                 self._sweep(record)
 
     def _emit_delivered(self, record: DeliveryRecord) -> None:
-        detail = {
-            "delivery": record.id,
-            "position": record.message.position,
-            "redelivered": record.redelivered,
-            "acquired": record.is_acquired,
-            "mode": "window" if record.is_windowing else "credit",
-        }
-        self.context.emit(
+        message, transfer = record.message, record.message.transfer
+        mode = "window" if record.is_windowing else "credit"
+        self.context.tell(
             "delivered",
             record.queue.name,
             self.session,
             record.tag,
-            record.label,
-            record.size,
-            record.message.group,
-            detail,
+            transfer.label,
+            transfer.size,
+            message.group,
+            _DELIVERED,
+            (record.id, message.position, record.redelivered, record.is_acquired, mode),
         )
 
 

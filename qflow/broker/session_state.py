@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from qflow.broker.command import CommandRunner
 from qflow.broker.completions import Completions
@@ -22,6 +23,8 @@ from qflow.broker.semantic_state import SemanticState, TxAccept
 from qflow.broker.statistics import SessionStatistics
 from qflow.broker.transfer import Transfer
 from qflow.broker.tx import TxBuffer
+
+_TRANSFERS: Final[tuple[str, ...]] = ("transfers",)
 
 
 class SessionState(CommandRunner):
@@ -112,21 +115,19 @@ class SessionState(CommandRunner):
     def show(self, kind: str, arguments: Detail, number: int = -1) -> None:
         """Tell the observer of a command with its arguments."""
         detail = dict(arguments or {})
-        self._add_circumstances(detail, number)
+        if self.is_pipelining:
+            detail["pipelined"] = True
+        if self.completions.is_awaited(number):
+            detail["sync"] = True
         queue, link = str(detail.get("queue", "")), str(detail.get("tag", detail.get("exchange", "")))
         self.core.emit(kind, queue, self.name, link, detail=detail)
 
     def show_transfers(self, kind: str, transfers: tuple[int, ...], number: int = -1) -> None:
         """Tell the observer of a command whose only argument is numbers of deliveries."""
-        detail: dict[str, object] = {"transfers": transfers}
-        self._add_circumstances(detail, number)
-        self.core.emit(kind, "", self.name, "", "", 0, "", detail)
-
-    def _add_circumstances(self, detail: dict[str, object], number: int) -> None:
-        if self.is_pipelining:
-            detail["pipelined"] = True
-        if self.completions.is_awaited(number):
-            detail["sync"] = True
+        if self.is_pipelining or self.completions.is_awaited(number):
+            self.show(kind, {"transfers": transfers}, number)
+        else:
+            self.core.tell(kind, "", self.name, "", "", 0, "", _TRANSFERS, (transfers,))
 
     @contextmanager
     def pipelined(self) -> Iterator[None]:

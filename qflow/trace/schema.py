@@ -15,7 +15,7 @@ from qflow.broker.errors import StartupError
 from qflow.broker.event_table import EventTable
 from qflow.broker.events import COMMANDS, EFFECTS, Detail, Event
 from qflow.broker.options import BrokerOptions
-from qflow.trace.values import decode_detail, encode_detail
+from qflow.trace.values import decode_detail, encode_detail, encode_values
 from qflow.workload.model import Workload
 from qflow.workload.run import CLIENT_EVENTS
 
@@ -144,7 +144,7 @@ class Trace:
         TypeError
             If a detail holds a value that no trace can keep; no event has been added then.
         """
-        details = [encode_detail(detail) for detail in events.column("detail")]
+        details = [encode_values(names, values) for names, values in events.details()]
         self.seq.extend(range(len(self), len(self) + len(events)))
         self.time.extend(events.column("time"))
         self.queue += events.column("queue")

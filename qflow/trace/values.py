@@ -16,6 +16,7 @@ from json.encoder import encode_basestring as _string
 from typing import Any
 from uuid import UUID
 
+from qflow.broker.details import Names, Values, packed
 from qflow.broker.events import Detail
 from qflow.broker.message import Message
 
@@ -47,10 +48,21 @@ def encode_detail(detail: Detail) -> str:
     >>> encode_detail(None)
     ''
     """
-    if detail is None:
+    return encode_values(*packed(detail))
+
+
+def encode_values(names: Names, values: Values) -> str:
+    """Return what :func:`encode_detail` does, of a detail whose names and values are told apart.
+
+    Examples
+    --------
+    >>> encode_values(("position", "depth"), (5, 3))
+    '{"depth":3,"position":5}'
+    """
+    if names is None:
         return ""
-    names, template = _frame(tuple(detail))
-    return template % tuple([_text(detail[name]) for name in names])
+    order, template = _frame(names)
+    return template % tuple([_WRITERS[type(values[place])](values[place]) for place in order])
 
 
 def decode_detail(text: str) -> dict[str, Any]:
@@ -81,38 +93,31 @@ def decode_detail(text: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _frame(names: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Return the keys of a detail in order, and the text around their values; few are used very often."""
-    names = tuple(sorted(names))
-    texts = [_string(name).replace("%", "%%") for name in names]
-    return names, "{" + ",".join(f"{text}:%s" for text in texts) + "}"
-
-
-def _text(value: object) -> str:
-    """Return a value as JSON."""
-    write = _WRITERS.get(type(value))
-    if write is not None:
-        return write(value)
-    for kind in (int, str, float, list, tuple, Mapping):
-        if isinstance(value, kind):
-            return _WRITERS[dict if kind is Mapping else kind](value)
-    raise TypeError(f"a trace keeps numbers, text, bytes, UUIDs, messages, lists and mappings; got {value!r}")
+def _frame(names: tuple[str, ...]) -> tuple[list[int], str]:
+    """Return in which order the values are told, and the text around them; few are used very often."""
+    order = sorted(range(len(names)), key=names.__getitem__)
+    texts = [_string(names[place]).replace("%", "%%") for place in order]
+    return order, "{" + ",".join(f"{text}:%s" for text in texts) + "}"
 
 
 def _list_text(values: list[object] | tuple[object, ...]) -> str:
-    return f"[{','.join([_text(value) for value in values])}]"
+    return f"[{','.join([_WRITERS[type(value)](value) for value in values])}]"
 
 
 def _map_text(value: Mapping[Any, Any]) -> str:
     named = {str(key): item for key, item in value.items()}
-    text = "{" + ",".join([f"{_string(name)}:{_text(item)}" for name, item in named.items()]) + "}"
+    text = (
+        "{"
+        + ",".join([f"{_string(name)}:{_WRITERS[type(item)](item)}" for name, item in named.items()])
+        + "}"
+    )
     is_marked = len(named) == 1 and next(iter(named)).startswith("$")
     return f'{{"$map":{text}}}' if is_marked else text
 
 
 def _message_text(message: Message) -> str:
     given = zip(_FRAMES, _message_values(message), _MESSAGE_FIELDS.values(), strict=True)
-    parts = [frame + _text(value) for frame, value, default in given if value != default]
+    parts = [frame + _WRITERS[type(value)](value) for frame, value, default in given if value != default]
     return f'{{"$message":{{{",".join(parts)}}}}}'
 
 
@@ -120,21 +125,37 @@ def _float_text(value: float) -> str:
     return float.__repr__(value) if math.isfinite(value) else f'{{"$float":"{value!r}"}}'
 
 
+def _refuse(value: object) -> str:
+    raise TypeError(f"a trace keeps numbers, text, bytes, UUIDs, messages, lists and mappings; got {value!r}")
+
+
+class _Writers(dict[type, Callable[[Any], str]]):
+    """How values are told as JSON, by type; a type of somebody's own is told as what it derives from."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], str]:
+        for known in (int, str, float, list, tuple):
+            if issubclass(kind, known):
+                return self[known]
+        return _map_text if issubclass(kind, Mapping) else _refuse
+
+
 _message_values = operator.attrgetter(*_MESSAGE_FIELDS)
 _FRAMES = [f'"{name}":' for name in _MESSAGE_FIELDS]
-_WRITERS: dict[type, Callable[[Any], str]] = {
-    str: _string,
-    int: int.__repr__,
-    bool: {False: "false", True: "true"}.__getitem__,
-    type(None): lambda _: "null",
-    float: _float_text,
-    tuple: _list_text,
-    list: _list_text,
-    dict: _map_text,
-    Message: _message_text,
-    bytes: lambda value: f'{{"$bytes":"{value.hex()}"}}',
-    UUID: lambda value: f'{{"$uuid":"{value.hex}"}}',
-}
+_WRITERS = _Writers(
+    {
+        str: _string,
+        int: int.__repr__,
+        bool: {False: "false", True: "true"}.__getitem__,
+        type(None): lambda _: "null",
+        float: _float_text,
+        tuple: _list_text,
+        list: _list_text,
+        dict: _map_text,
+        Message: _message_text,
+        bytes: lambda value: f'{{"$bytes":"{value.hex()}"}}',
+        UUID: lambda value: f'{{"$uuid":"{value.hex}"}}',
+    }
+)
 
 
 def _value(plain: Any) -> Any:
