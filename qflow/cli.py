@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     from qflow.kit import RefusalError
 
-    _allow_any_character()
+    _ready_streams()
     try:
         try:
             return _answer(list(sys.argv[1:] if arguments is None else arguments))
@@ -107,23 +107,23 @@ def _answer(given: list[str]) -> int:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        # There is no stream where the shell closed it (>&-).
-        if stream is not None:
-            stream.flush()
+        stream.flush()
 
 
 def _forget_output() -> None:
     """Let what cannot be printed go where nobody looks: the interpreter tries once more at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            if stream is not None:
-                stream.flush()
+            stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _allow_any_character() -> None:
+def _ready_streams() -> None:
     """Print a question mark for what the terminal has not got, such as an arrow, rather than fail."""
+    # A stream the shell has closed (>&-) is none; what is printed to it would land in the other.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -188,7 +188,7 @@ def _add_conform(rooms: argparse._SubParsersAction[_Parser]) -> None:
         description="Play recorded scenarios against the engine; status 0 only if all of them agree.",
     )
     conform.add_argument("recordings", nargs="+", metavar="FILE.jsonl", help="a file of recorded scenarios")
-    conform.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    conform.add_argument("--json", action="store_true", help="print one JSON object for each scenario")
 
 
 def _add_notebooks(rooms: argparse._SubParsersAction[_Parser]) -> None:

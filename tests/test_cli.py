@@ -15,6 +15,7 @@ from browser import get, serve_chapters
 from qflow import __version__, cli
 from qflow.kit import RefusalError
 from qflow.teaching import launch, layout
+from qflow.trace.progress import Line, Progress
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -307,3 +308,47 @@ class TestTerminalManners:
         monkeypatch.setattr(cli, "_run", interrupt)
         assert cli.main(["rules"]) == 130
         assert capsys.readouterr() == ("", "qflow: interrupted\n")
+
+    def test_progress_in_a_file_is_lines(self):
+        """A carriage return means nothing to a file, nor to who reads it."""
+        told = io.StringIO()
+        line = Progress("reading", 9, stream=told, patience=0)
+        line(1)
+        line(2)
+        line.end()
+        assert told.getvalue() == "reading: 1 of 9 rows\n"
+
+    @pytest.mark.parametrize("columns", [40, 12])
+    def test_progress_on_a_terminal_never_wraps(self, columns, monkeypatch):
+        """What has wrapped into a second line cannot be written over."""
+        monkeypatch.setenv("COLUMNS", str(columns))
+        ours, theirs = os.openpty()
+        with os.fdopen(theirs, "w") as terminal:
+            line = Line(terminal)
+            line.show("reading a-file-with-quite-a-long-name.jsonl: 1000 rows")
+            line.show("done")
+            line.end()
+        shown = os.read(ours, 4096).decode()
+        os.close(ours)
+        first, second = shown.removesuffix("\r\n").split("\r")
+        assert first == "reading a-file-with-quite-a-long-name.jsonl"[: columns - 1]
+        assert second == "done".ljust(columns - 1)
+
+    @pytest.mark.parametrize("arguments", [("trace", "info"), ("run", "--json"), ("conform", "--json")])
+    def test_what_is_told_underway_is_not_on_standard_output(self, arguments, root, monkeypatch, capsys):
+        monkeypatch.setattr("qflow.trace.progress.PATIENCE", -1.0)
+        monkeypatch.setattr("qflow.trace.run_cli.PATIENCE", -1.0)
+        recordings = root / "data" / "recordings"
+        file = {
+            "trace": "scenarios/hand.jsonl",
+            "run": "workloads/ring.json",
+            "conform": "scenarios/random-ring.jsonl",
+        }[arguments[0]]
+        status = cli.main([*arguments, str(recordings / file)])
+        said = capsys.readouterr()
+        assert "\r" not in said.err
+        if arguments[0] == "trace":
+            assert (status, said.out) == (2, "")
+        else:
+            assert all(isinstance(json.loads(line), dict) for line in said.out.splitlines())
+            assert (status, said.out != "") == (0, True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from itertools import chain
 
-from qflow.conformance.report import Verdict, check_file
+from qflow.conformance.report import check_file
 from qflow.conformance.scenario import ScenarioError
+from qflow.trace.progress import progress
 
 
 def run(paths: Sequence[str], as_json: bool = False) -> int:
@@ -18,7 +20,7 @@ def run(paths: Sequence[str], as_json: bool = False) -> int:
     paths : sequence of str
         Scenario files.
     as_json : bool
-        Print one JSON object for each scenario instead of text.
+        Print one JSON object for each scenario, a line each, and the tally on standard error.
 
     Returns
     -------
@@ -26,21 +28,18 @@ def run(paths: Sequence[str], as_json: bool = False) -> int:
         0 if all agree, 1 if one does not, 2 if a file cannot be read.
     """
     total = agreeing = 0
-    for path in paths:
-        try:
-            for verdict in check_file(path):
+    try:
+        with progress("playing", unit="scenarios") as shown:
+            for verdict in chain.from_iterable(map(check_file, paths)):
                 total += 1
                 agreeing += verdict.agrees
-                _print(verdict, as_json)
-        except ScenarioError as error:
-            print(f"qflow conform: {error}", file=sys.stderr)
-            return 2
-    print(f"agree: {agreeing} of {total} scenarios")
+                if as_json or not verdict.agrees:
+                    shown.end()
+                    print(json.dumps(verdict.asdict()) if as_json else verdict.text())
+                shown(total)
+    except ScenarioError as error:
+        print(f"qflow conform: {error}", file=sys.stderr)
+        return 2
+    # Standard output is for the verdicts alone, if a program is to read them.
+    print(f"agree: {agreeing} of {total} scenarios", file=sys.stderr if as_json else sys.stdout)
     return 0 if agreeing == total else 1
-
-
-def _print(verdict: Verdict, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(verdict.asdict()))
-    elif not verdict.agrees:
-        print(verdict.text())

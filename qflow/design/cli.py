@@ -69,7 +69,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.workload.checks import WorkloadError
 
     count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
-    shown = Progress("simulating the frontier", count)
+    shown = Progress("simulating the frontier", count, unit="settings")
     try:
         workload = _workload(namespace)
         made = recommend(

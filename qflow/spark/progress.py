@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from qflow.trace.progress import PATIENCE, PAUSE, Line
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PATIENCE = 2.0
-"""Seconds before anything is shown."""
-PAUSE = 0.5
 WIDTH = 24
 
 
 class Bar:
-    """A bar that is written over and over.
+    """A line of progress with a bar in it.
 
     Examples
     --------
+    >>> import sys
     >>> bar = Bar("sweeping", "cells", stream=sys.stdout, patience=0)
     >>> bar(3, 4); bar.end()
     sweeping [##################......] 3 of 4 cells
@@ -30,7 +29,7 @@ class Bar:
         self, what: str, unit: str, stream: TextIO | None = None, patience: float = PATIENCE
     ) -> None:
         self._what, self._unit = what, unit
-        self._stream = stream or sys.stderr
+        self._line = Line(stream)
         self._next = time.monotonic() + patience
         self._shown = ""
         self.remark = ""
@@ -39,22 +38,17 @@ class Bar:
         """Show how far it is, if it is time to."""
         if time.monotonic() < self._next or not total:
             return
-        self._next = time.monotonic() + PAUSE
+        self._next = time.monotonic() + self._line.pause
         full = WIDTH * done // total
         bar = "#" * full + "." * (WIDTH - full)
         text = f"{self._what} [{bar}] {done} of {total} {self._unit}{self.remark}"
-        if text == self._shown:
-            return
-        start = "\r" if self._shown else ""
-        # What was longer before is wiped out.
-        print(f"{start}{text.ljust(len(self._shown))}", end="", file=self._stream)
-        self._stream.flush()
-        self._shown = text
+        if text != self._shown:
+            self._line.show(text)
+            self._shown = text
 
     def end(self) -> None:
         """Leave the line."""
-        if self._shown:
-            print(file=self._stream)
+        self._line.end()
 
 
 class TaskProgress:

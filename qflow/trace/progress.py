@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -10,11 +12,72 @@ from typing import TextIO
 
 PATIENCE = 2.0
 """Seconds before anything is shown."""
-_PAUSE = 0.5
+PAUSE = 0.5
+"""Seconds from one look to the next, on a terminal."""
+PAUSE_IN_A_FILE = 10.0
+"""The same where each look stays, as a line of a file."""
+
+
+class Line:
+    """A line about work that goes on: on a terminal it is written over and over, elsewhere it is a new line.
+
+    It is cut to the terminal's width, as what wraps cannot be written over.
+
+    Parameters
+    ----------
+    stream : text stream or None
+        Where to write; None for standard error.
+
+    Attributes
+    ----------
+    pause : float
+        How many seconds to leave between one look and the next.
+
+    Examples
+    --------
+    >>> line = Line(sys.stdout)
+    >>> line.show("half done"); line.show("done"); line.end()
+    half done
+    done
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self.pause = PAUSE if self._is_terminal else PAUSE_IN_A_FILE
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Show how far it is."""
+        if not self._is_terminal:
+            print(text, file=self._stream, flush=True)
+            return
+        text = text[: _width(self._stream) - 1]
+        # Back to the line's start first, and wipe out what was longer before.
+        print(f"{chr(13) if self._shown else ''}{text.ljust(len(self._shown))}", end="", file=self._stream)
+        self._stream.flush()
+        self._shown = text
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._shown:
+            print(file=self._stream)
+            self._shown = ""
+
+
+def _width(stream: TextIO) -> int:
+    """Return how many columns a terminal has; COLUMNS, if it is set, goes before what the terminal says."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    if "COLUMNS" in os.environ or not columns:
+        columns = shutil.get_terminal_size().columns
+    return max(columns, 2)
 
 
 class Progress:
-    """A line that is written over and over; call it with the number of rows, or what else, that are done.
+    """A line of progress; call it with the number of rows, or what else, that are done.
 
     Parameters
     ----------
@@ -24,6 +87,8 @@ class Progress:
         How many rows there are, if that is known.
     stream : text stream or None
         Where to write; None for standard error.
+    patience : float
+        Seconds before anything is shown.
     unit : str
         What is counted.
 
@@ -43,35 +108,46 @@ class Progress:
         unit: str = "rows",
     ) -> None:
         self.what, self.total, self.unit = what, total, unit
-        self._stream = stream or sys.stderr
+        self._line = Line(stream)
         self._next = time.monotonic() + patience
-        self._is_shown = False
 
     def __call__(self, done: int) -> None:
         """Show how far it is, if it is time to."""
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + _PAUSE
+        self._next = now + self._line.pause
         total = f" of {self.total}" if self.total is not None else ""
-        # Back to the line's start first: what follows it is then never glued to the last number.
-        print(
-            f"{chr(13) if self._is_shown else ''}{self.what}: {done}{total} {self.unit}",
-            end="",
-            file=self._stream,
-        )
-        self._stream.flush()
-        self._is_shown = True
+        self._line.show(f"{self.what}: {done}{total} {self.unit}")
 
     def end(self) -> None:
         """Leave the line."""
-        if self._is_shown:
-            print(file=self._stream)
+        self._line.end()
 
 
 @contextmanager
 def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[Progress]:
-    """Show the progress of a block, and leave the line however the block ends."""
+    """Show the progress of a block, and leave the line however the block ends.
+
+    Parameters
+    ----------
+    what : str
+        What is being done.
+    total : int or None
+        How many there are to do, if that is known.
+    unit : str
+        What is counted.
+
+    Yields
+    ------
+    Progress
+        To be called with how many are done.
+
+    Examples
+    --------
+    >>> with progress("reading", 10) as shown:
+    ...     shown(10)
+    """
     shown = Progress(what, total, unit=unit)
     try:
         yield shown

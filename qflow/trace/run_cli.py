@@ -9,11 +9,11 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from qflow.workload.run import Run
+from qflow.trace.progress import PATIENCE, Line, progress
 
-PATIENCE = 2.0
-"""Seconds before a long run says how far it is."""
+if TYPE_CHECKING:
+    from qflow.workload.model import Workload
+    from qflow.workload.run import Run
 
 INTERRUPTED = 130
 
@@ -53,7 +53,6 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.broker.errors import AmqpException
     from qflow.workload.checks import WorkloadError
     from qflow.workload.model import Workload
-    from qflow.workload.slices import simulate_in_slices
 
     try:
         if namespace.trace:
@@ -61,7 +60,7 @@ def run(namespace: argparse.Namespace) -> int:
         workload = Workload.load(namespace.workload)
         if namespace.seed is not None:
             workload = workload.with_seed(namespace.seed)
-        made, is_whole = simulate_in_slices(workload, _Progress(workload.duration))
+        made, is_whole = _simulated(workload)
         if namespace.trace:
             _write(made, namespace.trace)
     except (WorkloadError, AmqpException) as error:
@@ -70,6 +69,20 @@ def run(namespace: argparse.Namespace) -> int:
     summary = {**summarise(made), "interrupted": not is_whole}
     print(json.dumps(summary) if namespace.json else _text(summary))
     return 0 if is_whole else INTERRUPTED
+
+
+def _simulated(workload: Workload) -> tuple[Run, bool]:
+    from qflow.workload.slices import simulate_in_slices
+
+    shown = _Progress(workload.duration)
+    try:
+        made, is_whole = simulate_in_slices(workload, shown)
+    finally:
+        shown.end()
+    if not is_whole:
+        # What is left to do can take a while, and nobody shall think that Ctrl-C was not heard.
+        print(f"interrupted at {made.end / 1_000_000:g} s: summing up what has happened", file=sys.stderr)
+    return made, is_whole
 
 
 def summarise(run: Run) -> dict[str, Any]:
@@ -136,19 +149,25 @@ def _write(made: Run, path: str) -> None:
     from qflow.workload.checks import WorkloadError
 
     try:
-        write_trace(trace_of(made), path)
+        with progress(f"writing {Path(path).name}", len(made.events)) as shown:
+            write_trace(trace_of(made), path, shown)
     except TraceError as error:
         raise WorkloadError(str(error)) from None
 
 
 class _Progress:
-    """Says how far a run is, on standard error, once that takes long."""
+    """Says how far a run is, once that takes long."""
 
     def __init__(self, duration: float) -> None:
-        self.duration = duration
-        self.next = monotonic() + PATIENCE
+        self._line = Line()
+        self._next = monotonic() + PATIENCE
+        self._duration = duration
 
     def __call__(self, time: int, count: int) -> None:
-        if monotonic() >= self.next:
-            self.next = monotonic() + PATIENCE
-            print(f"{time / 1_000_000:.1f} s, {count} events", file=sys.stderr)
+        if monotonic() >= self._next:
+            self._next = monotonic() + self._line.pause
+            # A run goes on after its duration, until what was sent has been consumed.
+            self._line.show(f"running: {time / 1_000_000:.1f} of {self._duration:g} s, {count} events")
+
+    def end(self) -> None:
+        self._line.end()
