@@ -501,6 +501,19 @@ def test_release_of_some():
     assert bench.read("q", "d").got == "p-2 p-4 p-6 p-8 p-10"
 
 
+@pytest.mark.parametrize(
+    ("numbers", "order"),
+    [("p-1 p-2 p-3", "p-3 p-2 p-1"), ("p-1 p-3", "p-1 p-3"), ("p-4 p-1 p-2", "p-2 p-1 p-4")],
+    ids=["one range", "two ranges", "ranges in order"],
+)
+def test_each_range_is_released_last_to_first(numbers, order):
+    """CN-14, RF-13: numbers that follow one another are one range, whatever the order they are named in."""
+    bench = queue_of(4)
+    reader = bench.read("q")
+    reader.release(*numbers.split())
+    assert " ".join(event.message for event in bench.seen("requeued")) == order
+
+
 def test_release_wakes_one_consumer_and_all_browsers():
     """CN-14, RF-06: one event for each released message."""
     bench = queue_of(2)

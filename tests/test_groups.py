@@ -3,7 +3,9 @@
 from uuid import UUID
 
 import pytest
-from support import GROUP, NONE, Bench, Reader, arguments
+from support import BYTES, GROUP, MESSAGES, NONE, Bench, Reader, arguments
+
+from qflow.broker import INFINITE, Broker
 
 
 def grouped(labels: str = "", **short: object) -> Bench:
@@ -540,6 +542,22 @@ def test_a_ring_frees_a_group_in_use():
     bench.send_groups("q", "B-3")
     assert bench.owners("q")["A"] == (1, "")
     assert c2.fetch() == "A-2"
+
+
+def test_expired_messages_that_a_snapshot_brought():
+    """MG-21: who comes past removes them, of other owners' groups too, in a restored broker as well."""
+    bench = grouped()
+    for label, ttl in (("B-1", 9_000), ("B-2", 1), ("C-3", 9_000)):
+        bench.send_groups("q", label, ttl=ttl)
+    bench.read("q", "owner of B", messages=1)
+    broker = Broker.restore(bench.broker.snapshot())
+    broker.advance(1_000_000)
+    session = broker.session("c")
+    session.message_subscribe("q", "s")
+    session.message_flow("s", BYTES, INFINITE)
+    session.message_flow("s", MESSAGES, 1)
+    assert session.statistics().unackedMessages == 1
+    assert broker.queue("q").statistics().discardsTtl == 1
 
 
 def test_expiry_does_not_free():

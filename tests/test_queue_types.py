@@ -334,6 +334,19 @@ class TestExpiry:
         assert bench.labels("q") == ""
         assert bench.stat("q").discardsTtl == 1
 
+    def test_the_cleaner_takes_what_nobody_looks_at(self):
+        """QT-07: every ``queue_purge_interval`` seconds, of what is AVAILABLE; the acquired stays."""
+        bench = Bench(queue_purge_interval=5)
+        bench.declare("q")
+        bench.send("q", 3, ttl=1)
+        bench.send("q", label="lasting")
+        bench.read("q", messages=1)
+        bench.broker.advance(4_999_999)
+        assert (bench.stat("q").msgDepth, bench.stat("q").discardsTtl) == (4, 0)
+        bench.broker.advance(5_000_000)
+        assert (bench.stat("q").msgDepth, bench.stat("q").discardsTtl) == (2, 2)
+        assert [event.message for event in bench.seen("dequeued")] == ["p-2", "p-3"]
+
     def test_a_full_queue_of_expired_messages_still_rejects(self):
         """QT-07: an enqueue does not expire anything."""
         bench = Bench()
