@@ -3,17 +3,20 @@
 import dataclasses
 import json
 import os
+import re
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from spark_kit import fleet, write_log
+from spark_kit import fleet, spark, write_log  # noqa: F401
 
 from qflow.cli import main
 from qflow.kit import RefusalError
-from qflow.spark import java
+from qflow.spark import java, session
 
 
 def refused(capsys, *arguments):
@@ -63,6 +66,54 @@ def test_what_is_missing_is_told_before_spark_is_started(capsys, tmp_path):
     assert "nowhere: no such file or folder" in refused(capsys, "audit", tmp_path / "nowhere")
     assert "name one log or more" in refused(capsys, "audit")
     assert "no such file or folder" in refused(capsys, "stream", tmp_path / "in", "--out", tmp_path)
+
+
+def test_ctrl_c_while_java_starts_waits_until_it_has(monkeypatch):
+    """Broken off half-way, it would stay behind and never end."""
+    context = pytest.importorskip("pyspark").SparkContext
+    started = []
+
+    def launch(*given, **named):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        started.append("java")
+
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", launch)
+    monkeypatch.setattr(context, "_gateway", None)
+    monkeypatch.setattr(context, "_active_spark_context", None)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        session.session("local[1]")
+    assert started == ["java"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_while_spark_works_is_one_line_and_what_was_begun_is_known(tmp_path):
+    pytest.importorskip("pyspark")
+    out = tmp_path / "fleet"
+    command = [sys.executable, "-m", "qflow", "spark", "synth", "--queues", "2", "--out", str(out)]
+    work = subprocess.Popen([*command, "--events", "5000000"], stderr=subprocess.PIPE, text=True)
+    for _ in range(600):
+        if (out / "_plan.json").exists():
+            break
+        time.sleep(0.1)
+    time.sleep(1)
+    work.send_signal(signal.SIGINT)
+    told = work.communicate(timeout=60)[1]
+    assert work.returncode == 130, told
+    *progress, last = told.splitlines()
+    assert last == "qflow: interrupted"
+    assert all(line.startswith("making a fleet [") for line in progress), told
+    again = subprocess.run([*command, "--events", "6000"], capture_output=True, text=True, timeout=240)
+    assert "this one holds a synthetic fleet of 2 queues and 5000000 events" in again.stderr
+
+
+def test_a_synthetic_fleet_tells_what_its_workers_took(capsys, tmp_path, spark):  # noqa: F811
+    assert main(["spark", "synth", "--queues=2", "--events=200", f"--out={tmp_path / 'fleet'}"]) == 0
+    said = re.fullmatch(
+        r"200 events of 2 components in .*\nno worker took more than (\d+) MiB\n", capsys.readouterr().out
+    )
+    assert 10 < int(said[1]) < 1000
 
 
 def test_bad_numbers_and_settings_are_refused(capsys, tmp_path):

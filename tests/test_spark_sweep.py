@@ -154,7 +154,7 @@ def test_events_are_shared_out_to_the_last():
     assert sum(share(1_000_003, 17, seed) for seed in range(17)) == 1_000_003
 
 
-def test_the_data_source_makes_one_partition_a_seed(spark):  # noqa: F811
+def test_a_fleet_has_one_partition_a_seed(spark):  # noqa: F811
     from qflow.spark.audit import audit as audit_lake
     from qflow.spark.synth import synthetic_fleet
 

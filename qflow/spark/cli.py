@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import re
+import signal
+import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +16,17 @@ from qflow.kit import RefusalError
 from qflow.spark.arguments import add_arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
+
+    from qflow.spark.progress import TaskProgress
 
 __all__ = ["add_arguments", "run"]
 
 SHOWN = 10
+INTERRUPTED = 130
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -25,7 +35,7 @@ def run(namespace: argparse.Namespace) -> int:
     Returns
     -------
     int
-        0.
+        0; 130 if a stream was ended with Ctrl-C.
 
     Raises
     ------
@@ -43,13 +53,27 @@ def run(namespace: argparse.Namespace) -> int:
     actions = {"audit": _audit, "sweep": _sweep, "stream": _stream, "synth": _synth, "bench": _bench}
     _require_readable(namespace)
     try:
-        return actions[namespace.action](session(namespace.master, **_settings(namespace.conf)), namespace)
+        # Whatever is logged underneath, what a reader is told is a sentence.
+        logging.getLogger().addHandler(logging.NullHandler())
+        spark = session(namespace.master, **_settings(namespace.conf))
+        _take_ctrl_c_back()
+        return actions[namespace.action](spark, namespace)
     except SettingsError as error:
         raise RefusalError(str(error)) from None
     except (PySparkException, Py4JError) as error:
         from qflow.spark.java import log_file
 
         raise RefusalError(f"Spark gave up: {cause_of(str(error))} (see {log_file()})") from None
+
+
+def _take_ctrl_c_back() -> None:
+    """Let Ctrl-C end the command in one line.
+
+    pyspark's own handler asks Spark something on the very connection that has been interrupted, which breaks
+    it. Spark ends with this process anyway.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def cause_of(text: str) -> str:
@@ -100,12 +124,8 @@ def _audit_lake(spark: SparkSession, lake: str, out: str | None) -> dict[str, An
     files = lake_files(spark, lake)
     peak = peak_accumulator(spark)
     with TaskProgress(spark, "auditing", len(files), "files") as progress:
-
-        def tell(done: int) -> None:
-            progress.step(done, f", {peak.value >> 20} MiB in the largest worker")
-
         if out:
-            results = audit_to(spark, lake, out, tell, peak)
+            results = audit_to(spark, lake, out, _telling(progress, peak), peak)
         else:
             results = audit_files(spark, files, peak).persist()
             results.count()
@@ -139,7 +159,7 @@ def _summary_text(summary: dict[str, Any]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in summary["results"].items())
     lines.append(f"{summary['components']} components with results: {kinds or 'none'}")
     if summary.get("worker_bytes"):
-        lines.append(f"no worker took more than {summary['worker_bytes'] >> 20} MiB")
+        lines.append(_peak_text(summary["worker_bytes"]))
     for row in summary["offenders"]:
         lines.append(
             f"  {row['source']} {row['queue']}: ON {row['times_on']} x, {row['on_us'] / 1e6:.1f} s; "
@@ -187,6 +207,8 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
         query.awaitTermination()
     except KeyboardInterrupt:
         query.stop()
+        print("interrupted; the same command goes on where it was", file=sys.stderr)
+        return INTERRUPTED
     print(f"{read_results(spark, namespace.out).count()} results in {namespace.out}")
     return 0
 
@@ -194,11 +216,25 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
 def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
     from qflow.spark.progress import TaskProgress
     from qflow.spark.synth import write_fleet
+    from qflow.spark.workers import peak_accumulator
 
+    peak = peak_accumulator(spark)
     with TaskProgress(spark, "making a fleet", namespace.queues, "components") as progress:
-        write_fleet(spark, namespace.queues, namespace.events, namespace.out, progress.step)
+        tell = _telling(progress, peak)
+        write_fleet(spark, namespace.queues, namespace.events, namespace.out, tell, peak)
     print(f"{namespace.events} events of {namespace.queues} components in {namespace.out}")
+    if peak.value:
+        print(_peak_text(peak.value))
     return 0
+
+
+def _telling(progress: TaskProgress, peak: Accumulator[int]) -> Callable[[int], None]:
+    """Return what shows, after each step, how far it is and how much memory it took until now."""
+    return lambda done: progress.step(done, f", {peak.value >> 20} MiB in the largest worker")
+
+
+def _peak_text(most: int) -> str:
+    return f"no worker took more than {most >> 20} MiB"
 
 
 def _bench(_: SparkSession, namespace: argparse.Namespace) -> int:

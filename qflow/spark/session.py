@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
@@ -96,13 +100,29 @@ def _start(master: str, settings: dict[str, str]) -> SparkSession:
     try:
         gateway: Any = SparkContext._gateway
         if gateway is None:
-            with open(log_file(), "ab") as log:
+            with _ctrl_c_afterwards(), open(log_file(), "ab") as log:
                 gateway = launch_gateway(configuration, popen_kwargs={"stderr": log, "stdout": log})
         context = SparkContext(conf=configuration, gateway=gateway)
     except (PySparkException, OSError) as error:
         words = str(error).strip().splitlines()[0]
         raise RefusalError(f"Spark does not start on {master}: {words} (see {log_file()})") from None
     return SparkSession(context)
+
+
+@contextmanager
+def _ctrl_c_afterwards() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment: a Java whose start is broken off half-way stays behind for good."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _adopt(kind: type[SparkSession], settings: dict[str, str]) -> SparkSession:

@@ -16,12 +16,13 @@ from qflow.spark.fleet_model import FleetModel, recorded_fleet
 from qflow.spark.schema import LAKE
 from qflow.spark.steps import Steps
 from qflow.spark.touches import workload_text
-from qflow.spark.workers import freeze_modules
+from qflow.spark.workers import freeze_modules, peak_memory
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
 from qflow.workload.stage import Stage, uncollected
 
 if TYPE_CHECKING:
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
 REPORT = 50_000
@@ -177,9 +178,13 @@ def share(events: int, queues: int, seed: int) -> int:
 
 
 def synthetic_fleet(
-    spark: SparkSession, queues: int, events: int, seeds: Sequence[int] | None = None
+    spark: SparkSession,
+    queues: int,
+    events: int,
+    seeds: Sequence[int] | None = None,
+    peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Return a synthetic fleet, made by a data source of its own: one partition a seed.
+    """Return a synthetic fleet: one partition a seed.
 
     Parameters
     ----------
@@ -190,6 +195,8 @@ def synthetic_fleet(
         How many rows the whole fleet has.
     seeds : sequence of int or None
         Only these components of it, in a row; None for all.
+    peak : Accumulator or None
+        Told the most memory that a worker took (:mod:`qflow.spark.workers`).
 
     Returns
     -------
@@ -202,13 +209,23 @@ def synthetic_fleet(
         If there are fewer than three events a component.
     """
     _require_enough(queues, events)
+    chosen = range(queues) if seeds is None else seeds
     # The recorded fleet travels with the task: a worker need not hold qflow's data.
     recorded = workload_text(recorded_fleet())
-    spark.dataSource.register(_source())
-    reader = spark.read.format("qflow_fleet").option("recorded", recorded)
-    chosen = range(queues) if seeds is None else seeds
-    reader = reader.option("first", chosen[0]).option("last", chosen[-1])
-    return reader.option("queues", queues).option("events", events).load()
+    made = partial(_made, recorded=recorded, queues=queues, events=events, peak=peak)
+    return spark.range(chosen[0], chosen[-1] + 1, 1, len(chosen)).mapInArrow(made, LAKE.ddl)
+
+
+def _made(
+    batches: Iterator[Any], recorded: str, queues: int, events: int, peak: Accumulator[int] | None
+) -> Iterator[Any]:
+    freeze_modules()
+    model = FleetModel.of(Workload.from_json(json.loads(recorded)))
+    for batch in batches:
+        for seed in batch.column("id").to_pylist():
+            yield from to_batches(synthetic_rows(seed, share(events, queues, seed), model), LAKE)
+    if peak is not None:
+        peak.add(peak_memory())
 
 
 def write_fleet(
@@ -217,6 +234,7 @@ def write_fleet(
     events: int,
     folder: str | Path,
     tell: Callable[[int], None] | None = None,
+    peak: Accumulator[int] | None = None,
 ) -> None:
     """Write a synthetic fleet as a lake, step by step; killed at any moment, it goes on where it was.
 
@@ -229,6 +247,8 @@ def write_fleet(
         New or empty, or begun before with the same numbers.
     tell : callable or None
         Told after each step how many components are done.
+    peak : Accumulator or None
+        As for :func:`synthetic_fleet`.
 
     Raises
     ------
@@ -238,7 +258,7 @@ def write_fleet(
     _require_enough(queues, events)
     numbers = f"{queues} queues and {events} events"
     steps = Steps(spark, folder, "a synthetic fleet", numbers, range(queues))
-    for done in steps.run(partial(synthetic_fleet, spark, queues, events)):
+    for done in steps.run(partial(synthetic_fleet, spark, queues, events, peak=peak)):
         if tell is not None:
             tell(done)
 
@@ -246,36 +266,3 @@ def write_fleet(
 def _require_enough(queues: int, events: int) -> None:
     if queues < 1 or events < 3 * queues:
         raise RefusalError(f"a fleet has 1 queue or more, and 3 events or more each; got {queues}, {events}")
-
-
-def _source() -> Any:
-    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-
-    class Reader(DataSourceReader):
-        def __init__(self, options: Any) -> None:
-            self.queues, self.events = int(options["queues"]), int(options["events"])
-            self.seeds = range(int(options["first"]), int(options["last"]) + 1)
-            self.recorded = options["recorded"]
-
-        def partitions(self) -> list[Any]:
-            return [InputPartition(seed) for seed in self.seeds]
-
-        def read(self, partition: Any) -> Iterator[Any]:
-            freeze_modules()
-            seed = partition.value
-            model = FleetModel.of(Workload.from_json(json.loads(self.recorded)))
-            rows = synthetic_rows(seed, share(self.events, self.queues, seed), model)
-            yield from to_batches(rows, LAKE)
-
-    class Fleet(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "qflow_fleet"
-
-        def schema(self) -> str:
-            return LAKE.ddl
-
-        def reader(self, schema: Any) -> Any:
-            return Reader(self.options)
-
-    return Fleet
