@@ -132,6 +132,13 @@ def test_the_recorded_clients_look_through_what_is_outstanding():
     assert costs.report_time(2000, 100) > 1.5 * costs.report_time(2000, 1)
 
 
+def test_a_consumer_that_is_never_out_of_credit_waits_for_it_as_the_others_do_then():
+    usual = [Told(n * 100_000, 42_000) for n in range(100)]
+    slow = [Told(3_000_000 + n, 130_000) for n in range(10)]
+    network = consumer_network([], SystemDelay.of([sorted(usual + slow)]))
+    assert network.ack_delays == ((0.0, 0.042), (3.0, pytest.approx(0.1097, rel=0.001)), (3.25, 0.042))
+
+
 def test_clients_without_delay_are_found_to_have_none():
     workload = small(Network(latency=0.0001))
     extracted = extract(logged(workload), workload).workload
@@ -238,7 +245,7 @@ def test_a_client_that_has_rested_works_at_once_and_then_shares_the_processors()
 def test_what_one_client_does_not_tell_the_others_do():
     quick, slow, silent = [Told(0, 300)] * 30, [Told(0, 44_000)] * 30, []
     system = SystemDelay.of([quick, slow, silent])
-    assert system == (44_000, 44_000)
+    assert system == SystemDelay(44_000, 44_000)
     assert consumer_network(quick, system).ack_delay == 0
     assert consumer_network(silent, system) == consumer_network(slow[:5], system)
     assert consumer_network(silent, system).ack_delay == 0.044

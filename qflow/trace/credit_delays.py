@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from statistics import mean, median, quantiles
 from typing import NamedTuple
 
@@ -11,6 +12,15 @@ from qflow.trace.producer_work import FEW
 
 NOTICEABLE = 5_000
 """Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
+
+WINDOW = 250_000
+"""Microseconds over which the delays that all consumers tell of are taken together."""
+
+TOGETHER = 5
+"""Delays in one window that tell of the system, not of one consumer."""
+
+UNUSUAL = 1.25
+"""How many times the usual delay is more than chance."""
 
 LONGEST = 200_000
 """Microseconds: a longer wait may have another cause, unless the log shows that a message was there."""
@@ -32,26 +42,45 @@ class SystemDelay(NamedTuple):
         The timer's length.
     usual : float
         What they take on average, see :func:`typical`.
+    course : tuple of (int, float)
+        Since when they take longer, or as usual again: a busy machine lets the broker wait.
 
     Examples
     --------
     >>> SystemDelay.of([[Told(0, delay) for delay in range(41_000, 45_000, 100)], []])
-    SystemDelay(shortest=41310.0, usual=42950.0)
+    SystemDelay(shortest=41310.0, usual=42950.0, course=())
     """
 
     shortest: float
     usual: float
+    course: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, told: Iterable[Sequence[Told]]) -> SystemDelay:
         """Return that of the system which all consumers of a log share; (0, 0) if none tells."""
-        delayed = [
-            [item.delay for item in own if item.delay >= NOTICEABLE] for own in told if is_delayed(own)
-        ]
-        if not delayed:
+        everything = [[item for item in own if item.delay >= NOTICEABLE] for own in told if is_delayed(own)]
+        if not everything:
             return cls(0.0, 0.0)
-        together = [delay for own in delayed for delay in own]
-        return cls(median(quantiles(own, n=10)[0] for own in delayed), typical(together))
+        together = sorted(item for own in everything for item in own)
+        shortest = median(quantiles([item.delay for item in own], n=10)[0] for own in everything)
+        usual = typical([item.delay for item in together])
+        return cls(shortest, usual, tuple(_course(together, usual)))
+
+
+def _course(told: Sequence[Told], usual: float) -> Iterator[tuple[int, float]]:
+    """Yield since when delays take longer than usual, and when they are as usual again.
+
+    Examples
+    --------
+    >>> told = [Told(600_000 + n, 90_000) for n in range(5)] + [Told(2_000_000, 90_000)]
+    >>> list(_course(told, 42_000))
+    [(500000, 90000.0), (750000, 42000)]
+    """
+    for window, items in groupby(told, lambda item: item.since // WINDOW):
+        delays = [item.delay for item in items]
+        if len(delays) >= TOGETHER and mean(delays) > UNUSUAL * usual:
+            yield window * WINDOW, float(mean(delays))
+            yield (window + 1) * WINDOW, usual
 
 
 def typical(delays: Sequence[int]) -> float:

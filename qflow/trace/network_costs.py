@@ -35,9 +35,19 @@ def consumer_network(told: Sequence[Told], system: SystemDelay, load: Load | Non
     load = load or Load({})
     if (len(told) >= FEW and not is_delayed(told)) or not system.usual:
         return Network(latencies=load.steps(0.0))
-    slow = [item for item in told if item.delay >= NOTICEABLE] if is_delayed(told) else []
+    if len(told) < FEW:
+        # Who tells too little has what the others have, when they have it.
+        return Network(
+            ack_delay=system.shortest / SECOND,
+            ack_delays=(
+                (0.0, system.usual / SECOND),
+                *((time / SECOND, delay / SECOND) for time, delay in system.course),
+            ),
+            latencies=load.steps(0.0),
+        )
+    slow = [item for item in told if item.delay >= NOTICEABLE]
     usual = typical([item.delay for item in slow]) if len(slow) >= MANY else system.usual
-    shortest = quantiles([item.delay for item in slow], n=10)[0] if slow else system.shortest
+    shortest = quantiles([item.delay for item in slow], n=10)[0]
     extra = load.at(item.since for item in slow)
     course = [
         (item.since, max(shortest, item.delay - 2 * added)) for item, added in zip(slow, extra, strict=True)
