@@ -126,6 +126,17 @@ def test_the_models_differ_and_the_report_says_by_how_much(reports):
     assert "models_differ" in json.loads(json.dumps(reports["slow-consumer"]))
 
 
+@pytest.mark.parametrize("is_stated", [True, False])
+def test_where_nothing_blocks_the_models_agree_though_the_producers_caught_up(is_stated):
+    """What they sent in haste after a block tells nothing of how long they think."""
+    settings = CHANGES["no flow control"]
+    report = predict(truth() if is_stated else truth(seed=50), log_of(truth()), settings)
+    assert report["model"] == "open"
+    for name, entry in report["producers"].items():
+        differ = report["models_differ"]["producers"][name]["throughput"]
+        assert abs(differ) < 0.02 * entry["predicted"]["throughput"]
+
+
 def test_more_head_room_means_fewer_stops():
     workload, log = paths("slow-consumer")
     settings = Settings({"orders": {"qpid.flow_resume_count": 100}}, capacity={"p1": 20})

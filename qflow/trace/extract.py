@@ -16,7 +16,7 @@ from qflow.trace.machine_load import Load
 from qflow.trace.machine_pace import client_pace, interruption, machine_pace, usual_pace
 from qflow.trace.network_costs import consumer_network, producer_network
 from qflow.trace.producer_work import FEW, works
-from qflow.trace.schedules import Sent, catches_up, inferred_schedule, sends_of, think_times
+from qflow.trace.schedules import Sent, catches_up, gaps, inferred_schedule, sends_of, think_times
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.checks import require
@@ -180,12 +180,27 @@ class Evidence:
             is_stated = model == "open" and producer.name in self._stated
             sources[producer.name] = "stated" if is_stated else "recorded"
             if not is_stated:
-                producer = _as_recorded(producer, self._sent[producer.name], model, self._workload.duration)
+                times = self._times(producer, model)
+                producer = _as_recorded(producer, self._sent[producer.name], model, times)
             elif not self._draws:
                 producer = _written_out(producer, self._workload.duration)
             producers.append(replace(producer, network=self._networks[producer.name]))
         extracted = self._workload.replace(producers=tuple(producers), consumers=self._consumers)
         return Extraction(extracted, model, sources | self._consumer_sources, self._catches_up)
+
+    def _times(self, producer: Producer, model: str) -> list[int]:
+        """Return when each message of a producer was due, or how long it thought before it."""
+        sent, end = self._sent[producer.name], round(self._workload.duration * SECOND)
+        if model == "closed" and not self._catches_up[producer.name]:
+            return think_times(sent)
+        if producer.name in self._stated:
+            times = [
+                due for due, _, _ in takewhile(lambda message: message[0] <= end, due_messages(producer))
+            ]
+        else:
+            times = inferred_schedule(sent, end)
+        # Who catches up shows no thoughts meanwhile; without blocks they would be as long as its gaps.
+        return list(gaps(times)) if model == "closed" else times
 
     def _producer_networks(
         self, own: Mapping[str, Sequence[LogRow]], system: SystemDelay, load: Load
@@ -236,10 +251,8 @@ def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
 # Producers
 
 
-def _as_recorded(model: Producer, sent: Sequence[Sent], kind: str, duration: float) -> Producer:
-    """Return a producer whose times are those of its log."""
-    find = think_times if kind == "closed" else inferred_schedule
-    times = find(sent, round(duration * SECOND))
+def _as_recorded(model: Producer, sent: Sequence[Sent], kind: str, times: Sequence[int]) -> Producer:
+    """Return a producer with recorded times, and the sizes and groups of its log."""
     recorded = tuple(
         (time / SECOND, item.size, item.group)
         for time, item in zip(times, _extended(sent, len(times)), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -84,12 +84,28 @@ def catches_up(sends: Sequence[Sent]) -> bool | None:
     return sum(owing) > len(owing) / 2 if owing else None
 
 
-def think_times(sends: Sequence[Sent], _end: int) -> list[int]:
-    """Return the microseconds between each send and the wish for the next (the closed model).
+def gaps(times: Iterable[int]) -> Iterator[int]:
+    """Yield the microseconds from each instant to the next, the first from 0; none is negative.
 
     Examples
     --------
-    >>> think_times([Sent(10, 0, 10, 7, ""), Sent(90, 89, 20, 7, "")], 100)
+    >>> list(gaps([10, 30, 30]))
+    [10, 20, 0]
+    """
+    before = 0
+    for time in times:
+        yield max(0, time - before)
+        before = time
+
+
+def think_times(sends: Sequence[Sent]) -> list[int]:
+    """Return the microseconds between each send and the wish for the next (the closed model).
+
+    They are a producer's own only if it does not catch up after a block: who owes messages does not think.
+
+    Examples
+    --------
+    >>> think_times([Sent(10, 0, 10, 7, ""), Sent(90, 89, 20, 7, "")])
     [10, 10]
     """
     before = 0
