@@ -42,7 +42,10 @@ class ProducerClient:
     """
 
     __slots__ = (
-        "_model",
+        "_name",
+        "_exchange",
+        "_key",
+        "_priority",
         "_stage",
         "_session",
         "_messages",
@@ -73,7 +76,7 @@ class ProducerClient:
     )
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
-        self._model = model
+        self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
         self._stage = stage
         self._messages = due_messages(model)
         self._last_due = last_due
@@ -119,7 +122,7 @@ class ProducerClient:
             self._send()
         else:
             self._is_blocked = True
-            self._stage.note("client.block", self._model.name)
+            self._stage.note("client.block", self._name)
         if not self._is_direct:
             self._is_sending = not self._is_blocked and self._is_due()
             self._learn_next()
@@ -144,8 +147,8 @@ class ProducerClient:
     def _send(self) -> None:
         number = self._sent
         self._sent += 1
-        label = f"{self._model.name}-{self._sent}"
-        message = make_message(self._model.to[1], label, self._size, self._group, self._model.priority)
+        label = f"{self._name}-{self._sent}"
+        message = make_message(self._key, label, self._size, self._group, self._priority)
         self._stage.count_message()
         agenda = self._stage.agenda
         self._due, self._size, self._group = next(self._messages)
@@ -155,7 +158,7 @@ class ProducerClient:
             self._arrive(message)
         else:
             self._outstanding[number] = None
-            self._stage.note("client.transfer", self._model.name, message=label)
+            self._stage.note("client.transfer", self._name, message=label)
             self._free_at = agenda.now + self._work(self._send_cost)
             self._link.write(lambda: self._arrive(message))
         if self._session.is_attached:
@@ -165,9 +168,9 @@ class ProducerClient:
         if not self._session.is_attached:
             return
         try:
-            self._session.message_transfer(message, self._model.to[0], sync=True)
+            self._session.message_transfer(message, self._exchange, sync=True)
         except AmqpException as error:
-            self._stage.errors[self._model.name] = error
+            self._stage.errors[self._name] = error
 
     # Learning of completions
 
@@ -209,7 +212,7 @@ class ProducerClient:
         _, number = self._inbox.popleft()
         self._is_learning = False
         now = self._stage.agenda.now
-        self._stage.note("client.complete", self._model.name, message=f"{self._model.name}-{number + 1}")
+        self._stage.note("client.complete", self._name, message=f"{self._name}-{number + 1}")
         if not self._inbox or now >= self._turn_end:
             self._turn_end = 0
             # The other half of the client has its turn, if it has something to send.
@@ -224,5 +227,5 @@ class ProducerClient:
             agenda.enter(agenda.now, SEND, self._on_room)
 
     def _on_room(self) -> None:
-        self._stage.note("client.unblock", self._model.name)
+        self._stage.note("client.unblock", self._name)
         self._on_due()

@@ -79,8 +79,7 @@ class Stage:
 
     def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:
         """Add a row that only a client can tell of: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
-        row = Event(self.agenda.now, kind, queue=queue, session=client, message=message, detail=detail)
-        self.events.append(row)
+        self.events.append(Event(self.agenda.now, kind, queue, client, "", message, 0, "", detail))
 
     def finish(self, workload: Workload) -> Run:
         """Return what happened."""
