@@ -1,9 +1,15 @@
-"""How well changed settings are predicted: ``python tests/benchmarks/prediction.py [NAME ...]``.
+"""How well predictions are: ``python tests/benchmarks/prediction.py [--recorded] [NAME ...]``.
 
-No broker runs here, so truth is made: the clients of a recording, with the costs and interruptions that
-its log shows, are simulated under settings A and logged; the log is extracted and predicted under B; and the
-same clients are simulated under B, with their interruptions at other times.  What differs then is either
-extraction's fault, or chance: the column "chance" holds how far two such simulations differ.
+With ``--recorded``, beside what the real broker did: every recording at its own settings, and the two
+recordings of the same clients each under the other's.  The last column is the largest share of a limit that is
+used up, 1 being the limit: 5 % of the mean depth, 3 points of share ON, 10 % of the stops (or 2), 3 % of the
+throughput.
+
+Without it, changed settings of all kinds.  No broker runs here, so truth is made: the clients of a
+recording, with the costs and interruptions that its log shows, are simulated under settings A and logged; the
+log is extracted and predicted under B; and the same clients are simulated under B, with their interruptions
+at other times.  What differs then is either extraction's fault, or chance: the column "chance" holds how far
+two such simulations differ.
 """
 
 from __future__ import annotations
@@ -11,8 +17,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from qflow.prediction import Settings
+from qflow.prediction import Settings, predict
 from qflow.prediction.measures import rows_of_run
 from qflow.prediction.replays import shifted
 from qflow.trace import ClientLog
@@ -26,6 +33,11 @@ from qflow.workload.stage import GRACE
 RECORDED = Path(__file__).parents[2] / "data" / "recordings" / "workloads"
 NAMES = ("slow-consumer", "capacity-165", "bytes-and-count", "fanout-one-slow", "groups-skewed", "ring")
 SHIFTS = 7
+
+OVERFLOW = "overflow-despite-flow-control"
+ALL = (*NAMES, OVERFLOW, "fleet")
+PAIRS = ((OVERFLOW, "bytes-and-count"), ("bytes-and-count", OVERFLOW))
+"""Recordings of the same clients: the log of the first, under the settings of the second."""
 
 
 def changes(workload: Workload) -> Iterator[tuple[str, Settings]]:
@@ -109,15 +121,69 @@ def measured(workload: Workload) -> dict[str, Measures]:
     return queue_measures(simulate(workload).events, workload, round(workload.duration * SECOND))
 
 
+def used(truth: Measures, predicted: Measures) -> dict[str, float]:
+    """Return for each limit how much of it a prediction uses up; above 1 it is missed."""
+    limits = {
+        "d": ("mean_depth", 0.05 * truth["mean_depth"]),
+        "o": ("share_on", 0.03),
+        "c": ("flowStoppedCount", max(2, truth["flowStoppedCount"] / 10)),
+        "t": ("throughput", 0.03 * truth["throughput"]),
+    }
+    off = {mark: (abs(predicted[key] - truth[key]), most) for mark, (key, most) in limits.items()}
+    return {mark: value / most if most else float(value > 0) * 99 for mark, (value, most) in off.items()}
+
+
 def misses(truth: Measures, predicted: Measures) -> str:
     """Return a letter for each limit that a prediction misses: depth, on, count, throughput."""
-    limits = {
-        "d": (("mean_depth"), 0.05 * truth["mean_depth"]),
-        "o": (("share_on"), 0.03),
-        "c": (("flowStoppedCount"), max(2, truth["flowStoppedCount"] / 10)),
-        "t": (("throughput"), 0.03 * truth["throughput"]),
-    }
-    return "".join(mark for mark, (key, most) in limits.items() if abs(predicted[key] - truth[key]) > most)
+    return "".join(mark for mark, share in used(truth, predicted).items() if share > 1)
+
+
+def load(name: str) -> tuple[Workload, ClientLog]:
+    """Return a recording: what was run, and what its clients saw."""
+    path = next(path for end in (".csv.gz", ".parquet") if (path := RECORDED / f"{name}{end}").exists())
+    return Workload.load(RECORDED / f"{name}.json"), ClientLog.load(path)
+
+
+def compare(title: str, truth: dict[str, Measures], report: dict[str, Any]) -> None:
+    """Print one line for each queue: what was recorded, what is predicted, and how near a limit that is."""
+    for queue, true in truth.items():
+        own = report["queues"][queue]["predicted"]
+        shares = used(true, own)
+        worst = max(shares, key=lambda mark: shares[mark])
+        print(
+            f"{title:<32}{queue:<8}{true['mean_depth']:9.1f}{own['mean_depth']:9.1f}"
+            f"{true['share_on']:8.3f}{own['share_on']:7.3f}"
+            f"{true['flowStoppedCount']:5}{own['flowStoppedCount']:5}"
+            f"{true['throughput']:8.1f}{own['throughput']:7.1f}  {worst} {shares[worst]:.2f}"
+            f"{'  missed' * (shares[worst] > 1)}",
+            flush=True,
+        )
+    if report["errors"]:
+        print(f"{'':<32}sessions ended: {report['replays']['outcomes']}")
+
+
+def recorded(names: list[str]) -> None:
+    """Compare predictions with what the real broker did."""
+    print(f"{'recording':<32}{'queue':<8}{'depth':>18}{'on':>15}{'stops':>10}{'throughput':>15}  worst limit")
+    missing = sorted(name for name in names if not (RECORDED / f"{name}.json").exists())
+    if missing:
+        print(f"no recording in {RECORDED}: {', '.join(missing)}")
+    loaded = {name: load(name) for name in names if name not in missing}
+    for name, (workload, log) in loaded.items():
+        report = predict(workload, log, compare_models=False)
+        compare(name, _recorded(report), report)
+    for source, target in PAIRS:
+        if source in loaded and target in loaded:
+            (workload, log), (other, other_log) = loaded[source], loaded[target]
+            duration = min(workload.duration, other.duration)
+            truth = predict(other.replace(duration=duration), other_log, compare_models=False, replays=1)
+            settings = Settings.of(other, workload)
+            report = predict(workload.replace(duration=duration), log, settings, compare_models=False)
+            compare(f"{source[:14]} -> {target[:14]}", _recorded(truth), report)
+
+
+def _recorded(report: dict[str, Any]) -> dict[str, Measures]:
+    return {queue: entry["recorded"] for queue, entry in report["queues"].items() if entry["recorded"]}
 
 
 def main(names: list[str]) -> None:
@@ -143,4 +209,8 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(NAMES))
+    asked = [name for name in sys.argv[1:] if name != "--recorded"]
+    if "--recorded" in sys.argv:
+        recorded(asked or list(ALL))
+    else:
+        main(asked or list(NAMES))
