@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from qflow.design import cli as design_cli
 from qflow.prediction import cli
 from qflow.prediction.text import report_text
 from qflow.trace import run_cli
@@ -120,3 +121,37 @@ def test_slow_predictions_show_progress(monkeypatch, capsys):
     assert "looking at what the clients of capacity-165.csv.gz did" in error
     assert "predicting, closed model: " in error
     assert " of 30 s" in error
+
+
+# Declare arguments in a workload file
+
+
+def write_workload(folder, arguments):
+    producer = {"name": "p", "to": ["", "orders"], "rate": 10, "capacity": 5, "size": 5}
+    path = folder / "small.json"
+    path.write_text(json.dumps({"duration": 1, "queues": {"orders": arguments}, "producers": [producer]}))
+    return str(path)
+
+
+@pytest.mark.parametrize(("room", "name"), [(run_cli, "run"), (design_cli, "design")])
+def test_a_misspelt_argument_is_passed_over_and_said_so_in_one_line(tmp_path, capsys, room, name):
+    path = write_workload(tmp_path, {"qpid.flow_stop_cuont": 5, "qpid.max_count": 50})
+    assert command(room, name, path) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"qflow {name}: queue 'orders': the broker passes over 'qpid.flow_stop_cuont' (CF-02); "
+        "did you mean 'qpid.flow_stop_count'?"
+    ]
+
+
+def test_predict_says_so_too_of_what_is_changed(capsys):
+    workload, log = paths("capacity-165")
+    assert command(cli, "predict", workload, log, "--queue-arguments", '{"q": {"x-mine": 5}}') == 0
+    assert "qflow predict: queue 'q': the broker passes over 'x-mine' (CF-02)\n" in capsys.readouterr().err
+
+
+def test_an_argument_of_the_wrong_type_is_refused_with_its_queue_and_key(tmp_path, capsys):
+    path = write_workload(tmp_path, {"qpid.max_count": "many"})
+    assert command(run_cli, "run", path) == 2
+    assert capsys.readouterr().err == (
+        "qflow run: queue 'orders', 'qpid.max_count': invalid conversion: Cannot convert many\n"
+    )

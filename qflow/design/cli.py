@@ -66,12 +66,14 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.design.text import recommendation_text
     from qflow.trace.client_log import LogError
     from qflow.trace.progress import Progress
+    from qflow.workload.arguments import look_over
     from qflow.workload.checks import WorkloadError
 
     count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
     shown = Progress("simulating the frontier", count, unit="settings")
     try:
         workload = _workload(namespace)
+        look_over(workload, "qflow design")
         made = recommend(
             workload,
             _limits(namespace, workload),

@@ -71,10 +71,12 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.prediction.text import report_text
     from qflow.trace.client_log import ClientLog, LogError
     from qflow.workload import Workload, WorkloadError
+    from qflow.workload.arguments import look_over
 
     try:
         workload = Workload.load(namespace.workload)
         settings = _settings(namespace, workload)
+        look_over(settings.apply(workload), "qflow predict")
         with _Shown() as shown:
             log = ClientLog.load(namespace.log)
             shown(f"looking at what the clients of {Path(namespace.log).name} did")

@@ -51,6 +51,7 @@ def run(namespace: argparse.Namespace) -> int:
         If a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException
+    from qflow.workload.arguments import look_over
     from qflow.workload.checks import WorkloadError
     from qflow.workload.model import Workload
 
@@ -60,6 +61,7 @@ def run(namespace: argparse.Namespace) -> int:
         workload = Workload.load(namespace.workload)
         if namespace.seed is not None:
             workload = workload.with_seed(namespace.seed)
+        look_over(workload, "qflow run")
         made, is_whole = _simulated(workload)
         if namespace.trace:
             _write(made, namespace.trace)

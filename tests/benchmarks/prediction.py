@@ -1,9 +1,9 @@
 """How well predictions are: ``python tests/benchmarks/prediction.py [--recorded] [NAME ...]``.
 
 With ``--recorded``, beside what the real broker did: every recording at its own settings, and the two
-recordings of the same clients each under the other's.  The last column is the largest share of a limit that is
-used up, 1 being the limit: 5 % of the mean depth, 3 points of share ON, 10 % of the stops (or 2), 3 % of the
-throughput.
+recordings of the same clients each under the other's.  The last column is the largest share of a limit that
+is used up, 1 being the limit: 5 % of the mean depth, 3 points of share ON, 10 % of the stops (or 2), 3 % of
+the throughput.
 
 Without it, changed settings of all kinds.  No broker runs here, so truth is made: the clients of a
 recording, with the costs and interruptions that its log shows, are simulated under settings A and logged; the
