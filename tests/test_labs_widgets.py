@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import json
+import random
 import re
 import threading
 import xml.etree.ElementTree as ElementTree
+import zlib
 from pathlib import Path
 
 import pytest
@@ -121,6 +124,59 @@ def test_tokens_of_labs_or_settings_that_are_not_here():
     with pytest.raises(TokenError, match="no setting 'carrots'"):
         open_token(Token("flow", {"carrots": 3}).text())
     assert set(LABS) == {*OPENERS, "group", "config", "trace"}
+
+
+def packed(value: object) -> str:
+    """Pack any value the way a token is."""
+    plain = json.dumps(value).encode()
+    return "qf1." + base64.urlsafe_b64encode(zlib.compress(plain)).decode().rstrip("=")
+
+
+def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
+    """Its checksum tells; the one letter that may differ without a trace holds bits nobody reads."""
+    whole = Token("capacity", {"stop": 90, "resume": 70}, time=1_234_567, back=3)
+    text = whole.text()
+    chance = random.Random(1)
+    spoilt = {text[:n] for n in range(len(text))}
+    for _ in range(300):
+        place, letter = chance.randrange(len(text)), chance.choice("AZaz09-_ .é漢\n{")
+        spoilt.add(text[:place] + letter + text[place + 1 :])
+        spoilt.add(text[:place] + letter + text[place:])
+    for wrong in spoilt - {text}:
+        try:
+            assert Token.read(wrong) == whole, wrong
+        except TokenError as error:
+            assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (None, "this token is not whole"),
+        (["flow", {}, 0, 0], "this token is not whole"),
+        ([["flow"], {}, 0, 0, "e"], r"of a lab \['flow'\]; here there are flow"),
+        (["x" * 9_999, {}, 0, 0, "e"], "here there are flow"),
+        (["flow", [], 0, 0, "e"], r"settings must be a map, got \[\]"),
+        (["flow", {}, "soon", 0, "e"], "time must be a whole number of microseconds from 0, got 'soon'"),
+        (["flow", {}, 1e300, 0, "e"], "time must be a whole number"),
+        (["flow", {}, 0, -1, "e"], "steps back must be a whole number from 0, got -1"),
+        (["flow", {}, 0, 0, None], "engine must be its hash, got None"),
+        (["flow", {"stop": "x"}, 0, 0, "e"], "flow_lab: stop must be a number, got 'x'"),
+        (["history", {"messages": -1}, 0, 0, "e"], "messages must be a whole number from 1, got -1"),
+        (["policy", {"messages": 1.5}, 0, 0, "e"], "messages must be a whole number from 1, got 1.5"),
+        (["config", {"text": {}}, 0, 0, "e"], "expected a unicode string"),
+        (["config", {"broker_options": None}, 0, 0, "e"], "the lab of this token is another one here"),
+        (["group", {"wake_up": [1]}, 0, 0, "e"], r"wake_up: got \[1\]"),
+        (["group", {"moves": [["fly", "p1-1"]]}, 0, 0, "e"], "the lab of this token is another one here"),
+        (["trace", {"path": "x.txt"}, 0, 0, "e"], "a trace is a .parquet"),
+        ([0] * 3_000_000, "this token is not whole"),
+    ],
+)
+def test_a_token_that_makes_no_sense_ends_in_one_short_sentence(values, said):
+    with pytest.raises(TokenError, match=said) as refusal:
+        open_token(packed(values))
+    assert len(str(refusal.value)) < 500
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_token_of_groups_brings_what_was_played():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qflow.labs.flow import BURST, MESSAGES, flow_steps, flow_workload
-from qflow.labs.knobs import CAPACITY, PREFETCH, Knob, begin, resume_knob, stop_knob
+from qflow.labs.knobs import CAPACITY, PREFETCH, Knob, begin, resume_knob, some_messages, stop_knob
 from qflow.labs.lab import Lab
 from qflow.labs.recorded import recorded_picture
 from qflow.labs.slider_lab import SliderLab
@@ -64,7 +64,8 @@ def flow_lab(*, messages: int = MESSAGES, limit: int = 1_000, **settings: float)
 must be less or equal to qpid.flow_stop_count=20
     """
     start = begin("flow_lab", flow_workload, KNOBS, settings)
-    return SliderLab(KNOBS, start, flow_steps, name="flow", more={"messages": messages, "limit": limit})
+    more = {"messages": some_messages(messages), "limit": limit}
+    return SliderLab(KNOBS, start, flow_steps, name="flow", more=more)
 
 
 def recorded_lab(name: str = "slow-consumer") -> Lab:

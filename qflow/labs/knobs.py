@@ -8,6 +8,8 @@ from inspect import signature
 
 import ipywidgets as widgets
 
+from qflow.workload.checks import is_number, is_whole, require
+
 
 @dataclass(frozen=True, slots=True)
 class Knob:
@@ -89,6 +91,8 @@ def begin(
     ------
     TypeError
         If a setting is none of the lab's.
+    WorkloadError
+        If a value is no number.
 
     Examples
     --------
@@ -99,8 +103,34 @@ def begin(
     known = [knob.setting for knob in knobs]
     if unknown := sorted(set(given) - set(known)):
         raise TypeError(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    for setting, value in given.items():
+        require(is_number(value), name, setting, value, "a number")
     defaults = {key: parameter.default for key, parameter in signature(describe).parameters.items()}
     return {setting: given.get(setting, defaults[setting]) for setting in known}
+
+
+def some_messages(messages: int) -> int:
+    """Return how many messages a lab's runs send, if that is a number a run can end at.
+
+    Parameters
+    ----------
+    messages
+        What the caller wants.
+
+    Raises
+    ------
+    WorkloadError
+        If it is no whole number from 1: none, or fewer, would be a run without an end.
+
+    Examples
+    --------
+    >>> some_messages(-1)
+    Traceback (most recent call last):
+        ...
+    qflow.workload.checks.WorkloadError: a lab: messages must be a whole number from 1, got -1
+    """
+    require(is_whole(messages, 1), "a lab", "messages", messages, "a whole number from 1")
+    return messages
 
 
 CAPACITY = Knob(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -14,7 +13,9 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
+from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError
+from qflow.workload.checks import is_name, is_whole
 
 LABS = {
     "flow": ("flow_widget", "flow_lab"),
@@ -30,6 +31,18 @@ LABS = {
 """The labs that a token can open, and where they are."""
 
 _MARK = "qf1."
+_SHOWN = 60
+_SENTENCE = 300
+_MOST = 1_000_000
+"""More bytes than any token unpacks to: what was typed into a lab, or played in one."""
+_KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("lab", is_name, "a name"),
+    ("settings", lambda value: isinstance(value, dict), "a map"),
+    ("time", lambda value: is_whole(value, 0), "a whole number of microseconds from 0"),
+    ("steps back", lambda value: is_whole(value, 0), "a whole number from 0"),
+    ("engine", is_name, "its hash"),
+)
+"""What each value of a token is, in their order."""
 
 
 @cache
@@ -55,6 +68,19 @@ def _name(item: Any) -> str:
 
 class TokenError(RefusalError):
     """A text is no token, or one of a lab that is not here; the sentence says which."""
+
+
+def _unpacked(body: str) -> bytes:
+    unpacking = zlib.decompressobj()
+    plain = unpacking.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), _MOST)
+    if not unpacking.eof:
+        raise ValueError("cut off, or larger than a token can be")
+    return plain
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 @dataclass(frozen=True)
@@ -102,22 +128,24 @@ class Token:
         Raises
         ------
         TokenError
-            If it is none, or not whole.
+            If it is none, or not whole, or what it says makes no sense.
         """
         text = text.strip()
         if not text.startswith(_MARK):
             raise TokenError(f"this is no token of a lab: it does not begin with {_MARK!r}")
-        body = text.removeprefix(_MARK)
         try:
-            plain = zlib.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-            lab, settings, time, back, engine = json.loads(plain)
-        except (ValueError, zlib.error, binascii.Error):
-            raise TokenError(
-                "this token is not whole: copy all of it, from the first letter to the last"
-            ) from None
-        if lab not in LABS or not isinstance(settings, dict):
-            raise TokenError(f"this token is of a lab {lab!r}; here there are {', '.join(LABS)}")
-        return cls(lab, settings, int(time), int(back), str(engine))
+            values = json.loads(_unpacked(text.removeprefix(_MARK)))
+        except (ValueError, RecursionError, zlib.error):
+            values = None
+        if not isinstance(values, list) or len(values) != len(_KINDS):
+            raise TokenError("this token is not whole: copy all of it, from the first letter to the last")
+        lab, settings, time, back, engine = values
+        if lab not in list(LABS):
+            raise TokenError(f"this token is of a lab {_shown(lab)}; here there are {', '.join(LABS)}")
+        for value, (what, holds, allowed) in zip(values, _KINDS, strict=True):
+            if not holds(value):
+                raise TokenError(f"this token's {what} must be {allowed}, got {_shown(value)}")
+        return cls(lab, settings, time, back, engine)
 
     def difference(self) -> str:
         """Say plainly whether the engine here is another than the token's; "" if it is the same."""
@@ -145,7 +173,7 @@ def open_token(text: str) -> Any:
     Raises
     ------
     TokenError
-        If it is no token, or its lab does not know the settings.
+        If it is no token, or its lab can do nothing with the settings.
     AmqpException
         If the broker here refuses the settings.
 
@@ -159,9 +187,13 @@ def open_token(text: str) -> Any:
     module, name = LABS[token.lab]
     try:
         lab = getattr(import_module(f"qflow.labs.{module}"), name)(**token.settings)
-    except TypeError as error:
-        raise TokenError(f"the lab of this token is another one here: {error}") from None
     except FileNotFoundError as error:
         raise TokenError(f"the file this token is about is not here: {error.filename}") from None
+    except (RefusalError, AmqpException):
+        raise
+    except Exception as error:  # settings from anywhere: whatever a lab makes of them is told in a sentence
+        words = " ".join(str(error).split()) or type(error).__name__
+        said = words if len(words) <= _SENTENCE else f"{words[:_SENTENCE]}…"
+        raise TokenError(f"the lab of this token is another one here: {said}") from error
     lab.opened(token)
     return lab

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from qflow.labs.capacity import MESSAGES as CAPACITY_MESSAGES
 from qflow.labs.capacity import capacity_steps, capacity_workload
+from qflow.labs.comparison import Comparison
 from qflow.labs.fanout import MESSAGES as FANOUT_MESSAGES
 from qflow.labs.fanout import fanout_steps, fanout_workload
 from qflow.labs.history import MESSAGES as HISTORY_MESSAGES
 from qflow.labs.history import history_steps, history_workload
-from qflow.labs.knobs import CAPACITY, PREFETCH, Knob, begin, limit_knob, resume_knob, stop_knob
+from qflow.labs.knobs import (
+    CAPACITY,
+    PREFETCH,
+    Knob,
+    begin,
+    limit_knob,
+    resume_knob,
+    some_messages,
+    stop_knob,
+)
+from qflow.labs.picture import Picture
 from qflow.labs.policy import MESSAGES as POLICY_MESSAGES
 from qflow.labs.policy import policy_steps, policy_workload
+from qflow.labs.running import Steps
 from qflow.labs.slider_lab import SliderLab
+from qflow.workload import Workload
 
 _SERVICE = "Milliseconds a consumer works on a message before it accepts it, on average (CN-13)"
 _RATE = Knob("rate", "producer rate (1/s)", "Messages a second due at each producer (CAP-01)", 20, 1_000, 10)
@@ -57,6 +72,18 @@ POLICY_KNOBS = (
 HISTORY_KNOBS = (stop_knob(150), resume_knob(150), limit_knob(200), CAPACITY, PREFETCH, _RATE, _PACE)
 
 
+def _lab(
+    name: str,
+    knobs: Sequence[Knob],
+    describe: Callable[..., Workload],
+    steps: Callable[..., Steps[Picture | Comparison]],
+    messages: int,
+    settings: Mapping[str, float],
+) -> SliderLab:
+    start = begin(f"{name}_lab", describe, knobs, settings)
+    return SliderLab(knobs, start, steps, name=name, more={"messages": some_messages(messages)})
+
+
 def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> SliderLab:
     """Open the capacity lab: how far several producers' windows overshoot a stop threshold.
 
@@ -88,8 +115,7 @@ def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Sli
     >>> print(lab.claims[0])
     The bound is 190 messages: stop 100, and 3 windows of 30. At its deepest, orders had 160.
     """
-    start = begin("capacity_lab", capacity_workload, CAPACITY_KNOBS, settings)
-    return SliderLab(CAPACITY_KNOBS, start, capacity_steps, name="capacity", more={"messages": messages})
+    return _lab("capacity", CAPACITY_KNOBS, capacity_workload, capacity_steps, messages, settings)
 
 
 def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderLab:
@@ -117,8 +143,7 @@ def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderL
     >>> fanout_lab(messages=60).scene
     Scene(run=1, frames=...)
     """
-    start = begin("fanout_lab", fanout_workload, FANOUT_KNOBS, settings)
-    return SliderLab(FANOUT_KNOBS, start, fanout_steps, name="fanout", more={"messages": messages})
+    return _lab("fanout", FANOUT_KNOBS, fanout_workload, fanout_steps, messages, settings)
 
 
 def policy_lab(*, messages: int = POLICY_MESSAGES, **settings: float) -> SliderLab:
@@ -147,8 +172,7 @@ def policy_lab(*, messages: int = POLICY_MESSAGES, **settings: float) -> SliderL
     >>> list(lab.picture.pictures)
     ['reject', 'ring', 'self-destruct', 'last value', 'priority']
     """
-    start = begin("policy_lab", policy_workload, POLICY_KNOBS, settings)
-    return SliderLab(POLICY_KNOBS, start, policy_steps, name="policy", more={"messages": messages})
+    return _lab("policy", POLICY_KNOBS, policy_workload, policy_steps, messages, settings)
 
 
 def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> SliderLab:
@@ -176,5 +200,4 @@ def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Slide
     >>> len(history_lab(messages=60).picture.pictures)
     5
     """
-    start = begin("history_lab", history_workload, HISTORY_KNOBS, settings)
-    return SliderLab(HISTORY_KNOBS, start, history_steps, name="history", more={"messages": messages})
+    return _lab("history", HISTORY_KNOBS, history_workload, history_steps, messages, settings)
