@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException, StartupError
-from qflow.configuration.declaration import ConfigurationError
+from qflow.configuration.declaration import ConfigurationError, Declaration
 from qflow.configuration.reading import read_address, read_line
 from qflow.teaching.exercise import FINE, Exercise, fine
 from qflow.teaching.exercises.bench import Bench
@@ -14,20 +14,39 @@ from qflow.teaching.exercises.configuration import measure
 from qflow.teaching.misconceptions import Misconception
 
 
-def _tool_line(answer: Callable[..., str], queue: str, limit: int, stop: int, resume: int) -> str:
-    line = answer(queue, limit, stop, resume)
+def _typed(bench: Bench, line: object, queue: str) -> Declaration | str:
+    """Declare what a line of qpid-config asks for; or say what keeps it from being the queue of that name."""
     if not (isinstance(line, str) and line.startswith("qpid-config add queue ")):
         return f"a line that begins with 'qpid-config add queue' is needed; got {line!r}"
-    bench = Bench()
     try:
-        declaration = read_line(line)
-        bench.admin.queue_declare(declaration.name, declaration.arguments)
+        return _declared(bench, read_line(line), queue)
     except ConfigurationError as error:
         return f"the tool refuses it: {error}"
+
+
+def _declared(bench: Bench, declaration: Declaration, queue: str) -> Declaration | str:
+    try:
+        bench.admin.queue_declare(declaration.name, declaration.arguments)
     except AmqpException as error:
         return f"the broker refuses it: {error.code} {error}"
     if declaration.name != queue:
         return f"the queue is called {declaration.name}, not {queue}"
+    return declaration
+
+
+def _in_groups(bench: Bench, queue: str, header: str) -> str:
+    """Say whether a second consumer is kept from a group that the first one owns."""
+    bench.send(queue, ["A-1", "A-2", "B-1"], header=header)
+    bench.reader(queue, "first").fetch()
+    got = bench.reader(queue, "second").fetch()
+    return FINE if got == "B-1" else f"a second consumer gets {got} while A is owned, so there are no groups"
+
+
+def _tool_line(answer: Callable[..., str], queue: str, limit: int, stop: int, resume: int) -> str:
+    bench = Bench()
+    declaration = _typed(bench, answer(queue, limit, stop, resume), queue)
+    if isinstance(declaration, str):
+        return declaration
     on, off = measure(bench, queue, limit)
     if declaration.arguments.get("qpid.max_count") != limit:
         return "the queue has not the limit in messages that was asked for"
@@ -157,20 +176,14 @@ def _group_address(answer: Callable[[str, str], str], queue: str, header: str) -
         return f"an address string is needed; got {address!r}"
     bench = Bench()
     try:
-        declaration = read_address(address)
-        bench.admin.queue_declare(declaration.name, declaration.arguments)
+        declaration = _declared(bench, read_address(address), queue)
     except ConfigurationError as error:
         return str(error)
-    except AmqpException as error:
-        return f"the broker refuses it: {error.code} {error}"
-    if declaration.name != queue:
-        return f"the queue is called {declaration.name}, not {queue}"
+    if isinstance(declaration, str):
+        return declaration
     if (parse(address).options or {}).get("create") not in ("always", "sender", "receiver"):
         return "a client would look for the queue, and not make it"
-    bench.send(queue, ["A-1", "A-2", "B-1"], header=header)
-    bench.reader(queue, "first").fetch()
-    got = bench.reader(queue, "second").fetch()
-    return FINE if got == "B-1" else f"a second consumer gets {got} while A is owned, so there are no groups"
+    return _in_groups(bench, queue, header)
 
 
 _GROUPS = "'qpid.group_header_key': '{header}', 'qpid.shared_msg_group': 1"
@@ -225,23 +238,9 @@ GROUP_ADDRESS = Exercise(
 
 
 def _group_line(answer: Callable[[str, str], str], queue: str, header: str) -> str:
-    line = answer(queue, header)
-    if not (isinstance(line, str) and line.startswith("qpid-config add queue ")):
-        return f"a line that begins with 'qpid-config add queue' is needed; got {line!r}"
     bench = Bench()
-    try:
-        declaration = read_line(line)
-        bench.admin.queue_declare(declaration.name, declaration.arguments)
-    except ConfigurationError as error:
-        return f"the tool refuses it: {error}"
-    except AmqpException as error:
-        return f"the broker refuses it: {error.code} {error}"
-    if declaration.name != queue:
-        return f"the queue is called {declaration.name}, not {queue}"
-    bench.send(queue, ["A-1", "A-2", "B-1"], header=header)
-    bench.reader(queue, "first").fetch()
-    got = bench.reader(queue, "second").fetch()
-    return FINE if got == "B-1" else f"a second consumer gets {got} while A is owned, so there are no groups"
+    declaration = _typed(bench, answer(queue, header), queue)
+    return declaration if isinstance(declaration, str) else _in_groups(bench, queue, header)
 
 
 GROUP_LINE = Exercise(
