@@ -281,7 +281,8 @@ assert refused.code == 542
 # - On the right the **consumer** with the messages it has prefetched. They still count.
 # - Below, the queue's **depth** over time. Drag in it to go to any instant, forwards or back.
 #
-# Run the cell, then move a slider. The state you see is of the same instant of the new run.
+# Run the cell, then move a slider. The state you see is of the same instant of the new run. You need not let
+# go of it: rest where you are curious, and the run for that place is drawn while you still hold the slider.
 
 # %% id="lab"
 from qflow.labs import flow_lab

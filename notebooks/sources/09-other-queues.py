@@ -248,7 +248,8 @@ Table(
 # ## The lab
 #
 # Five queues side by side, the same messages into each. Move the limit and the rate. Which of them notices
-# first that the consumer is too slow? Which ones never tell anybody?
+# first that the consumer is too slow? Which ones never tell anybody? All five are drawn to one scale, so the
+# queue that stands higher is the deeper one.
 #
 # ![The policy lab: five queues of different kinds side by side at the same instant, each with its depth over
 # time](images/policy-lab.png)
