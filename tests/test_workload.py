@@ -825,6 +825,13 @@ def test_other_seeds_are_other_chances_and_each_its_own():
     assert seeds == [3000, 3001, 3002, 3003, 3004, 3005]
 
 
+@pytest.mark.parametrize("attribute", ["binds", "producers", "consumers"])
+@pytest.mark.parametrize("items", ["text", 5, ("text",), [None]], ids=repr)
+def test_what_is_no_list_of_its_parts_is_refused(attribute, items):
+    with pytest.raises(WorkloadError, match=f"'w'.*{attribute}.*a list, each a "):
+        Workload("w", 1, {"q": {}}, **{attribute: items})
+
+
 def test_a_run_that_would_not_end_is_refused_before_it_fills_the_memory():
     bursts = producer(rate=1_500, burst=(0.8, 2.4))
     long = Workload("long", 3_600, {"q": {}}, producers=(bursts,))
