@@ -1,5 +1,6 @@
 """Workloads: the model, virtual time, clients and what a run must never do."""
 
+import gc
 import itertools
 import json
 import os
@@ -16,7 +17,11 @@ from qflow.broker.options import BrokerOptions
 from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload, WorkloadError, simulate
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import due_messages
+from qflow.workload.consumer import ConsumerClient
+from qflow.workload.producer import ProducerClient
 from qflow.workload.slices import simulate_in_slices
+from qflow.workload.stage import Stage
+from qflow.workload.windowed import WindowedProducer
 
 ROOT = Path(__file__).parent.parent
 RECORDED = ROOT / "data" / "recordings" / "workloads"
@@ -839,3 +844,27 @@ def test_a_run_that_would_not_end_is_refused_before_it_fills_the_memory():
         simulate(long)
     assert len(simulate(long, message_limit=3).events) > 3
     simulate(long.replace(duration=1))
+
+
+def test_a_run_that_has_ended_leaves_its_clients_to_no_collector():
+    workload = Workload(
+        "once",
+        1,
+        {"q": {"qpid.flow_stop_count": 5}},
+        producers=(producer(), producer(name="w", window="qpid-cpp")),
+        consumers=(Consumer("c", "q", prefetch=5, service=("exp", 0.01)),),
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        before = clients_in_memory()
+        run = simulate(workload)
+        assert clients_in_memory() == before
+    finally:
+        gc.enable()
+    assert len(run.events) > 100
+
+
+def clients_in_memory():
+    kinds = (Agenda, Stage, ProducerClient, ConsumerClient, WindowedProducer)
+    return sum(type(one) in kinds for one in gc.get_objects())

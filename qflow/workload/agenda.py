@@ -52,6 +52,10 @@ class Agenda:
         self._sequence += 1
         heappush(self._entries, (time, priority, self._sequence, action))
 
+    def clear(self) -> None:
+        """Forget all that is planned."""
+        self._entries.clear()
+
     def run(
         self, tell: Callable[[int], None], alarm: Callable[[], int | None], until: int | None = None
     ) -> None:

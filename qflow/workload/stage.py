@@ -13,7 +13,7 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.event_table import EventTable
 from qflow.broker.events import Detail, Event
 from qflow.broker.message import Message
-from qflow.workload.agenda import SECOND, Agenda
+from qflow.workload.agenda import SECOND, Action, Agenda
 from qflow.workload.model import SETUP, Workload
 from qflow.workload.run import Run
 
@@ -47,7 +47,7 @@ class Stage:
     0
     """
 
-    __slots__ = ("broker", "agenda", "events", "errors", "remaining")
+    __slots__ = ("broker", "agenda", "events", "errors", "remaining", "at_end")
 
     def __init__(self, workload: Workload, end: int, message_limit: int | None = None) -> None:
         self.broker = Broker(workload.options)
@@ -57,6 +57,8 @@ class Stage:
         self.events: list[Event] | EventTable = table
         self.errors: dict[str, AmqpException] = {}
         self.remaining = message_limit
+        # How clients part with each other.
+        self.at_end: list[Action] = []
         self.broker.observe(table)
         setup = self.broker.session(SETUP)
         for name, arguments in workload.queues.items():
@@ -82,11 +84,26 @@ class Stage:
         self.events.append(Event(self.agenda.now, kind, queue, client, "", message, 0, "", detail))
 
     def finish(self, workload: Workload) -> Run:
-        """Return what happened."""
+        """Return what happened; the stage is of no more use then."""
         for session in self.broker.sessions.values():
             if session.error is not None:
                 self.errors.setdefault(session.name, session.error)
+        self.dissolve()
         return Run(workload, self.events, self.agenda.end, self.errors)
+
+    def dissolve(self) -> None:
+        """Let clients, agenda and broker know each other no more, so that nothing is kept but the events.
+
+        Otherwise they would all stay in memory, with the events, until a garbage collector finds the circle.
+        """
+        for action in self.at_end:
+            action()
+        self.at_end.clear()
+        self.broker.observe(None)
+        self.agenda.clear()
+        for session in self.broker.sessions.values():
+            session.completions.on_report = session.completions.on_channel_flow = None
+            session.consuming.on_delivery = None
 
 
 @contextmanager

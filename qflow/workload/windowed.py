@@ -33,6 +33,7 @@ class SharedSession:
         self.session.completions.on_report = self._on_report
         self.reported = RangeSet()
         self.senders: list[WindowedProducer] = []
+        stage.at_end.append(self.senders.clear)
         self._stage = stage
 
     def _on_report(self, completed: RangeSet) -> None:
