@@ -53,6 +53,18 @@ class Costs:
 def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
     """Measure a part of a run, over the time in which messages fell due.
 
+    Parameters
+    ----------
+    run : Run
+        What happened.
+    queues, producers : iterable of str
+        The names of those that count.
+
+    Returns
+    -------
+    Costs
+        Of those queues and producers only.
+
     Examples
     --------
     >>> from qflow.workload import Producer, Workload, simulate

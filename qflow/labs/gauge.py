@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 
 from qflow.configuration.explanation import Explanation
@@ -88,20 +89,23 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
         )
         low = levels.get("resume", floor)
         parts.append(f'<rect class="b" x="{x}" y="{low}" width="{_SCALE}" height="{floor - low:.1f}"/>')
-    parts.append(f'<rect class="g" {box}/>')
+    return [*parts, f'<rect class="g" {box}/>', *_labels(marks, levels, x)]
+
+
+def _labels(marks: list[tuple[str, int]], levels: dict[str, float], x: int) -> Iterator[str]:
+    """Draw a line at each mark, and its number beside it: below the one before where both would touch."""
     free = 0.0
     for name, value in marks:
         at, color = levels[name], _COLORS[name]
         label = max(at, free)
         free = label + 18
         dash = ' stroke-dasharray="7 4"' if name == "resume" else ""
-        parts.append(
+        yield (
             f'<path d="M{x - 8},{at}H{x + _SCALE + 8}L{x + _SCALE + 18},{label}" fill="none" '
             f'style="stroke:{color}" stroke-width="2"{dash}/>'
             f'<text class="n" x="{x + _SCALE + 24}" y="{label + 4.5}" '
             f'style="fill:{color}">{name} {_grouped(value)}</text>'
         )
-    return parts
 
 
 def _grouped(value: int) -> str:

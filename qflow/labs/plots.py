@@ -76,8 +76,6 @@ def depth_chart(picture: Picture, queue: str | None = None) -> DepthChart:
 def _figure(curve: Curve) -> go.Figure:
     import plotly.graph_objects as go
 
-    from qflow.labs.diagram_plotly import LEGEND, title_of
-
     figure = go.Figure()
     lane = 0.09 * curve.top
     band = _bands(curve.on, 0, curve.top)
@@ -95,21 +93,27 @@ def _figure(curve: Curve) -> go.Figure:
         figure.add_hline(depth, line={"color": color, "dash": dash, "width": 1.5})
         place = {"x": 1, "xref": "paper", "xanchor": "left", "y": depth, "showarrow": False, "xshift": 4}
         figure.add_annotation(**place, text=name, font={"color": color})
-    figure.update_layout(
-        height=340,
-        title=title_of(f"depth of {curve.queue.name}"),
-        margin={"l": 70, "r": 90, "t": 56, "b": 48},
-        template="plotly_white",
-        legend=LEGEND,
-        xaxis={"title": {"text": "seconds"}, "range": [0, curve.end], "zeroline": False},
-        yaxis={
+    figure.update_layout(**_layout(curve, -2.6 * lane if curve.really_on else 0))
+    return figure
+
+
+def _layout(curve: Curve, floor: float) -> dict[str, Any]:
+    from qflow.labs.diagram_plotly import LEGEND, title_of
+
+    return {
+        "height": 340,
+        "title": title_of(f"depth of {curve.queue.name}"),
+        "margin": {"l": 70, "r": 90, "t": 56, "b": 48},
+        "template": "plotly_white",
+        "legend": LEGEND,
+        "xaxis": {"title": {"text": "seconds"}, "range": [0, curve.end], "zeroline": False},
+        "yaxis": {
             "title": {"text": "messages"},
-            "range": [-2.6 * lane if curve.really_on else 0, curve.top],
+            "range": [floor, curve.top],
             "tickvals": [0, *(depth for _, depth in reversed(curve.levels()))],
             "zeroline": False,
         },
-    )
-    return figure
+    }
 
 
 def _line(points: tuple[Point, ...]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,11 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
         How long the log is.
     step : int
         Seconds of one step.
+
+    Returns
+    -------
+    FleetChart
+        Queues down, time across; the darker, the larger the share of the step that the queue was ON.
     """
     import plotly.graph_objects as go
 
@@ -70,19 +75,24 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
         yaxis={"autorange": "reversed", "type": "category"},
         height=120 + 20 * len(queues),
     )
+    return FleetChart(figure, tuple(_heat_claims(rows, len(queues), seconds, step)))
+
+
+def _heat_claims(rows: Sequence[Any], queues: int, seconds: int, step: int) -> Iterator[str]:
+    """Yield what the map shows in sentences: how many, which longest, and when most at a time."""
     ever = sorted({row.queue for row in rows})
+    yield f"{len(ever)} of {queues} queues were ON at some time in {seconds} seconds."
+    if not ever:
+        return
     times = {queue: sum(row.on_us for row in rows if row.queue == queue) for queue in ever}
-    most = max(ever, key=lambda queue: (times[queue], queue)) if ever else ""
-    claims = [f"{len(ever)} of {len(queues)} queues were ON at some time in {seconds} seconds."]
-    if most:
-        claims.append(f"{most} was ON longest: {times[most] / SECOND:.1f} s in all.")
-        busiest = max(range(count), key=lambda at: (sum((q, at) in share for q in ever), -at))
-        together = sum((queue, busiest) in share for queue in ever)
-        claims.append(
-            f"Most at a time, {together} queues, were ON between seconds {busiest * step} and "
-            f"{(busiest + 1) * step}."
-        )
-    return FleetChart(figure, tuple(claims))
+    most = max(ever, key=lambda queue: (times[queue], queue))
+    yield f"{most} was ON longest: {times[most] / SECOND:.1f} s in all."
+    together = {at: len({row.queue for row in rows if row.step == at}) for at in range(-(-seconds // step))}
+    busiest = max(together, key=lambda at: (together[at], -at))
+    yield (
+        f"Most at a time, {together[busiest]} queues, were ON between seconds {busiest * step} and "
+        f"{(busiest + 1) * step}."
+    )
 
 
 def offender_bars(rows: Sequence[Any], shown: int = 8) -> FleetChart:

@@ -11,7 +11,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -144,29 +144,13 @@ class _Reader:
         if any(columns[name].null_count for name in (*whole, "client", "event")):
             return None
         texts = {name: _text(columns[name]) for name in ("client", "event", "queue", "label", "group")}
-        if None in texts.values():
+        if None in texts.values() or not _is_sound(columns, texts):
             return None
-        recorded = columns["ts_us"].cast(pyarrow.int64())
         # What the broker reported before the start holds at the start.
-        time = pc.max_element_wise(recorded, 0)
-        begun = pc.or_(pc.greater_equal(recorded, 0), pc.equal(texts["event"], "stats"))
-        known = pc.is_in(texts["event"], value_set=pyarrow.array(EVENTS))
-        named = pc.not_equal(texts["client"], "")
-        big_enough = pc.greater_equal(columns["size"], 0)
-        if not all(pc.all(test).as_py() for test in (begun, known, named, big_enough)):
+        time = pc.max_element_wise(columns["ts_us"].cast(pyarrow.int64()), 0)
+        numbers = self._numbers(columns, time)
+        if numbers is None:
             return None
-        first = self.number
-        if self._is_numbered:
-            numbers = columns["seq"].cast(pyarrow.int64())
-            if pc.min(numbers).as_py() < 0:
-                return None
-        else:
-            numbers = pyarrow.array(range(first, first + batch.num_rows), pyarrow.int64())
-            steps = pc.pairwise_diff(time)
-            goes_back = batch.num_rows > 1 and pc.min(steps).as_py() < 0
-            if goes_back or time[0].as_py() < self._time:
-                return None
-            self._time = time[-1].as_py()
         arrays = {
             **texts,
             "source": pyarrow.repeat(self.source, batch.num_rows),
@@ -176,6 +160,35 @@ class _Reader:
         }
         schema = EVENT_ROWS.arrow()
         return pyarrow.RecordBatch.from_arrays([arrays[name] for name in EVENT_ROWS.names], schema=schema)
+
+    def _numbers(self, columns: Mapping[str, Any], time: Any) -> Any:
+        """Return the rows' numbers, their own or by counting; None if they do not tell an order."""
+        import pyarrow
+        import pyarrow.compute as pc
+
+        if self._is_numbered:
+            numbers = columns["seq"].cast(pyarrow.int64())
+            return None if pc.min(numbers).as_py() < 0 else numbers
+        goes_back = len(time) > 1 and pc.min(pc.pairwise_diff(time)).as_py() < 0
+        if goes_back or time[0].as_py() < self._time:
+            return None
+        self._time = time[-1].as_py()
+        return pyarrow.array(range(self.number, self.number + len(time)), pyarrow.int64())
+
+
+def _is_sound(columns: Mapping[str, Any], texts: Mapping[str, Any]) -> bool:
+    """Tell whether every row says who did what, and no number in it is impossible."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    recorded = columns["ts_us"].cast(pyarrow.int64())
+    tests = (
+        pc.or_(pc.greater_equal(recorded, 0), pc.equal(texts["event"], "stats")),
+        pc.is_in(texts["event"], value_set=pyarrow.array(EVENTS)),
+        pc.not_equal(texts["client"], ""),
+        pc.greater_equal(columns["size"], 0),
+    )
+    return all(pc.all(test).as_py() for test in tests)
 
 
 def _text(column: Any) -> Any:
