@@ -62,6 +62,18 @@ def test_one_replay_is_enough_where_nothing_is_near():
     assert replays["outcomes"] == [{"ended": [], "replays": 1}]
 
 
+def test_under_other_settings_the_replay_in_the_middle_is_shown():
+    """The log's own instants say nothing of another day."""
+    workload, log = load("capacity-165")
+    lower = Settings({"q": {"qpid.flow_resume_count": 80}})
+    report = predict(workload, log, lower, compare_models=False)
+    assert report["replays"]["number"] == 5
+    low, high = report["replays"]["spread"]["q"]["mean_depth"]
+    assert low < report["queues"]["q"]["predicted"]["mean_depth"] < high
+    unchanged = Settings({"q": {"qpid.flow_resume_count": 50}})
+    assert predict(workload, log, unchanged, compare_models=False)["replays"]["number"] == 1
+
+
 def test_replays_that_are_asked_for_differ_by_chance_only():
     def report():
         return predict(small(), ClientLog("empty", []), replays=4, compare_models=False)

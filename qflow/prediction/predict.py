@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from qflow.prediction.measures import client_measures, longest_silence, recorded_queue, rows_of_run
-from qflow.prediction.replays import REPLAYS, Replay, account, is_near_limit, most_likely, shifted
+from qflow.prediction.replays import (
+    REPLAYS,
+    REPLAYS_CHANGED,
+    Replay,
+    account,
+    is_near_limit,
+    most_likely,
+    shifted,
+)
 from qflow.prediction.settings import Settings
 from qflow.trace.client_log import ClientLog
 from qflow.trace.extract import Evidence, Extraction
@@ -56,7 +64,8 @@ def predict(
         Whether to run the other model too and say how far the two differ.
     replays : int or None
         How many times to run it, with the clients' interruptions at other times; what is shown then is one
-        of those that ended as most did.  None for one, and seven if a session ends or nearly does.
+        of those that ended as most did.  None for one under the recorded settings, five under others, and
+        seven if a session ends or nearly does.
     tell : callable or None
         Told now and then how far it is: what is being done, how many seconds of virtual time are done, and
         of how many.
@@ -98,8 +107,10 @@ def predict(
     extraction = evidence.extraction(model)
     settings = settings or Settings()
     end = round(workload.duration * SECOND)
-    runs = _replays(extraction, settings, end, replays, tell)
-    shown = most_likely(runs)
+    is_recorded = settings.apply(workload) == workload
+    otherwise = 1 if is_recorded else REPLAYS_CHANGED
+    runs = _replays(extraction, settings, end, replays, otherwise, tell)
+    shown = most_likely(runs, is_recorded=is_recorded)
     report: dict[str, Any] = {
         "workload": workload.name,
         "seconds": workload.duration,
@@ -121,11 +132,16 @@ def predict(
 
 
 def _replays(
-    extraction: Extraction, settings: Settings, end: int, number: int | None, tell: Tell | None
+    extraction: Extraction,
+    settings: Settings,
+    end: int,
+    number: int | None,
+    otherwise: int,
+    tell: Tell | None,
 ) -> list[Replay]:
     """Return as many replays as asked for, or as are needed."""
     first = _replay(extraction, settings, end, 0, 1, tell)
-    number = number or (REPLAYS if first.is_near else 1)
+    number = number or (REPLAYS if first.is_near else otherwise)
     return [first, *(_replay(extraction, settings, end, place, number, tell) for place in range(1, number))]
 
 

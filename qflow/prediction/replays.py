@@ -16,6 +16,17 @@ from qflow.workload.run import Run
 REPLAYS = 7
 """How many replays there are where one alone would say too little."""
 
+REPLAYS_CHANGED = 5
+"""How many there are under other settings than the recorded ones: what is in the middle is seldom far off."""
+
+CHANCE = {
+    "mean_depth": (0.05, 0.1),
+    "share_on": (0.0, 0.03),
+    "flowStoppedCount": (0.1, 2.0),
+    "throughput": (0.03, 0.1),
+}
+"""By what share of itself, or by how much at least, a measure may differ and be as good as the same."""
+
 NEAR = 0.95
 """Share of a queue's limit from which a message more or less may end a session."""
 
@@ -49,6 +60,24 @@ class Replay:
     def ended(self) -> tuple[str, ...]:
         """Names of the clients whose session ended, sorted."""
         return tuple(sorted(self.errors))
+
+    def places(self) -> list[tuple[str, str]]:
+        """Return the queues and measures by which replays are told apart."""
+        return [
+            (queue, key) for queue, found in self.sections["queues"].items() for key in CHANCE if key in found
+        ]
+
+    def measure(self, queue: str, key: str) -> float:
+        """Return one measure of a queue."""
+        return float(self.sections["queues"][queue][key] or 0)
+
+    def distance(self, middles: Mapping[tuple[str, str], float]) -> float:
+        """Return how far all measures are from others, each in terms of what is little of it."""
+        total = 0.0
+        for (queue, key), middle in middles.items():
+            share, least = CHANCE[key]
+            total += abs(self.measure(queue, key) - middle) / max(least, share * abs(middle))
+        return total
 
     def mean_depth(self) -> float:
         """Return the mean depth of all queues together."""
@@ -120,10 +149,17 @@ def is_near_limit(run: Run) -> bool:
     return False
 
 
-def most_likely(replays: Sequence[Replay]) -> Replay:
-    """Return the replay to show: the first, with the log's own instants, if it ended as most did.
+def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Replay:
+    """Return the replay to show: of those that ended as most did, the one in the middle.
 
-    Otherwise the one in the middle of those that did.
+    Under the recorded settings the first is shown if it is one of these: it has the log's own instants.
+
+    Parameters
+    ----------
+    replays : sequence of Replay
+        The first with the log's own instants.
+    is_recorded : bool
+        Whether the settings are those of the log.  Under others its instants are as good as any.
 
     Examples
     --------
@@ -131,16 +167,18 @@ def most_likely(replays: Sequence[Replay]) -> Replay:
     ...     return Replay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""), True)
     >>> most_likely([replay(5), replay(1, "p"), replay(9, "p"), replay(2, "p")]).mean_depth()
     2.0
-    >>> most_likely([replay(5), replay(1, "p"), replay(9)]).mean_depth()
+    >>> most_likely([replay(5), replay(1), replay(2)]).mean_depth()
     5.0
+    >>> most_likely([replay(5), replay(1), replay(2)], is_recorded=False).mean_depth()
+    2.0
     """
     # Counter keeps the order of the first ones, so that a tie goes to the log's own instants.
     ((ended, _),) = Counter(replay.ended for replay in replays).most_common(1)
-    if replays[0].ended == ended:
+    if is_recorded and replays[0].ended == ended:
         return replays[0]
     alike = [replay for replay in replays if replay.ended == ended]
-    middle = median(replay.mean_depth() for replay in alike)
-    return min(alike, key=lambda replay: abs(replay.mean_depth() - middle))
+    middles = {place: median(replay.measure(*place) for replay in alike) for place in alike[0].places()}
+    return min(alike, key=lambda replay: replay.distance(middles))
 
 
 def account(replays: Sequence[Replay]) -> dict[str, object]:
