@@ -85,6 +85,16 @@ class EventTable(Sequence[Event]):
         fresh = zip(self.fresh[_DETAIL::_FRESH], self.fresh[WIDTH::_FRESH], strict=True)
         return chain(read, fresh)
 
+    def told(self, start: int = 0) -> Iterator[tuple[Any, ...]]:
+        """Yield the events from one on as plain tuples, each ending with the names and values of its detail.
+
+        The fastest way to read events: no mapping is made of any detail.
+        """
+        known = len(self._cells) // WIDTH
+        cells, fresh = iter(self._cells[start * WIDTH :]), iter(self.fresh[max(0, start - known) * _FRESH :])
+        read = ((*row[:_DETAIL], *packed(row[_DETAIL])) for row in zip(*[cells] * WIDTH, strict=True))
+        return chain(read, zip(*[fresh] * _FRESH, strict=True))
+
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the events as plain tuples, which is faster than as events."""
         cells = iter(self.cells)

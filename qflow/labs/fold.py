@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 
-from qflow.broker.event_table import WIDTH, EventTable
+from qflow.broker.details import unpacked
+from qflow.broker.event_table import EventTable
 from qflow.broker.events import COMMANDS, Event
 from qflow.labs import channels as ch
 from qflow.labs.fold_producers import Fields
@@ -21,6 +22,21 @@ from qflow.labs.words import BITS
 Handler = Callable[[Fields], None]
 
 _DELIVERED = BITS["delivered"]
+
+_TAKEN = {
+    "message.transfer": ("command", "message", "exchange", "sync"),
+    "enqueued": ("position", "depth", "bytes"),
+    "dequeued": ("position", "reason", "depth", "bytes"),
+    "acquired": ("position",),
+    "requeued": ("position",),
+    "held": ("command",),
+    "let_go": ("command",),
+    "completed": ("command",),
+    "channel_flow": ("active",),
+    "exception": ("code",),
+    "queueDelete": ("reason",),
+}
+"""What a handler takes of an event's detail, in the order in which the broker tells it."""
 
 
 class Fold(QueueSide):
@@ -49,13 +65,16 @@ class Fold(QueueSide):
     def __init__(self, topology: Topology) -> None:
         super().__init__(topology)
         handlers = self._handlers()
-        # One look-up for each event: who handles it, and whether it is a command, which begins a step.
-        self._kinds = {kind: (handlers.get(kind), kind in COMMANDS) for kind in (*COMMANDS, *handlers)}
+        # One look-up for each event: who handles it, whether it is a command, which begins a step, and
+        # which of its details the handler takes.
+        self._kinds = {
+            kind: (handlers.get(kind), kind in COMMANDS, _TAKEN.get(kind)) for kind in (*COMMANDS, *handlers)
+        }
         self._time = 0
         self.seen = 0
         self.finish(0)
 
-    def add(self, events: Iterable[Fields]) -> None:
+    def add(self, events: Iterable[Event]) -> None:
         """Fold more events, in their order.
 
         Parameters
@@ -68,23 +87,25 @@ class Fold(QueueSide):
         ValueError
             If the run is longer than a frame's clock can tell: 2147 seconds.
         """
-        find, nobody = self._kinds.get, (None, False)
+        self._add(EventTable(events).told())
+
+    def _add(self, events: Iterable[Fields]) -> None:
+        find, nobody = self._kinds.get, (None, False, None)
         time, place = self._time, self.seen - 1
         for place, event in enumerate(events, self.seen):
-            handler, begins = find(event[1], nobody)
+            handler, begins, taken = find(event[1], nobody)
             if begins or event[0] != time:
                 if self.is_dirty:
                     self.finish(time, place - 1)
                 time = event[0]
             if handler is not None:
-                handler(event)
+                handler(event if taken is None or event[8] == taken else _sorted_out(event, taken))
         self._time, self.seen = time, place + 1
 
     def follow(self, events: Sequence[Event]) -> None:
         """Fold what was added to some events since they were last followed."""
         if isinstance(events, EventTable):
-            cells = iter(events.cells[self.seen * WIDTH :])
-            self.add(zip(*[cells] * WIDTH, strict=True))
+            self._add(events.told(self.seen))
         else:
             self.add(events[self.seen :])
 
@@ -151,7 +172,7 @@ class Fold(QueueSide):
             self.now[ch.CONSUMER] = places[0][0]
 
     def _delivered(self, event: Fields) -> None:
-        _, _, _, session, link, label, _, _, _ = event
+        _, _, _, session, link, label, *_ = event
         consumer = self.by_link.get(f"{session}::{link}")
         if consumer is None:
             return
@@ -176,3 +197,9 @@ class Fold(QueueSide):
             if place is not None:
                 self.now[place[1] + ch.PRESENT] = 0
                 self.is_dirty = True
+
+
+def _sorted_out(event: Fields, taken: tuple[str, ...]) -> Fields:
+    """Return an event with those of its details that are taken, in their order: a file keeps another one."""
+    detail = unpacked(event[8], event[9]) or {}
+    return (*event[:8], taken, tuple(detail[name] for name in taken))

@@ -12,7 +12,8 @@ from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, DEAD, FREE, FULL, TOLD, WAITING
 
 Fields = tuple[Any, ...]
-"""An event, taken apart by whoever handles it: in a run of a million that is most of the work."""
+"""An event, taken apart by whoever handles it: in a run of a million that is most of the work. The last two
+fields are the names and the values of its detail."""
 
 _LIMIT_EXCEEDED = 506
 _SENDING = len(SENDINGS)
@@ -63,7 +64,7 @@ class ProducerSide(Row):
         return self._alone.get(session) or self.producers.get(label.rpartition("-")[0])
 
     def _transfer(self, event: Fields) -> None:
-        _, _, _, session, _, label, _, _, detail = event
+        _, _, _, session, _, label, _, _, _, (command, message, *_) = event
         producer = self._alone.get(session) or self._producer(session, label)
         if producer is None:
             return
@@ -79,11 +80,11 @@ class ProducerSide(Row):
         now[ch.NUMBER] = number
         now[ch.PARTS] |= _SENT
         self.is_dirty = True
-        headers = detail["message"].headers
+        headers = message.headers
         name = headers.get(self._group_key) if headers else None
         group = self.group_number(str(name)) if name else 0
         sendings = self.sendings
-        self._sent[session][detail["command"]] = len(sendings)
+        self._sent[session][command] = len(sendings)
         sendings += (index, number, group, self.count, NEVER, NEVER, NEVER)
         if group:
             self._group_by_message[found] = group
@@ -93,12 +94,11 @@ class ProducerSide(Row):
         return self.groups.setdefault(group, len(self.groups) + 1) if group else 0
 
     def _held(self, event: Fields) -> None:
-        _, _, _, session, _, label, _, _, detail = event
+        _, _, _, session, _, label, _, _, _, (command,) = event
         producer = self._producer(session, label)
         if producer is None:
             return
         holds = self._holds[producer[1]]
-        command = detail["command"]
         if command not in holds:
             self._mark(session, command, _HELD_START)
         holds[command] = holds.get(command, 0) + 1
@@ -110,12 +110,11 @@ class ProducerSide(Row):
             self.sendings[start + column] = self.count
 
     def _let_go(self, event: Fields) -> None:
-        _, _, _, session, _, label, _, _, detail = event
+        _, _, _, session, _, label, _, _, _, (command,) = event
         producer = self._producer(session, label)
         if producer is None:
             return
         holds = self._holds[producer[1]]
-        command = detail["command"]
         # The holds of a session that died are forgotten already (CM-09).
         if command in holds:
             holds[command] -= 1
@@ -125,11 +124,11 @@ class ProducerSide(Row):
             self.now[producer[1] + ch.P_HELD] = len(holds)
 
     def _completed(self, event: Fields) -> None:
-        _, _, _, session, _, label, _, _, detail = event
+        _, _, _, session, _, label, _, _, _, (command,) = event
         # Only a transfer's completion names a message.
         if label and session in self._sent:
             producer = self._alone.get(session) or self._producer(session, label)
-            start = self._sent[session].pop(detail["command"], None)
+            start = self._sent[session].pop(command, None)
             if producer is not None and start is not None:
                 self._unreported[producer[1]].append(start)
 
@@ -147,7 +146,7 @@ class ProducerSide(Row):
                 complete.clear()
 
     def _exception(self, event: Fields) -> None:
-        session, detail = event[3], event[8]
+        session, (code,) = event[3], event[9]
         now = self.now
         for index, at in self._sessions.get(session, ()):
             now[at + ch.MOOD] = DEAD
@@ -155,7 +154,7 @@ class ProducerSide(Row):
             self._holds.pop(at, None)
             self._unreported.pop(at, None)
             now[ch.QUEUE] = next((queue for producer, queue in self.routes if producer == index), 0)
-            self.tell("refused" if detail["code"] == _LIMIT_EXCEEDED else "died")
+            self.tell("refused" if code == _LIMIT_EXCEEDED else "died")
         unfinished = self._sent.get(session, {})
         for start in unfinished.values():
             self.sendings[start + _SENDING_END] = self.count
@@ -191,7 +190,7 @@ class ProducerSide(Row):
         self.tell_one_or_many("unblocked", self.now[ch.WAITERS])
 
     def _channel_flow(self, event: Fields) -> None:
-        is_active = event[8]["active"]
+        (is_active,) = event[9]
         for index, at in self._sessions.get(event[3], ()):
             self.now[at + ch.MOOD] = FREE if is_active else TOLD
             self.now[ch.WAITER] = index

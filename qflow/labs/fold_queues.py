@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from qflow.labs import channels as ch
 from qflow.labs.fold_producers import Fields, ProducerSide
 from qflow.labs.spans import HOLDINGS, LOCKS, NEVER, REASONS, STAYS
@@ -52,8 +50,8 @@ class QueueSide(ProducerSide):
     # Messages that come and go
 
     def _enqueued(self, event: Fields) -> None:
-        _, _, queue, session, _, label, size, group, detail = event
-        index, _ = self._count_depth(queue, detail)
+        _, _, queue, session, _, label, size, group, _, (position, depth, volume) = event
+        index, _ = self._count_depth(queue, depth, volume)
         self.is_dirty = True
         found = self._known.get(label) or self.find_message(label)
         producer = self._alone.get(session) or self._producer(session, label)
@@ -61,21 +59,20 @@ class QueueSide(ProducerSide):
             self.routes[producer[0], index] = None
         colour = self.group_number(group) if group else self._group_by_message.get(found, 0)
         stays = self.stays
-        self._stay[queue, detail["position"]] = self._newest[queue, label] = len(stays)
+        self._stay[queue, position] = self._newest[queue, label] = len(stays)
         stays += (index, *found, colour, self.count, NEVER, 0, NEVER, NEVER, NEVER, size)
 
     def _dequeued(self, event: Fields) -> None:
-        _, _, queue, _, _, label, _, _, detail = event
-        _, at = self._count_depth(queue, detail)
+        _, _, queue, _, _, label, _, _, _, (position, reason, depth, volume) = event
+        _, at = self._count_depth(queue, depth, volume)
         now = self.now
         found = self._known.get(label) or self.find_message(label)
-        reason = detail["reason"]
         if reason in _GIVES_WAY:
             # In the same step another message is sent, which is told, too.
             now[ch.LOST_SENDER], now[ch.LOST_NUMBER] = found
         else:
             now[ch.SENDER], now[ch.NUMBER] = found
-        key = queue, detail["position"]
+        key = queue, position
         consumer = self._disown(key)
         start = self._stay.pop(key, None)
         if start is not None:
@@ -92,13 +89,13 @@ class QueueSide(ProducerSide):
         if told:
             self.tell(told)
 
-    def _count_depth(self, queue: str, detail: Mapping[str, int]) -> tuple[int, int]:
+    def _count_depth(self, queue: str, depth: int, volume: int) -> tuple[int, int]:
         """Take over how deep a queue is; return its number and its first column."""
         index, at = self.queues[queue]
         now = self.now
         now[ch.QUEUE] = index
-        now[at + ch.DEPTH] = detail["depth"]
-        now[at + ch.BYTES] = detail["bytes"]
+        now[at + ch.DEPTH] = depth
+        now[at + ch.BYTES] = volume
         return index, at
 
     def _dropped(self, event: Fields) -> None:
@@ -112,7 +109,7 @@ class QueueSide(ProducerSide):
             index, at = self.queues[event[2]]
             self.now[ch.QUEUE] = index
             self.now[at + ch.GONE] = 1
-            self.tell("destroyed" if event[8]["reason"] == "self-destruct" else "removed")
+            self.tell("destroyed" if event[9] == ("self-destruct",) else "removed")
 
     # Flow control
 
@@ -155,8 +152,8 @@ class QueueSide(ProducerSide):
     # Who has which message, and which group
 
     def _acquired(self, event: Fields) -> None:
-        _, _, queue, _, link, _, _, _, detail = event
-        key = queue, detail["position"]
+        _, _, queue, _, link, _, _, _, _, (position,) = event
+        key = queue, position
         index, at = self.by_link.get(link, (-1, 0))
         start = self._stay.get(key, -1)
         count, holdings, now = self.count, self.holdings, self.now
@@ -169,10 +166,10 @@ class QueueSide(ProducerSide):
         self.is_dirty = True
 
     def _requeued(self, event: Fields) -> None:
-        _, _, queue, _, _, label, _, _, detail = event
+        _, _, queue, _, _, label, _, _, _, (position,) = event
         self.now[ch.QUEUE] = self.queues[queue][0]
         self.name_message(label)
-        key = queue, detail["position"]
+        key = queue, position
         self._disown(key)
         start = self._stay.get(key)
         if start is not None and self.stays[start + _AGAIN] == NEVER:
