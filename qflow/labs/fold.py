@@ -19,7 +19,7 @@ from qflow.labs.spans import HOLDINGS, LOCKS, SENDINGS, STAYS, Spans
 from qflow.labs.topology import Topology
 from qflow.labs.words import BITS
 
-Handler = Callable[[Fields], None]
+Handler = Callable[["Fold", Fields], None]
 
 _DELIVERED = BITS["delivered"]
 
@@ -99,7 +99,7 @@ class Fold(QueueSide):
                     self.finish(time, place - 1)
                 time = event[0]
             if handler is not None:
-                handler(event if taken is None or event[8] == taken else _sorted_out(event, taken))
+                handler(self, event if taken is None or event[8] == taken else _sorted_out(event, taken))
         self._time, self.seen = time, place + 1
 
     def follow(self, events: Sequence[Event]) -> None:
@@ -124,34 +124,36 @@ class Fold(QueueSide):
         }
         return {name: Spans(columns, array("i", data)) for name, (columns, data) in tables.items()}
 
-    def _handlers(self) -> dict[str, Handler]:
+    @staticmethod
+    def _handlers() -> dict[str, Handler]:
+        # Functions, not methods of this fold: it would hold itself in a circle, and all its numbers with it.
         return {
-            "message.transfer": self._transfer,
-            "enqueued": self._enqueued,
-            "dropped": self._dropped,
-            "held": self._held,
-            "let_go": self._let_go,
-            "completed": self._completed,
-            "reported": self._reported,
-            "exception": self._exception,
-            "client.block": self._blocked,
-            "client.unblock": self._unblocked,
-            "channel_flow": self._channel_flow,
-            "flow_stopped": self._flow_stopped,
-            "flow_resumed": self._flow_resumed,
-            "acquired": self._acquired,
-            "dequeued": self._dequeued,
-            "requeued": self._requeued,
-            "queueDelete": self._deleted,
-            "group_owned": self._group_owned,
-            "group_freed": self._group_freed,
-            "message.subscribe": self._subscribed,
-            "message.accept": self._settled,
-            "message.release": self._settled,
-            "message.reject": self._settled,
-            "delivered": self._delivered,
-            "message.cancel": self._left,
-            "session.detach": self._left,
+            "message.transfer": Fold._transfer,
+            "enqueued": Fold._enqueued,
+            "dropped": Fold._dropped,
+            "held": Fold._held,
+            "let_go": Fold._let_go,
+            "completed": Fold._completed,
+            "reported": Fold._reported,
+            "exception": Fold._exception,
+            "client.block": Fold._blocked,
+            "client.unblock": Fold._unblocked,
+            "channel_flow": Fold._channel_flow,
+            "flow_stopped": Fold._flow_stopped,
+            "flow_resumed": Fold._flow_resumed,
+            "acquired": Fold._acquired,
+            "dequeued": Fold._dequeued,
+            "requeued": Fold._requeued,
+            "queueDelete": Fold._deleted,
+            "group_owned": Fold._group_owned,
+            "group_freed": Fold._group_freed,
+            "message.subscribe": Fold._subscribed,
+            "message.accept": Fold._settled,
+            "message.release": Fold._settled,
+            "message.reject": Fold._settled,
+            "delivered": Fold._delivered,
+            "message.cancel": Fold._left,
+            "session.detach": Fold._left,
         }
 
     # Consumers
