@@ -36,6 +36,8 @@ ROOMS = {
 
 REFUSED = 2
 INTERRUPTED = 130
+READABLE = 1_200
+"""Characters of a refusal that somebody reads."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
-        self.exit(REFUSED, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(REFUSED, f"{self.prog}: {_readable(message)} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -218,8 +220,14 @@ def _refuse(sentence: str) -> int:
     return REFUSED
 
 
+def _readable(sentence: str) -> str:
+    """Put what quotes somebody's input on one line, and leave the middle out of whole pages of it."""
+    line = " ".join(sentence.splitlines())
+    return line if len(line) <= READABLE else f"{line[: READABLE // 2]} … {line[-READABLE // 4 :]}"
+
+
 def _say(sentence: str) -> None:
     try:
-        print(f"qflow: {sentence}", file=sys.stderr)
+        print(f"qflow: {_readable(sentence)}", file=sys.stderr)
     except OSError:
         _forget_output()

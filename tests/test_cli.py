@@ -4,6 +4,7 @@ import importlib.util
 import io
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -70,6 +71,22 @@ class TestRefusals:
         (tmp_path / "never-read.json").write_text("no JSON")
         said = refusal(capsys, "run", str(tmp_path / "never-read.json"), "--trace", str(tmp_path / target))
         assert says in said
+
+    def test_a_number_that_no_memory_holds(self, capsys, root, tmp_path):
+        """Python itself refuses to read more than 4300 digits, at any of these places."""
+        digits = "9" * 5_000
+        path = tmp_path / "big.json"
+        path.write_text(f'{{"name": "x", "duration": {digits}, "queues": {{}}}}')
+        lines = tmp_path / "big.jsonl"
+        lines.write_text(f'{{"id": "x", "steps": [{{"op": "x", "expect": {{"n": {digits}}}}}]}}')
+        ring = str(root / "data" / "recordings" / "workloads" / "ring.json")
+        for command in (
+            ("run", str(path)),
+            ("conform", str(lines)),
+            ("design", ring, "--max-count", digits),
+            ("config", "add", "queue", "q", "--declare", f'{{"x": {digits}}}'),
+        ):
+            assert len(refusal(capsys, *command)) < 1_500
 
     @pytest.mark.parametrize("command", ["run", "design", "conform"])
     def test_what_is_nested_too_deeply(self, capsys, tmp_path, command):
@@ -352,3 +369,87 @@ class TestTerminalManners:
         else:
             assert all(isinstance(json.loads(line), dict) for line in said.out.splitlines())
             assert (status, said.out != "") == (0, True)
+
+
+class TestSpoiltInput:
+    """Whatever is typed or pasted ends in an answer or in one sentence, never in a traceback."""
+
+    LETTERS = [
+        *"{}[]:;,'\"\\/ \n\t=-+.019eE#*?$%&()<>|~`^@!aé漢🎉\0\u202e",
+        "qpid.",
+        "None",
+        "1e400",
+        "9" * 5000,
+        "{" * 50,
+    ]
+    ADDRESS = (
+        "orders; {create: always, node: {type: queue, x-declare: {alternate-exchange: 'amq.fanout', "
+        "arguments: {'qpid.flow_stop_count': 100, 'qpid.policy_type': ring}}, "
+        "x-bindings: [{exchange: 'amq.topic', key: 'a.#'}]}}"
+    )
+    WORDS = (
+        "--max-queue-count=10",
+        "--flow-stop-count=5",
+        "--limit-policy=ring",
+        "--argument=a=b",
+        "--shared-groups",
+    )
+    BROKER = ("--broker-option=--default-flow-stop-threshold=90", "--broker-option=default-queue-limit=5")
+
+    def spoilt(self, chance: random.Random, text: str) -> str:
+        letters = list(text)
+        for _ in range(chance.choice((1, 1, 2, 3, 8))):
+            first, second = sorted(chance.randrange(len(letters) + 1) for _ in range(2))
+            what = chance.randrange(5)
+            if what == 0:
+                letters[first:first] = chance.choice(self.LETTERS)
+            elif what == 1:
+                letters[first : first + 1] = chance.choice(self.LETTERS)
+            elif what == 2:
+                del letters[first:second]
+            elif what == 3:
+                letters[second:second] = letters[first:second]
+            else:
+                del letters[second:]
+        return "".join(letters)
+
+    def given(self, chance: random.Random, what: str, folder: Path) -> list[str]:
+        add = ["config", "add", "queue", "q"]
+        if what == "address":
+            return ["config", "address", self.spoilt(chance, self.ADDRESS)]
+        if what == "options":
+            return [*add, *(self.spoilt(chance, word) for word in chance.sample(self.WORDS, 2))]
+        if what == "declare":
+            return [*add, "--declare", self.spoilt(chance, '{"qpid.max_count": 5, "x": [1, {"y": null}]}')]
+        if what == "broker":
+            return [*add, self.spoilt(chance, chance.choice(self.BROKER))]
+        if what == "broker file":
+            text = self.spoilt(chance, "default-flow-stop-threshold=90\n# no\ndefault-queue-limit=1000\n")
+            (folder / "qpidd.conf").write_text(text, encoding="utf-8")
+            return [*add, "--broker-config", str(folder / "qpidd.conf")]
+        if what == "instant":
+            return ["trace", "why", str(folder / "no.jsonl"), self.spoilt(chance, "2.5s"), "q"]
+        return ["notebooks", "check", self.spoilt(chance, "01-one"), "--dir", str(folder)]
+
+    @pytest.mark.parametrize(
+        "what", ["address", "options", "declare", "broker", "broker file", "instant", "notebook"]
+    )
+    def test_two_hundred_times(self, what, tmp_path, capsys):
+        (tmp_path / "sources").mkdir()
+        (tmp_path / "sources" / "01-one.py").write_text("# %%\n1\n")
+        chance = random.Random(f"qflow {what}")
+        refused = 0
+        for _ in range(200):
+            given = self.given(chance, what, tmp_path)
+            try:
+                status = cli.main(given)
+            except SystemExit as exit:
+                status = exit.code
+            said = capsys.readouterr()
+            assert status in (0, 1, 2), given
+            if status == 2:
+                assert (said.out, said.err.count("\n"), len(said.err) < 2_000) == ("", 1, True), given
+            else:
+                assert said.out or said.err, given
+            refused += status > 0
+        assert refused > 10

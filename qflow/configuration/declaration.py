@@ -187,6 +187,9 @@ def read_json_map(text: str) -> dict[str, Argument]:
             f"declare arguments are a JSON map, got something else: {error.msg} at line {error.lineno} "
             f"column {error.colno}"
         ) from error
+    except (ValueError, RecursionError):
+        # A number of thousands of digits, or maps in maps without end: JSON, but none that Python takes.
+        raise ConfigurationError("declare arguments are a JSON map, got one too large to be read") from None
     if not isinstance(value, dict):
         raise ConfigurationError(f"declare arguments are a JSON map, got a {type(value).__name__}")
     return value

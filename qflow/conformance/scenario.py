@@ -47,10 +47,20 @@ class Scenario:
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
         """Make a scenario of one line's content.
 
+        Parameters
+        ----------
+        record : mapping
+            What the line's JSON holds.
+
         Raises
         ------
         ScenarioError
             If something is missing, or is not what it should be.
+
+        Examples
+        --------
+        >>> Scenario.from_json({"id": "empty", "steps": []}).id
+        'empty'
         """
         if not isinstance(record, Mapping) or not isinstance(record.get("steps"), list):
             raise ScenarioError("a scenario is an object with a list of steps")
@@ -79,10 +89,27 @@ def load_scenarios(path: str | Path) -> Iterator[Scenario]:
 
     Scenarios that share an id are told apart by their lines: ``fc-equal (line 7)``.
 
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Yields
+    ------
+    Scenario
+        In the file's order.
+
     Raises
     ------
     ScenarioError
         Naming the file and the line that cannot be read; or if there is no scenario in it.
+
+    Examples
+    --------
+    >>> from qflow.kit import kit_path
+    >>> path = kit_path("data") / "recordings" / "scenarios" / "random-ring.jsonl"
+    >>> next(load_scenarios(path)).id
+    'rnd-ring-002'
     """
     numbered = list(_scenarios(path))
     if not numbered:
@@ -102,7 +129,8 @@ def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
         if line.strip():
             try:
                 yield number, Scenario.from_json(json.loads(line))
-            except json.JSONDecodeError as error:
+            except ValueError as error:
+                # Also a number of thousands of digits, which is JSON, but none that Python takes.
                 raise ScenarioError(f"{path}, line {number}: not JSON: {error}") from error
             except RecursionError:
                 raise ScenarioError(f"{path}, line {number}: nested too deeply to be read") from None
