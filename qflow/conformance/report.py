@@ -134,10 +134,27 @@ def check_startup(entry: Mapping[str, Any]) -> Verdict:
 def check_file(path: str | Path) -> Iterator[Verdict]:
     """Play every scenario of a ``.jsonl`` file, or try every start of a ``.json`` file.
 
+    Parameters
+    ----------
+    path : str or Path
+        A file of recordings; ``data/recordings/scenarios/FORMAT.md`` says what is in one.
+
+    Yields
+    ------
+    Verdict
+        One for each, in the file's order.
+
     Raises
     ------
     ScenarioError
         If the file cannot be read.
+
+    Examples
+    --------
+    >>> from qflow.kit import kit_path
+    >>> verdicts = list(check_file(kit_path("data") / "recordings" / "scenarios" / "random-ring.jsonl"))
+    >>> len(verdicts), all(verdict.agrees for verdict in verdicts)
+    (31, True)
     """
     if str(path).endswith(".json"):
         for entry in load_startups(path):

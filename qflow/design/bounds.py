@@ -24,7 +24,20 @@ from qflow.design.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """An amount on a queue, in both units; None where there is no bound."""
+    """An amount on a queue, in both units; None where there is no bound.
+
+    Parameters
+    ----------
+    count : int or None
+        Messages.
+    size : int or None
+        Bytes, as the broker counts them (DQ-05).
+
+    Examples
+    --------
+    >>> Depth(165, None)
+    Depth(count=165, size=None)
+    """
 
     count: int | None
     size: int | None
@@ -132,6 +145,20 @@ def stall_range(thresholds: FlowThresholds, traffic: Traffic, window: str = "ide
     depth = stop + Σ (capacity_i − n_i mod capacity_i), where n_i is what it had sent when the queue
     turned ON, Σ n_i = stop.  See :func:`qflow.design.stalls_over_phases`.
 
+    Parameters
+    ----------
+    thresholds : FlowThresholds
+        Those in force.
+    traffic : mapping
+        Producer name to what is known of it: its capacity in transfers, its messages' sizes in bytes.
+    window : {"ideal", "qpid-cpp", "qpid-python"}
+        How the producers count what is outstanding.
+
+    Returns
+    -------
+    (int, int)
+        Messages.
+
     Examples
     --------
     >>> from qflow.design.traffic import Sender
@@ -156,6 +183,20 @@ def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "i
     least max(resume, Σ capacity) of them, or max(resume, number of producers); a consumer content with
     that many goes on, and nothing was stuck.
 
+    Parameters
+    ----------
+    thresholds : FlowThresholds
+        Those in force.
+    traffic : mapping
+        Producer name to what is known of it: its capacity in transfers, its messages' sizes in bytes.
+    window : {"ideal", "qpid-cpp", "qpid-python"}
+        How the producers count what is outstanding.
+
+    Returns
+    -------
+    int
+        Messages.
+
     Examples
     --------
     >>> from qflow.design.traffic import Sender
@@ -179,6 +220,18 @@ def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
     in which the queue turns OFF (FC-16).  That is no deadlock, as consumers and producers go on; but the
     producers then work at the consumers' pace, and stop and resume no longer matter.  The qpid-cpp window
     is spared: full, it waits until *all* it sent is complete (CAP-02).
+
+    Parameters
+    ----------
+    thresholds : FlowThresholds
+        Those in force.
+    traffic : mapping
+        Producer name to what is known of it: its capacity in transfers, its messages' sizes in bytes.
+
+    Returns
+    -------
+    bool
+        False too where no resume level in messages is set.
 
     Examples
     --------

@@ -49,10 +49,26 @@ class StateGraph:
     def depths(self, queue: str | None = None) -> dict[int, int]:
         """Return each node's depth in messages: of one queue, or of the fullest.
 
+        Parameters
+        ----------
+        queue : str or None
+            Its name; None for whichever is fullest at that node.
+
+        Returns
+        -------
+        dict
+            Node to messages.
+
         Raises
         ------
         DesignError
             If there is no such queue.
+
+        Examples
+        --------
+        >>> from qflow.design import SmallConfiguration, explore
+        >>> explore(SmallConfiguration.of(stop=1, capacities=[1])).depths()[0]
+        0
         """
         nodes = self.graph.nodes(data=True)
         if queue is None:
@@ -84,10 +100,27 @@ class StateGraph:
     def path_to(self, node: int) -> list[str]:
         """Return the shortest list of actions that leads from the start to a node.
 
+        Parameters
+        ----------
+        node : int
+            Its number.
+
+        Returns
+        -------
+        list of str
+            Empty for the start, node 0.
+
         Raises
         ------
         DesignError
             If there is no such node.
+
+        Examples
+        --------
+        >>> from qflow.design import SmallConfiguration, explore
+        >>> graph = explore(SmallConfiguration.of(stop=1, capacities=[1]))
+        >>> graph.path_to(0), graph.path_to(graph.deepest)
+        ([], ['C1 sends', 'C1 sends'])
         """
         self._require_node(node)
         actions: deque[str] = deque()

@@ -133,7 +133,18 @@ class SmallConfiguration:
         return cls({"q": arguments}, named, consumed=consumed, **further)  # type: ignore[arg-type]
 
     def targets(self, producer: str) -> tuple[str, ...]:
-        """Return the queues that each message of a producer goes to."""
+        """Return the queues that each message of a producer goes to.
+
+        Parameters
+        ----------
+        producer : str
+            Its name.
+
+        Examples
+        --------
+        >>> SmallConfiguration.of(stop=1, capacities=[1]).targets("C1")
+        ('q',)
+        """
         return tuple(self.to.get(producer, tuple(self.queues)))
 
     def consumers(self) -> dict[str, str]:
@@ -144,7 +155,23 @@ class SmallConfiguration:
         return {f"{CONSUMER} of {queue}": queue for queue in queues}
 
     def most_outstanding(self, queue: str) -> int:
-        """Return the sum of the capacities of all who send to a queue."""
+        """Return the sum of the capacities of all who send to a queue (CAP-11).
+
+        Parameters
+        ----------
+        queue : str
+            Its name.
+
+        Returns
+        -------
+        int
+            Transfers.
+
+        Examples
+        --------
+        >>> SmallConfiguration.of(stop=1, capacities=[2, 3]).most_outstanding("q")
+        5
+        """
         return sum(size for name, size in self.capacities.items() if queue in self.targets(name))
 
     def merged(self) -> SmallConfiguration:

@@ -102,6 +102,11 @@ def judge(
     options : BrokerOptions or None
         What the broker was started with; None for the defaults.
 
+    Returns
+    -------
+    Verdict
+        With a reason for each unit, messages first.
+
     Raises
     ------
     DesignError
@@ -143,6 +148,16 @@ def judge(
 
 def judge_workload(workload: Workload) -> dict[str, Verdict]:
     """Say of each queue of a workload whether it can overflow.
+
+    Parameters
+    ----------
+    workload : Workload
+        Its queues and producers; who consumes does not matter.
+
+    Returns
+    -------
+    dict
+        Queue name to verdict, in the workload's order.
 
     Raises
     ------

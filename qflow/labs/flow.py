@@ -48,6 +48,11 @@ def flow_workload(
     ------
     WorkloadError
         If a number makes no sense whatever the broker says, such as a capacity of 0.
+
+    Examples
+    --------
+    >>> flow_workload(stop=20, resume=10).queues["orders"]["qpid.flow_stop_count"]
+    20
     """
     arguments = {
         "qpid.max_count": limit,

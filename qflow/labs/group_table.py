@@ -115,6 +115,11 @@ class GroupTable:
     def send(self, group: str) -> None:
         """Send one more message of a group.
 
+        Parameters
+        ----------
+        group
+            What its header says.
+
         Raises
         ------
         AmqpException
@@ -143,6 +148,12 @@ class GroupTable:
         ------
         ValueError
             If there is no such consumer or verdict, or it does not hold that message.
+
+        Examples
+        --------
+        >>> table = GroupTable("AB", prefetch=(2,)); table.settle("c1", "accept", "p1-2")
+        >>> table.holds("c1"), table.done[-1]
+        (['p1-1'], 'c1 accepts p1-2.')
         """
         record = self._find(consumer, verdict, label)
         self._pause()
@@ -201,11 +212,28 @@ class GroupTable:
     # What can be seen
 
     def holds(self, consumer: str) -> list[str]:
-        """List the messages a consumer holds, in the order in which it received them."""
+        """List the messages a consumer holds, in the order in which it received them.
+
+        Parameters
+        ----------
+        consumer
+            Its name.
+
+        Examples
+        --------
+        >>> GroupTable("AAB", prefetch=(1, 1)).holds("c2")
+        ['p1-3']
+        """
         return [record.label for record in self._held[consumer].values()]
 
     def owners(self) -> dict[str, str]:
-        """Return each group that is owned, and the consumer that owns it (MG-07)."""
+        """Return each group that is owned, and the consumer that owns it (MG-07).
+
+        Examples
+        --------
+        >>> GroupTable("AAB", prefetch=(1, 1)).owners()
+        {'A': 'c1', 'B': 'c2'}
+        """
         groups = self.broker.queue(QUEUE).groups
         states = groups.groups.values() if groups is not None else ()
         return {state.name: state.owner.partition("::")[0] for state in states if state.owner}

@@ -89,6 +89,15 @@ def to_html(
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:
     """Write a run as one HTML page; see :func:`to_html`.
 
+    Parameters
+    ----------
+    picture
+        What was run.
+    path
+        The file; what it held is replaced.
+    title
+        The page's.
+
     Returns
     -------
     Path

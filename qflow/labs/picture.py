@@ -141,6 +141,13 @@ def picture_of(
     Returns
     -------
     Picture
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_workload
+    >>> from qflow.workload import simulate
+    >>> print(picture_of(simulate(flow_workload(stop=20, resume=10), message_limit=60)).claims[0])
+    orders turned ON ...
     """
     return picture_from(run, fold(run, topology), more_lanes=more_lanes, samples=samples)
 

@@ -98,6 +98,11 @@ def recorded_picture(name: str) -> Picture:
     ------
     LogError
         If there is no such recording; the message lists those there are.
+
+    Examples
+    --------
+    >>> recorded_picture("ring").frames.topology.queues[0].name
+    'q'
     """
     return replayed_picture(*_load(name))
 

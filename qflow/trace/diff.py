@@ -178,6 +178,16 @@ class Comparison:
 def compare(a: Trace, b: Trace) -> Comparison:
     """Say where two runs part and how they differ, queue by queue.
 
+    Parameters
+    ----------
+    a, b : Trace
+        Of two runs, as a rule of the same workload.
+
+    Returns
+    -------
+    Comparison
+        Its ``parting`` is None if every row is the same.
+
     Examples
     --------
     >>> from qflow.broker import Event

@@ -74,6 +74,13 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trac
         If no row can be read: one sentence that names the file and says why.
     OSError
         If the file cannot be opened.
+
+    Examples
+    --------
+    >>> read_trace("trace.xlsx")
+    Traceback (most recent call last):
+        ...
+    qflow.trace.schema.TraceError: trace.xlsx: a trace is a .parquet, .jsonl or .jsonl.gz file
     """
     path = Path(path)
     try:

@@ -57,6 +57,16 @@ def record(broker: Broker, run: str = "run") -> Trace:
 def trace_of(run: Run) -> Trace:
     """Return a run of a workload as a trace.
 
+    Parameters
+    ----------
+    run : Run
+        What :func:`qflow.workload.simulate` gave.
+
+    Returns
+    -------
+    Trace
+        It holds the workload too, so that a what-if can start from the file alone.
+
     Examples
     --------
     >>> from qflow.workload import Workload, simulate

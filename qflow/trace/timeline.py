@@ -170,6 +170,11 @@ class Timeline:
     def seek(self, seq: int) -> Row:
         """Go to the row of that ``seq``, or the last one before it.
 
+        Parameters
+        ----------
+        seq : int
+            As in the trace's column; one after its end is taken for the end.
+
         Raises
         ------
         TraceError
@@ -181,7 +186,13 @@ class Timeline:
         return self._go(place)
 
     def seek_time(self, time: int) -> Row:
-        """Go to the last row at or before a time in microseconds; before the first, to the first."""
+        """Go to the last row at or before a time; before the first, to the first.
+
+        Parameters
+        ----------
+        time : int
+            Microseconds; a time after the trace's end is taken for the end.
+        """
         return self._go(max(0, bisect_right(self.trace.time, time) - 1))
 
     def step(self, count: int = 1) -> Row:
