@@ -5,9 +5,10 @@ The truth of every exercise comes from here, that is from the engine. The bench 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from qflow.broker import Broker, BrokerOptions, Message, Session
+from qflow.broker.errors import AmqpException
 from qflow.broker.message import HeaderValue
 from qflow.broker.statistics import QueueStatistics
 from qflow.broker.transfer import Transfer
@@ -41,6 +42,31 @@ class Bench:
     def declare(self, queue: str, **short: object) -> None:
         """Declare a queue; keywords are declare arguments without ``qpid.``."""
         self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
+
+    def refusal(self, queue: str, arguments: object) -> str:
+        """Declare a queue with what somebody answered; return what is wrong with that, or "".
+
+        Parameters
+        ----------
+        queue
+            Its name.
+        arguments
+            Declare arguments, with ``qpid.``, if the answer is of any use.
+
+        Examples
+        --------
+        >>> Bench().refusal("q", {"qpid.max_count": 9}), Bench().refusal("q", 9)
+        ('', 'the declare arguments are a dict of keys and values; got 9')
+        >>> Bench().refusal("q", {"qpid.shared_msg_group": 1})
+        'the broker refuses it: 542 ...'
+        """
+        if not isinstance(arguments, Mapping):
+            return f"the declare arguments are a dict of keys and values; got {arguments!r}"
+        try:
+            self.admin.queue_declare(queue, arguments)
+        except AmqpException as error:
+            return f"the broker refuses it: {error.code} {error}"
+        return ""
 
     def grouped(self, queue: str, **short: object) -> None:
         """Declare a queue with message groups."""

@@ -95,14 +95,9 @@ DEFAULT_THRESHOLDS = Exercise(
 
 
 def _declared(answer: Callable[..., Arguments], limit: int, stop: int, resume: int) -> str:
-    arguments = answer(limit, stop, resume)
-    if not isinstance(arguments, dict):
-        return f"the declare arguments are a dict of keys and values; got {arguments!r}"
-    bench = Bench()
-    try:
-        bench.admin.queue_declare("q", arguments)
-    except AmqpException as error:
-        return f"the broker refuses it: {error.code} {error}"
+    arguments, bench = answer(limit, stop, resume), Bench()
+    if refusal := bench.refusal("q", arguments):
+        return refusal
     on, off = measure(bench, "q", limit + 50)
     got = f"ON at {on}, OFF at {off}" if on else "never ON"
     if (on, off) != (stop + 1, resume - 1):

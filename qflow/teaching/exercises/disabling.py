@@ -14,14 +14,10 @@ from qflow.teaching.misconceptions import Misconception
 
 def _switched_off(answer: Callable[..., Arguments], limit: int, volume: int) -> str:
     arguments = answer(limit, volume)
-    if not isinstance(arguments, dict):
-        return f"the declare arguments are a dict of keys and values; got {arguments!r}"
     for unit, size in (("messages", 40), ("bytes", 3 * volume // limit)):
         bench = Bench()
-        try:
-            bench.admin.queue_declare("q", arguments)
-        except AmqpException as error:
-            return f"the broker refuses it: {error.code} {error}"
+        if refusal := bench.refusal("q", arguments):
+            return refusal
         code = 0
         try:
             for _ in range(limit + 1):

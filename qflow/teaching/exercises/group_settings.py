@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from qflow.broker import BrokerOptions, Message
-from qflow.broker.errors import AmqpException
 from qflow.teaching.exercise import FINE, Exercise, fine
 from qflow.teaching.exercises.bench import Bench
 from qflow.teaching.exercises.spellings import GROUP_ADDRESS, GROUP_LINE
@@ -82,14 +81,9 @@ GROUP_ID = Exercise(
 
 
 def _makes_groups(answer: Callable[[str], Headers], header: str) -> str:
-    arguments = answer(header)
-    if not isinstance(arguments, dict):
-        return f"the declare arguments are a dict of keys and values; got {arguments!r}"
-    bench = Bench()
-    try:
-        bench.admin.queue_declare("q", arguments)
-    except AmqpException as error:
-        return f"the broker refuses it: {error.code} {error}"
+    arguments, bench = answer(header), Bench()
+    if refusal := bench.refusal("q", arguments):
+        return refusal
     bench.send("q", ["A-1", "A-2", "B-1"], header=header)
     first, second = bench.reader("q", "first"), bench.reader("q", "second")
     first.fetch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qflow.broker import BrokerOptions
-from qflow.broker.errors import AmqpException, StartupError
+from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError, Declaration
 from qflow.configuration.reading import read_address, read_line
 from qflow.teaching.exercise import FINE, Exercise, fine
@@ -25,10 +25,8 @@ def _typed(bench: Bench, line: object, queue: str) -> Declaration | str:
 
 
 def _declared(bench: Bench, declaration: Declaration, queue: str) -> Declaration | str:
-    try:
-        bench.admin.queue_declare(declaration.name, declaration.arguments)
-    except AmqpException as error:
-        return f"the broker refuses it: {error.code} {error}"
+    if refusal := bench.refusal(declaration.name, declaration.arguments):
+        return refusal
     if declaration.name != queue:
         return f"the queue is called {declaration.name}, not {queue}"
     return declaration
