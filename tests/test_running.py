@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qflow.broker.message import Message
+from qflow.broker.transfer import Transfer
 from qflow.labs import flow_workload, fold
 from qflow.labs.fanout import fanout_workload
 from qflow.labs.fold import Fold
@@ -19,6 +21,7 @@ from qflow.labs.policy import policy_workload
 from qflow.labs.running import drawing, finished
 from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, simulate
+from qflow.workload.stage import uncollected
 
 RUNS = [
     simulate(workload, message_limit=60)
@@ -118,3 +121,23 @@ def test_the_collector_is_left_as_it_was_whether_a_run_ends_or_is_dropped():
             assert gc.isenabled()
         parts.close()
         assert gc.get_freeze_count() == 0
+
+
+def test_a_run_leaves_nothing_in_memory():
+    def messages() -> int:
+        return sum(type(one) in (Message, Transfer) for one in gc.get_objects())
+
+    gc.collect()
+    before = messages()
+    with uncollected():
+        for part in drawing(flow_workload(stop=20, resume=10), 300):
+            part.draw(0)
+        del part
+        assert messages() == before, "a whole run leaves something to the collector"
+        dropped = drawing(flow_workload(stop=20, resume=10), 300)
+        next(dropped).draw(0)
+        assert messages() > before
+        dropped.close()
+        del dropped
+    gc.collect()
+    assert messages() == before, "a run that is dropped is hidden from the collector"

@@ -166,6 +166,9 @@ class _Slices:
                 length = _next_length(length, len(stage.events) - before)
                 yield done
         finally:
+            if done < stage.agenda.end:
+                # Nobody waits for this run any more; it is not to stay in memory either.
+                stage.dissolve()
             gc.unfreeze()
 
     def _next_end(self, done: int, length: int) -> int:

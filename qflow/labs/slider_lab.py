@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any
 
@@ -28,6 +30,9 @@ WORTHWHILE = 0.03
 
 _BREATH, _PAUSE = 0.04, 0.002
 _TELLING = 0.2
+_TIDYING = 10
+"""Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
+
 _KEPT = "The picture below is that of the last settings it accepted."
 
 Shown = Picture | Comparison
@@ -120,6 +125,8 @@ class SliderLab(Lab):
         # The collector can wait until the picture is on its way: it would take a third of the time.
         with uncollected():
             self._begin(number, patience)
+        if number % _TIDYING == 0:
+            _tidy_up_soon()
 
     def _begin(self, number: int, patience: float) -> None:
         steps: Steps[Shown] | None = None
@@ -232,6 +239,12 @@ class SliderLab(Lab):
         if self._pinned is None or isinstance(shown, Comparison):
             return shown
         return compare(self._pinned, shown, ("pinned", "now"))
+
+
+def _tidy_up_soon() -> None:
+    # Where nothing waits for the kernel, Python's own ways will do.
+    with suppress(RuntimeError):
+        asyncio.get_running_loop().call_later(1, gc.collect)
 
 
 def refusal_text(error: Exception) -> str:
