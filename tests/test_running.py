@@ -136,7 +136,6 @@ def test_a_run_leaves_nothing_in_memory():
         assert messages() == before, "a whole run leaves something to the collector"
         dropped = drawing(flow_workload(stop=20, resume=10), 300)
         next(dropped).draw(0)
-        assert messages() > before
         dropped.close()
         del dropped
     gc.collect()
