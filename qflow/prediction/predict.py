@@ -7,6 +7,7 @@ from typing import Any
 
 from qflow.prediction.measures import client_measures, longest_silence, recorded_queue, rows_of_run
 from qflow.prediction.replays import (
+    PATIENCE,
     REPLAYS,
     REPLAYS_CHANGED,
     Replay,
@@ -64,8 +65,8 @@ def predict(
         Whether to run the other model too and say how far the two differ.
     replays : int or None
         How many times to run it, with the clients' interruptions at other times; what is shown then is one
-        of those that ended as most did.  None for one under the recorded settings, five under others, and
-        seven if a session ends or nearly does.
+        of those that ended as most did.  None for one under the recorded settings, five under others (one if
+        it is very long), and seven if a session ends or nearly does.
     tell : callable or None
         Told now and then how far it is: what is being done, how many seconds of virtual time are done, and
         of how many.
@@ -141,7 +142,8 @@ def _replays(
 ) -> list[Replay]:
     """Return as many replays as asked for, or as are needed."""
     first = _replay(extraction, settings, end, 0, 1, tell)
-    number = number or (REPLAYS if first.is_near else otherwise)
+    few = otherwise if first.events <= PATIENCE else 1
+    number = number or (REPLAYS if first.is_near else few)
     return [first, *(_replay(extraction, settings, end, place, number, tell) for place in range(1, number))]
 
 
@@ -159,7 +161,7 @@ def _replay(
     queues = queue_measures(run.events, workload, end)
     errors = {name: str(error) for name, error in run.errors.items()}
     sections = {"queues": queues, "producers": producers, "consumers": consumers}
-    return Replay(sections, errors, is_near_limit(run))
+    return Replay(sections, errors, is_near_limit(run), len(run.events))
 
 
 def _beside(predicted: Sections, recorded: Sections) -> dict[str, Any]:

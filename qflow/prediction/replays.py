@@ -19,6 +19,10 @@ REPLAYS = 7
 REPLAYS_CHANGED = 5
 """How many there are under other settings than the recorded ones: what is in the middle is seldom far off."""
 
+PATIENCE = 500_000
+"""Events: of a run with more there is only one, if no session ends; that takes long, and of so many queues no
+one run is in the middle of all."""
+
 CHANCE = {
     "mean_depth": (0.05, 0.1),
     "share_on": (0.0, 0.03),
@@ -45,6 +49,8 @@ class Replay:
         Client name to what its session ended by.
     is_near : bool
         Whether a session ended, or a queue came so near its limit that one might have.
+    events : int
+        How many there were.
 
     Examples
     --------
@@ -55,6 +61,7 @@ class Replay:
     sections: Sections
     errors: Mapping[str, str]
     is_near: bool
+    events: int = 0
 
     @property
     def ended(self) -> tuple[str, ...]:
