@@ -43,7 +43,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         type=int,
         metavar="N",
         help="run it N times with the clients' interruptions at other times, and say how far chance decides; "
-        "default: once, 5 times under other settings than the recorded ones (but for very long runs), 7 times "
+        "default: once, 5 times under other settings than the recorded ones (not very long runs), 7 times "
         "if a session ends or nearly does",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
