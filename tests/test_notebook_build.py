@@ -3,6 +3,10 @@
 import configparser
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +96,30 @@ class TestBuild:
         chapter = chapters_with(tmp_path, "# %%\nprint('before')\n\n# %%\n1 / 0\n")
         assert cli.main(["notebooks", "build", "--dir", str(tmp_path)]) == 1
         assert "a cell failed with ZeroDivisionError; nothing was written" in capsys.readouterr().err
+        assert not chapter.built.exists()
+
+    def test_a_kernel_that_dies_is_told_in_one_sentence(self, tmp_path, capsys):
+        chapter = chapters_with(tmp_path, "# %%\nimport os\n\nos._exit(3)\n")
+        assert cli.main(["notebooks", "build", "--dir", str(tmp_path)]) == 1
+        said = capsys.readouterr().err
+        assert "01-tiny.py: its kernel died; nothing was written." in said
+        assert "Traceback" not in said
+        assert not chapter.built.exists()
+
+    def test_ctrl_c_while_a_cell_runs_is_one_line(self, tmp_path):
+        started = tmp_path / "started"
+        chapter = chapters_with(
+            tmp_path, f"# %%\nimport time\n\nopen({str(started)!r}, 'w').close()\ntime.sleep(60)\n"
+        )
+        command = [sys.executable, "-m", "qflow", "notebooks", "build", "--dir", str(tmp_path)]
+        work = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(600):
+            if started.exists():
+                break
+            time.sleep(0.1)
+        work.send_signal(signal.SIGINT)
+        assert work.communicate(timeout=60) == ("", "qflow: interrupted\n")
+        assert work.returncode == 130
         assert not chapter.built.exists()
 
 

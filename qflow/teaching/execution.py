@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import logging
 import os
+import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +43,7 @@ def execute(notebook: Any, source: Path, folder: Path) -> str:
     config.KernelManager.transport_encryption = "auto"
     try:
         with tempfile.TemporaryDirectory() as ipython:
-            client.NotebookClient(
+            running = client.NotebookClient(
                 notebook,
                 timeout=CELL_TIMEOUT,
                 kernel_name="python3",
@@ -46,12 +51,38 @@ def execute(notebook: Any, source: Path, folder: Path) -> str:
                 record_timing=False,
                 coalesce_streams=True,
                 resources={"metadata": {"path": str(folder)}},
-            ).execute(env=_kernel_environment(ipython))
+            )
+            with _ctrl_c_of(running):
+                # What cells print comes as their outputs; this would be the kernel's own talk about its end.
+                running.execute(env=_kernel_environment(ipython), stderr=subprocess.DEVNULL)
     except client.exceptions.CellExecutionError as failure:
         return f"{source}: a cell failed with {failure.ename}; nothing was written.\n{failure}"
     except client.exceptions.CellTimeoutError:
         return f"{source}: a cell ran longer than {CELL_TIMEOUT} seconds; nothing was written."
+    except client.exceptions.DeadKernelError:
+        return f"{source}: its kernel died; nothing was written."
     return ""
+
+
+@contextmanager
+def _ctrl_c_of(running: Any) -> Iterator[None]:
+    """Let Ctrl-C be Ctrl-C.
+
+    nbclient hears it too: it stops the kernel, and then fails in one way or another for want of it.
+    """
+    try:
+        yield
+    except (Exception, asyncio.CancelledError):
+        if not _is_stopped(running):
+            raise
+    if _is_stopped(running):
+        # Tasks of its own that fail meanwhile would be told by asyncio.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        raise KeyboardInterrupt
+
+
+def _is_stopped(running: Any) -> bool:
+    return getattr(running, "_async_cleanup_kernel_future", None) is not None
 
 
 def write(notebook: Any, target: Path) -> None:
