@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
 from qflow.bench.measure import LARGEST, measure
 from qflow.kit import RefusalError
+from qflow.trace.progress import Line
 
 SPARK = "qflow.spark.bench"
 PEERS = (
@@ -57,9 +57,9 @@ def run(chosen: argparse.Namespace) -> int:
             f"--messages is a number from 100 and --largest one from 1000, "
             f"got {chosen.messages} and {chosen.largest}"
         )
-    results = measure(chosen.messages, chosen.largest, _tell)
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    line = Line()
+    results = measure(chosen.messages, chosen.largest, lambda name: line.show(f"{name} ..."))
+    line.end()
     print(json.dumps(results, indent=2) if chosen.json else text_of(results))
     return 0
 
@@ -71,11 +71,6 @@ def _spark(chosen: argparse.Namespace) -> int:
     results = bench.run_bench()
     print(json.dumps(results, indent=2) if chosen.json else bench.report_text(results))
     return 0
-
-
-def _tell(name: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{name} ...", end="", file=sys.stderr, flush=True)
 
 
 def text_of(results: Mapping[str, Any]) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+_DIGITS = 18
+
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``predict`` to the commands of a parser; the engine is not loaded for that."""
@@ -153,7 +155,8 @@ def _numbers(option: str, words: Sequence[str]) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for word in words:
         name, _, number = word.rpartition("=")
-        if not name or not number.isdecimal():
+        # Python refuses to read numbers of thousands of digits, and no window is of that size.
+        if not name or not number.isdecimal() or len(number) > _DIGITS:
             raise WorkloadError(f"{option}: must be a client's name and a whole number, NAME=N, got {word!r}")
         numbers[name] = int(number)
     return numbers
