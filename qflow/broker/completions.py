@@ -130,7 +130,9 @@ class Completions(CommandOwner):
             self._awaited.discard(number)
             self.want_report()
         if self.context.observer is not None:
-            self.context.tell("completed", "", self.session, "", label, 0, "", _COMPLETED, (number,))
+            self.context.tell(
+                "completed", session=self.session, message=label, names=_COMPLETED, values=(number,)
+            )
 
     def transfer_complete(self, transfer: Transfer) -> None:
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
@@ -158,7 +160,7 @@ class Completions(CommandOwner):
             self.on_report(self.reported)
         if self.context.observer is not None:
             completed = str(self.reported)
-            self.context.tell("reported", "", self.session, "", "", 0, "", _REPORTED, (completed,))
+            self.context.tell("reported", session=self.session, names=_REPORTED, values=(completed,))
 
     def block_channel(self, queue: str) -> None:
         """Tell the client to stop sending (ALT-12)."""

@@ -75,14 +75,14 @@ class BrokerContext(StoreListener):
     def tell(
         self,
         kind: str,
-        queue: str,
-        session: str,
-        link: str,
-        message: str,
-        size: int,
-        group: str,
-        names: Names,
-        values: Values,
+        queue: str = "",
+        session: str = "",
+        link: str = "",
+        message: str = "",
+        size: int = 0,
+        group: str = "",
+        names: Names = None,
+        values: Values = (),
     ) -> None:
         """Do what :meth:`emit` does, of what happens to every message: the detail as names and values."""
         fresh = self.fresh

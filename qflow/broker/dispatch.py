@@ -86,10 +86,10 @@ def _acquire(queue: Queue, message: QueuedMessage, consumer: Consumer) -> bool:
 def _block(queue: Queue, consumer: Consumer) -> None:
     consumer.block()
     if queue.context.observer is not None:
-        queue.context.tell("out_of_credit", queue.name, "", consumer.owner, "", 0, "", None, ())
+        queue.context.tell("out_of_credit", queue.name, link=consumer.owner)
 
 
 def _wait(queue: Queue, consumer: Consumer) -> None:
     queue.listeners.add(consumer)
     if queue.context.observer is not None:
-        queue.context.tell("idle", queue.name, "", consumer.owner, "", 0, "", None, ())
+        queue.context.tell("idle", queue.name, link=consumer.owner)

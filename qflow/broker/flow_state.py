@@ -78,12 +78,10 @@ class FlowState(QueueObserver):
                 kind,
                 self.queue,
                 transfer.origin,
-                "",
-                transfer.label,
-                transfer.size,
-                "",
-                _HOLD,
-                (transfer.number,),
+                message=transfer.label,
+                size=transfer.size,
+                names=_HOLD,
+                values=(transfer.number,),
             )
 
     def _emit_state(self, kind: str) -> None:

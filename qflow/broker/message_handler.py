@@ -104,8 +104,15 @@ class MessageHandler(DispositionHandler):
         values: Values = (transfer.number, message, exchange, sync)
         if self.is_pipelining:
             names, values = _PIPELINED, (*values, True)
-        label, size = transfer.label, transfer.size
-        self.core.tell("message.transfer", "", self.name, exchange, label, size, "", names, values)
+        self.core.tell(
+            "message.transfer",
+            session=self.name,
+            link=exchange,
+            message=transfer.label,
+            size=transfer.size,
+            names=names,
+            values=values,
+        )
 
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
         core = self.core

@@ -21,12 +21,11 @@ def trace_enqueued(queue: QueueView, message: QueuedMessage) -> None:
         "enqueued",
         queue.name,
         transfer.origin,
-        "",
-        transfer.label,
-        transfer.size,
-        queue.group_of(message),
-        _ENQUEUED,
-        (message.position, depth, size),
+        message=transfer.label,
+        size=transfer.size,
+        group=queue.group_of(message),
+        names=_ENQUEUED,
+        values=(message.position, depth, size),
     )
 
 
@@ -37,13 +36,11 @@ def trace_dequeued(queue: QueueView, message: QueuedMessage, reason: str) -> Non
     queue.context.tell(
         "dequeued",
         queue.name,
-        "",
-        "",
-        transfer.label,
-        transfer.size,
-        message.group,
-        _DEQUEUED,
-        (message.position, reason, depth, size),
+        message=transfer.label,
+        size=transfer.size,
+        group=message.group,
+        names=_DEQUEUED,
+        values=(message.position, reason, depth, size),
     )
 
 
@@ -53,13 +50,12 @@ def trace_moved(queue: QueueView, kind: str, message: QueuedMessage, owner: str 
     queue.context.tell(
         kind,
         queue.name,
-        "",
-        owner,
-        transfer.label,
-        transfer.size,
-        message.group,
-        _MOVED,
-        (message.position,),
+        link=owner,
+        message=transfer.label,
+        size=transfer.size,
+        group=message.group,
+        names=_MOVED,
+        values=(message.position,),
     )
 
 

@@ -236,12 +236,12 @@ class SemanticState(DeliveryTarget):
             "delivered",
             record.queue.name,
             self.session,
-            record.tag,
-            transfer.label,
-            transfer.size,
-            message.group,
-            _DELIVERED,
-            (record.id, message.position, record.redelivered, record.is_acquired, mode),
+            link=record.tag,
+            message=transfer.label,
+            size=transfer.size,
+            group=message.group,
+            names=_DELIVERED,
+            values=(record.id, message.position, record.redelivered, record.is_acquired, mode),
         )
 
 

@@ -127,7 +127,7 @@ class SessionState(CommandRunner):
         if self.is_pipelining or self.completions.is_awaited(number):
             self.show(kind, {"transfers": transfers}, number)
         else:
-            self.core.tell(kind, "", self.name, "", "", 0, "", _TRANSFERS, (transfers,))
+            self.core.tell(kind, session=self.name, names=_TRANSFERS, values=(transfers,))
 
     @contextmanager
     def pipelined(self) -> Iterator[None]:
