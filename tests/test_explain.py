@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from test_explain_documents import flow_165
 from trace_commands import Cast, all_commands, fresh
 
+from qflow.broker import Broker, Message
 from qflow.teaching.rules import rule_titles
 from qflow.trace.explain import Explanation, Subject, explain
 from qflow.trace.explain.sections import section_of
@@ -104,6 +105,36 @@ def test_names_that_several_things_have_are_told_apart():
 
 
 # The answer
+
+
+TOO_LARGE = "c has 50 bytes of credit left, and m needs"
+PASSED = "The cursor of c has passed m; only a release or a freed group sets it back."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_first_scan", "reason"),
+    [
+        pytest.param({}, False, TOO_LARGE, id="plain"),
+        pytest.param({"qpid.priorities": 10}, False, PASSED, id="priority"),
+        pytest.param({"qpid.priorities": 10}, True, TOO_LARGE, id="priority, the first scan of all"),
+    ],
+)
+def test_a_message_too_large_for_the_credit(arguments, is_first_scan, reason):
+    """CN-08, RF-10: a cursor is put back, but not those of a priority queue's levels."""
+    broker = Broker()
+    trace = record(broker)
+    session = broker.session("c")
+    session.queue_declare("q", arguments)
+    messages = [Message(100, routing_key="q", priority=7, label="m")]
+    if is_first_scan:
+        session.message_transfer(messages.pop())
+    session.message_subscribe("q", "c")
+    session.message_flow("c", 0, 5)
+    session.message_flow("c", 1, 50)
+    for message in messages:
+        session.message_transfer(message)
+    told = str(explain(trace, len(trace) - 1, "consumer:c"))
+    assert [text for text in (TOO_LARGE, PASSED) if text in told] == [reason]
 
 
 def test_every_link_can_be_gone_to_and_asked_about(timeline):
