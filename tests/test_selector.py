@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from qflow.broker import INFINITE, Broker, Message
@@ -42,12 +44,16 @@ HEADERS = {"colour": "red", "n": 2, "x": 1.5, "yes": True, "name": "a_b%", "it's
         ("NOT yes", False),
         ("colour = 'it''s'", False),
         ("amqp.priority = 4", True),
+        ("amqp.message_id = '00000000-0000-0000-0000-000000000007'", True),
+        ("amqp.correlation_id IS NULL", True),
+        ("n < 'three' OR colour > 1", False),
         ("1e3 = 1000", True),
     ],
 )
 def test_qt_16_language(expression, is_true):
     """QT-16: the SQL-92 subset."""
-    assert Selector(expression).accepts(Message(headers=HEADERS, priority=4)) is is_true
+    message = Message(headers=HEADERS, priority=4, message_id=UUID(int=7))
+    assert Selector(expression).accepts(message) is is_true
 
 
 @pytest.mark.parametrize(
@@ -71,6 +77,10 @@ def test_qt_16_language(expression, is_true):
 def test_qt_16_unknown_is_not_true(expression):
     """QT-16: three-valued logic; NULL makes neither a comparison nor its negation true."""
     assert not Selector(expression).accepts(Message(headers=HEADERS))
+
+
+def test_qt_16_a_message_without_an_id():
+    assert Selector("amqp.message_id IS NULL").accepts(Message())
 
 
 def test_qt_16_unknown_does_not_spoil_what_is_decided():
