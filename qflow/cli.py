@@ -35,7 +35,6 @@ ROOMS = {
 }
 
 REFUSED = 2
-INTERRUPTED = 130
 READABLE = 1_200
 """Characters of a refusal that somebody reads."""
 
@@ -73,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ...
     SystemExit: 0
     """
-    from qflow.kit import RefusalError
+    from qflow.kit import INTERRUPTED, RefusalError
 
     _ready_streams()
     try:

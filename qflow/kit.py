@@ -10,6 +10,9 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C has ended."""
+
 _PACKAGE = Path(__file__).resolve().parent
 _CARRIED = _PACKAGE / "_kit"
 

@@ -109,8 +109,9 @@ class SliderLab(Lab):
 
     def _rested(self, setting: str, value: int) -> None:
         """Run for a slider that is still held: most of them are let go of where they rest."""
-        slider, unit = self.sliders[setting], {knob.setting: knob.unit for knob in self._knobs}[setting]
-        settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * unit}
+        slider = self.sliders[setting]
+        knob = next(knob for knob in self._knobs if knob.setting == setting)
+        settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * knob.unit}
         if settings != self._asked:
             # It may move on at once, and is to be heard in between.
             self._run(settings, 0)

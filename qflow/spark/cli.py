@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import RefusalError
+from qflow.kit import INTERRUPTED, RefusalError
 from qflow.spark.arguments import add_arguments
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 SHOWN = 10
-INTERRUPTED = 130
 
 
 def run(namespace: argparse.Namespace) -> int:

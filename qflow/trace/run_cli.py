@@ -9,13 +9,12 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from qflow.kit import INTERRUPTED
 from qflow.trace.progress import PATIENCE, Line, progress
 
 if TYPE_CHECKING:
     from qflow.workload.model import Workload
     from qflow.workload.run import Run
-
-INTERRUPTED = 130
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
