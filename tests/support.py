@@ -263,6 +263,9 @@ class Bench:
     def exists(self, queue: str) -> bool:
         return queue in self.broker.queues.queues
 
+    def has_exchange(self, name: str) -> bool:
+        return name in self.broker.exchanges.exchanges
+
     def exchange_statistics(self, name: str) -> object:
         return self.broker.exchanges.get(name).statistics()
 

@@ -171,6 +171,7 @@ def test_an_alternate_nobody_uses_any_more():
         bench.ctl.exchange_delete("alt")
     bench.ctl.queue_delete("q")
     bench.ctl.exchange_delete("alt")
+    assert not bench.has_exchange("alt")
     with refused(404):
         bench.ctl.exchange_declare("alt", passive=True)
 
@@ -398,8 +399,9 @@ def test_auto_delete_exchange(kind):
     for queue in "ab":
         bench.bind(queue, "x", "k", {"x-match": "all"})
     bench.ctl.exchange_unbind("a", "x", "k")
-    bench.ctl.exchange_declare("x", passive=True)
+    assert bench.has_exchange("x")
     bench.ctl.queue_delete("b")
+    assert not bench.has_exchange("x")
     with refused(404):
         bench.ctl.exchange_declare("x", passive=True)
 
@@ -411,7 +413,13 @@ def test_auto_delete_waits_for_its_users():
     bench.declare("user", alternate="x")
     bench.bind("a", "x")
     bench.ctl.exchange_unbind("a", "x")
-    bench.ctl.exchange_declare("x", passive=True)
+    assert bench.has_exchange("x")
+    bench.bind("a", "x")
+    bench.send("user", label="left behind")
+    bench.ctl.queue_delete("user")
+    assert bench.labels("a") == "left behind"
+    bench.ctl.exchange_unbind("a", "x")
+    assert not bench.has_exchange("x")
 
 
 @pytest.mark.parametrize("what", ["a session closes", "a queue is deleted"])
@@ -423,7 +431,7 @@ def test_auto_delete_needs_a_last_binding(what):
         bench.session("other").close()
     else:
         bench.ctl.queue_delete("other")
-    bench.ctl.exchange_declare("x", passive=True)
+    assert bench.has_exchange("x")
 
 
 def test_session_scope():

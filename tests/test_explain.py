@@ -201,19 +201,26 @@ def test_every_rule_has_a_section():
 # Always an answer
 
 
-def asked(timeline, seq, limit=25):
-    """Ask about everything there is at an instant, and about every link's subject."""
+def assert_all_is_answered(timeline, seq, limit=25):
+    """Ask about everything there is at an instant; return the kinds of subjects there were."""
     subjects = Subjects(timeline.trace, timeline.index)
     rules = rule_titles()
+    asked = set()
     for kind in KINDS:
         for name in list(subjects.names(kind))[:limit]:
             explanation = explain(timeline, seq, f"{kind}:{name}")
+            asked.add(kind)
+            assert (explanation.subject, explanation.seq) == (Subject(kind, name), seq)
+            assert [link.level for link in explanation.links].count(0) == 1, (
+                "one answer, and what it rests on"
+            )
             for link in explanation.links:
                 assert link.text.endswith("."), link
                 assert ".." not in link.text.replace("...", ""), link
                 assert set(link.rules) <= set(rules), link
                 assert 0 <= link.seq < len(timeline.trace)
-                subjects.find(str(link.subject))
+                assert subjects.find(str(link.subject)) == link.subject
+    return asked
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -228,7 +235,7 @@ def test_everything_can_be_asked_about_at_any_instant(commands, flow_control, da
     Cast(broker).play(commands)
     timeline = Timeline(trace)
     for seq in {data.draw(st.integers(0, len(trace) - 1)), len(trace) - 1}:
-        asked(timeline, seq)
+        assert_all_is_answered(timeline, seq)
 
 
 def test_a_workload_with_everything_in_it_can_be_asked_about_at_any_instant():
@@ -250,4 +257,5 @@ def test_a_workload_with_everything_in_it_can_be_asked_about_at_any_instant():
     )
     timeline = Timeline(trace_of(simulate(workload)))
     for seq in range(0, len(timeline.trace), len(timeline.trace) // 12):
-        asked(timeline, seq, limit=6)
+        kinds = assert_all_is_answered(timeline, seq, limit=6)
+        assert kinds == set(KINDS)

@@ -6,7 +6,7 @@ Messages are named by group and index: "A0 A1 B2". Consumers have no prefetch, s
 import pytest
 from test_messaging_support import GROUP, Bench, address, drain
 
-from qflow.messaging import REJECTED, RELEASED, Disposition, Empty, Message, Receiver, Sender
+from qflow.messaging import REJECTED, RELEASED, Disposition, Empty, Message, Receiver, Sender, SessionError
 
 QUEUE = "msg-group-q"
 GROUPED = address(QUEUE, {"qpid.group_header_key": GROUP, "qpid.shared_msg_group": 1}, delete="sender")
@@ -54,14 +54,15 @@ class Scene:
     def browser(self) -> Receiver:
         return self.bench.new_session().receiver(f"{QUEUE}; {{mode: browse}}")
 
-    def fetch(self, receiver: Receiver, labels: str) -> None:
-        """Fetch these messages, in this order."""
+    def expect(self, receiver: Receiver, labels: str) -> None:
+        """Fetch as many messages, and expect these, in this order."""
         for label in labels.split():
             message = receiver.fetch(0)
             assert name(message) == label
             self.held[label] = message
 
-    def nothing(self, receiver: Receiver) -> None:
+    def expect_nothing(self, receiver: Receiver) -> None:
+        """Expect that there is no message to be fetched."""
         with pytest.raises(Empty):
             receiver.fetch(0)
 
@@ -73,20 +74,20 @@ def test_simple() -> None:
     """MG-07 … MG-11, MG-18: two consumers share three groups, one group never two consumers."""
     scene = Scene("A0 A1 A2 B3 B4 B5 C6 C7 C8")
     c1, c2 = scene.consumer(), scene.consumer()
-    scene.fetch(c1, "A0")
-    scene.fetch(c2, "B3")
+    scene.expect(c1, "A0")
+    scene.expect(c2, "B3")
     scene.ack(c1, "A0")
-    scene.fetch(c2, "A1")
-    scene.fetch(c1, "C6")
+    scene.expect(c2, "A1")
+    scene.expect(c1, "C6")
     scene.ack(c2, "B3")
-    scene.fetch(c1, "B4")
+    scene.expect(c1, "B4")
     scene.ack(c1, "C6")
-    scene.fetch(c2, "A2 C7")
+    scene.expect(c2, "A2 C7")
     c2.session.acknowledge()
-    scene.fetch(c2, "C8")
+    scene.expect(c2, "C8")
     scene.ack(c1, "B4")
-    scene.fetch(c2, "B5")
-    scene.nothing(c1)
+    scene.expect(c2, "B5")
+    scene.expect_nothing(c1)
     c1.session.acknowledge()
     c2.session.acknowledge()
     for link in (c1, c2, scene.sender):
@@ -98,11 +99,11 @@ def test_simple_browse() -> None:
     """MG-17: a browser sees what is available of any group, and takes no ownership."""
     scene = Scene("A0 B1 A2 B3 C4")
     consumer, browser = scene.consumer(), scene.browser()
-    scene.fetch(browser, "A0")
-    scene.fetch(consumer, "A0")
-    scene.fetch(browser, "B1 A2 B3")
-    scene.fetch(consumer, "B1")
-    scene.fetch(browser, "C4")
+    scene.expect(browser, "A0")
+    scene.expect(consumer, "A0")
+    scene.expect(browser, "B1 A2 B3")
+    scene.expect(consumer, "B1")
+    scene.expect(browser, "C4")
 
 
 @pytest.mark.parametrize(
@@ -114,52 +115,52 @@ def test_release_and_reject(disposition: Disposition, next_one: str) -> None:
     """MG-08: both free the group when nothing of it is acquired any more."""
     scene = Scene("A0 A1 B2 B3")
     c1, c2 = scene.consumer(), scene.consumer()
-    scene.fetch(c1, "A0")
-    scene.fetch(c2, "B2")
+    scene.expect(c1, "A0")
+    scene.expect(c2, "B2")
     c1.session.acknowledge(scene.held["A0"], disposition)
-    scene.fetch(c2, next_one)
+    scene.expect(c2, next_one)
 
 
 def test_close() -> None:
     """MG-15, MG-16: closing the receiver keeps the group, closing its session frees it."""
     scene = Scene("A0 A1 B2 B3")
     c1, c2 = scene.consumer(), scene.consumer()
-    scene.fetch(c1, "A0")
-    scene.fetch(c2, "B2")
+    scene.expect(c1, "A0")
+    scene.expect(c2, "B2")
     c1.close()
-    scene.fetch(c2, "B3")
-    scene.nothing(c2)
+    scene.expect(c2, "B3")
+    scene.expect_nothing(c2)
     c1.session.close()
-    scene.fetch(c2, "A0 A1")
-    scene.nothing(c2)
+    scene.expect(c2, "A0 A1")
+    scene.expect_nothing(c2)
 
 
 def test_transaction() -> None:
     """MG-22: accepts keep the group until commit; rollback gives everything back in order."""
     scene = Scene("A0 A1 B2 B3 A4 B5")
     c1, c2 = scene.consumer(transactional=True), scene.consumer(transactional=True)
-    scene.fetch(c1, "A0")
-    scene.fetch(c2, "B2")
+    scene.expect(c1, "A0")
+    scene.expect(c2, "B2")
     scene.ack(c1, "A0")
     scene.ack(c2, "B2")
     c1.session.commit()
     c2.session.rollback()
-    scene.fetch(c2, "A1")
-    scene.fetch(c1, "B2")
+    scene.expect(c2, "A1")
+    scene.expect(c1, "B2")
     scene.ack(c2, "A1")
     scene.ack(c1, "B2")
     c1.session.commit()
-    scene.fetch(c1, "B3")
-    scene.fetch(c2, "A4")
+    scene.expect(c1, "B3")
+    scene.expect(c2, "A4")
     scene.ack(c2, "A4")
     c2.session.rollback()
-    scene.fetch(c1, "A1")
-    scene.nothing(c2)
-    scene.fetch(c1, "A4")
+    scene.expect(c1, "A1")
+    scene.expect_nothing(c2)
+    scene.expect(c1, "A4")
     c1.session.acknowledge()
-    scene.nothing(c2)
+    scene.expect_nothing(c2)
     c1.session.commit()
-    scene.fetch(c2, "B5")
+    scene.expect(c2, "B5")
     c2.session.acknowledge()
     c2.session.commit()
     assert scene.bench.stat(QUEUE).msgDepth == 0
@@ -171,19 +172,19 @@ def test_send_transaction() -> None:
     scene.sender.session.commit()
     scene.send("A2")
     c1, c2 = scene.consumer(transactional=True), scene.consumer(transactional=True)
-    scene.fetch(c1, "A0")
-    scene.fetch(c2, "B1")
-    scene.nothing(c1)
-    scene.nothing(c2)
+    scene.expect(c1, "A0")
+    scene.expect(c2, "B1")
+    scene.expect_nothing(c1)
+    scene.expect_nothing(c2)
     scene.sender.session.commit()
     scene.send("B3")
-    scene.nothing(c2)
-    scene.fetch(c1, "A2")
+    scene.expect_nothing(c2)
+    scene.expect(c1, "A2")
     scene.sender.session.commit()
-    scene.nothing(c1)
-    scene.fetch(c2, "B3")
+    scene.expect_nothing(c1)
+    scene.expect(c2, "B3")
     c1.session.rollback()
-    scene.fetch(c2, "A0 A2")
+    scene.expect(c2, "A0 A2")
     c2.session.acknowledge()
     c2.session.commit()
 
@@ -221,7 +222,7 @@ def test_purge(acquires: bool, count: int, group: str, left: str) -> None:
     scene = Scene(SIX)
     consumer = scene.consumer()
     if acquires:
-        scene.fetch(consumer, "A0")
+        scene.expect(consumer, "A0")
     queue = scene.bench.stat(QUEUE)
     assert queue.msgDepth == 6
     assert queue.purge(count, wanted(group)).status == 0
@@ -241,7 +242,7 @@ def test_move(acquires: bool, count: int, group: str, left: str, moved: str) -> 
     scene = Scene(SIX)
     scene.bench.receiver(GROUPED.replace(QUEUE, "dest-q").replace("sender", "receiver"))
     if acquires:
-        scene.fetch(scene.consumer(), "A0")
+        scene.expect(scene.consumer(), "A0")
     broker = scene.bench.object("broker", "amqp-broker")
     assert broker.queueMoveMessages(QUEUE, "dest-q", count, wanted(group)).status == 0
     assert names(drain(scene.browser())) == left
@@ -254,7 +255,7 @@ def test_reroute() -> None:
     scene = Scene(SIX)
     rerouted = scene.bench.receiver("reroute-q; {create: always, delete: receiver, node: {type: topic}}")
     consumer = scene.consumer()
-    scene.fetch(consumer, "A0")
+    scene.expect(consumer, "A0")
     queue = scene.bench.stat(QUEUE)
     assert queue.reroute(0, False, "reroute-q", wanted("A")).status == 0
     assert names(drain(scene.consumer())) == "B1 B3 C4"
@@ -263,14 +264,21 @@ def test_reroute() -> None:
 
 
 def test_queue_delete() -> None:
-    """CN-18: deleting a queue whose groups are owned harms nobody until they ask for more."""
+    """CN-18, RF-15: deleting a queue whose groups are owned harms nobody until they ask for more."""
     scene = Scene("A0 B1 A2 B3 C4")
     c1, c2 = scene.consumer(), scene.consumer()
-    scene.fetch(c1, "A0")
-    scene.fetch(c2, "B1")
+    scene.expect(c1, "A0")
+    scene.expect(c2, "B1")
     scene.sender.close()
     scene.bench.session.close()
+    assert not scene.bench.exists("queue", QUEUE)
     c1.session.acknowledge()
+    assert scene.bench.object("session", c1.session.name).unackedMessages == 0
+    for receiver in (c1, c2):
+        with pytest.raises(SessionError) as raised:
+            receiver.fetch(0)
+        assert raised.value.code == 408
+        assert str(raised.value).startswith(f"resource-deleted: Queue {QUEUE} has been deleted.")
 
 
 def test_default_group_id() -> None:
@@ -286,10 +294,10 @@ def test_transaction_order() -> None:
     """MG-22: rollback keeps the order (QPID-3804)."""
     scene = Scene("A0 B1 A2")
     consumer = scene.consumer(transactional=True)
-    scene.fetch(consumer, "A0")
+    scene.expect(consumer, "A0")
     scene.ack(consumer, "A0")
     consumer.session.rollback()
-    scene.fetch(consumer, "A0 B1 A2")
+    scene.expect(consumer, "A0 B1 A2")
     consumer.session.commit()
     consumer.close()
     consumer.session.close()
@@ -303,12 +311,12 @@ def test_ttl_expire() -> None:
         scene.sender.send(make(label, ttl=1 if label[0] == "B" else None))
     scene.bench.sleep(2)
     c1, c2 = scene.consumer(), scene.consumer()
-    scene.fetch(c1, "A0")
-    scene.fetch(c2, "C2")
-    scene.fetch(c1, "A3")
-    scene.fetch(c2, "C5")
-    scene.nothing(c1)
-    scene.nothing(c2)
+    scene.expect(c1, "A0")
+    scene.expect(c2, "C2")
+    scene.expect(c1, "A3")
+    scene.expect(c2, "C5")
+    scene.expect_nothing(c1)
+    scene.expect_nothing(c2)
     assert scene.bench.stat(QUEUE).discardsTtl == 2
 
 
@@ -317,7 +325,7 @@ def test_lost_wake_up(wake_up: str, at_once: int) -> None:
     """MG-13: an accept that frees a group wakes no idle consumer; the next enqueue does."""
     scene = Scene("A1 A2", wake_up=wake_up)
     fetching, prefetching = scene.consumer(), scene.consumer()
-    scene.fetch(fetching, "A1")
+    scene.expect(fetching, "A1")
     prefetching.capacity = 5
     assert prefetching.available() == 0, "A belongs to the other one"
     scene.ack(fetching, "A1")

@@ -80,12 +80,14 @@ class Priorities:
     def by_level(self, messages: list[Message]) -> list[Message]:
         return sorted(messages, key=lambda message: -level(message.priority, self.levels))
 
-    def expect(self, expected: list[Message]) -> None:
+    def expect_in_order(self, expected: list[Message]) -> None:
+        """Fetch and accept all there is, and expect these messages, in this order."""
         receiver = self.bench.receiver(self.sender.target)
         for wanted in expected:
             message = receiver.fetch(0)
             assert (message.content, message.priority) == (wanted.content, wanted.priority)
             self.bench.session.acknowledge(message)
+        assert contents(drain(receiver)) == []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_prioritised_delivery(priorities: list[int], levels: int, key: str) -> N
     messages = numbered(priorities)
     for message in messages:
         queue.sender.send(message)
-    queue.expect(queue.by_level(messages))
+    queue.expect_in_order(queue.by_level(messages))
 
 
 def fair(messages: list[Message], levels: int, limits: dict[int, int]) -> Iterator[Message]:
@@ -214,7 +216,7 @@ def test_fairshare(priorities: list[int], levels: int, prefix: str, limits: dict
     messages = numbered(priorities)
     for message in messages:
         queue.sender.send(message)
-    queue.expect(list(fair(queue.by_level(messages), levels, limits)))
+    queue.expect_in_order(list(fair(queue.by_level(messages), levels, limits)))
 
 
 def test_browsing() -> None:
@@ -337,4 +339,4 @@ def test_requeue() -> None:
         queue.sender.send(message)
     assert len(drain(prefetching, limit=5)) == 5
     other.close()
-    queue.expect(queue.by_level(messages))
+    queue.expect_in_order(queue.by_level(messages))

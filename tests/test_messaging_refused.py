@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from test_messaging_support import Bench, address
+from test_messaging_support import Bench, address, contents, drain
 
 from qflow.messaging import MessagingError, NotFound, ReceiverError, ServerError, SessionError
 
@@ -111,6 +111,7 @@ def test_accepted_declare(arguments: Mapping[str, object]) -> None:
     """FC-03, FC-05, FC-07, CF-02, CF-03, LP-04: what looks wrong and is not."""
     bench = Bench()
     bench.sender(address("q", arguments)).send("fine")
+    assert contents(drain(bench.receiver("q"))) == ["fine"]
 
 
 @pytest.mark.parametrize(
