@@ -639,6 +639,21 @@ def test_acquire_of_what_is_gone_or_taken():
     assert second.acquire("p-3") == []
 
 
+@pytest.mark.parametrize("is_browser", [True, False])
+def test_acquire_of_what_was_released(is_browser):
+    """RF-02, RF-03: AVAILABLE again, so granted while window mode keeps the record, which has ended."""
+    bench = queue_of(1)
+    reader = bench.read("q", mode=WINDOW, messages=1, browse=is_browser)
+    if is_browser:
+        reader.acquire("p-1")
+    reader.release("p-1")
+    assert reader.acquire("p-1") == reader.numbers(["p-1"])
+    reader.accept("p-1")
+    reader.session.close()
+    statistics = bench.stat("q")
+    assert (statistics.msgDepth, statistics.messageCount, statistics.releases) == (1, 0, 1)
+
+
 def test_acquire_with_accept_none():
     """RF-01: acquired, but nothing ever dequeues it, not even the session's end."""
     bench = queue_of(2)

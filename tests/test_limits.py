@@ -521,6 +521,17 @@ class TestSelfDestruct:
         assert bench.labels("other") == "t-2"
         assert bench.broker.statistics().totals["msgTotalEnqueues"] == 1
 
+    def test_into_a_full_alternate(self):
+        """LP-15, LP-05, LP-08: whoever fills the queue up is told what its alternate's queue refused."""
+        bench = Bench()
+        bench.declare("full", max_count=1, flow_stop_count=0)
+        bench.bind("full", "amq.fanout")
+        bench.declare("q", policy_type="self-destruct", max_count=2, alternate="amq.fanout", **NO_FLOW)
+        bench.send("q", 2)
+        with refused(506, "Maximum depth exceeded on full:"):
+            bench.send("q")
+        assert (bench.exists("q"), bench.labels("full")) == (False, "p-1")
+
     def test_a_transaction_which_destroys_its_queue(self):
         """LP-15, LP-18: the room was reserved, but the queue is gone when the messages are pushed."""
         bench = Bench()
@@ -572,6 +583,18 @@ class TestNoLocal:
     def test_it_ends_with(self, end):
         """RF-24, QT-17: nobody owns the queue any more, so no connection is its owner's."""
         bench = Bench()
+    def test_in_a_transaction(self):
+        """RF-24, CM-10: asked when the message is sent, not when the transaction commits."""
+        bench = Bench()
+        owner, friend = bench.session("owner", "shared"), bench.session("friend", "shared")
+        owner.queue_declare("q", {"no-local": "true"}, exclusive=True)
+        friend.tx_select()
+        bench.send("q", by="friend")
+        owner.close()
+        bench.send("q", by="friend")
+        friend.tx_commit()
+        assert bench.labels("q") == "friend-2"
+
         bench.session("friend", "shared")
         holder = bench.session("holder", "shared")
         if end == "the owner":

@@ -139,6 +139,18 @@ class TestReroute:
         bench.broker.management.reroute("q", 0, False, "loop")
         assert bench.labels("q") == run(1, 20)
 
+    def test_into_a_full_queue(self):
+        """QT-23, LP-05: status 7; all are gone from the queue, and none counts as acquired or rerouted."""
+        bench = self.bench()
+        bench.declare("full", max_count=2, flow_stop_count=0)
+        bench.exchange("narrow", "fanout")
+        bench.bind("full", "narrow")
+        with management_refused(7, "resource-limit-exceeded: Maximum depth exceeded on full:"):
+            bench.broker.management.reroute("q", 5, False, "narrow")
+        assert (bench.labels("full"), bench.labels("q")) == ("p-1 p-2", run(6, 20))
+        statistics = bench.stat("q")
+        assert (statistics.reroutes, statistics.acquires, statistics.msgTotalDequeues) == (0, 0, 5)
+
     def test_no_alternate(self):
         """QT-23, RF-23: test_reroute_invalid_alt_exchange: status 4, the message is kept."""
         bench = queue_of(1)
@@ -300,6 +312,10 @@ class TestCreateAndDelete:
     ERRORS = [
         pytest.param(
             lambda m: m.create("queue", "q"), "object already exists: q", id="CF-07 a queue that exists"
+        ),
+        pytest.param(
+            lambda m: m.create("queue", "q", {"qpid.max_count": "x"}), "invalid conversion: Cannot convert x",
+            id="CF-04 CF-07 the arguments are converted first",
         ),
         pytest.param(
             lambda m: m.create("exchange", "amq.topic"), "object already exists: amq.topic",

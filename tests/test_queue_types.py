@@ -84,6 +84,18 @@ class TestLastValue:
             bench.send("q", label=label, headers={header: value})
         assert bench.labels("q") == "2 3"
 
+    @pytest.mark.parametrize("legacy", ["qpid.last_value_queue", "qpid.last_value_queue_no_browse"])
+    def test_a_legacy_argument_beside_the_key(self, legacy):
+        """QT-01: the key of its own wins, whatever the order; a legacy argument counts by being there."""
+        for declared in ({"qpid.last_value_queue_key": "k", legacy: 1}, {legacy: 0}):
+            key = "k" if len(declared) == 2 else "qpid.LVQ_key"
+            for order in (declared, dict(reversed(declared.items()))):
+                bench = Bench()
+                bench.declare("q", order)
+                for label, value in (("1", "a"), ("2", "b"), ("3", "a")):
+                    bench.send("q", label=label, headers={key: value})
+                assert bench.labels("q") == "2 3"
+
     def test_a_replacement_at_the_limit(self):
         """QT-02: refused, although the depth would not grow."""
         bench = last_values("a-1 b-1", max_count=2, flow_stop_count=0)
@@ -422,6 +434,19 @@ class TestAutoDelete:
         else:
             bench.broker.management.reroute("q", exchange="amq.fanout")
         assert (bench.exists("q"), bench.labels("other")) == (False, "p-1 p-2")
+
+    @pytest.mark.parametrize("how", ["move", "reroute"])
+    def test_emptied_and_refilled_by_management(self, how):
+        """QT-09, EX-10: it was emptied while unused; that its message came back at once saves it not."""
+        bench = Bench()
+        bench.declare("q", auto_delete=True)
+        bench.bind("q", "amq.fanout")
+        bench.send("q")
+        if how == "move":
+            bench.broker.management.queueMoveMessages("q", "q")
+        else:
+            bench.broker.management.reroute("q", exchange="amq.fanout")
+        assert not bench.exists("q")
 
     def test_ring_eviction_does_not_trigger_it(self):
         """QT-09, RF-19 iii."""

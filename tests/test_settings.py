@@ -498,6 +498,10 @@ def test_an_integer_header_key_is_its_text():
             {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 6, "qpid.shared_msg_group": 1},
             "Can only specify qpid.shared_msg_group", id="CF-05 then combinations",
         ),
+        pytest.param(
+            {"qpid.max_size": "b", "qpid.max_count": "a"},
+            "invalid conversion: Cannot convert a", id="CF-05 keys in their order, as in the broker's maps",
+        ),
     ],
 )  # fmt: skip
 def test_order_of_checks(declared, text):
@@ -506,6 +510,19 @@ def test_order_of_checks(declared, text):
     with refused(542, text):
         bench.declare("q", declared)
     assert not bench.exists("q")
+
+
+def test_an_unknown_alternate():
+    """CF-05, EX-03: 404 after the conversions and before the combinations; no matter to a passive declare."""
+    bench = Bench()
+    with refused(542, "invalid conversion: Cannot convert x"):
+        bench.declare("q", alternate="none", max_count="x")
+    with refused(404, "Exchange not found: none"):
+        bench.declare("q", alternate="none", shared_msg_group=1)
+    assert not bench.exists("q")
+    bench.declare("q")
+    bench.ctl.queue_declare("q", passive=True, alternate_exchange="none")
+    assert bench.ctl.is_attached
 
 
 class TestDeclaringAgain:

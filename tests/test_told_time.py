@@ -163,6 +163,15 @@ def test_qt_18_redirect_swaps_what_comes_not_what_is_there():
     assert broker.queue("a").message_depth == 7
 
 
+def test_qt_18_a_move_is_redirected_too():
+    """QT-18, QT-23: what is moved to a redirected queue is sent to it like anything else."""
+    broker = redirected()
+    broker.sessions["p"].queue_declare("c")
+    broker.sessions["p"].message_transfer(Message(routing_key="c"))
+    broker.management.queueMoveMessages("c", "a")
+    assert (broker.queue("a").message_depth, broker.queue("b").message_depth) == (5, 6)
+
+
 def test_qt_18_redirect_can_be_cancelled():
     broker = redirected()
     broker.management.queueRedirect("a")

@@ -95,6 +95,8 @@ class DeliveryRecord(Restorable):
         """Give an acquired message back (CN-14); a browsed one is not ours to give."""
         if self.is_acquired and not self.is_ended:
             self.is_ended = True
+            # Not ours any more, so that a later acquire may claim it again (RF-02).
+            self.is_acquired = False
             self.queue.release(self.message, set_redelivered)
 
     def reject(self) -> None:

@@ -105,8 +105,9 @@ def _ring(queue: QueueView, transfer: Transfer, by_priority: bool) -> bool:
         victim = queue.eviction_candidate()
         if victim is None or (by_priority and _priority(victim.transfer) > _priority(transfer)):
             break
-        queue.count_ring()
+        # Counted last: what the alternate's queues refuse is gone, and yet not counted.
         queue.evict(victim)
+        queue.count_ring()
     queue.count_ring()
     return False
 

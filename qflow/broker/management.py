@@ -14,6 +14,7 @@ from qflow.broker.exchanges import Exchange
 from qflow.broker.queue import Queue
 from qflow.broker.redirection import redirect
 from qflow.broker.removal import EXCEPTION, MessageFilter, move, purge
+from qflow.broker.settings import QueueSettings
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
 Filter = Mapping[str, object] | None
@@ -151,14 +152,16 @@ class Management:
         return queue
 
     def _create_queue(self, name: str, options: dict[str, Argument]) -> None:
-        if name in self.core.queues.queues:
-            raise ManagementError(EXCEPTION, f"object already exists: {name}")
         durable = to_bool(options.pop("durable", False))
         auto_delete = to_bool(options.pop("auto-delete", False))
-        alternate = self._alternate(options)
-        queue, _ = self.core.queues.declare(
-            name, options, auto_delete=auto_delete, alternate=alternate, durable=durable
+        other = str(options.pop("alternate-exchange", ""))
+        settings = QueueSettings.from_arguments(options)
+        alternate = self.core.exchanges.get(other) if other else None
+        queue, is_new = self.core.queues.declare(
+            name, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
         )
+        if not is_new:
+            raise ManagementError(EXCEPTION, f"object already exists: {name}")
         self.core.exchanges.default.bind(queue, name, {})
 
     def _create_exchange(self, name: str, options: dict[str, Argument]) -> None:
@@ -174,10 +177,6 @@ class Management:
             if error.text.startswith("Exchange type"):
                 raise ManagementError(EXCEPTION, f"Invalid exchange type: {kind}") from error
             raise
-
-    def _alternate(self, options: dict[str, Argument]) -> Exchange | None:
-        name = options.pop("alternate-exchange", "")
-        return self.core.exchanges.get(str(name)) if name else None
 
     def _delete_queue(self, name: str, if_unused: bool, if_empty: bool) -> None:
         self.core.queues.check_delete(name, "", if_unused, if_empty)

@@ -125,11 +125,11 @@ class Queue(QueueView):
         return self.filter is None or self.filter.matches(transfer)
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
-        """Take a routed message: now, or at commit if it was sent in a transaction (CM-10)."""
+        """Take a routed message: now, or at commit if it was sent in a transaction and is wanted (CM-10)."""
         target = self.redirect or self
         if transfer.transaction is None:
             target.enqueue(transfer, delivery_count)
-        else:
+        elif not target.is_choosy or target.accepts(transfer):
             transfer.transaction.enlist(TxPublish(target, transfer))
 
     def enqueue(self, transfer: Transfer, delivery_count: int = -1) -> None:
@@ -204,13 +204,13 @@ class Queue(QueueView):
             self.alternate.route_with_alternate(message.transfer)
         self.settle()
 
-    def settle(self) -> None:
-        """Do what follows a dequeue: wake somebody for a freed group, if eager; perhaps auto-delete."""
+    def settle(self, was_emptied: bool = False) -> None:
+        """Do what follows a dequeue: wake one for a freed group; auto-delete, even if refilled (QT-09)."""
         if self.groups is not None and self.groups.has_freed:
             self.groups.has_freed = False
             if self.context.options.wake_up == "eager":
                 self.listeners.wake()
-        if self.lifetime.policy and not self.depth.count:
+        if self.lifetime.policy and (was_emptied or not self.depth.count):
             self.lifetime.consider(self)
 
     # Acquire and release

@@ -23,6 +23,7 @@ from qflow.broker.queries import (
 )
 from qflow.broker.queue import Queue
 from qflow.broker.removal import MessageFilter, purge
+from qflow.broker.settings import QueueSettings
 
 
 def _check_key(queue: str, exchange: str, key: str = "", *_: object, **__: object) -> None:
@@ -70,12 +71,13 @@ class QueueHandler(MessageHandler):
             542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
         """
         registry = self.core.queues
-        alternate = self.core.exchanges.get(alternate_exchange) if alternate_exchange else None
         if passive:
             target = registry.get(queue)
         else:
+            settings = QueueSettings.from_arguments(arguments or {})
+            alternate = self.core.exchanges.get(alternate_exchange) if alternate_exchange else None
             target, is_new = registry.declare(
-                queue, arguments or {}, auto_delete=auto_delete, alternate=alternate, durable=durable
+                queue, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
             )
             if is_new:
                 self.core.exchanges.default.bind(target, queue, {})

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from qflow.broker.context import BrokerContext
-from qflow.broker.conversions import Argument
 from qflow.broker.errors import (
     IllegalArgumentException,
     NotFoundException,
@@ -50,7 +47,7 @@ class QueueRegistry(Restorable):
     def declare(
         self,
         name: str,
-        arguments: Mapping[str, Argument],
+        settings: QueueSettings,
         *,
         auto_delete: bool = False,
         alternate: Exchange | None = None,
@@ -58,15 +55,14 @@ class QueueRegistry(Restorable):
     ) -> tuple[Queue, bool]:
         """Return the queue of that name, made now if it does not exist, and whether it was made.
 
-        The arguments are converted in either case, but those of a second declare are otherwise
-        ignored (CF-04).  Nothing is made when an argument is refused.
+        The settings of a second declare have been converted like those of the first, but are
+        otherwise ignored (CF-04).  Nothing is made when one is refused.
 
         Raises
         ------
         InvalidArgumentException
-            542: a conversion, then a combination, then the thresholds (CF-05).
+            542: a combination, then the thresholds (CF-05).
         """
-        settings = QueueSettings.from_arguments(arguments)
         existing = self.queues.get(name)
         if existing is not None:
             return existing, False
@@ -78,7 +74,7 @@ class QueueRegistry(Restorable):
             alternate.alternate_users += 1
         self.queues[name] = queue
         if self.context.observer is not None:
-            self.context.emit("queueDeclare", name, detail={"arguments": dict(arguments)})
+            self.context.emit("queueDeclare", name, detail={"arguments": dict(settings.arguments)})
         return queue, True
 
     def check_delete(self, name: str, session: str, if_unused: bool, if_empty: bool) -> Queue:
@@ -107,7 +103,7 @@ class QueueRegistry(Restorable):
         ------
         SessionException
             What the alternate's queues refused, once everything is done, and only to the command that
-            deletes the queue; a queue that deletes itself has nobody to tell.
+            deletes the queue, or fills it up (LP-15); an auto-delete queue has nobody to tell.
         """
         context = self.context
         del self.queues[queue.name]
@@ -138,5 +134,5 @@ class QueueRegistry(Restorable):
             queue.redirect.redirect, queue.redirect.is_redirect_source = None, False
             queue.redirect = None
         queue.listeners.notify_all()
-        if refusal is not None and reason == "delete":
+        if refusal is not None and reason != "auto-delete":
             raise refusal

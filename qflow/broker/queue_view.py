@@ -49,10 +49,6 @@ class QueueView(Restorable):
         """Whether no room is reserved on the queue."""
         return not self.depth.count
 
-    def accepts(self, transfer: Transfer) -> bool:
-        """Return whether the queue wants the message at all: no-local, filter (RF-24)."""
-        raise NotImplementedError
-
     def reserve(self, transfer: Transfer) -> bool:
         """Ask the limit policy for room; False means: dropped without a word."""
         raise NotImplementedError

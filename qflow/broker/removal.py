@@ -70,19 +70,20 @@ def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router
         How many were removed.
     """
     removed = _remove_available(queue, request, wanted, "purge" if destination is None else "reroute")
-    if removed:
-        queue.counters.acquires += len(removed)
-        if destination is None:
-            queue.counters.discardsPurge += len(removed)
-        else:
-            queue.counters.reroutes += len(removed)
+    was_emptied = queue.is_empty
     try:
         if destination is not None:
             for message in removed:
                 destination.route_with_alternate(message.transfer, message.delivery_count)
     finally:
         if removed:
-            queue.settle()
+            queue.settle(was_emptied)
+    # Not reached when a destination refuses: what was removed up to then is not counted either.
+    queue.counters.acquires += len(removed)
+    if destination is None:
+        queue.counters.discardsPurge += len(removed)
+    else:
+        queue.counters.reroutes += len(removed)
     return len(removed)
 
 
@@ -97,12 +98,13 @@ def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> 
         506, from the target's limit policy.
     """
     removed = _remove_available(source, quantity, wanted, "move")
+    was_emptied = source.is_empty
     try:
         for message in removed:
-            target.enqueue(message.transfer, message.delivery_count)
+            target.deliver(message.transfer, message.delivery_count)
     finally:
         if removed:
-            source.settle()
+            source.settle(was_emptied)
     return len(removed)
 
 

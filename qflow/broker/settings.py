@@ -79,18 +79,19 @@ class QueueSettings:
         Raises
         ------
         InvalidConversion
-            542, for a value of the wrong type; the first bad key in the map wins.
+            542, for a value of the wrong type; the first bad key wins, and of two names of one setting
+            the last: the broker's maps are sorted by key.
         """
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
-        for key, value in arguments.items():
+        for key, value in sorted(arguments.items()):
             level = _fairshare_level(key)
             if level is not None:
                 levels[level] = _uint32(value)
             elif key in _KEYS:
                 name, convert = _KEYS[key]
                 values[name] = convert(value)
-            elif key in _LEGACY_LVQ and to_bool(value):
+            elif key in _LEGACY_LVQ and not values.get("last_value_queue_key"):
                 values["last_value_queue_key"] = LEGACY_LVQ_KEY
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=dict(arguments), **values)  # type: ignore[arg-type]
 

@@ -19,7 +19,7 @@ class TxPublish(TxOperation):
 
     def prepare(self) -> None:
         """Reserve room (DQ-03); raise 506 if there is none."""
-        if not self.queue.is_deleted and self.queue.accepts(self.transfer):
+        if not self.queue.is_deleted:
             self.is_reserved = self.queue.reserve(self.transfer)
 
     def commit(self) -> None:
