@@ -159,6 +159,8 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
             if os.name != "nt":
                 # The name of the temporary folder would differ from build to build, and the bytes with it.
                 flags.append(f"-ffile-prefix-map={folder}=.")
+                # Nobody outside calls their functions by name; told so, the compiler calls them directly.
+                flags.append("-fvisibility=hidden")
             extension.extra_compile_args = flags
         command = Distribution({"name": "qflow", "ext_modules": extensions}).get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(folder / "out"), str(folder / "objects")

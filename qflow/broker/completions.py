@@ -15,7 +15,7 @@ from qflow.broker.context import BrokerContext
 from qflow.broker.range_set import RangeSet
 from qflow.broker.transfer import CommandOwner, Transfer
 
-KNOWN_COMPLETED_INTERVAL = 65_536
+KNOWN_COMPLETED_INTERVAL: Final = 65_536
 
 _COMPLETED: Final[tuple[str, ...]] = ("command",)
 _REPORTED: Final[tuple[str, ...]] = ("completed",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from qflow.broker.restorable import Frozen
@@ -12,8 +12,8 @@ from qflow.broker.restorable import Frozen
 HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | dict[str, object]
 """What an application header may hold."""
 
-_STRUCT = 8
-_INTEGER = 8
+_STRUCT: Final = 8
+_INTEGER: Final = 8
 
 
 # Nobody changes a message, and yet it is not frozen: that takes five times as long to make, for every message

@@ -91,14 +91,27 @@ class MessageDeque(Messages):
 
     ONLY_COUNTS: ClassVar[bool] = True
 
-    __slots__ = ("_messages", "_available", "_blocks", "_count", "_head", "_tail", "version")
+    __slots__ = (
+        "_messages",
+        "_available",
+        "_blocks",
+        "_last_block",
+        "_last_available",
+        "_count",
+        "_head",
+        "_tail",
+        "version",
+    )
 
     def __init__(self) -> None:
         self._messages: dict[int, QueuedMessage] = {}
-        # How many messages are AVAILABLE in each block of positions that has any, and which blocks these are
-        # (with the last one, which need not have any).
+        # How many messages are AVAILABLE in each block of positions that has any, and which blocks these are.
+        # The last block is always among these, though it need not have any; its count stands by itself, as on
+        # a short queue no other one is touched.
         self._available: dict[int, int] = {}
         self._blocks = PositionSet()
+        self._last_block = -1
+        self._last_available = 0
         self._count = 0
         self._head = 0
         self._tail = 0
@@ -110,33 +123,44 @@ class MessageDeque(Messages):
         if not self._messages:
             self._head = position
         self._messages[position] = message
-        last, self._tail = self._tail >> _BLOCK, position
-        if last != position >> _BLOCK and not self._available.get(last, 1):
-            self._drop(last)
-        self._add(position)
+        self._tail = position
+        if position >> _BLOCK != self._last_block:
+            self._begin_block(position >> _BLOCK)
+        self._last_available += 1
+        self._count += 1
         return None
+
+    def _begin_block(self, block: int) -> None:
+        if self._last_available:
+            self._available[self._last_block] = self._last_available
+        elif self._last_block >= 0:
+            self._blocks.discard(self._last_block)
+        self._last_block, self._last_available = block, 0
+        self._blocks.add(block)
 
     def _add(self, position: int) -> None:
         block = position >> _BLOCK
-        there = self._available.get(block, -1)
-        if there < 0:
-            there = 0
+        self._count += 1
+        if block == self._last_block:
+            self._last_available += 1
+            return
+        there = self._available.get(block, 0)
+        if not there:
             self._blocks.add(block)
         self._available[block] = there + 1
-        self._count += 1
 
     def _discard(self, position: int) -> None:
         block = position >> _BLOCK
-        left = self._available[block] - 1
-        self._available[block] = left
         self._count -= 1
-        # The last block stays: on a short queue it is empty again and again.
-        if not left and block != self._tail >> _BLOCK:
-            self._drop(block)
-
-    def _drop(self, block: int) -> None:
-        del self._available[block]
-        self._blocks.discard(block)
+        if block == self._last_block:
+            self._last_available -= 1
+            return
+        left = self._available[block] - 1
+        if left:
+            self._available[block] = left
+        else:
+            del self._available[block]
+            self._blocks.discard(block)
 
     def hide(self, message: QueuedMessage) -> None:
         """Count it off the available messages of its block."""
@@ -167,9 +191,7 @@ class MessageDeque(Messages):
 
     def _after(self, start: int) -> QueuedMessage | None:
         position = start + 1
-        block: int | None = position >> _BLOCK
-        if block not in self._available:
-            block = self._blocks.after(start >> _BLOCK)
+        block = self._blocks.after((position >> _BLOCK) - 1)
         while block is not None:
             end = (block + 1) << _BLOCK
             for place in range(max(position, block << _BLOCK), end):

@@ -8,13 +8,13 @@ says which blocks are not empty, up to three layers (2**30 positions per top key
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from qflow.broker.restorable import Restorable
 
-_SHIFT = 10
-_MASK = (1 << _SHIFT) - 1
-_LAYERS = 3
+_SHIFT: Final = 10
+_MASK: Final = (1 << _SHIFT) - 1
+_LAYERS: Final = 3
 
 
 class PositionSet(Restorable):

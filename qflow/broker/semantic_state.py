@@ -19,7 +19,7 @@ from qflow.broker.subscription import DeliveryTarget, Subscription
 from qflow.broker.tx import TxOperation
 
 OnDelivery = Callable[[DeliveryRecord], None]
-KNOWN_COMPLETED_INTERVAL = 65_536
+KNOWN_COMPLETED_INTERVAL: Final = 65_536
 
 _DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "acquired", "mode")
 
@@ -149,10 +149,11 @@ class SemanticState(DeliveryTarget):
         if transaction is not None:
             transaction.numbers.update(numbers)
         else:
-            for record in self._known(numbers):
-                record.accept()
-                if record.is_redundant:
-                    self.records.pop(record.id, None)
+            for number in _ascending(numbers):
+                record = self.records.get(number)
+                if record is not None:
+                    record.accept()
+                    self._sweep(record)
         self.unacked_messages = len(self.records)
 
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
@@ -177,23 +178,20 @@ class SemanticState(DeliveryTarget):
 
     def acquire(self, numbers: Iterable[int]) -> list[int]:
         """Claim browsed deliveries; return those that were granted (RF-02)."""
-        granted = [record.id for record in self._known(numbers) if record.acquire()]
+        known = [self.records[number] for number in _ascending(numbers) if number in self.records]
+        granted = [record.id for record in known if record.acquire()]
         self.send_command()
         return granted
 
     def commit_accepts(self, numbers: set[int]) -> None:
         """Carry out the accepts of a transaction, in order of delivery (RF-22)."""
-        for record in self._known(numbers):
-            record.accept(in_transaction=True)
+        for number in _ascending(numbers):
+            record = self.records.get(number)
+            if record is not None:
+                record.accept(in_transaction=True)
         if numbers:
             # One further than it should: so does the broker (RF-03, rnd-tx-064).
             self._sweep_range(min(numbers), max(numbers) + 1)
-
-    def _known(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
-        if isinstance(numbers, tuple) and len(numbers) == 1:
-            record = self.records.get(numbers[0])
-            return [] if record is None else [record]
-        return [self.records[number] for number in sorted(set(numbers)) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:
         """End a subscription; what it holds stays acquired (CN-17)."""
@@ -259,10 +257,17 @@ class TxAccept(TxOperation):
         self.state.commit_accepts(self.numbers)
 
 
+def _ascending(numbers: Iterable[int]) -> tuple[int, ...]:
+    """Return numbers in order, each once."""
+    if isinstance(numbers, tuple) and len(numbers) == 1:
+        return numbers
+    return tuple(sorted(set(numbers)))
+
+
 def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return sorted numbers as closed ranges."""
     ranges: list[tuple[int, int]] = []
-    for number in sorted(set(numbers)):
+    for number in _ascending(numbers):
         if ranges and ranges[-1][1] == number - 1:
             ranges[-1] = (ranges[-1][0], number)
         else:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Final
 
 Action = Callable[[], None]
 
 # At one instant: first who joins, then who makes room, then who fills it.
-SUBSCRIBE = 0
-SETTLE = 1
-SEND = 2
+SUBSCRIBE: Final = 0
+SETTLE: Final = 1
+SEND: Final = 2
 
-SECOND = 1_000_000
+SECOND: Final = 1_000_000
 """Microseconds."""
 
 

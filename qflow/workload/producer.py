@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
+from typing import Final
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.message import Message
@@ -15,13 +16,13 @@ from qflow.workload.clients import Producer
 from qflow.workload.network import Course, Link, Network
 from qflow.workload.stage import Stage, make_message
 
-TURN = 10_000
+TURN: Final = 10_000
 """Microseconds for which a client learns of completions before it sends again, or sends before it learns:
 the recorded ones do both in one process, whose interpreter changes over after that time."""
 
 
-REST = 5_000
-SLICE = 3_000
+REST: Final = 5_000
+SLICE: Final = 3_000
 """Microseconds: a process that has rested for longer than the first runs at once, for about the second."""
 
 
