@@ -155,6 +155,7 @@ def test_transitions_are_the_engines_own():
 
 def test_the_document_s_numbers():
     frames = flow_run().frames
+    assert {change.is_on for change in frames.transitions} == {True, False}
     for change in frames.transitions:
         depths = [frames.at(index)["queue.orders.depth"] for index in (change.frame - 1, change.frame)]
         assert depths == ([900, 901] if change.is_on else [500, 499])

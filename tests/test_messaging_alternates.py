@@ -97,6 +97,10 @@ def test_change_of_an_alternate(before: str, after: str, is_refused: bool) -> No
         assert raised.value.code == 530
     else:
         exchange(bench, "mine", "fanout", after)
+    # Whose alternate an exchange still is cannot be deleted.
+    if before:
+        with pytest.raises(ManagementError, match="in use as alternate-exchange"):
+            delete(bench, "exchange", before)
     for name in ("mine", "alt2", "alt1"):
         delete(bench, "exchange", name)
 

@@ -550,7 +550,8 @@ class TestDeclaringAgain:
         bench = Bench()
         bench.declare("q")
         bench.declare("q", flow_stop_count=5, flow_resume_count=6, shared_msg_group=1)
-        assert bench.exists("q")
+        bench.send("q", 7)
+        assert (bench.is_on("q"), bench.held(), bench.stat("q").msgDepth) == (False, "", 7)
 
     def test_passive(self):
         """CF-04: 404 if there is none; the arguments are not even converted if there is one."""

@@ -189,6 +189,7 @@ def test_blocks_and_unblocks_take_turns(recorded_run):
         kinds = [e.kind for e in of_kind(recorded_run, "client.block", "client.unblock", session=model.name)]
         assert kinds[::2] == ["client.block"] * len(kinds[::2])
         assert kinds[1::2] == ["client.unblock"] * len(kinds[1::2])
+    assert bool(of_kind(recorded_run, "client.block")) == bool(of_kind(recorded_run, "flow_stopped"))
 
 
 def test_a_consumer_never_has_more_than_its_prefetch(recorded_run):
