@@ -358,6 +358,19 @@ class TestRing:
         assert sorted(bench.labels("q").split()) == ["p-1", "p-2"], "no room is ever made for the third one"
         assert bench.completed() == "0-2"
 
+    def test_a_full_alternate_refuses_what_is_evicted(self):
+        """LP-10, LP-05: the evicted one is lost and not counted; the new one is refused with the 506."""
+        bench = Bench()
+        bench.declare("full", max_count=1, flow_stop_count=0)
+        bench.bind("full", "amq.fanout")
+        bench.declare("q", policy_type="ring", max_count=2, alternate="amq.fanout")
+        bench.send("q", 3)
+        assert (bench.labels("full"), bench.stat("q").discardsRing) == ("p-1", 1)
+        with refused(506, "Maximum depth exceeded on full:"):
+            bench.send("q")
+        assert (bench.labels("q"), bench.stat("q").discardsRing) == ("p-3", 1)
+        assert (bench.stat("full").discardsOverflow, bench.stat("q").discardsOverflow) == (1, 0)
+
     def test_nothing_left_to_evict(self):
         """RF-21: all room is reserved by the committing transaction; the message is dropped silently."""
         bench = Bench()
@@ -508,6 +521,17 @@ class TestSelfDestruct:
         bench.send("q", 3, headers={"k": "same"})
         assert (bench.stat("q").msgDepth, bench.stat("q").discardsLvq) == (3, 0)
 
+    def test_into_a_full_alternate(self):
+        """LP-15, LP-05, LP-08: whoever fills the queue up is told what its alternate's queue refused."""
+        bench = Bench()
+        bench.declare("full", max_count=1, flow_stop_count=0)
+        bench.bind("full", "amq.fanout")
+        bench.declare("q", policy_type="self-destruct", max_count=2, alternate="amq.fanout", **NO_FLOW)
+        bench.send("q", 2)
+        with refused(506, "Maximum depth exceeded on full:"):
+            bench.send("q")
+        assert (bench.exists("q"), bench.labels("full")) == (False, "p-1")
+
     def test_a_queue_that_is_gone_takes_nothing(self):
         """LP-18: its transaction publishes are dropped silently."""
         bench = Bench()
@@ -520,17 +544,6 @@ class TestSelfDestruct:
         bench.session("t").tx_commit()
         assert bench.labels("other") == "t-2"
         assert bench.broker.statistics().totals["msgTotalEnqueues"] == 1
-
-    def test_into_a_full_alternate(self):
-        """LP-15, LP-05, LP-08: whoever fills the queue up is told what its alternate's queue refused."""
-        bench = Bench()
-        bench.declare("full", max_count=1, flow_stop_count=0)
-        bench.bind("full", "amq.fanout")
-        bench.declare("q", policy_type="self-destruct", max_count=2, alternate="amq.fanout", **NO_FLOW)
-        bench.send("q", 2)
-        with refused(506, "Maximum depth exceeded on full:"):
-            bench.send("q")
-        assert (bench.exists("q"), bench.labels("full")) == (False, "p-1")
 
     def test_a_transaction_which_destroys_its_queue(self):
         """LP-15, LP-18: the room was reserved, but the queue is gone when the messages are pushed."""
@@ -570,6 +583,18 @@ class TestNoLocal:
         bench.send("q", by="p", label="theirs")
         assert reader.got == "theirs"
 
+    def test_in_a_transaction(self):
+        """RF-24, CM-10: asked when the message is sent, not when the transaction commits."""
+        bench = Bench()
+        owner, friend = bench.session("owner", "shared"), bench.session("friend", "shared")
+        owner.queue_declare("q", {"no-local": "true"}, exclusive=True)
+        friend.tx_select()
+        bench.send("q", by="friend")
+        owner.close()
+        bench.send("q", by="friend")
+        friend.tx_commit()
+        assert bench.labels("q") == "friend-2"
+
     def test_a_plain_queue_takes_them(self):
         """RF-24: it needs the argument, and an owner or exclusive consumer."""
         bench = Bench()
@@ -583,18 +608,6 @@ class TestNoLocal:
     def test_it_ends_with(self, end):
         """RF-24, QT-17: nobody owns the queue any more, so no connection is its owner's."""
         bench = Bench()
-    def test_in_a_transaction(self):
-        """RF-24, CM-10: asked when the message is sent, not when the transaction commits."""
-        bench = Bench()
-        owner, friend = bench.session("owner", "shared"), bench.session("friend", "shared")
-        owner.queue_declare("q", {"no-local": "true"}, exclusive=True)
-        friend.tx_select()
-        bench.send("q", by="friend")
-        owner.close()
-        bench.send("q", by="friend")
-        friend.tx_commit()
-        assert bench.labels("q") == "friend-2"
-
         bench.session("friend", "shared")
         holder = bench.session("holder", "shared")
         if end == "the owner":
