@@ -75,6 +75,9 @@ ERRORS = [
         lambda b: b.ctl.exchange_unbind("no", "amq.direct"), 404, "Unbind failed. No such queue: no",
         id="EX-03 unbind, no queue",
     ),
+    pytest.param(
+        lambda b: b.bind("no", "x"), 404, "Exchange not found: x", id="EX-03 bind, the exchange comes first"
+    ),
     pytest.param(lambda b: b.exchange("x", "star"), 404, "", id="EX-03 testTypeNotKnown"),
     pytest.param(lambda b: b.exchange("amq.", "direct"), 530, "", id="EX-03 amq."),
     pytest.param(lambda b: b.exchange("amq.abc123", "fanout"), 530, "", id="EX-03 amq.abc123"),

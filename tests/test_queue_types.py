@@ -514,6 +514,16 @@ class TestAutoDelete:
         assert not bench.exists("q")
         assert reader.session.error.code == 408
 
+    def test_delete_on_close_with_a_browser_left(self):
+        """RF-19, CN-23: the exclusive owner's end is a reason only if nobody else reads the queue."""
+        bench = Bench()
+        bench.declare("q", {"qpid.lifetime-policy": "delete-on-close"}, by="owner", exclusive=True)
+        browser = bench.read("q", browse=True)
+        bench.session("owner").close()
+        assert (bench.exists("q"), browser.session.is_attached) == (True, True)
+        browser.cancel()
+        assert not bench.exists("q")
+
     def test_the_last_message_expires(self):
         """RF-07, RF-19: the scan that discards it is followed by the auto-delete check."""
         bench = Bench()

@@ -11,6 +11,7 @@ from qflow.broker.errors import (
     NotFoundException,
     ResourceLockedException,
 )
+from qflow.broker.exchanges import Exchange
 from qflow.broker.message import HeaderValue
 from qflow.broker.message_handler import MessageHandler
 from qflow.broker.queries import (
@@ -156,15 +157,14 @@ class QueueHandler(MessageHandler):
         SessionException
             404, 405, 541 (headers), 542 (default exchange).
         """
-        target = self._bindable(queue, exchange, "Bind")
+        source, target = self._bindable(exchange, queue, "Bind")
         scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
-        self.core.exchanges.get(exchange).bind(target, key, arguments or {}, scope)
+        source.bind(target, key, arguments or {}, scope)
 
     @command("exchange.unbind", check=_check_key)
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
         """Remove a binding; removing none changes nothing (EX-12)."""
-        target = self._bindable(queue, exchange, "Unbind")
-        source = self.core.exchanges.get(exchange)
+        source, target = self._bindable(exchange, queue, "Unbind")
         if source.unbind(target, key):
             self.core.exchanges.consider(source)
 
@@ -189,9 +189,10 @@ class QueueHandler(MessageHandler):
         """Say whether a binding exists, by what of it does not hold (EX-13)."""
         return query_bound(self.core.queues, self.core.exchanges, exchange, queue, key, arguments)
 
-    def _bindable(self, queue: str, exchange: str, action: str) -> Queue:
+    def _bindable(self, exchange: str, queue: str, action: str) -> tuple[Exchange, Queue]:
         if not exchange:
             raise InvalidArgumentException(f"{action} not allowed for default exchange")
+        source = self.core.exchanges.get(exchange)
         target = self.core.queues.queues.get(queue)
         if target is None:
             raise NotFoundException(f"{action} failed. No such queue: {queue}")
@@ -199,4 +200,4 @@ class QueueHandler(MessageHandler):
             raise ResourceLockedException(
                 f"Cannot {action.lower()} queue {queue}; it is exclusive to another session"
             )
-        return target
+        return source, target

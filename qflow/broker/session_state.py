@@ -204,7 +204,8 @@ class SessionState(CommandRunner):
             if queue is not None and queue.lifetime.owner == self.name:
                 queue.lifetime.owner = ""
                 queue.users.owner_connection = ""
-                queue.lifetime.consider(queue)
+                if queue.is_unused:
+                    queue.lifetime.consider(queue)
         self.exclusive_queues.clear()
 
     def _remember_exchange(self, exchange: Exchange | None) -> None:
