@@ -113,6 +113,25 @@ def test_a_new_subscription_has_no_credit():
     assert reader.got == "p-1"
 
 
+@pytest.mark.parametrize(
+    ("frequency", "numbers"),
+    [
+        pytest.param(2, [0, 1, 3, 4, 6], id="CN-01 every second delivery is followed by a sync"),
+        pytest.param(1, [0, 2, 4, 6, 8], id="CN-01 every delivery"),
+        pytest.param(0, [0, 1, 2, 3, 4], id="CN-01 never"),
+        pytest.param("2", [0, 1, 2, 3, 4], id="CN-01 text is no number"),
+    ],
+)
+def test_sync_frequency(frequency, numbers):
+    """CN-01, RF-05: the broker's execution.sync is a command, and takes a number."""
+    bench = queue_of(5)
+    session = bench.session("c")
+    session.message_subscribe("q", "s", arguments={"qpid.sync_frequency": frequency})
+    session.message_flow("s", BYTES, UNLIMITED)
+    session.message_flow("s", MESSAGES, UNLIMITED)
+    assert [event.detail["delivery"] for event in bench.seen("delivered")] == numbers
+
+
 # Credit
 
 

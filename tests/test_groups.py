@@ -27,6 +27,7 @@ def two_fetchers(bench: Bench) -> tuple[Reader, Reader]:
 IDENTIFIERS = [
     pytest.param("cart-7", "cart-7", id="MG-04 a string"),
     pytest.param("5", "5", id="MG-04 digits"),
+    pytest.param(b"cart-7", "cart-7", id="MG-04 binary strings are strings"),
     pytest.param(5, "5", id="MG-04 an integer is its decimal text"),
     pytest.param(-1, "-1", id="MG-04 a negative integer"),
     pytest.param(2**31, "-2147483648", id="MG-04 X-17 32 bits, signed"),

@@ -241,6 +241,20 @@ def test_unacked_after_commit():
     assert reader.unacked == 1
 
 
+def test_unacked_after_a_delivery_that_is_not_remembered():
+    """RF-25, RF-03: credit mode with accept none makes no record, so the statistic stays as it was."""
+    bench = transactional(q={}, other={})
+    bench.send("q", 2)
+    reader = bench.read("q", "t", "a")
+    bench.read("other", "t", "b", accept=1)
+    reader.accept("p-1", "p-2")
+    bench.session("t").tx_commit()
+    bench.send("other")
+    assert reader.unacked == 2
+    bench.send("q")
+    assert reader.unacked == 1
+
+
 def test_commit_sweeps_one_more():
     """RF-03: the records from the first accepted to the last accepted + 1."""
     bench = transactional(q={}, other={})

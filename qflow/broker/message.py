@@ -130,6 +130,8 @@ class Message(Frozen):
         value = self.header(key)
         if isinstance(value, str):
             return value
+        if isinstance(value, bytes):
+            return value.decode(errors="backslashreplace")
         if isinstance(value, UUID):
             return str(value)
         if isinstance(value, int) and not isinstance(value, bool):

@@ -20,7 +20,6 @@ from qflow.broker.errors import (
 )
 from qflow.broker.message import Message
 from qflow.broker.queue import Queue
-from qflow.broker.selector import Selector
 from qflow.broker.subscription import Subscription
 from qflow.broker.transfer import Transfer
 
@@ -171,6 +170,8 @@ class MessageHandler(DispositionHandler):
             0 pre-acquired, a consumer; 1 not-acquired, a browser.
         exclusive : bool
             Let no other consumer in; browsers are let in.
+        arguments : mapping or None
+            ``x-apache-selector`` and ``qpid.sync_frequency`` mean something (CN-01), all others nothing.
 
         Raises
         ------
@@ -195,7 +196,7 @@ class MessageHandler(DispositionHandler):
             acquires,
             accept_mode == EXPLICIT,
             exclusive,
-            _selector(arguments),
+            arguments or {},
         )
         source.add_consumer(subscription, exclusive, self.connection.name)
         self.consuming.add(subscription)
@@ -291,8 +292,3 @@ class MessageHandler(DispositionHandler):
             self.message_flow(tag, BYTE_UNIT, INFINITE)
             self.message_flow(tag, MESSAGE_UNIT, 1)
             self.message_flush(tag)
-
-
-def _selector(arguments: Mapping[str, Argument] | None) -> Selector | None:
-    expression = (arguments or {}).get("x-apache-selector")
-    return Selector(str(expression)) if expression else None

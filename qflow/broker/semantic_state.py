@@ -34,8 +34,8 @@ class SemanticState(DeliveryTarget):
     records : dict
         Deliveries the broker still remembers, by number, ascending (RF-03).
     unacked_messages : int
-        The statistic as management shows it: refreshed by deliveries, accept, release, reject,
-        cancel and completion, not by commit (RF-25).
+        The statistic as management shows it: refreshed by deliveries that are remembered, accept,
+        release, reject, cancel and completion, not by commit (RF-25).
     on_delivery : callable or None
         The client's ear; called with each delivery.
     """
@@ -108,11 +108,11 @@ class SemanticState(DeliveryTarget):
         record = subscription.record(self.send_command(), message)
         if record.is_needed:
             self.records[record.id] = record
+            self.unacked_messages = len(self.records)
         if self.context.observer is not None:
             self._emit_delivered(record)
         if record.is_ended and record.is_acquired:
             subscription.queue.dequeue(message, "accept-none")
-        self.unacked_messages = len(self.records)
         if self.on_delivery is not None:
             self.on_delivery(record)
 

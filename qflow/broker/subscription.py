@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
+from qflow.broker.conversions import Argument
 from qflow.broker.credit import WINDOW_MODE
 from qflow.broker.delivery import DeliveryRecord
 from qflow.broker.dispatch import get_next_message
@@ -34,6 +36,10 @@ class DeliveryTarget(FlushReplier):
         """Send a message to the client."""
         raise NotImplementedError
 
+    def send_command(self) -> int:
+        """Return the number of the next command to the client."""
+        raise NotImplementedError
+
     def fail(self, error: SessionException) -> None:
         """End the session: a subscription of it met an error while it was being served."""
         raise NotImplementedError
@@ -54,11 +60,22 @@ class Subscription(OutputTask):
         What it reads.
     is_explicit : bool
         Accept mode explicit; with none, messages are gone when delivered (CN-11).
+    arguments : mapping
+        ``x-apache-selector``, and ``qpid.sync_frequency``: after every so many deliveries the broker
+        sends an execution.sync (CN-01).
     """
 
     ONLY_COUNTS: ClassVar[bool] = True
 
-    __slots__ = ("target", "queue", "is_explicit", "is_exclusive", "is_enabled", "delivered")
+    __slots__ = (
+        "target",
+        "queue",
+        "is_explicit",
+        "is_exclusive",
+        "is_enabled",
+        "delivered",
+        "sync_frequency",
+    )
 
     def __init__(
         self,
@@ -70,9 +87,10 @@ class Subscription(OutputTask):
         acquires: bool,
         is_explicit: bool,
         is_exclusive: bool,
-        selector: Selector | None,
+        arguments: Mapping[str, Argument],
     ) -> None:
-        super().__init__(tag, owner, acquires, selector)
+        expression = arguments.get("x-apache-selector")
+        super().__init__(tag, owner, acquires, Selector(str(expression)) if expression else None)
         self.connection = connection
         self.is_scheduled = False
         self.target = target
@@ -81,6 +99,8 @@ class Subscription(OutputTask):
         self.is_exclusive = is_exclusive
         self.is_enabled = True
         self.delivered = 0
+        frequency = arguments.get("qpid.sync_frequency")
+        self.sync_frequency = frequency if isinstance(frequency, int) and frequency > 0 else 0
         self.block()
 
     def block(self) -> None:
@@ -120,6 +140,9 @@ class Subscription(OutputTask):
             return False
         self.delivered += 1
         self.target.deliver(self, message)
+        if self.sync_frequency and not self.delivered % self.sync_frequency:
+            # All that can be seen of the broker's sync is that it has a number of its own.
+            self.target.send_command()
         return True
 
     def flush(self) -> None:
