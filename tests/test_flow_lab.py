@@ -8,6 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from waiting import until
 
 from qflow.broker.errors import AmqpException
 from qflow.labs import depth_chart, flow_lab, flow_run, recorded_lab, recorded_picture
@@ -176,8 +177,7 @@ def test_the_next_move_ends_a_run_whose_beginning_is_drawn(lab, drawn):
         lab.sliders["stop"].value = 50
         assert not lab.scene.is_whole
         lab.sliders["stop"].value = 60
-        while not lab.scene.is_whole:
-            await asyncio.sleep(0.01)
+        await until(lambda: lab.scene.is_whole, "the run of 60 is whole")
 
     asyncio.run(learner())
     assert [(run, is_whole) for run, is_whole, _ in drawn] == [(2, False), (3, False), (3, True)]

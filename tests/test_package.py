@@ -61,9 +61,6 @@ def test_importing_qflow_loads_the_standard_library_only():
 
 @pytest.mark.parametrize("room", ["qflow.broker", "qflow.cli", "qflow.conformance", "qflow.workload"])
 def test_rooms_without_third_party_packages(room):
-    path = Path(_top(), *room.split("."))
-    if not path.with_suffix(".py").exists() and not (path / "__init__.py").exists():
-        pytest.skip(f"{room} is not written yet")
     code = (
         f"import sys; sys.path.insert(0, {_top()!r}); before = set(sys.modules); import {room};"
         "print(*(set(sys.modules) - before))"
@@ -76,18 +73,6 @@ def test_rooms_without_third_party_packages(room):
     assert {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names) == {
         "qflow"
     }
-
-
-def test_importing_qflow_takes_less_than_a_tenth_of_a_second():
-    code = (
-        f"import sys, time; sys.path.insert(0, {_top()!r}); start = time.perf_counter();"
-        "import qflow; print(time.perf_counter() - start)"
-    )
-    command = [sys.executable, "-I", "-c", code]
-    seconds = min(
-        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3)
-    )
-    assert seconds < 0.1
 
 
 def test_an_older_python_is_told_so_in_a_sentence(monkeypatch):
@@ -132,9 +117,7 @@ def test_a_wheel_built_again_elsewhere_has_the_same_bytes(root, wheel, tmp_path)
     assert again.read_bytes() == wheel.read_bytes()
 
 
-def test_the_wheel_finds_its_own_kit(installed, root, tmp_path):
-    if not (root / "notebooks").is_dir():
-        pytest.skip("no chapter is built yet")
+def test_the_wheel_finds_its_own_kit(installed, tmp_path):
     code = "from qflow import kit; print(kit.checkout_root(), kit.kit_path('notebooks'))"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -148,8 +131,6 @@ def test_the_wheel_finds_its_own_kit(installed, root, tmp_path):
 
 
 def test_the_lab_of_an_installed_wheel_away_from_the_checkout(installed, root, tmp_path, monkeypatch):
-    if not chapters(root / "notebooks"):
-        pytest.skip("no chapter is built yet")
     monkeypatch.setenv("PYTHONPATH", str(installed))
     laid_out = tmp_path / "qflow-chapters"
     start = time.monotonic()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from spark_kit import fleet, spark, write_log  # noqa: F401
+from waiting import wait_until
 
 from qflow.cli import main
 from qflow.kit import RefusalError
@@ -92,18 +93,16 @@ def test_ctrl_c_while_spark_works_is_one_line_and_what_was_begun_is_known(tmp_pa
     pytest.importorskip("pyspark")
     out = tmp_path / "fleet"
     command = [sys.executable, "-m", "qflow", "spark", "synth", "--queues", "2", "--out", str(out)]
-    work = subprocess.Popen([*command, "--events", "5000000"], stderr=subprocess.PIPE, text=True)
-    for _ in range(600):
-        if (out / "_plan.json").exists():
-            break
-        time.sleep(0.1)
-    time.sleep(1)
+    said = tmp_path / "said"
+    with said.open("w") as stderr:
+        work = subprocess.Popen([*command, "--events", "5000000"], stderr=stderr)
+    wait_until(lambda: said.read_text() or work.poll() is not None, "how far the work is")
     work.send_signal(signal.SIGINT)
-    told = work.communicate(timeout=60)[1]
-    assert work.returncode == 130, told
+    status, told = work.wait(timeout=60), said.read_text()
+    assert status == 130, told
     *progress, last = told.splitlines()
     assert last == "qflow: interrupted"
-    assert all(line.startswith("making a fleet [") for line in progress), told
+    assert progress and all(line.startswith("making a fleet [") for line in progress), told
     again = subprocess.run([*command, "--events", "6000"], capture_output=True, text=True, timeout=240)
     assert "this one holds a synthetic fleet of 2 queues and 5000000 events" in again.stderr
 

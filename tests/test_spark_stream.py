@@ -5,10 +5,10 @@ import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from spark_kit import fleet, fleet_lake, fleet_results, spark  # noqa: F401
+from waiting import wait_until
 
 from qflow.cli import main
 from qflow.spark.memory import audit, result_hash
@@ -124,9 +124,7 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(spark, inc
         command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     steps = tmp_path / "results"
-    deadline = time.monotonic() + 120
-    while not list(steps.glob("step=*/_SUCCESS")) and first.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: list(steps.glob("step=*/_SUCCESS")) or first.poll() is not None, "one step is done")
     os.killpg(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL, first.stderr.read()
     done = {path: path.stat().st_mtime_ns for path in steps.glob("step=*/_SUCCESS")}

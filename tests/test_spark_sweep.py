@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from spark_kit import fleet_lake, fleet_results, lake_frame, spark  # noqa: F401
+from waiting import wait_until
 
 from qflow.cli import main
 from qflow.spark.checkpoints import audit_piece, record
@@ -109,9 +109,7 @@ def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_pat
         command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     cells = tmp_path / "out" / "cells"
-    deadline = time.monotonic() + 120
-    while not list(cells.glob("*.json")) and first.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: list(cells.glob("*.json")) or first.poll() is not None, "one cell is done")
     os.killpg(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL, first.stderr.read()
     done = {path: path.stat().st_mtime_ns for path in cells.glob("*.json")}

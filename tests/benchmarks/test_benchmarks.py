@@ -3,8 +3,13 @@
 No time is asserted here; what is asserted is that the work was done, and the same work as ever.
 """
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+import qflow
 from qflow.bench import peers, workloads
 from qflow.labs.flow import flow_run
 from qflow.trace.replay_trace import replay
@@ -13,6 +18,15 @@ from qflow.trace.timeline import Timeline
 pytest.importorskip("pytest_benchmark")
 
 MESSAGES = 5_000
+
+
+def test_import(benchmark):
+    """A fresh Python imports qflow; a good part of it is Python's own start."""
+    top = str(Path(qflow.__file__).parent.parent)
+    code = f"import sys; sys.path.insert(0, {top!r}); import qflow; print(qflow.__version__)"
+    command = [sys.executable, "-I", "-c", code]
+    done = benchmark(subprocess.run, command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{qflow.__version__}\n"
 
 
 def test_life_cycle(benchmark):
