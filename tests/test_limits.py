@@ -358,6 +358,17 @@ class TestRing:
         assert sorted(bench.labels("q").split()) == ["p-1", "p-2"], "no room is ever made for the third one"
         assert bench.completed() == "0-2"
 
+    def test_each_others_alternates(self):
+        """LP-10, RF-21: two rings that evict into each other end, too, and the limits hold."""
+        bench = Bench()
+        for queue in ("q", "r"):
+            bench.declare(queue, policy_type="ring", max_count=2, alternate="amq.fanout")
+            bench.bind(queue, "amq.fanout")
+        for _ in range(4):
+            bench.send("", exchange="amq.fanout")
+        assert [bench.stat(queue).msgDepth for queue in ("q", "r")] == [2, 2]
+        assert bench.completed() == "0-3"
+
     def test_a_full_alternate_refuses_what_is_evicted(self):
         """LP-10, LP-05: the evicted one is lost and not counted; the new one is refused with the 506."""
         bench = Bench()

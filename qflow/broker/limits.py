@@ -10,11 +10,14 @@ from collections.abc import Callable
 
 from qflow.broker.errors import ResourceLimitExceededException
 from qflow.broker.queue_view import QueueView
-from qflow.broker.queued_message import ACQUIRED
+from qflow.broker.queued_message import ACQUIRED, QueuedMessage
 from qflow.broker.transfer import Transfer
 
 Policy = Callable[[QueueView, Transfer], bool]
 """Return True with the room reserved, or False if the message is dropped without a word."""
+
+MayGo = Callable[[QueuedMessage, Transfer], bool]
+"""Whether a ring may drop its oldest message for a new one."""
 
 
 def reject(queue: QueueView, transfer: Transfer) -> bool:
@@ -31,12 +34,12 @@ def reject(queue: QueueView, transfer: Transfer) -> bool:
 
 def ring(queue: QueueView, transfer: Transfer) -> bool:
     """Drop the oldest messages until the new one fits (LP-10)."""
-    return _ring(queue, transfer, by_priority=False)
+    return _ring(queue, transfer, _anything)
 
 
 def priority_ring(queue: QueueView, transfer: Transfer) -> bool:
     """Drop messages of no higher priority until the new one fits, else drop the new one (LP-12)."""
-    return _ring(queue, transfer, by_priority=True)
+    return _ring(queue, transfer, _no_higher)
 
 
 def self_destruct(queue: QueueView, transfer: Transfer) -> bool:
@@ -53,13 +56,7 @@ def ring_strict(queue: QueueView, transfer: Transfer) -> bool:
     ResourceLimitExceededException
         506, if the oldest message is acquired.
     """
-    while not queue.depth.take_room(transfer.size):
-        victim = queue.eviction_candidate()
-        if victim is None or victim.state == ACQUIRED:
-            return reject(queue, transfer)
-        queue.count_ring()
-        queue.evict(victim)
-    return True
+    return _evict(queue, transfer, _not_acquired) or reject(queue, transfer)
 
 
 def make_policy(policy: str, has_priorities: bool, era: str = "current") -> str:
@@ -90,27 +87,49 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def _ring(queue: QueueView, transfer: Transfer, by_priority: bool) -> bool:
-    depth = queue.depth
-    if depth.max_size and transfer.size > depth.max_size:
+def _ring(queue: QueueView, transfer: Transfer, may_go: MayGo) -> bool:
+    maximum = queue.depth.max_size
+    if maximum and transfer.size > maximum:
         queue.count_overflow()
         raise ResourceLimitExceededException(
             f"Message larger than configured maximum depth on {queue.name}: "
-            f"size={transfer.size}, max-size={depth.max_size}"
+            f"size={transfer.size}, max-size={maximum}"
         )
-    # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
-    for _ in range(depth.count + 1):
-        if depth.take_room(transfer.size):
-            return True
-        victim = queue.eviction_candidate()
-        if victim is None or (by_priority and _priority(victim.transfer) > _priority(transfer)):
-            break
-        # Counted last: what the alternate's queues refuse is gone, and yet not counted.
-        queue.evict(victim)
-        queue.count_ring()
+    if _evict(queue, transfer, may_go):
+        return True
     queue.count_ring()
     return False
 
 
-def _priority(transfer: Transfer) -> int:
-    return transfer.message.priority or 0
+def _evict(queue: QueueView, transfer: Transfer, may_go: MayGo) -> bool:
+    """Drop the oldest messages, while they may go, until the new one fits; return whether it does."""
+    # Two rings that are each other's alternates would evict what the other one evicts for ever.
+    if queue.is_evicting:
+        return False
+    queue.is_evicting = True
+    try:
+        # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
+        for _ in range(queue.depth.count + 1):
+            if queue.depth.take_room(transfer.size):
+                return True
+            victim = queue.eviction_candidate()
+            if victim is None or not may_go(victim, transfer):
+                return False
+            # Counted last: what the alternate's queues refuse is gone, and yet not counted.
+            queue.evict(victim)
+            queue.count_ring()
+    finally:
+        queue.is_evicting = False
+    return False
+
+
+def _anything(victim: QueuedMessage, transfer: Transfer) -> bool:
+    return True
+
+
+def _no_higher(victim: QueuedMessage, transfer: Transfer) -> bool:
+    return (victim.transfer.message.priority or 0) <= (transfer.message.priority or 0)
+
+
+def _not_acquired(victim: QueuedMessage, transfer: Transfer) -> bool:
+    return victim.state != ACQUIRED

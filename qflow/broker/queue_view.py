@@ -16,7 +16,7 @@ from qflow.broker.transfer import Transfer
 class QueueView(Restorable):
     """What a policy may ask of a queue, and do to it."""
 
-    __slots__ = ("context", "name", "depth", "counters", "is_deleted")
+    __slots__ = ("context", "name", "depth", "counters", "is_deleted", "is_evicting")
 
     def __init__(self, context: BrokerContext, name: str, depth: QueueDepth) -> None:
         self.context = context
@@ -24,6 +24,7 @@ class QueueView(Restorable):
         self.counters = QueueCounters()
         self.depth = depth
         self.is_deleted = False
+        self.is_evicting = False
 
     @property
     def message_depth(self) -> int:
