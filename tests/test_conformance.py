@@ -11,6 +11,7 @@ from qflow.broker.errors import StartupError
 from qflow.conformance import check_file, load_scenarios
 from qflow.conformance.cli import run
 from qflow.conformance.labels import pack, unpack
+from qflow.conformance.observation import observe
 from qflow.conformance.player import Player
 from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, ScenarioError
@@ -291,6 +292,18 @@ def test_a_queue_is_deleted_only_if(condition, says):
         {"op": "delete_queue", "session": "d", "queue": "q", condition: True},
     )
     assert player.clients["d"].session.error.name == says
+
+
+def test_an_error_of_the_connection_is_called_so():
+    """FORMAT, QT-16, LP-06: the code is the execution exception's name, or "connection", for all its sessions."""
+    player = performed(
+        {"op": "session", "session": "a", "connection": "k"},
+        {"op": "session", "session": "b", "connection": "k"},
+        {"op": "declare_queue", "session": "a", "queue": "q", "args": {"qpid.filter": "n ="}},
+        {"op": "delete_queue", "session": "d", "queue": "nosuch"},
+    )
+    codes = {name: code for name, (code, _) in observe(player)["errors"].items()}
+    assert codes == {"a": "connection", "b": "connection", "d": "not-found"}
 
 
 def test_a_dropped_connection_ends_all_its_sessions_before_anything_is_delivered():

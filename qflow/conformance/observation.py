@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.queue import Queue
 from qflow.broker.statistics import QueueStatistics
 from qflow.conformance.labels import pack
@@ -49,7 +50,7 @@ def observe(player: Player) -> Seen:
             name: _groups(queue) for name, queue in queues.items() if queue is not None and queue.groups
         },
         "errors": {
-            name: [client.session.error.name, client.session.error.text]
+            name: [_code(client.session.error), client.session.error.text]
             for name, client in player.clients.items()
             if client.session.error is not None
         },
@@ -59,6 +60,10 @@ def observe(player: Player) -> Seen:
         ],
     }
     return {key: value for key, value in seen.items() if value}
+
+
+def _code(error: AmqpException) -> str:
+    return error.name if isinstance(error, SessionException) else "connection"
 
 
 def _by_session(player: Player, value: Callable[[Any], Any]) -> Seen:
