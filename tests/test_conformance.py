@@ -295,7 +295,7 @@ def test_a_queue_is_deleted_only_if(condition, says):
 
 
 def test_an_error_of_the_connection_is_called_so():
-    """FORMAT, QT-16, LP-06: the code is the execution exception's name, or "connection", for all its sessions."""
+    """FORMAT, QT-16, LP-06: the code is the exception's name, or "connection", for all its sessions."""
     player = performed(
         {"op": "session", "session": "a", "connection": "k"},
         {"op": "session", "session": "b", "connection": "k"},
