@@ -324,6 +324,31 @@ def test_head_of_line_between_destinations() -> None:
     assert bench.stat("idle").msgDepth == 6
 
 
+@pytest.mark.parametrize(
+    ("window", "waits"),
+    [
+        pytest.param("qpid-cpp", True, id="CAP-05 qpid-cpp syncs the session"),
+        pytest.param("qpid-python", True, id="CM-14 qpid-python sees no completion behind a gap"),
+        pytest.param("ideal", False, id="CM-04 the ideal window learns of its own message"),
+    ],
+)
+def test_sending_with_sync_behind_what_another_sender_has_held(window: str, waits: bool) -> None:
+    """CAP-05, CAP-09: the message itself is complete; another one of the session is not."""
+    bench = Bench()
+    bench.sender(address("busy", stopping(1)))
+    bench.sender(address("idle"))
+    session = bench.new_session()
+    busy, idle = session.sender("busy", window=window), session.sender("idle", window=window)
+    for _ in range(2):
+        busy.send("x", sync=False)
+    if waits:
+        with pytest.raises(Timeout, match="is held by queue 'busy'"):
+            idle.send("y", sync=True, timeout=1)
+    else:
+        idle.send("y", sync=True, timeout=1)
+    assert bench.stat("idle").msgDepth == 1
+
+
 def test_overflow_in_spite_of_flow_control() -> None:
     """CAP-11, FC-24: capacity > max − stop, so that the hard limit comes first; the next call says so."""
     bench = Bench()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker.errors import AmqpException
@@ -193,12 +194,20 @@ class Sender(LinkEndpoint):
         return self.window.next_step() is Step.SEND
 
     def _sync_session(self, channel: Channel, timeout: float | None) -> None:
-        """Wait for every command of the session, as the qpid-cpp window does (CAP-02, CAP-09)."""
-        last = channel.next_number - 1
-        channel.sync(last)
-        if not self._wait(channel, lambda: last < 0 or channel.is_confirmed(last), timeout):
+        """Wait for every command of the session, as the full qpid-cpp window does (CAP-02, CAP-09)."""
+        if not self._wait(channel, self._ask(channel), timeout):
             raise self._full(channel, timeout)
         self._hear()
+
+    def _ask(self, channel: Channel) -> Callable[[], bool]:
+        """Ask for what a sync waits for; return the question whether that is complete (CAP-05)."""
+        if self.window.syncs_session:
+            command = channel.next_number - 1
+            channel.sync(command)
+            return lambda: command < 0 or channel.is_confirmed(command)
+        last = self.window.outstanding[-1]
+        channel.sync(self._last_unasked)
+        return lambda: not self._has_outstanding(last)
 
     def _full(self, channel: Channel, timeout: float | None) -> Exception:
         holds = channel.holds()
@@ -213,7 +222,7 @@ class Sender(LinkEndpoint):
         return is_so
 
     def sync(self, timeout: float | None = None) -> None:
-        """Wait until every message sent so far is complete.
+        """Wait until every message sent so far is complete; with the qpid-cpp window, the session's (CAP-05).
 
         Raises
         ------
@@ -224,11 +233,9 @@ class Sender(LinkEndpoint):
         """
         self.check_error()
         channel = self.session.channel
-        if channel is None or not self.unsettled():
+        if channel is None or not (self.window.syncs_session or self.unsettled()):
             return
-        last = self.window.outstanding[-1]
-        channel.sync(self._last_unasked)
-        if not self._wait(channel, lambda: not self._has_outstanding(last), timeout):
+        if not self._wait(channel, self._ask(channel), timeout):
             holds = channel.holds()
             if timeout is None:
                 raise sync_blocks("sync", holds)

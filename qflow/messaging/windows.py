@@ -52,6 +52,9 @@ class Window:
     is_deaf_while_sending: ClassVar[bool] = False
     """Whether reports are only read while the client waits: it sends faster than answers come."""
 
+    syncs_session: ClassVar[bool] = False
+    """Whether a sync waits for every command of the session, not for this sender's messages only."""
+
     def __init__(self, capacity: int | None) -> None:
         self._capacity = capacity
         self.outstanding: deque[int] = deque()
@@ -188,9 +191,10 @@ class QpidPythonWindow(Window):
 class QpidCppWindow(Window):
     """The window of qpid-cpp (CAP-02 … CAP-04).
 
-    When full, it syncs the *session*: it waits for every outstanding command of it, whichever
-    sender's (CAP-09).  Every ``capacity // 4 + 1`` transfers it asks what is complete without
-    waiting for the answer, and it only ever forgets transfers from the front of its list.
+    When full, or asked to sync, it syncs the *session*: it waits for every outstanding command of
+    it, whichever sender's (CAP-05, CAP-09).  Every ``capacity // 4 + 1`` transfers it asks what is
+    complete without waiting for the answer, and it only ever forgets transfers from the front of
+    its list.
 
     Examples
     --------
@@ -205,6 +209,7 @@ class QpidCppWindow(Window):
     name = "qpid-cpp"
     default_capacity = 50
     is_deaf_while_sending = True
+    syncs_session = True
 
     def __init__(self, capacity: int | None) -> None:
         super().__init__(capacity)
