@@ -18,6 +18,7 @@ PEERS = (
     "  life cycle: transfer, route, deliver, accept, dequeue, complete, by the broker's rules, one by one",
     "  with trace: ten events of each message kept in columns, nobody reading them yet",
     "  SimPy store: put and get, the least that a queue can be",
+    "  backlog: all messages are put on a queue, or into a Store, before the first is read",
     "  SimPy life cycle: a place in the window, put, get, accept, the place back: five Store operations",
     "  simulate: clients and broker, all events of each message kept; with trace: as text for a file, too",
     "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",

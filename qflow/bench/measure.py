@@ -18,6 +18,7 @@ from qflow.workload.stage import uncollected
 
 ROUNDS = 3
 LARGEST = 1_000_000
+_THEIRS = "messages_in_a_simpy_store"
 FRAME = 2_000
 """Messages of a run that a lab draws after each move of a slider."""
 Tell = Callable[[str], None]
@@ -64,23 +65,14 @@ def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda 
     """
     rates = _rates(messages, tell)
     theirs = _peers(messages, tell)
+    growth = _all_growth(messages, largest, tell)
     return {
         "form": form(),
         "python": sys.version.split()[0],
         "messages": messages,
         "rates": {**rates, **theirs},
-        "ratios": _ratios(rates, theirs),
-        "growth": {
-            "messages_on_a_queue": _growth(_sizes(1_000, largest), workloads.backlog, tell),
-            "groups": _growth(
-                [count for count in (10, 100, 1_000, 10_000) if count <= messages],
-                lambda groups: workloads.grouped(messages, groups),
-                tell,
-                messages,
-            ),
-            "held_transfers": _growth(_sizes(1_000, largest // 10), workloads.held_release, tell),
-            "holes": _growth(_sizes(1_000, largest // 10), workloads.completed_with_holes, tell),
-        },
+        "ratios": {**_ratios(rates, theirs), **_deep_ratios(growth)},
+        "growth": growth,
         "milliseconds": _acts(min(messages, FRAME), tell),
         "memory": _memory(tell),
     }
@@ -163,6 +155,33 @@ def _growth(
         rounds = max(1, min(5, 100_000 // (messages or size)))
         cost[str(size)] = 1e6 * seconds(lambda size=size: work(size), rounds) / (messages or size)  # type: ignore[misc]
     return {"microseconds": cost, "ratio": max(cost.values()) / min(cost.values())}
+
+
+def _all_growth(messages: int, largest: int, tell: Tell) -> dict[str, Any]:
+    fewer = _sizes(1_000, largest // 10)
+    growth = {
+        "messages_on_a_queue": _growth(_sizes(1_000, largest), workloads.backlog, tell),
+        "groups": _growth(
+            [count for count in (10, 100, 1_000, 10_000) if count <= messages],
+            lambda groups: workloads.grouped(messages, groups),
+            tell,
+            messages,
+        ),
+        "held_transfers": _growth(fewer, workloads.held_release, tell),
+        "holes": _growth(fewer, workloads.completed_with_holes, tell),
+    }
+    if "simpy" in peers.installed():
+        growth[_THEIRS] = _growth(fewer, peers.store_backlog, tell)
+    return growth
+
+
+def _deep_ratios(growth: Mapping[str, Any]) -> dict[str, float]:
+    """Return how a backlog compares with one in a Store, at the largest size both have."""
+    if _THEIRS not in growth:
+        return {}
+    ours, theirs = (growth[name]["microseconds"] for name in ("messages_on_a_queue", _THEIRS))
+    size = max((size for size in theirs if size in ours), key=int)
+    return {f"backlog_of_{size}_to_simpy_store": theirs[size] / ours[size]}
 
 
 def _acts(messages: int, tell: Tell) -> dict[str, float]:

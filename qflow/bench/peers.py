@@ -40,6 +40,39 @@ def store_put_and_get(messages: int) -> int:
     return got
 
 
+def store_backlog(messages: int) -> int:
+    """Put messages into a Store that nobody reads, then get them all; return how many that were.
+
+    A Store takes the first of its items off a list, and moves all the others up.
+
+    Examples
+    --------
+    >>> store_backlog(250) if "simpy" in installed() else 250
+    250
+    """
+    import simpy
+
+    environment = simpy.Environment()
+    store = simpy.Store(environment)
+    got = 0
+
+    def producer() -> Generator[Any]:
+        for number in range(messages):
+            yield store.put(number)
+
+    def consumer() -> Generator[Any]:
+        nonlocal got
+        for _ in range(messages):
+            yield store.get()
+            got += 1
+
+    environment.process(producer())
+    environment.run()
+    environment.process(consumer())
+    environment.run()
+    return got
+
+
 def store_life_cycle(messages: int, window: int = 100) -> int:
     """Let messages live the life that a broker's message lives, with SimPy Stores; return how many did.
 

@@ -91,7 +91,7 @@ class EventTable(Sequence[Event]):
         The fastest way to read events: no mapping is made of any detail.
         """
         known = len(self._cells) // WIDTH
-        cells, fresh = iter(self._cells[start * WIDTH :]), iter(self.fresh[max(0, start - known) * _FRESH :])
+        cells, fresh = _from(self._cells, start * WIDTH), _from(self.fresh, max(0, start - known) * _FRESH)
         read = ((*row[:_DETAIL], *packed(row[_DETAIL])) for row in zip(*[cells] * WIDTH, strict=True))
         return chain(read, zip(*[fresh] * _FRESH, strict=True))
 
@@ -133,3 +133,8 @@ class EventTable(Sequence[Event]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+def _from(cells: list[Any], start: int) -> Iterator[Any]:
+    """Iterate from a place on, without a copy where there is nothing to leave out."""
+    return iter(cells[start:] if start else cells)

@@ -113,7 +113,9 @@ def test_trace_replay(benchmark):
 
 
 @pytest.mark.skipif("simpy" not in peers.installed(), reason="SimPy is not installed")
-@pytest.mark.parametrize("work", [peers.store_put_and_get, peers.store_life_cycle, peers.store_with_times])
+@pytest.mark.parametrize(
+    "work", [peers.store_put_and_get, peers.store_backlog, peers.store_life_cycle, peers.store_with_times]
+)
 def test_simpy(benchmark, work):
     assert benchmark(work, MESSAGES) == MESSAGES
 
