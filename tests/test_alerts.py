@@ -196,3 +196,20 @@ def test_very_large_sizes_wrap():
     assert raised(bench) == []
     bench.send("q", size=100)
     assert [event[0] for event in raised(bench)] == ["up", "old"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "at"),
+    [
+        pytest.param({"alert_size": 2**32 + 150}, 2, id="QT-11 IN-10 a given size is cut to 32 bits"),
+        pytest.param({"max_count": 53_687_093}, 1, id="QT-11 a count is multiplied in 32 bits"),
+    ],
+)
+def test_levels_of_32_bits(declared, at):
+    """QT-11, IN-10: the level that is left is the one which is reached."""
+    bench = Bench()
+    bench.declare("q", flow_stop_count=0, **declared)
+    bench.send("q", at - 1)
+    assert raised(bench) == []
+    bench.send("q")
+    assert [event[0] for event in raised(bench)] == ["up", "old"]

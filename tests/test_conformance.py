@@ -281,6 +281,29 @@ def test_words_that_no_recording_here_uses():
     assert player.broker.queue("q").statistics().msgTotalEnqueues == 2
 
 
+def test_absent_fields_are_empty():
+    """FORMAT: absent fields mean 0, false or empty, everywhere."""
+    player = performed(
+        {"op": "declare_queue", "queue": "q"},
+        {"op": "bind", "exchange": "amq.fanout", "queue": "q"},
+        {"op": "subscribe", "session": "c", "queue": "q", "sub": "s", "messages": 1, "bytes": "inf"},
+        {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "exchange": "amq.fanout"},
+        {"op": "complete", "session": "c"},
+        {"op": "unbind", "exchange": "amq.fanout", "queue": "q"},
+        {"op": "subscribe", "session": "d", "sub": "s"},
+        {"op": "bind", "session": "e", "queue": "q"},
+    )
+    assert player.got["c/s"] == ["m-1"]
+    assert player.broker.queue("q").binding_count == 1
+    assert [player.clients[name].session.error.code for name in "de"] == [531, 542]
+
+
+def test_a_connection_that_dies_has_its_own_word():
+    """FORMAT: an error's code is the exception's name, or "connection" (QT-16)."""
+    declare = {"op": "declare_queue", "session": "d", "queue": "q", "args": {"qpid.filter": "n ="}}
+    assert observe(performed(declare))["errors"]["d"][0] == "connection"
+
+
 @pytest.mark.parametrize(
     ("condition", "says"), [("if_unused", "precondition-failed"), ("if_empty", "precondition-failed")]
 )

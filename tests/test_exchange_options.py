@@ -49,11 +49,22 @@ def test_ex_11_initial_value_goes_to_each_newly_bound_queue(broker, session, kin
     session.exchange_declare("x", kind, arguments={"qpid.ive": 1})
     for _ in range(2):
         session.message_transfer(Message(routing_key="k"), "x")
-    for queue in ("a", "b"):
-        session.exchange_bind(queue, "x", "k", {"x-match": "all"})
-        session.exchange_bind(queue, "x", "k", {"x-match": "all"})
-    assert depths(broker, "a", "b") == (1, 1)
+    session.exchange_bind("a", "x", "k", {"x-match": "all"})
+    session.exchange_bind("a", "x", "k", {"x-match": "all"})
     assert [message.transfer.label for message in broker.queue("a").store] == ["s-2"]
+    session.exchange_bind("b", "x", "k", {"x-match": "all"})
+    # It is routed again, so that whoever is bound already gets it once more.
+    assert depths(broker, "a", "b") == (2, 1)
+
+
+@pytest.mark.parametrize("kind", ["direct", "topic"])
+def test_ex_11_initial_value_has_to_match(broker, session, kind):
+    session.exchange_declare("x", kind, arguments={"qpid.ive": 0, "qpid.msg_sequence": 0})
+    session.message_transfer(Message(routing_key="k"), "x")
+    session.exchange_bind("a", "x", "other")
+    session.exchange_bind("b", "x", "k")
+    assert depths(broker, "a", "b") == (0, 1)
+    assert broker.queue("b").store.find(1).headers()["qpid.msg_sequence"] == 3
 
 
 @pytest.mark.parametrize("kind", ["direct", "fanout", "topic", "headers"])

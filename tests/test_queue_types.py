@@ -289,6 +289,15 @@ class TestFairshare:
         taken = [reader.fetch() for reader in (first, second, first, second, first, second)]
         assert taken == ["high-0", "high-1", "low-0", "low-1", "high-2", "high-3"]
 
+    def test_without_any_limit(self):
+        """QT-06: 0 is no limit: a level is left only when it has no more, whatever comes in above it."""
+        bench = Bench()
+        bench.declare("q", {"qpid.priorities": 2, "qpid.fairshare-5": 0})
+        bench.send("q", 2, priority=0)
+        assert bench.take("q", 1) == ["p-1"]
+        bench.send("q", label="high", priority=9)
+        assert bench.take("q", 2) == ["p-2", "high"]
+
     def test_a_purge_advances_it(self):
         """RF-11: one step for each removed message, and one more when the count is reached."""
         bench = Bench()
@@ -563,6 +572,27 @@ class TestAutoDelete:
         bench.broker.advance(6_000_000)
         assert bench.exists("q")
         bench.broker.advance(7_000_000)
+        assert not bench.exists("q")
+
+    def test_each_end_of_use_starts_a_timer(self):
+        """QT-08, QT-09: a dequeue which empties the unused queue starts another; the first one counts."""
+        bench = Bench()
+        bench.declare("q", auto_delete_timeout=3)
+        bench.send("q")
+        bench.idle("q").cancel()
+        bench.broker.advance(2_000_000)
+        bench.ctl.queue_purge("q")
+        bench.broker.advance(3_000_000)
+        assert not bench.exists("q")
+
+    def test_the_owner_goes_before_a_reader(self):
+        """RF-19 ii: also with delete-on-close the queue stays as long as somebody reads it."""
+        bench = Bench()
+        bench.declare("q", {"qpid.lifetime-policy": "delete-on-close"}, by="owner", exclusive=True)
+        browser = bench.read("q", "b", browse=True)
+        bench.session("owner").close()
+        assert bench.exists("q")
+        browser.cancel()
         assert not bench.exists("q")
 
     def test_an_exclusive_owner_is_a_user(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.observers import QueueObserver
-from qflow.broker.options import UINT32, BrokerOptions
+from qflow.broker.options import UINT32, UINT64, BrokerOptions
 from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.restorable import Restorable
 from qflow.broker.settings import QueueSettings
@@ -88,23 +88,22 @@ class ThresholdAlerts(QueueObserver):
 def make_alerts(context: BrokerContext, queue: str, settings: QueueSettings) -> ThresholdAlerts | None:
     """Return the alerts a queue needs, or None; only *declared* limits give defaults (QT-11)."""
     options = context.options
-    count_up = _up(settings.alert_count_up, settings.max_count, options)
-    size_up = _up(settings.alert_size_up, settings.max_size or 0, options)
+    count_up = _up(settings.alert_count_up, settings.max_count, UINT32, options)
+    size_up = _up(settings.alert_size_up, settings.max_size or 0, UINT64, options)
     if not count_up and not size_up:
         return None
-    compatible = not settings.alert_count_down and not settings.alert_size_down
+    compatible = not settings.alert_count_down and not settings.alert_size_down % UINT32
     return ThresholdAlerts(
         context,
         queue,
-        Alarm(size_up, settings.alert_size_down),
+        Alarm(size_up, settings.alert_size_down % UINT32),
         Alarm(count_up, settings.alert_count_down),
         compatible,
     )
 
 
-def _up(given: int | None, maximum: int, options: BrokerOptions) -> int:
-    if given:
-        return given
-    if given == 0:
-        return 0
-    return maximum * options.default_event_threshold_ratio // 100 % UINT32
+def _up(given: int | None, maximum: int, modulus: int, options: BrokerOptions) -> int:
+    """Work the level out in the broker's integers, which end in 32 bits whatever they began with (QT-11)."""
+    if given is not None:
+        return given % UINT32
+    return maximum * options.default_event_threshold_ratio % modulus // 100 % UINT32

@@ -7,7 +7,14 @@ from typing import ClassVar
 
 from qflow.broker.errors import InternalErrorException
 from qflow.broker.exchanges import Arguments, Binding, Exchange, Identity
-from qflow.broker.matching import check_header_arguments, headers_match, normalize_pattern, topic_matches
+from qflow.broker.matching import (
+    TopicRank,
+    check_header_arguments,
+    headers_match,
+    normalize_pattern,
+    same_arguments,
+    topic_rank,
+)
 from qflow.broker.queue import Queue
 from qflow.broker.transfer import Transfer
 
@@ -26,9 +33,13 @@ class DirectExchange(Exchange):
         """Keep the bindings by their keys, so that routing need not look at others."""
         self._by_key: dict[str, tuple[Binding, ...]] = {}
 
+    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
+        """Return whether the queue is just bound again, and not in place of the key's other queues."""
+        return EXCLUSIVE_BINDING not in arguments
+
     def insert(self, identity: Identity, binding: Binding) -> None:
         """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
-        if binding.arguments.get(EXCLUSIVE_BINDING):
+        if EXCLUSIVE_BINDING in binding.arguments:
             for other in self._by_key.get(binding.key, ()):
                 self.unbind(other.queue, other.key)
         super().insert(identity, binding)
@@ -69,7 +80,10 @@ class FanoutExchange(Exchange):
 
 
 class TopicExchange(Exchange):
-    """Patterns over dotted words; one copy however many patterns match (EX-06)."""
+    """Patterns over dotted words; one copy however many patterns match (EX-06).
+
+    The broker keeps the patterns in a tree, and finds queues in the order of its branches.
+    """
 
     type: ClassVar[str] = "topic"
     ONLY_COUNTS: ClassVar[bool] = True
@@ -83,7 +97,10 @@ class TopicExchange(Exchange):
     def matching(self, transfer: Transfer) -> Sequence[Binding]:
         """Return the bindings this type selects."""
         key = transfer.message.routing_key or ""
-        return _one_for_each_queue([b for b in self.bindings.values() if topic_matches(b.key, key)])
+        ranked = [(rank, b) for b in self.bindings.values() if (rank := topic_rank(b.key, key)) is not None]
+        if len(ranked) > 1:
+            ranked.sort(key=_rank)
+        return _one_for_each_queue([binding for _, binding in ranked])
 
 
 class HeadersExchange(Exchange):
@@ -98,12 +115,20 @@ class HeadersExchange(Exchange):
         """Insist on a proper x-match."""
         check_header_arguments(arguments)
 
-    def check_again(self, existing: Binding, arguments: Arguments) -> None:
+    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
         """Refuse the same queue and key with other arguments: 541 (EX-03)."""
-        if existing.arguments != dict(arguments):
+        if not same_arguments(existing.arguments, arguments):
             raise InternalErrorException(
                 f"Exchange: {self.name}, binding key: {existing.key} Duplicate binding key not allowed."
             )
+        return True
+
+    def has_same(self, queue: Queue, arguments: Arguments) -> bool:
+        """Return whether the queue is bound with these arguments already, by whatever key (EX-12)."""
+        return any(
+            binding.queue is queue and same_arguments(binding.arguments, arguments)
+            for binding in self.bindings.values()
+        )
 
     def covers(self, binding: Binding, key: str) -> bool:
         """Return True: the key only names the binding."""
@@ -117,6 +142,10 @@ class HeadersExchange(Exchange):
         """Return the bindings this type selects."""
         headers = transfer.message.headers or {}
         return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
+
+
+def _rank(ranked: tuple[TopicRank, Binding]) -> TopicRank:
+    return ranked[0]
 
 
 def _one_for_each_queue(bindings: list[Binding]) -> list[Binding]:

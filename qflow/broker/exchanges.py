@@ -84,8 +84,9 @@ class Exchange(Router):
         self.is_deleted = False
         self.deletes_itself = auto_delete
         self.durable = durable
-        self.sequence: int | None = 0 if options.get(MSG_SEQUENCE) else None
-        self.keeps_last = bool(options.get(INITIAL_VALUE))
+        # Their presence counts, whatever their value.
+        self.sequence: int | None = 0 if MSG_SEQUENCE in options else None
+        self.keeps_last = INITIAL_VALUE in options
         self.annotates = self.keeps_last or self.sequence is not None
         self.last_transfer: Transfer | None = None
         self.msg_receives = self.byte_receives = 0
@@ -106,15 +107,16 @@ class Exchange(Router):
         self.check(arguments)
         identity = self.identity(queue, key)
         existing = self.bindings.get(identity)
-        if existing is not None:
-            self.check_again(existing, arguments)
+        if existing is not None and self.check_again(existing, arguments):
+            return False
+        if self.has_same(queue, arguments):
             return False
         self.insert(identity, Binding(queue, self.normal_key(key), arguments, scope))
         queue.binding_count += 1
         if self.context.observer is not None:
             self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
         if self.last_transfer is not None:
-            queue.deliver(self.last_transfer)
+            self.route(self.last_transfer)
         return True
 
     def unbind(self, queue: Queue, key: str) -> bool:
@@ -154,8 +156,13 @@ class Exchange(Router):
     def check(self, arguments: Arguments) -> None:
         """Refuse binding arguments that make no sense for this type."""
 
-    def check_again(self, existing: Binding, arguments: Arguments) -> None:
-        """Refuse to bind again in another way, if that makes no sense for this type."""
+    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
+        """Return whether to bind again changes nothing; refuse it if it makes no sense for this type."""
+        return True
+
+    def has_same(self, queue: Queue, arguments: Arguments) -> bool:
+        """Return whether a binding under another key is the same one for this type."""
+        return False
 
     def normal_key(self, key: str) -> str:
         """Return the form in which a key is kept."""
@@ -195,9 +202,9 @@ class Exchange(Router):
         bindings = self.matching(transfer)
         refusal: SessionException | None = None
         for binding in bindings:
-            binding.matched += 1
             try:
                 binding.queue.deliver(transfer, delivery_count)
+                binding.matched += 1
             except SessionException as error:
                 refusal = refusal or error
         if refusal is not None:

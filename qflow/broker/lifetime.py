@@ -21,16 +21,25 @@ class Lifetime(Restorable):
         a queue that stays until somebody deletes it.
     timeout : int
         Seconds between the decision and the deletion; 0 means at once.
+
+    Attributes
+    ----------
+    declares : int
+        How often the queue has been declared again.
+    timers : list of int
+        Time-outs that run; a later one does not end an earlier one.
     """
 
-    __slots__ = ("context", "policy", "timeout", "owner", "due")
+    __slots__ = ("context", "policy", "timeout", "owner", "declares", "timers", "last_timer")
 
     def __init__(self, context: BrokerContext, policy: str, timeout: int) -> None:
         self.context = context
         self.policy = policy
         self.timeout = timeout
         self.owner = ""
-        self.due: int | None = None
+        self.declares = 0
+        self.timers: list[int] = []
+        self.last_timer = 0
 
     @property
     def deletes_itself(self) -> bool:
@@ -52,19 +61,27 @@ class Lifetime(Restorable):
         if not self.may_delete(queue):
             return
         if self.timeout:
-            self.due = self.context.now + self.timeout * 1_000_000
-            self.context.schedule(self.due, AutoDelete(self, queue))
+            self.last_timer += 1
+            self.timers.append(self.last_timer)
+            due = self.context.now + self.timeout * 1_000_000
+            self.context.schedule(due, AutoDelete(self, queue, self.last_timer, self.declares))
         else:
             self.context.destroy_queue(queue.name, "auto-delete")
 
-    def expire(self, queue: QueueView, due: int) -> None:
-        """Delete the queue if the time-out that is over now is still the one that counts."""
-        if self.due == due and self.may_delete(queue):
+    def expire(self, queue: QueueView, timer: int, declares: int) -> None:
+        """Delete the queue when a time-out is over; a declare meanwhile starts another one instead."""
+        if timer not in self.timers:
+            return
+        self.timers.remove(timer)
+        if self.declares != declares:
+            self.consider(queue)
+        elif self.may_delete(queue):
             self.context.destroy_queue(queue.name, "auto-delete")
 
-    def subscribed(self) -> None:
-        """Forget a running time-out: the queue is used again (QT-08)."""
-        self.due = None
+    def use(self) -> None:
+        """Cancel the last time-out: the queue has a reader or an owner again (QT-08)."""
+        if self.last_timer in self.timers:
+            self.timers.remove(self.last_timer)
 
 
 def make_lifetime(context: BrokerContext, settings: QueueSettings, auto_delete: bool) -> Lifetime:
@@ -84,12 +101,14 @@ def make_lifetime(context: BrokerContext, settings: QueueSettings, auto_delete: 
 class AutoDelete(TimerTask):
     """A time-out after which a queue deletes itself (QT-08)."""
 
-    __slots__ = ("lifetime", "queue")
+    __slots__ = ("lifetime", "queue", "timer", "declares")
 
-    def __init__(self, lifetime: Lifetime, queue: QueueView) -> None:
+    def __init__(self, lifetime: Lifetime, queue: QueueView, timer: int, declares: int) -> None:
         self.lifetime = lifetime
         self.queue = queue
+        self.timer = timer
+        self.declares = declares
 
     def fire(self, due: int) -> None:
         """Delete the queue, unless it has been used meanwhile."""
-        self.lifetime.expire(self.queue, due)
+        self.lifetime.expire(self.queue, self.timer, self.declares)

@@ -11,6 +11,7 @@ from qflow.broker.option_sources import MODELLED, Given, read_options
 
 UINT16 = 1 << 16
 UINT32 = 1 << 32
+UINT64 = 1 << 64
 FLOW_CONTROLS = ("shipped", "pre-feature", "overflow-list", "watermark", "java")
 
 

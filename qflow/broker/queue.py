@@ -247,7 +247,7 @@ class Queue(QueueView):
     def add_consumer(self, consumer: Consumer, is_exclusive: bool, connection: str) -> None:
         """Take note of a new subscription."""
         self.users.add(consumer, is_exclusive, connection)
-        self.lifetime.subscribed()
+        self.lifetime.use()
 
     def cancel(self, consumer: Consumer) -> None:
         """Forget a subscription; its going may serve another one (RF-14) or end the queue (RF-19 i)."""

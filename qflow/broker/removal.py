@@ -68,6 +68,11 @@ def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router
     -------
     int
         How many were removed.
+
+    Raises
+    ------
+    SessionException
+        What a queue behind the destination refused; then the rest is lost, and nothing is counted.
     """
     removed = _remove_available(queue, request, wanted, "purge" if destination is None else "reroute")
     was_emptied = queue.is_empty
@@ -138,4 +143,6 @@ def _map_text(value: object) -> str:
     """Print a map the way the broker does, keys ascending (RF-23)."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}:{_map_text(value[key])}" for key in sorted(value)) + "}"
-    return str(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_map_text, value)) + "]"
+    return to_text(value)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from qflow.broker.conversions import Argument, to_bool, to_integer, to_string, to_text
-from qflow.broker.errors import InvalidArgumentException, InvalidConversion
+from qflow.broker.errors import InvalidArgumentException
 from qflow.broker.left_out import refuse
 
 LEGACY_LVQ_KEY = "qpid.LVQ_key"
@@ -70,6 +70,8 @@ class QueueSettings:
     paging: bool = False
     max_pages_loaded: int | None = None
     page_factor: int | None = None
+    file_count: int = 0
+    file_size: int = 0
     arguments: Mapping[str, Argument] = field(default_factory=dict)
 
     @classmethod
@@ -85,14 +87,15 @@ class QueueSettings:
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
         for key, value in sorted(arguments.items()):
-            level = _fairshare_level(key)
-            if level is not None:
-                levels[level] = _uint32(value)
-            elif key in _KEYS:
+            if key in _KEYS:
                 name, convert = _KEYS[key]
                 values[name] = convert(value)
-            elif key in _LEGACY_LVQ and not values.get("last_value_queue_key"):
-                values["last_value_queue_key"] = LEGACY_LVQ_KEY
+            elif key in _LEGACY_LVQ:
+                values["last_value_queue_key"] = values.get("last_value_queue_key") or LEGACY_LVQ_KEY
+            else:
+                level = _fairshare_level(key)
+                if level is not None:
+                    levels[level] = _uint32(value)
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=dict(arguments), **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
@@ -113,7 +116,7 @@ class QueueSettings:
 
     @property
     def given_fairshare(self) -> bool:
-        """Whether any fairshare setting is present."""
+        """Whether any fairshare setting is present, be it only of levels without a limit."""
         return self.fairshare > 0 or bool(self.fairshare_levels)
 
 
@@ -154,6 +157,8 @@ _KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.paging": ("paging", to_bool),
     "qpid.max_pages_loaded": ("max_pages_loaded", _uint32),
     "qpid.page_factor": ("page_factor", _uint32),
+    "qpid.file_count": ("file_count", _uint64),
+    "qpid.file_size": ("file_size", _uint64),
 }
 _LEGACY_LVQ = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
 
@@ -204,21 +209,19 @@ _COMBINATIONS: tuple[tuple[Callable[[QueueSettings], bool], str], ...] = (
         "Cannot specify qpid.group_header_key and qpid.paging for the same queue",
     ),
     (
-        lambda s: s.max_pages_loaded is not None and not s.paging,
+        lambda s: bool(s.max_pages_loaded) and not s.paging,
         "Can only specify qpid.max_pages_loaded if qpid.paging is set",
     ),
     (
-        lambda s: s.page_factor is not None and not s.paging,
+        lambda s: bool(s.page_factor) and not s.paging,
         "Can only specify qpid.page_factor if qpid.paging is set",
     ),
 )
 
 
 def _fairshare_level(key: str) -> int | None:
-    for prefix in ("qpid.fairshare-", "x-qpid-fairshare-"):
+    for prefix in ("qpid.fairshare", "x-qpid-fairshare"):
         if key.startswith(prefix):
-            index = key[len(prefix) :]
-            if not index.isascii() or not index.isdigit():
-                raise InvalidConversion(f"invalid conversion: Cannot convert {index}")
-            return int(index)
+            # Whatever character stands between the name and the level.
+            return _uint32(key[len(prefix) + 1 :])
     return None

@@ -50,11 +50,13 @@ class PriorityQueue(Messages):
     Each level is a :class:`MessageDeque` with its own cursors and version (RF-10).
     """
 
-    __slots__ = ("_levels", "_first_level", "_limits", "_level", "_count")
+    __slots__ = ("_levels", "_first_level", "_is_fair", "_limits", "_level", "_count")
 
     def __init__(self, levels: int, limits: dict[int, int], default_limit: int) -> None:
         self._levels = [MessageDeque() for _ in range(levels)]
         self._first_level = 5 - min(5, -(-levels // 2))
+        # A share that limits nothing (fairshare-0 of 0) still makes the levels take turns.
+        self._is_fair = bool(limits) or default_limit > 0
         self._limits = [limits.get(level, default_limit) for level in range(levels)]
         self._level = levels - 1
         self._count = 0
@@ -94,7 +96,7 @@ class PriorityQueue(Messages):
 
     def _reading_order(self) -> Iterator[int]:
         """Yield levels as the broker tries them; with fair shares the trying itself is state (QT-06)."""
-        if not any(self._limits):
+        if not self._is_fair:
             yield from range(len(self._levels) - 1, -1, -1)
             return
         start = self._current_level()

@@ -12,6 +12,7 @@ from qflow.conformance.labels import pack
 from qflow.conformance.player import Player
 
 Seen = dict[str, Any]
+_BY_NAME = ("done", "held", "got", "unacked", "groups")
 
 _QUEUE: dict[str, Callable[[QueueStatistics], int | bool]] = {
     "depth": lambda s: s.msgDepth,
@@ -59,7 +60,7 @@ def observe(player: Player) -> Seen:
             for event in player.events
         ],
     }
-    return {key: value for key, value in seen.items() if value}
+    return without_empty(seen)
 
 
 def _code(error: AmqpException) -> str:
@@ -93,9 +94,16 @@ def normalized(expect: Mapping[str, Any]) -> Seen:
         for name, queue in expect.get("queues", {}).items()
     }
     seen: Seen = {**expect, "queues": queues}
-    for key in ("done", "held", "unacked"):
-        seen[key] = {name: value for name, value in seen.get(key, {}).items() if value}
-    return {key: value for key, value in seen.items() if value}
+    return without_empty(seen)
+
+
+def without_empty(seen: Mapping[str, Any]) -> Seen:
+    """Leave out what is empty; of queues, groups and so on by name, too, but not a queue that there is."""
+    kept = {
+        key: {name: item for name, item in value.items() if item} if key in _BY_NAME else value
+        for key, value in seen.items()
+    }
+    return {key: value for key, value in kept.items() if value}
 
 
 def browse_everything(player: Player) -> dict[str, list[str]]:

@@ -150,7 +150,7 @@ class Player:
         session, tag = client.session, step["sub"]
         self.got.setdefault(f"{session.name}/{tag}", [])
         session.message_subscribe(
-            step["queue"],
+            step.get("queue", ""),
             tag,
             accept_mode=1 if step.get("accept_mode") == "none" else 0,
             acquire_mode=1 if step.get("acquire_mode") == "not-acquired" else 0,
@@ -174,7 +174,7 @@ class Player:
 
     def settle(self, client: Client, step: Step) -> None:
         """Accept, reject, release, acquire or complete the named deliveries, in one command."""
-        records = [client.find(label, step.get("sub")) for label in unpack(step["labels"])]
+        records = [client.find(label, step.get("sub")) for label in unpack(step.get("labels", ()))]
         numbers = [record.id for record in records if record is not None]
         session = client.session
         match step["op"]:
@@ -194,9 +194,10 @@ class Player:
 
     def declare_queue(self, client: Client, step: Step) -> None:
         """Declare a queue."""
-        self._remember(step["queue"])
+        name = step.get("queue", "")
+        self._remember(name)
         client.session.queue_declare(
-            step["queue"],
+            name,
             step.get("args"),
             durable=step.get("durable", False),
             auto_delete=step.get("auto_delete", False),
@@ -212,7 +213,7 @@ class Player:
     def declare_exchange(self, client: Client, step: Step) -> None:
         """Declare an exchange."""
         client.session.exchange_declare(
-            step["exchange"],
+            step.get("exchange", ""),
             step.get("type", ""),
             alternate_exchange=step.get("alternate", ""),
             passive=step.get("passive", False),
@@ -253,16 +254,16 @@ _ACTIONS: dict[str, Callable[[Player, Client, Step], None]] = {
     "session": lambda player, client, step: None,
     "declare_queue": Player.declare_queue,
     "delete_queue": lambda player, client, step: client.session.queue_delete(
-        step["queue"], step.get("if_unused", False), step.get("if_empty", False)
+        step.get("queue", ""), step.get("if_unused", False), step.get("if_empty", False)
     ),
-    "purge_queue": lambda player, client, step: client.session.queue_purge(step["queue"]),
+    "purge_queue": lambda player, client, step: client.session.queue_purge(step.get("queue", "")),
     "declare_exchange": Player.declare_exchange,
-    "delete_exchange": lambda player, client, step: client.session.exchange_delete(step["exchange"]),
+    "delete_exchange": lambda player, client, step: client.session.exchange_delete(step.get("exchange", "")),
     "bind": lambda player, client, step: client.session.exchange_bind(
-        step["queue"], step["exchange"], step["key"], step.get("args")
+        step.get("queue", ""), step.get("exchange", ""), step.get("key", ""), step.get("args")
     ),
     "unbind": lambda player, client, step: client.session.exchange_unbind(
-        step["queue"], step["exchange"], step["key"]
+        step.get("queue", ""), step.get("exchange", ""), step.get("key", "")
     ),
     "transfer": Player.transfer,
     "offer": Player.offer,

@@ -9,23 +9,26 @@ SCENARIO = ("id", "title", "area", "source", "broker", "steps", "final")
 
 EVERYWHERE = ("op", "expect", "session")
 _MESSAGE = ("exchange", "headers", "priority", "ttl")
-_DELIVERIES = (("session", "labels"), ("sub",))
+_DELIVERIES = (("session",), ("labels", "sub"))
 
 STEPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "session": (("session",), ("connection",)),
-    "declare_queue": (("queue",), ("args", "durable", "auto_delete", "exclusive", "passive", "alternate")),
-    "delete_queue": (("queue",), ("if_unused", "if_empty")),
-    "purge_queue": (("queue",), ()),
-    "declare_exchange": (("exchange",), ("type", "alternate", "passive", "args")),
-    "delete_exchange": (("exchange",), ()),
-    "bind": (("exchange", "queue", "key"), ("args",)),
-    "unbind": (("exchange", "queue", "key"), ("args",)),
+    "declare_queue": (
+        (),
+        ("queue", "args", "durable", "auto_delete", "exclusive", "passive", "alternate"),
+    ),
+    "delete_queue": ((), ("queue", "if_unused", "if_empty")),
+    "purge_queue": ((), ("queue",)),
+    "declare_exchange": ((), ("exchange", "type", "alternate", "passive", "args")),
+    "delete_exchange": ((), ("exchange",)),
+    "bind": ((), ("exchange", "queue", "key", "args")),
+    "unbind": ((), ("exchange", "queue", "key", "args")),
     "transfer": (("session", "label", "size"), ("key", *_MESSAGE)),
     "offer": (("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE)),
     "sync": (("session", "label"), ()),
     "subscribe": (
-        ("session", "queue", "sub"),
-        ("accept_mode", "acquire_mode", "exclusive", "args", "flow_mode", "bytes", "messages"),
+        ("session", "sub"),
+        ("queue", "accept_mode", "acquire_mode", "exclusive", "args", "flow_mode", "bytes", "messages"),
     ),
     "flow": (("session", "sub"), ("bytes", "messages")),
     "stop": (("session", "sub"), ()),
@@ -35,8 +38,8 @@ STEPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cancel": (("session", "sub"), ()),
     "accept": _DELIVERIES,
     "reject": _DELIVERIES,
-    "release": (("session", "labels"), ("sub", "set_redelivered")),
-    "acquire": (("session", "labels"), ("sub", "acquired")),
+    "release": (("session",), ("labels", "sub", "set_redelivered")),
+    "acquire": (("session",), ("labels", "sub", "acquired")),
     "complete": _DELIVERIES,
     "tx_select": (("session",), ()),
     "tx_commit": (("session",), ()),
@@ -46,7 +49,7 @@ STEPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sleep": (("ms",), ()),
     "qmf": (("method",), ("object", "args", "result")),
 }
-"""What each step needs, and what it may have besides (FORMAT, section Steps)."""
+"""What each step needs, and what it may have besides (FORMAT, section Steps); absent names are empty."""
 
 CHOICES = {
     "accept_mode": ("explicit", "none"),
