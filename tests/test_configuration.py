@@ -683,7 +683,10 @@ REFUSED = [
     ("--flow-stop-count=-1", CONVERT + "from int64 to uint32"),
     ("--flow-stop-count=4294967296", CONVERT + "from int64 to uint32"),
     ("--max-queue-size=-1", CONVERT + "from int64 to uint64"),
-    ("--argument qpid.policy_type=5", CONVERT + "from int64 to string"),
+    (
+        "--argument qpid.policy_type=5",
+        "invalid conversion: Variant is not a string; use asString() if conversion is required.",
+    ),
     ("--group-header=G --argument qpid.shared_msg_group=yes", CONVERT + "yes to bool"),
     (
         "--group-header=G",

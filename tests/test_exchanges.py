@@ -105,7 +105,23 @@ ERRORS = [
         delete_a_queues_alternate, 530, "Cannot delete alt, in use as alternate-exchange.",
         id="EX-03 alternate of a queue",
     ),
-    pytest.param(lambda b: b.ctl.exchange_delete("amq.fanout"), 530, "", id="EX-03 delete amq.fanout"),
+    pytest.param(
+        lambda b: b.ctl.exchange_delete("amq.fanout"), 530, "Cannot delete default exchange: 'amq.fanout'",
+        id="EX-03 delete amq.fanout",
+    ),
+    pytest.param(
+        lambda b: b.ctl.exchange_delete("qpid.management"), 530,
+        "Cannot delete default exchange: 'qpid.management'", id="EX-03 EX-01 delete qpid.management",
+    ),
+    pytest.param(
+        lambda b: b.ctl.exchange_declare("amq.direct", "topic", passive=True), 530,
+        "Exchange declared to be of type direct, requested topic", id="EX-03 passive, another type",
+    ),
+    pytest.param(
+        lambda b: b.ctl.exchange_declare("amq.direct", alternate_exchange="amq.topic", passive=True), 530,
+        "Exchange declared with alternate-exchange <none>, requested amq.topic",
+        id="EX-03 passive, an alternate",
+    ),
     pytest.param(
         lambda b: b.exchange("x", "fanout", alternate="nosuch"), 404, "Exchange not found: nosuch",
         id="EX-03 no such alternate",

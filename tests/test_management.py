@@ -291,6 +291,23 @@ class TestCreateAndDelete:
         bench.idle("q").cancel()
         assert not bench.exists("q")
 
+    def test_an_exchange_with_options(self):
+        """CF-07, EX-11: what is not a property is an argument, as in a declare."""
+        bench = Bench()
+        bench.broker.management.create("exchange", "x", {"exchange-type": "fanout", "qpid.msg_sequence": 1})
+        bench.declare("q")
+        bench.bind("q", "x")
+        bench.send("", 2, exchange="x")
+        numbers = [message.headers()["qpid.msg_sequence"] for message in bench.broker.queue("q").store]
+        assert numbers == [1, 2]
+
+    def test_deleting_somebodys_queue(self):
+        """CF-07, QT-21: management asks for no owner, only for users and messages."""
+        bench = Bench()
+        bench.declare("q", by="owner", exclusive=True)
+        bench.broker.management.delete("queue", "q", {"if_unused": True})
+        assert not bench.exists("q")
+
     def test_exchange_and_binding(self):
         """CF-07: testQmfCreateAndDelete: default type topic; bindings are exchange/queue/key."""
         bench = Bench()
@@ -358,7 +375,19 @@ class TestCreateAndDelete:
             "invalid conversion: Cannot convert maybe to bool", id="CF-08 an option that cannot be converted",
         ),
         pytest.param(
-            lambda m: m.delete("queue", "owned"), "resource-locked: ", id="CN-23 CF-08 somebody's queue"
+            lambda m: m.create("binding", "amq.fanout/owned"), "resource-locked: Cannot bind queue owned;",
+            id="CN-23 CF-08 binding somebody's queue",
+        ),
+        pytest.param(
+            lambda m: m.create("binding", "amq.fanout/no/k"), "not-found: Bind failed. No such queue: no",
+            id="CF-07 EX-03 binding an unknown queue",
+        ),
+        pytest.param(
+            lambda m: m.create("binding", "q"), "invalid-argument: Bind not allowed for default exchange",
+            id="CF-07 EX-02 a binding without an exchange",
+        ),
+        pytest.param(
+            lambda m: m.create("binding", "a/b/c/d"), "invalid binding: a/b/c/d", id="CF-07 too many parts"
         ),
         pytest.param(
             lambda m: m.delete("exchange", "amq.direct"), "not-allowed: ", id="EX-03 CF-08 amq.direct"

@@ -17,7 +17,6 @@ UINT32_MAX = (1 << 32) - 1
 UINT64_MAX = (1 << 64) - 1
 _LIMITS = {"uint32": (0, UINT32_MAX), "uint64": (0, UINT64_MAX), "int64": (-(1 << 63), (1 << 63) - 1)}
 _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", dict: "map", str: "string"}
-_TRUE, _FALSE = ("true", "True", "1"), ("false", "False", "0")
 
 
 def to_integer(value: Argument, kind: str) -> int:
@@ -48,20 +47,20 @@ def to_integer(value: Argument, kind: str) -> int:
 
 
 def to_bool(value: Argument) -> bool:
-    """Convert to a boolean: booleans, integers, and the strings true, True, 1, false, False, 0.
+    """Convert to a boolean: booleans, null, integers, and strings that hold true, false or an integer.
 
     Examples
     --------
-    >>> to_bool(1), to_bool("True"), to_bool("0")
-    (True, True, False)
+    >>> to_bool(1), to_bool("TRUE"), to_bool("0"), to_bool(None)
+    (True, True, False, False)
     """
-    if isinstance(value, int):
-        return value != 0
+    if value is None or isinstance(value, int):
+        return bool(value)
     if isinstance(value, str):
-        if value in _TRUE:
-            return True
-        if value in _FALSE:
-            return False
+        if value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        if re.fullmatch(r"[+-]?\d+", value, re.ASCII) and -(1 << 31) <= int(value) < 1 << 31:
+            return int(value) != 0
         raise InvalidConversion(f"invalid conversion: Cannot convert {value} to bool")
     raise InvalidConversion(f"invalid conversion: Cannot convert from {_type_name(value)} to bool")
 
@@ -71,10 +70,10 @@ def to_text(value: Argument) -> str:
 
     Examples
     --------
-    >>> to_text(5), to_text("G")
-    ('5', 'G')
+    >>> to_text(5), to_text("G"), to_text(None)
+    ('5', 'G', '')
     """
-    return value if isinstance(value, str) else str(value)
+    return "" if value is None else str(value)
 
 
 def to_string(value: Argument) -> str:
@@ -85,10 +84,13 @@ def to_string(value: Argument) -> str:
     >>> to_string(5)
     Traceback (most recent call last):
         ...
-    qflow.broker.errors.InvalidConversion: invalid conversion: Cannot convert from int64 to string
+    qflow.broker.errors.InvalidConversion: invalid conversion: Variant is not a string; \
+use asString() if conversion is required.
     """
     if not isinstance(value, str):
-        raise InvalidConversion(f"invalid conversion: Cannot convert from {_type_name(value)} to string")
+        raise InvalidConversion(
+            "invalid conversion: Variant is not a string; use asString() if conversion is required."
+        )
     return value
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from qflow.broker.cleaner import QueueCleaner
 from qflow.broker.context import BrokerContext
+from qflow.broker.errors import InvalidArgumentException, NotFoundException, ResourceLockedException
 from qflow.broker.exchange_registry import ExchangeRegistry
+from qflow.broker.exchanges import Exchange
 from qflow.broker.options import BrokerOptions
 from qflow.broker.output import Connection, OutputScheduler
+from qflow.broker.queue import Queue
 from qflow.broker.queue_registry import QueueRegistry
 from qflow.broker.store import MessageStore
 
@@ -29,6 +32,29 @@ class BrokerCore(BrokerContext):
         if name not in self.connections:
             self.connections[name] = Connection(name, self.scheduler)
         return self.connections[name]
+
+    def bindable(
+        self, exchange: str, queue: str, action: str, session: str | None = None
+    ) -> tuple[Exchange, Queue]:
+        """Return what is to be bound or unbound, if it may be: by a session, or by management (EX-03).
+
+        Raises
+        ------
+        SessionException
+            542 for the default exchange, 404 for an unknown one or an unknown queue, 405 for a queue
+            that is exclusive to another session; management is no session.
+        """
+        if not exchange:
+            raise InvalidArgumentException(f"{action} not allowed for default exchange")
+        source = self.exchanges.get(exchange)
+        target = self.queues.queues.get(queue)
+        if target is None:
+            raise NotFoundException(f"{action} failed. No such queue: {queue}")
+        if target.lifetime.owner not in ("", session):
+            raise ResourceLockedException(
+                f"Cannot {action.lower()} queue {queue}; it is exclusive to another session"
+            )
+        return source, target
 
     def quiesce(self) -> None:
         """Make all deliveries that are possible, then tell clients what is complete (CM-08)."""

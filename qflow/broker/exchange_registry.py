@@ -18,6 +18,7 @@ PREDECLARED = {
     "qmf.default.topic": "topic",
     "qmf.default.direct": "direct",
 }
+UNDELETABLE = ("amq.direct", "amq.topic", "amq.fanout", "amq.match", "qpid.management")
 
 
 class ExchangeRegistry(Restorable):
@@ -61,17 +62,13 @@ class ExchangeRegistry(Restorable):
         NotFoundException
             404: unknown type, or unknown alternate exchange.
         NotAllowedException
-            530: reserved name, another type, or another alternate (EX-03).
+            530: another type, or another alternate (EX-03).
         """
         other = self.get(alternate) if alternate else None
         existing = self.exchanges.get(name)
         if existing is not None:
             _check_same(existing, kind, other)
             return existing, False
-        if name.startswith(("amq.", "qpid.")):
-            raise NotAllowedException(
-                f'Exchange names beginning with "amq." or "qpid." are reserved. (exchange="{name}")'
-            )
         if kind not in EXCHANGE_TYPES:
             raise NotFoundException(f"Exchange type not implemented: {kind}")
         exchange = EXCHANGE_TYPES[kind](self.context, name, other, durable, auto_delete, arguments)
@@ -79,6 +76,17 @@ class ExchangeRegistry(Restorable):
         if self.context.observer is not None:
             self.context.emit("exchangeDeclare", link=name, detail={"type": kind})
         return exchange, True
+
+    def check(self, name: str, kind: str, alternate: str) -> None:
+        """Make sure that there is an exchange of that name, and of that type and alternate, if given.
+
+        Raises
+        ------
+        NotFoundException, NotAllowedException
+            404, 530: as :meth:`declare`.
+        """
+        other = self.get(alternate) if alternate else None
+        _check_same(self.get(name), kind, other)
 
     def delete(self, name: str) -> None:
         """Delete an exchange; its bindings may outlive it for a while (RF-18).
@@ -93,8 +101,8 @@ class ExchangeRegistry(Restorable):
         exchange = self.get(name)
         if exchange.alternate_users:
             raise NotAllowedException(f"Cannot delete {name}, in use as alternate-exchange.")
-        if name.startswith("amq."):
-            raise NotAllowedException(f"Cannot delete default exchange: {name}")
+        if name in UNDELETABLE:
+            raise NotAllowedException(f"Cannot delete default exchange: '{name}'")
         del self.exchanges[name]
         exchange.is_deleted = True
         if self.context.observer is not None:
@@ -117,7 +125,7 @@ class ExchangeRegistry(Restorable):
 
 
 def _check_same(existing: Exchange, kind: str, alternate: Exchange | None) -> None:
-    if kind != existing.type:
+    if kind and kind != existing.type:
         raise NotAllowedException(f"Exchange declared to be of type {existing.type}, requested {kind}")
     if alternate is not None and alternate is not existing.alternate:
         declared = existing.alternate.name if existing.alternate is not None else "<none>"

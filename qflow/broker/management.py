@@ -7,10 +7,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from qflow.broker.conversions import Argument, to_bool
+from qflow.broker.conversions import Argument, to_bool, to_text
 from qflow.broker.core import BrokerCore
-from qflow.broker.errors import AmqpException, ManagementError, NotFoundException
-from qflow.broker.exchanges import Exchange
+from qflow.broker.errors import AmqpException, ManagementError
+from qflow.broker.exchange_types import EXCHANGE_TYPES
+from qflow.broker.exchanges import Arguments
 from qflow.broker.queue import Queue
 from qflow.broker.redirection import redirect
 from qflow.broker.removal import EXCEPTION, MessageFilter, move, purge
@@ -154,7 +155,7 @@ class Management:
     def _create_queue(self, name: str, options: dict[str, Argument]) -> None:
         durable = to_bool(options.pop("durable", False))
         auto_delete = to_bool(options.pop("auto-delete", False))
-        other = str(options.pop("alternate-exchange", ""))
+        other = to_text(options.pop("alternate-exchange", ""))
         settings = QueueSettings.from_arguments(options)
         alternate = self.core.exchanges.get(other) if other else None
         queue, is_new = self.core.queues.declare(
@@ -165,33 +166,38 @@ class Management:
         self.core.exchanges.default.bind(queue, name, {})
 
     def _create_exchange(self, name: str, options: dict[str, Argument]) -> None:
+        durable, auto_delete = (to_bool(options.pop(key, False)) for key in ("durable", "auto-delete"))
+        kind = to_text(options.pop("exchange-type", "topic"))
+        alternate = to_text(options.pop("alternate-exchange", ""))
+        if alternate:
+            self.core.exchanges.get(alternate)
         if name in self.core.exchanges.exchanges:
             raise ManagementError(EXCEPTION, f"object already exists: {name}")
-        kind = str(options.get("exchange-type", "topic"))
-        alternate = str(options.get("alternate-exchange", ""))
-        try:
-            self.core.exchanges.declare(
-                name, kind, alternate, auto_delete=to_bool(options.get("auto-delete", False))
-            )
-        except NotFoundException as error:
-            if error.text.startswith("Exchange type"):
-                raise ManagementError(EXCEPTION, f"Invalid exchange type: {kind}") from error
-            raise
+        if kind not in EXCHANGE_TYPES:
+            raise ManagementError(EXCEPTION, f"Invalid exchange type: {kind}")
+        self.core.exchanges.declare(name, kind, alternate, durable, auto_delete, cast(Arguments, options))
 
     def _delete_queue(self, name: str, if_unused: bool, if_empty: bool) -> None:
-        self.core.queues.check_delete(name, "", if_unused, if_empty)
+        self.core.queues.check_delete(name, None, if_unused, if_empty)
         self.core.destroy_queue(name, "delete")
 
     def _bind(self, name: str, options: dict[str, Argument]) -> None:
-        exchange, queue, key = self._binding_parts(name)
-        exchange.bind(queue, key, options)  # type: ignore[arg-type]
+        exchange, queue, key = _binding_parts(name)
+        source, target = self.core.bindable(exchange, queue, "Bind")
+        source.bind(target, key, cast(Arguments, options))
 
     def _unbind(self, name: str) -> None:
-        exchange, queue, key = self._binding_parts(name)
-        if exchange.unbind(queue, key):
-            self.core.exchanges.consider(exchange)
+        exchange, queue, key = _binding_parts(name)
+        source, target = self.core.bindable(exchange, queue, "Unbind")
+        if source.unbind(target, key):
+            self.core.exchanges.consider(source)
 
-    def _binding_parts(self, name: str) -> tuple[Exchange, Queue, str]:
-        exchange, _, rest = name.partition("/")
-        queue, _, key = rest.partition("/")
-        return self.core.exchanges.get(exchange), self.core.queues.get(queue), key
+
+def _binding_parts(name: str) -> tuple[str, str, str]:
+    """Take ``exchange/queue/key`` apart; a single part names the queue, as in the broker (CF-07)."""
+    parts = [part for part in name.split("/") if part]
+    if not 1 <= len(parts) <= 3:
+        raise ManagementError(EXCEPTION, f"invalid binding: {name}")
+    if len(parts) == 1:
+        return "", parts[0], ""
+    return parts[0], parts[1], "".join(parts[2:])

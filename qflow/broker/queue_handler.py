@@ -6,12 +6,7 @@ from collections.abc import Mapping
 
 from qflow.broker.command import command
 from qflow.broker.conversions import Argument
-from qflow.broker.errors import (
-    InvalidArgumentException,
-    NotFoundException,
-    ResourceLockedException,
-)
-from qflow.broker.exchanges import Exchange
+from qflow.broker.errors import NotAllowedException, ResourceLockedException
 from qflow.broker.message import HeaderValue
 from qflow.broker.message_handler import MessageHandler
 from qflow.broker.queries import (
@@ -121,7 +116,7 @@ class QueueHandler(MessageHandler):
     def exchange_declare(
         self,
         exchange: str,
-        type: str = "topic",
+        type: str | None = None,
         *,
         alternate_exchange: str = "",
         passive: bool = False,
@@ -131,15 +126,24 @@ class QueueHandler(MessageHandler):
     ) -> None:
         """Make an exchange, unless there is one of that name and type already (EX-03).
 
+        Without a type it is a topic exchange.  With ``passive`` it is only asked whether there is such
+        an exchange: of that name, and of that type and that alternate if these are given.
+
         Raises
         ------
         SessionException
             404, 530.
         """
+        registry = self.core.exchanges
         if passive:
-            self.core.exchanges.get(exchange)
-        else:
-            self.core.exchanges.declare(exchange, type, alternate_exchange, durable, auto_delete, arguments)
+            registry.check(exchange, type or "", alternate_exchange)
+            return
+        if exchange not in registry.exchanges and exchange.startswith(("amq.", "qpid.")):
+            raise NotAllowedException(
+                f'Exchange names beginning with "amq." or "qpid." are reserved. (exchange="{exchange}")'
+            )
+        kind = "topic" if type is None else type
+        registry.declare(exchange, kind, alternate_exchange, durable, auto_delete, arguments)
 
     @command("exchange.delete")
     def exchange_delete(self, exchange: str) -> None:
@@ -157,14 +161,14 @@ class QueueHandler(MessageHandler):
         SessionException
             404, 405, 541 (headers), 542 (default exchange).
         """
-        source, target = self._bindable(exchange, queue, "Bind")
+        source, target = self.core.bindable(exchange, queue, "Bind", self.name)
         scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
         source.bind(target, key, arguments or {}, scope)
 
     @command("exchange.unbind", check=_check_key)
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
         """Remove a binding; removing none changes nothing (EX-12)."""
-        source, target = self._bindable(exchange, queue, "Unbind")
+        source, target = self.core.bindable(exchange, queue, "Unbind", self.name)
         if source.unbind(target, key):
             self.core.exchanges.consider(source)
 
@@ -188,16 +192,3 @@ class QueueHandler(MessageHandler):
     ) -> ExchangeBoundResult:
         """Say whether a binding exists, by what of it does not hold (EX-13)."""
         return query_bound(self.core.queues, self.core.exchanges, exchange, queue, key, arguments)
-
-    def _bindable(self, exchange: str, queue: str, action: str) -> tuple[Exchange, Queue]:
-        if not exchange:
-            raise InvalidArgumentException(f"{action} not allowed for default exchange")
-        source = self.core.exchanges.get(exchange)
-        target = self.core.queues.queues.get(queue)
-        if target is None:
-            raise NotFoundException(f"{action} failed. No such queue: {queue}")
-        if target.lifetime.owner not in ("", self.name):
-            raise ResourceLockedException(
-                f"Cannot {action.lower()} queue {queue}; it is exclusive to another session"
-            )
-        return source, target

@@ -77,8 +77,8 @@ class QueueRegistry(Restorable):
             self.context.emit("queueDeclare", name, detail={"arguments": dict(settings.arguments)})
         return queue, True
 
-    def check_delete(self, name: str, session: str, if_unused: bool, if_empty: bool) -> Queue:
-        """Return the queue if it may be deleted (QT-21).
+    def check_delete(self, name: str, session: str | None, if_unused: bool, if_empty: bool) -> Queue:
+        """Return the queue if it may be deleted (QT-21): by management (None) whoever owns it.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class QueueRegistry(Restorable):
         queue = self.queues.get(name)
         if queue is None:
             raise NotFoundException(f"Delete failed. No such queue: {name}")
-        if queue.lifetime.owner not in ("", session):
+        if session is not None and queue.lifetime.owner not in ("", session):
             raise ResourceLockedException(f"Cannot delete queue {name}; it is exclusive to another session")
         if if_empty and queue.message_count:
             raise PreconditionFailedException(f"Cannot delete queue {name}; queue not empty")
