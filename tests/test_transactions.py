@@ -270,6 +270,21 @@ def test_commit_sweeps_one_more():
     assert reader.unacked == 1
 
 
+def test_numbers_that_never_were_cost_nothing():
+    """CN-13, RF-03: unknown ids are ignored, however far from the known ones."""
+    bench = transactional(q={})
+    bench.send("q", 2)
+    reader = bench.read("q", "t")
+    session = bench.session("t")
+    session.message_accept([0, 2**31])
+    session.tx_commit()
+    assert bench.stat("q").msgDepth == 1
+    session.message_accept([1])
+    session.tx_commit()
+    reader.accept()
+    assert (bench.stat("q").msgDepth, reader.unacked) == (0, 0)
+
+
 def test_the_order_of_enlisting_counts():
     """LP-09, RF-22: the first publish that does not fit stops the prepare; later ones are never asked."""
     full = {"max_count": 1, "flow_stop_count": 0, "flow_stop_size": 0}

@@ -222,7 +222,11 @@ class SemanticState(DeliveryTarget):
             self.records.pop(record.id, None)
 
     def _sweep_range(self, first: int, last: int) -> None:
-        for number in range(first, last + 1):
+        numbers: Iterable[int] = range(first, last + 1)
+        if last - first > len(self.records):
+            # The client may name any number, also one that never was.
+            numbers = [number for number in self.records if first <= number <= last]
+        for number in numbers:
             record = self.records.get(number)
             if record is not None:
                 self._sweep(record)
