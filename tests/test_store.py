@@ -74,6 +74,15 @@ def test_cm_12_messages_that_are_not_durable_and_brokers_without_a_store_do_not_
     assert durable(plain).is_complete
 
 
+def test_cm_12_a_sync_flag_hurries_its_own_message():
+    """CM-12, CM-05 a: it is given to the store first, then hurried; a stopped queue still holds it."""
+    session = Broker(store=DelayedStore(flushes_on_sync=True)).session("p")
+    session.queue_declare("q", {"qpid.flow_stop_count": 1})
+    transfers = [session.message_transfer(Message(1, "q", durable=True), sync=True) for _ in range(2)]
+    assert [transfer.held_by for transfer in transfers] == [(), ("q",)]
+    assert str(session.completions.reported) == "0-1"
+
+
 @pytest.mark.parametrize("how", ["sync flag", "execution.sync"])
 def test_cm_12_a_sync_hurries_the_store(how):
     """CM-12: a sync-flagged transfer or an execution.sync flushes pending messages to the store."""

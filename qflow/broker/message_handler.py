@@ -84,7 +84,6 @@ class MessageHandler(DispositionHandler):
             self._show_transfer(transfer, message, exchange, sync)
         if sync:
             completions.report_when_complete(number)
-            self.core.store.flush()
         try:
             self._route(transfer, exchange)
         except AmqpException as error:
@@ -95,6 +94,8 @@ class MessageHandler(DispositionHandler):
         transfer.end_routing()
         if transfer.pending:
             completions.hold(transfer)
+        if sync:
+            self.core.store.flush()
         self.quiesce()
         return transfer
 
