@@ -18,26 +18,7 @@ def store_put_and_get(messages: int) -> int:
     Two operations for each message.  A Store knows no accept, no completion, no limits and no thresholds:
     it is the least that a queue can be.
     """
-    import simpy
-
-    environment = simpy.Environment()
-    store = simpy.Store(environment)
-    got = 0
-
-    def producer() -> Generator[Any]:
-        for number in range(messages):
-            yield store.put(number)
-
-    def consumer() -> Generator[Any]:
-        nonlocal got
-        for _ in range(messages):
-            yield store.get()
-            got += 1
-
-    environment.process(producer())
-    environment.process(consumer())
-    environment.run()
-    return got
+    return _through_a_store(messages, is_backlog=False)
 
 
 def store_backlog(messages: int) -> int:
@@ -50,6 +31,10 @@ def store_backlog(messages: int) -> int:
     >>> store_backlog(250) if "simpy" in installed() else 250
     250
     """
+    return _through_a_store(messages, is_backlog=True)
+
+
+def _through_a_store(messages: int, is_backlog: bool) -> int:
     import simpy
 
     environment = simpy.Environment()
@@ -67,7 +52,8 @@ def store_backlog(messages: int) -> int:
             got += 1
 
     environment.process(producer())
-    environment.run()
+    if is_backlog:
+        environment.run()
     environment.process(consumer())
     environment.run()
     return got
