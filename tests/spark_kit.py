@@ -1,9 +1,9 @@
 """What the Spark tests share: one session a test run, and a small piece of the recorded fleet."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
+from recordings import WORKLOADS
 
 from qflow.kit import RefusalError
 from qflow.spark.memory import audit, lake_of
@@ -11,7 +11,8 @@ from qflow.spark.schema import LAKE
 from qflow.trace import ClientLog
 from qflow.workload import Workload
 
-RECORDINGS = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
+SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
+"""Three components of the fleet, for what takes long."""
 SECONDS = 8
 """How much of the fleet's log the tests use: all 24 components, some of them stopped."""
 
@@ -32,8 +33,8 @@ def spark():
 def fleet():
     """Return the fleet's workload and the first seconds of its log."""
     pytest.importorskip("pyarrow")
-    workload = Workload.load(RECORDINGS / "fleet.json")
-    rows = ClientLog.load(RECORDINGS / "fleet.parquet").rows
+    workload = Workload.load(WORKLOADS / "fleet.json")
+    rows = ClientLog.load(WORKLOADS / "fleet.parquet").rows
     return workload, [row for row in rows if row.ts_us < SECONDS * 1_000_000]
 
 
@@ -41,6 +42,11 @@ def fleet():
 def fleet_lake():
     """Return the same as a lake in memory: component to rows."""
     return lake_of("fleet", *fleet())
+
+
+def small_lake():
+    """Return some components of it."""
+    return {name: fleet_lake()[name] for name in SOME}
 
 
 @cache

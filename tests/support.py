@@ -297,6 +297,27 @@ class Bench:
         return {group["group_id"]: (group["msg_count"], group["consumer"]) for group in state}
 
 
+def queue_of(count: int, **short: object) -> Bench:
+    """Return a bench with a queue "q" that has messages p-1, p-2, … of 100 bytes."""
+    bench = Bench()
+    bench.declare("q", **short)
+    bench.send("q", count)
+    return bench
+
+
+def run(first: int, last: int, star: str = "") -> str:
+    """Write the labels of consecutive messages, as a reader shows them."""
+    return " ".join(f"p-{number}{star}" for number in range(first, last + 1))
+
+
+def of_group(name: str) -> dict[str, object]:
+    """Return the filter for the messages of one group, as management takes it (QT-22)."""
+    return {
+        "filter_type": "header_match_str",
+        "filter_params": {"header_key": GROUP, "header_value": name},
+    }
+
+
 def visible(broker: Broker, without: str = "") -> dict[str, object]:
     """Return all that consoles and clients can see of a broker, but for one session's own end."""
     queues = {}

@@ -1,7 +1,7 @@
 """Address strings: grammar, options, and the words of their refusals (CF-14; the cases of ``address.py``)."""
 
 import pytest
-from test_messaging_support import Bench
+from messaging_support import Bench
 
 from qflow.messaging import InvalidOption, MalformedAddress
 from qflow.messaging.address import LexError, ParseError, parse

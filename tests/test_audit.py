@@ -1,11 +1,11 @@
 """The audit of client logs: honest recordings have no findings, doctored ones are found out."""
 
-import argparse
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from commands import room_command
+from recordings import WORKLOADS, load
 
 from qflow.kit import RefusalError
 from qflow.trace import ClientLog, LogRow, cli
@@ -16,12 +16,7 @@ from qflow.trace.extract import extract
 from qflow.trace.files import read_trace
 from qflow.workload import Consumer, Producer, Workload, simulate
 
-RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
-LOGS = sorted(path for path in RECORDED.glob("*.csv.gz"))
-
-
-def load(name):
-    return ClientLog.load(RECORDED / f"{name}.csv.gz"), Workload.load(RECORDED / f"{name}.json")
+LOGS = sorted(path for path in WORKLOADS.glob("*.csv.gz"))
 
 
 def kinds(log, workload, tolerance=None):
@@ -222,14 +217,12 @@ def test_a_workload_is_guessed_from_a_log_alone():
 
 
 def command(*words):
-    parser = argparse.ArgumentParser()
-    cli.add_arguments(parser.add_subparsers())
-    return cli.run(parser.parse_args(["trace", "import", *map(str, words)]))
+    return room_command(cli, "trace", "import", *words)
 
 
 def test_import_writes_a_trace_and_a_workload(tmp_path, capsys):
     trace, workload = tmp_path / "out.jsonl", tmp_path / "behind.json"
-    log = RECORDED / "overflow-despite-flow-control.csv.gz"
+    log = WORKLOADS / "overflow-despite-flow-control.csv.gz"
     assert command(log, "--out", trace, "--workload", workload, "--json") == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["findings"] == []

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
+from recordings import SCENARIOS
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.broker.errors import StartupError
 from qflow.broker.option_sources import MODELLED, NOT_MODELLED, read_options
 from qflow.configuration.broker_setup import BrokerSetup
 
-STARTUP = json.loads(
-    (Path(__file__).parent.parent / "data" / "recordings" / "scenarios" / "startup.json").read_text()
-)
+STARTUP = json.loads((SCENARIOS / "startup.json").read_text())
 CLI = "Error in command line options: "
 ENV = "Error in environment variables: "
 CONF = "Error in configuration file qpidd.conf: "

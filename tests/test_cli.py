@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from browser import get, serve_chapters
+from commands import status_of
 
 from qflow import __version__, cli
 from qflow.kit import RefusalError
@@ -21,10 +22,7 @@ from qflow.trace.progress import Line, Progress
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """Run a command that must be refused; return its one sentence."""
-    try:
-        status = cli.main(arguments)
-    except SystemExit as exit:
-        status = exit.code
+    status = status_of(*arguments)
     said = capsys.readouterr()
     assert status == 2
     assert said.out == ""
@@ -439,10 +437,7 @@ class TestSpoiltInput:
         refused = 0
         for _ in range(200):
             given = self.given(chance, what, tmp_path)
-            try:
-                status = cli.main(given)
-            except SystemExit as exit:
-                status = exit.code
+            status = status_of(*given)
             said = capsys.readouterr()
             assert status in (0, 1, 2), given
             if status == 2:

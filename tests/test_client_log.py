@@ -4,21 +4,16 @@ import gzip
 import json
 from bisect import bisect_right
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from recordings import WORKLOADS, load
 
 from qflow.broker.errors import ResourceLimitExceededException
 from qflow.trace import ClientLog, LogError, LogRow, replay
 from qflow.workload import CLIENT_EVENTS, Consumer, Producer, Workload
 from qflow.workload.arrivals import due_messages
 
-RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
 HEADER = "ts_us,client,event,queue,label,size,group\n"
-
-
-def load(name):
-    return ClientLog.load(RECORDED / f"{name}.csv.gz"), Workload.load(RECORDED / f"{name}.json")
 
 
 @pytest.fixture(scope="module", params=["slow-consumer", "capacity-165", "overflow-despite-flow-control"])
@@ -267,7 +262,7 @@ def test_an_empty_log_replays_to_declared_queues():
 
 
 def test_a_recorded_log_loads_whole():
-    log = ClientLog.load(RECORDED / "slow-consumer.csv.gz")
+    log = ClientLog.load(WORKLOADS / "slow-consumer.csv.gz")
     assert (log.name, len(log.rows)) == ("slow-consumer", 34_803)
     assert Counter(row.event for row in log.rows) == {
         "transfer": 8401,
@@ -327,7 +322,7 @@ def test_good_rows_are_kept_and_bad_ones_set_aside(tmp_path):
 
 
 def test_what_comes_before_the_end_of_a_file_that_is_cut_off_is_kept(tmp_path):
-    whole = (RECORDED / "capacity-165.csv.gz").read_bytes()
+    whole = (WORKLOADS / "capacity-165.csv.gz").read_bytes()
     path = tmp_path / "cut.csv.gz"
     path.write_bytes(whole[: len(whole) // 2])
     log, quarantine = ClientLog.read(path)
@@ -336,7 +331,7 @@ def test_what_comes_before_the_end_of_a_file_that_is_cut_off_is_kept(tmp_path):
 
 
 def test_json_lines_hold_the_same_rows(tmp_path):
-    log = ClientLog.load(RECORDED / "overflow-despite-flow-control.csv.gz")
+    log = ClientLog.load(WORKLOADS / "overflow-despite-flow-control.csv.gz")
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row._asdict()) + "\n" for row in log.rows))
     assert ClientLog.load(path).rows == log.rows
@@ -384,7 +379,7 @@ def test_a_parquet_column_of_another_type_is_named(tmp_path):
 
 
 def test_a_file_that_is_cut_off_says_after_which_row(tmp_path):
-    whole = (RECORDED / "capacity-165.csv.gz").read_bytes()
+    whole = (WORKLOADS / "capacity-165.csv.gz").read_bytes()
     path = tmp_path / "cut.csv.gz"
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(LogError, match=r"^cut.csv.gz: the file is cut off or damaged after row \d{4}"):
@@ -429,7 +424,7 @@ def test_statistics_of_a_queue_that_was_not_watched():
 def test_parquet_holds_the_same_rows(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    log = ClientLog.load(RECORDED / "overflow-despite-flow-control.csv.gz")
+    log = ClientLog.load(WORKLOADS / "overflow-despite-flow-control.csv.gz")
     path = tmp_path / "log.parquet"
     columns = dict(zip(LogRow._fields, zip(*log.rows, strict=True), strict=True))
     parquet.write_table(pyarrow.table({name: list(column) for name, column in columns.items()}), path)

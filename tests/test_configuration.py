@@ -10,10 +10,12 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from commands import room_command
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from qflow.broker import Broker, BrokerOptions
+from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowLevels, FlowThresholds, Origin
 from qflow.broker.settings import QueueSettings
 from qflow.configuration import cli
@@ -32,10 +34,8 @@ def run(
     capsys: pytest.CaptureFixture[str], *words: str, what: tuple[str, ...] = ("add", "queue")
 ) -> tuple[int, str, str]:
     """Run ``qflow config …``; return its status, output and complaints."""
-    parser = argparse.ArgumentParser(prog="qflow")
-    cli.add_arguments(parser.add_subparsers(dest="command", required=True))
     try:
-        status = cli.run(parser.parse_args(["config", *what, *words]))
+        status = room_command(cli, "config", *what, *words)
     except SystemExit as exit:
         status = exit.code
     except ConfigurationError as error:
@@ -577,7 +577,7 @@ def test_the_explanation_is_the_engine(
     session = broker.session("s")
     try:
         session.queue_declare("q", arguments)
-    except Exception as error:
+    except AmqpException as error:
         assert str(error) == explanation.refusal.shown
         return
     assert explanation.refusal is None
@@ -1009,7 +1009,7 @@ def test_both_clients_read_an_address_alike(name, arguments, durable, auto_delet
     try:
         address = address_string(declaration)
     except ConfigurationError:
-        return
+        reject()
     for read in CLIENTS.values():
         assert read(address) == declaration
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from recordings import SCENARIOS
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
@@ -17,8 +18,7 @@ from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, ScenarioError
 from qflow.conformance.vocabulary import EXPECT, QUEUE, STEPS
 
-RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "recordings" / "scenarios"
-FILES = sorted(RECORDINGS.glob("*.jsonl"))
+FILES = sorted(SCENARIOS.glob("*.jsonl"))
 COUNTS = {
     "hand": 294,
     "random-credit": 38,
@@ -47,13 +47,13 @@ def test_recordings(path):
 def test_all_files_are_here():
     """FORMAT.md's list of contents."""
     missing = set(COUNTS) - {path.stem for path in FILES}
-    assert not missing, f"recordings that COUNTS names are not in {RECORDINGS}: {sorted(missing)}"
+    assert not missing, f"recordings that COUNTS names are not in {SCENARIOS}: {sorted(missing)}"
 
 
 # Starting
 
 
-STARTS = json.loads((RECORDINGS / "startup.json").read_text())
+STARTS = json.loads((SCENARIOS / "startup.json").read_text())
 PREFIXES = (
     "[Broker] critical Broker start-up failed: invalid-argument: ",
     "[Broker] critical Unexpected error: ",
@@ -81,7 +81,7 @@ def scenario() -> dict:
     """A short recording: stop 2, a third message held, then consumed."""
     (found,) = [
         json.loads(line)
-        for line in (RECORDINGS / "hand.jsonl").read_text().splitlines()
+        for line in (SCENARIOS / "hand.jsonl").read_text().splitlines()
         if json.loads(line)["id"] == "fc-equal"
     ]
     return found
@@ -101,7 +101,7 @@ def test_agreement(tmp_path, capsys, scenario):
 
 def test_several_files(tmp_path, capsys):
     """The count is over all of them."""
-    assert run([str(RECORDINGS / "random-flow.jsonl"), str(RECORDINGS / "random-tx.jsonl")]) == 0
+    assert run([str(SCENARIOS / "random-flow.jsonl"), str(SCENARIOS / "random-tx.jsonl")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "agree: 73 of 73 scenarios"
 
 
@@ -182,7 +182,7 @@ def test_what_is_left_out_of_an_expectation_is_compared(scenario):
 )
 def test_answers_are_compared(answer, wrong):
     """FORMAT: what an offer sent, what an acquire was granted, what a management method answered."""
-    for found in load_scenarios(RECORDINGS / "hand.jsonl"):
+    for found in load_scenarios(SCENARIOS / "hand.jsonl"):
         steps = json.loads(json.dumps(found.steps))
         number = next((n for n, step in enumerate(steps) if answer in step), None)
         if number is not None:
@@ -228,7 +228,7 @@ def test_two_scenarios_with_one_id_are_told_apart(tmp_path, capsys, scenario):
 
 
 def section_of_format(heading: str) -> str:
-    text = (RECORDINGS / "FORMAT.md").read_text()
+    text = (SCENARIOS / "FORMAT.md").read_text()
     return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 

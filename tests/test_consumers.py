@@ -1,23 +1,10 @@
 """Subscriptions, credit, delivery, dispositions and whose turn it is (CN, RF-01 … RF-16)."""
 
 import pytest
-from support import BYTES, INFINITE, MESSAGES, NONE, WINDOW, Bench, refused
+from support import BYTES, INFINITE, MESSAGES, NONE, WINDOW, Bench, queue_of, refused, run
 
 UNLIMITED = INFINITE
 FINITE_MAXIMUM = INFINITE - 1
-
-
-def queue_of(count: int, **short: object) -> Bench:
-    """A queue with messages p-1, p-2, … of 100 bytes."""
-    bench = Bench()
-    bench.declare("q", **short)
-    bench.send("q", count)
-    return bench
-
-
-def run(first: int, last: int, star: str = "") -> str:
-    """Write the labels of a run."""
-    return " ".join(f"p-{number}{star}" for number in range(first, last + 1))
 
 
 # Subscribing

@@ -6,6 +6,7 @@ import json
 import shlex
 
 import pytest
+from commands import status_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -268,10 +269,7 @@ def test_the_command_takes_the_traffic_of_a_client_log(root, capsys):
     ],
 )
 def test_the_command_refuses_in_one_sentence(tmp_path, capsys, arguments, sentence):
-    try:
-        status = cli.main(["design", written(tmp_path), *arguments])
-    except SystemExit as exit:
-        status = exit.code
+    status = status_of("design", written(tmp_path), *arguments)
     said = capsys.readouterr()
     assert (status, said.out) == (2, "")
     assert sentence in said.err and said.err.count("\n") == 1

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+from recordings import load
 
 from qflow.prediction.measures import rows_of_run
 from qflow.trace import ClientLog, LogRow
@@ -20,12 +20,7 @@ from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
 from qflow.workload.network import Network
 
-RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
 SLOW_ACKS = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
-
-
-def load(name):
-    return ClientLog.load(RECORDED / f"{name}.csv.gz"), Workload.load(RECORDED / f"{name}.json")
 
 
 def logged(workload):

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from support import BYTES, GROUP, MESSAGES, NONE, Bench, Reader, arguments
+from support import BYTES, GROUP, MESSAGES, NONE, Bench, Reader, arguments, of_group
 
 from qflow.broker import INFINITE, Broker
 
@@ -502,14 +502,6 @@ def test_purge_takes_available_messages_only():
     assert bench.labels("q") == "C-4 A-5"
     bench.broker.management.purge("q", filter=of_group("A"))
     assert (bench.labels("q"), bench.owners("q")["A"]) == ("C-4", (1, "c1::s"))
-
-
-def of_group(name: str) -> dict[str, object]:
-    """A management filter for one group."""
-    return {
-        "filter_type": "header_match_str",
-        "filter_params": {"header_key": GROUP, "header_value": name},
-    }
 
 
 def test_move_classifies_anew():

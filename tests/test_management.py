@@ -1,26 +1,7 @@
 """Management methods, statistics and status codes (CF-07 … CF-10, QT-22 … QT-24, RF-11, RF-23)."""
 
 import pytest
-from support import GROUP, Bench, management_refused, refused
-
-
-def queue_of(count: int, **short: object) -> Bench:
-    bench = Bench()
-    bench.declare("q", **short)
-    bench.send("q", count)
-    return bench
-
-
-def run(first: int, last: int) -> str:
-    """Write the labels of a run."""
-    return " ".join(f"p-{number}" for number in range(first, last + 1))
-
-
-def of_group(name: str) -> dict[str, object]:
-    return {
-        "filter_type": "header_match_str",
-        "filter_params": {"header_key": GROUP, "header_value": name},
-    }
+from support import Bench, management_refused, of_group, queue_of, refused, run
 
 
 class TestPurge:

@@ -4,7 +4,7 @@ What the suite declares by hand is made by addresses and management methods here
 """
 
 import pytest
-from test_messaging_support import Bench, contents, drain, is_empty
+from messaging_support import Bench, contents, drain, is_empty
 
 from qflow.broker.errors import ManagementError
 from qflow.messaging import REJECTED, Disposition, Receiver, SessionError

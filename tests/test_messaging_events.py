@@ -1,7 +1,7 @@
 """Alerts and other events as messages: the cases of ``threshold.py`` and ``qmf_events.py`` (QT-13, CF-12)."""
 
 import pytest
-from test_messaging_support import Bench, drain, is_empty
+from messaging_support import Bench, drain, is_empty
 
 from qflow.broker import Event
 from qflow.messaging import Connection, Message, Receiver

@@ -4,7 +4,7 @@ Messages are named by group and index: "A0 A1 B2". Consumers have no prefetch, s
 """
 
 import pytest
-from test_messaging_support import GROUP, Bench, address, drain
+from messaging_support import GROUP, Bench, address, drain
 
 from qflow.messaging import REJECTED, RELEASED, Disposition, Empty, Message, Receiver, Sender, SessionError
 

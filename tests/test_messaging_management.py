@@ -1,7 +1,7 @@
 """Management through messages and through a console: CF-07 … CF-11, MG-24, QT-22, QT-23."""
 
 import pytest
-from test_messaging_support import Bench, address, contents, drain
+from messaging_support import Bench, address, contents, drain
 
 from qflow.messaging import Message, NotFound, console
 from qflow.messaging.qmf_objects import BROKER_NAME

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from test_messaging_support import Bench, address
+from messaging_support import Bench, address
 
 from qflow.broker import Message as BrokerMessage
 from qflow.messaging import REJECTED, Disposition, EncodeError, Message

@@ -5,9 +5,9 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from test_messaging_support import Bench, address, contents, drain
+from messaging_support import Bench, address, contents, drain, texts
 
-from qflow.messaging import Message, Receiver
+from qflow.messaging import Message
 
 KEY = "lvq-key"
 NINES = [4, 5, 3, 6, 9, 9, 2, 9, 2, 9, 9, 1, 9, 9, 9, 3, 3, 3, 9, 9, 3, 9, 3, 9, 9, 9, 9, 9, 9, 2, 3]
@@ -17,10 +17,6 @@ def value(key: str, number: int) -> Message:
     return Message(f"{key}-{number}", properties={KEY: key})
 
 
-def seen(receiver: Receiver) -> str:
-    return " ".join(map(str, contents(drain(receiver))))
-
-
 def test_last_values() -> None:
     """QT-01: one message for each key, at the place where the latest one came."""
     bench = Bench()
@@ -28,16 +24,16 @@ def test_last_values() -> None:
     for key, number in ("a1", "b1", "a2", "a3", "c1", "c2"):
         sender.send(value(key, int(number)))
     browser = bench.receiver("lvq; {mode: browse}")
-    assert seen(browser) == "b-1 a-3 c-2"
+    assert texts(browser) == "b-1 a-3 c-2"
     sender.send(value("b", 2))
-    assert seen(browser) == "b-2"
+    assert texts(browser) == "b-2"
     sender.send(value("c", 3))
     sender.send(value("d", 1))
-    assert seen(browser) == "c-3 d-1"
+    assert texts(browser) == "c-3 d-1"
     sender.send(value("b", 3))
-    assert seen(browser) == "b-3"
+    assert texts(browser) == "b-3"
     browser.close()
-    assert seen(bench.receiver("lvq; {mode: browse}")) == "a-3 c-3 d-1 b-3"
+    assert texts(bench.receiver("lvq; {mode: browse}")) == "a-3 c-3 d-1 b-3"
 
 
 @pytest.mark.parametrize(("size", "keys"), [(25, "abcd"), (5, "abcdefg"), (49, "a")])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from test_messaging_support import Bench, address, contents, drain
+from messaging_support import Bench, address, contents, drain
 
 from qflow.messaging import MessagingError, NotFound, ReceiverError, ServerError, SessionError
 

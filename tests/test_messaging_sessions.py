@@ -5,7 +5,7 @@ import math
 import sys
 
 import pytest
-from test_messaging_support import Bench, address, contents, drain, is_empty
+from messaging_support import Bench, address, contents, drain, is_empty, texts
 
 from qflow.broker import Broker
 from qflow.messaging import (
@@ -46,11 +46,6 @@ def send(bench: Bench, count: int, target: str = Q, session: Session | None = No
     for text in texts:
         sender.send(text)
     return texts
-
-
-def texts(receiver: object, limit: int | None = None) -> str:
-    """What can be fetched; ``*`` for redelivered."""
-    return " ".join(f"{m.content}{'*' * m.redelivered}" for m in drain(receiver, limit))
 
 
 # Connections

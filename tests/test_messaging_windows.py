@@ -1,7 +1,7 @@
 """Sender windows: what each lets through, and what a stopped queue does to them (CAP-01 … CAP-11)."""
 
 import pytest
-from test_messaging_support import Bench, address, contents, drain
+from messaging_support import Bench, address, contents, drain
 
 from qflow.broker import Broker
 from qflow.broker.range_set import RangeSet

@@ -1,9 +1,9 @@
 """Predictions: beside the real broker's recordings, and beside simulations whose truth is known."""
 
 import json
-from pathlib import Path
 
 import pytest
+from recordings import WORKLOADS, paths
 
 from qflow.prediction import Settings, predict
 from qflow.prediction.measures import producer_measures, rows_of_run
@@ -14,13 +14,8 @@ from qflow.workload.arrivals import due_messages
 from qflow.workload.measures import queue_measures
 from qflow.workload.network import Network
 
-RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
 MEASURES = {"mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput", "discards"}
 NETWORK = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
-
-
-def paths(name):
-    return str(RECORDED / f"{name}.json"), str(RECORDED / f"{name}.csv.gz")
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +65,8 @@ the broker reported hardly once a second: neither what was recorded then nor wha
 
 @pytest.mark.slow
 def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_nobody_saw():
-    log = ClientLog.load(RECORDED / "fleet.parquet")
-    report = predict(Workload.load(RECORDED / "fleet.json"), log, compare_models=False)
+    log = ClientLog.load(WORKLOADS / "fleet.parquet")
+    report = predict(Workload.load(WORKLOADS / "fleet.json"), log, compare_models=False)
     assert report["longest_silence"] > 2
     assert "the broker reported nothing for up to 3.5 s" in report_text(report)
     for name, entry in report["queues"].items():

@@ -1,33 +1,23 @@
 """The command lines of qflow predict and qflow run."""
 
-import argparse
 import json
-from pathlib import Path
 
 import pytest
+from commands import room_command
+from recordings import paths
 
 from qflow.design import cli as design_cli
 from qflow.prediction import cli
 from qflow.prediction.text import report_text
 from qflow.trace import run_cli
 
-RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
-
-
-def paths(name):
-    return str(RECORDED / f"{name}.json"), str(RECORDED / f"{name}.csv.gz")
-
-
-def command(room, *words):
-    parser = argparse.ArgumentParser()
-    room.add_arguments(parser.add_subparsers())
-    return room.run(parser.parse_args(words))
-
 
 def test_predict_prints_one_json_object(capsys):
     workload, log = paths("capacity-165")
     words = ["--queue-arguments", '{"q": {"qpid.flow_stop_count": 60}}', "--prefetch", "late=2", "--json"]
-    assert command(cli, "predict", workload, log, *words, "--settings", workload, "--model", "closed") == 0
+    assert (
+        room_command(cli, "predict", workload, log, *words, "--settings", workload, "--model", "closed") == 0
+    )
     report = json.loads(capsys.readouterr().out)
     assert report["model"] == "closed"
     assert report["settings"]["queue_arguments"]["q"]["qpid.flow_stop_count"] == 60
@@ -52,7 +42,7 @@ def test_predict_prints_one_json_object(capsys):
     ],
 )
 def test_predict_refuses_in_one_sentence(capsys, words, sentence):
-    assert command(cli, "predict", *paths("capacity-165"), *words) == 2
+    assert room_command(cli, "predict", *paths("capacity-165"), *words) == 2
     # On a slow machine a line of progress comes before.
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("qflow")]
     assert len(told) == 1
@@ -67,7 +57,7 @@ def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, c
     }
     path = tmp_path / "other.json"
     path.write_text(json.dumps(other))
-    assert command(cli, "predict", *paths("capacity-165"), "--settings", str(path), "--json") == 0
+    assert room_command(cli, "predict", *paths("capacity-165"), "--settings", str(path), "--json") == 0
     report = json.loads(capsys.readouterr().out)
     assert report["settings"]["left_out"] == ["consumer late", "producer C2", "queue audit"]
     assert report["settings"]["capacity"] == {"C1": 4}
@@ -90,19 +80,19 @@ def write(tmp_path, **more):
 def test_run_prints_a_summary_and_writes_a_trace(tmp_path, capsys):
     trace = tmp_path / "out.jsonl"
     path = write(tmp_path, network={"latency": 0.001})
-    assert command(run_cli, "run", path, "--seed", "4", "--json", "--trace", str(trace)) == 0
+    assert room_command(run_cli, "run", path, "--seed", "4", "--json", "--trace", str(trace)) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["queues"]["q"]["max_depth"] == 10
     assert summary["producers"]["p"] == {"sent": 10, "blocks": 1}
     assert trace.stat().st_size > 0
-    assert command(run_cli, "run", path) == 0
+    assert room_command(run_cli, "run", path) == 0
     assert "queue q: mean_depth" in capsys.readouterr().out
 
 
 def test_run_refuses_in_one_sentence(tmp_path, capsys):
-    assert command(run_cli, "run", write(tmp_path, window="wide")) == 2
+    assert room_command(run_cli, "run", write(tmp_path, window="wide")) == 2
     assert "window must be 'ideal'" in capsys.readouterr().err
-    assert command(run_cli, "run", write(tmp_path), "--trace", "out.xlsx") == 2
+    assert room_command(run_cli, "run", write(tmp_path), "--trace", "out.xlsx") == 2
     assert "a trace is" in capsys.readouterr().err
 
 
@@ -112,7 +102,7 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(run_cli._Progress, "__call__", interrupt)
-    assert command(run_cli, "run", write(tmp_path), "--json") == 130
+    assert room_command(run_cli, "run", write(tmp_path), "--json") == 130
     summary = json.loads(capsys.readouterr().out)
     assert summary["interrupted"] is True
     assert summary["seconds"] == 0.5
@@ -120,7 +110,7 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
 
 def test_slow_predictions_show_progress(monkeypatch, capsys):
     monkeypatch.setattr("qflow.trace.progress.PATIENCE", 0.0)
-    assert command(cli, "predict", *paths("capacity-165")) == 0
+    assert room_command(cli, "predict", *paths("capacity-165")) == 0
     error = capsys.readouterr().err
     assert "looking at what the clients of capacity-165.csv.gz did" in error
     assert "predicting, closed model: " in error
@@ -140,7 +130,7 @@ def write_workload(folder, arguments):
 @pytest.mark.parametrize(("room", "name"), [(run_cli, "run"), (design_cli, "design")])
 def test_a_misspelt_argument_is_passed_over_and_said_so_in_one_line(tmp_path, capsys, room, name):
     path = write_workload(tmp_path, {"qpid.flow_stop_cuont": 5, "qpid.max_count": 50})
-    assert command(room, name, path) == 0
+    assert room_command(room, name, path) == 0
     assert capsys.readouterr().err.splitlines() == [
         f"qflow {name}: queue 'orders': the broker passes over 'qpid.flow_stop_cuont' (CF-02); "
         "did you mean 'qpid.flow_stop_count'?"
@@ -149,13 +139,13 @@ def test_a_misspelt_argument_is_passed_over_and_said_so_in_one_line(tmp_path, ca
 
 def test_predict_says_so_too_of_what_is_changed(capsys):
     workload, log = paths("capacity-165")
-    assert command(cli, "predict", workload, log, "--queue-arguments", '{"q": {"x-mine": 5}}') == 0
+    assert room_command(cli, "predict", workload, log, "--queue-arguments", '{"q": {"x-mine": 5}}') == 0
     assert "qflow predict: queue 'q': the broker passes over 'x-mine' (CF-02)\n" in capsys.readouterr().err
 
 
 def test_an_argument_of_the_wrong_type_is_refused_with_its_queue_and_key(tmp_path, capsys):
     path = write_workload(tmp_path, {"qpid.max_count": "many"})
-    assert command(run_cli, "run", path) == 2
+    assert room_command(run_cli, "run", path) == 2
     assert capsys.readouterr().err == (
         "qflow run: queue 'orders', 'qpid.max_count': invalid conversion: Cannot convert many\n"
     )

@@ -1,8 +1,7 @@
 """Replays: how far chance decides, and what is shown where it does."""
 
-from pathlib import Path
-
 import pytest
+from recordings import load
 
 from qflow.prediction import Settings, predict
 from qflow.prediction.replays import is_near_limit, shifted
@@ -10,25 +9,19 @@ from qflow.prediction.text import report_text
 from qflow.trace import ClientLog
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 
-RECORDED = Path(__file__).parent.parent / "data" / "recordings" / "workloads"
-
-
-def load(name):
-    return Workload.load(RECORDED / f"{name}.json"), ClientLog.load(RECORDED / f"{name}.csv.gz")
-
 
 @pytest.fixture(scope="module")
 def on_the_edge():
     """The clients of one recording under the tighter limits of another, in which one producer died."""
-    workload, log = load("bytes-and-count")
-    target, _ = load("overflow-despite-flow-control")
+    log, workload = load("bytes-and-count")
+    _, target = load("overflow-despite-flow-control")
     source = workload.replace(duration=target.duration)
     return predict(source, log, Settings.of(target, source), compare_models=False)
 
 
 def test_what_ends_most_often_is_shown_where_few_bytes_decide(on_the_edge):
     assert set(on_the_edge["errors"]) == {"p1"}
-    _, log = load("overflow-despite-flow-control")
+    log, _ = load("overflow-despite-flow-control")
     accepted = sum(row.event == "accept" and row.ts_us <= 15_000_000 for row in log.rows)
     predicted = on_the_edge["queues"]["q"]["predicted"]
     assert predicted["throughput"] == pytest.approx(accepted / 15, rel=0.03)
@@ -64,7 +57,7 @@ def test_one_replay_is_enough_where_nothing_is_near():
 
 def test_under_other_settings_the_replay_in_the_middle_is_shown():
     """The log's own instants say nothing of another day."""
-    workload, log = load("capacity-165")
+    log, workload = load("capacity-165")
     lower = Settings({"q": {"qpid.flow_resume_count": 80}})
     report = predict(workload, log, lower, compare_models=False)
     assert report["replays"]["number"] == 5

@@ -7,19 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from spark_kit import fleet, fleet_lake, fleet_results, spark  # noqa: F401
+from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark  # noqa: F401
 from waiting import wait_until
 
 from qflow.cli import main
 from qflow.spark.memory import audit, result_hash
 from qflow.spark.reorder import StreamedComponent
 from qflow.spark.shipper import Shipper, write_rows
-
-SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
-
-
-def some_lake():
-    return {name: fleet_lake()[name] for name in SOME}
 
 
 def expected():
@@ -37,7 +31,7 @@ def disturbed(rows, chance, reach=40):
 def test_late_and_duplicate_events_with_random_cuts(seed):
     chance = random.Random(seed)
     results = []
-    for component, rows in some_lake().items():
+    for component, rows in small_lake().items():
         rows = disturbed(rows, chance)
         cuts = sorted(chance.randrange(len(rows)) for _ in range(6))
         state = None
@@ -50,7 +44,7 @@ def test_late_and_duplicate_events_with_random_cuts(seed):
 
 
 def test_an_event_that_never_comes_counts_as_lost_when_patience_ends():
-    rows = [row for row in some_lake()["fleet/q15"] if row[0] != 50]
+    rows = [row for row in small_lake()["fleet/q15"] if row[0] != 50]
     streamed = StreamedComponent("fleet/q15", patience=100)
     results = []
     for row in rows:
@@ -72,7 +66,7 @@ def test_the_processor_alone_without_a_jvm():
     from qflow.spark.stream import processor
 
     rows = [
-        Row(**dict(zip(LAKE.names, ("fleet/q15", *row), strict=True))) for row in some_lake()["fleet/q15"]
+        Row(**dict(zip(LAKE.names, ("fleet/q15", *row), strict=True))) for row in small_lake()["fleet/q15"]
     ]
     tester = TwsTester(processor())
     results = []
@@ -88,7 +82,7 @@ def incoming(tmp_path_factory):
     pytest.importorskip("pyarrow")
     chance = random.Random(5)
     folder = tmp_path_factory.mktemp("incoming")
-    rows = disturbed([(name, *row) for name, rows in some_lake().items() for row in rows], chance, 500)
+    rows = disturbed([(name, *row) for name, rows in small_lake().items() for row in rows], chance, 500)
     size = -(-len(rows) // 6)
     for number in range(6):
         write_rows(folder / f"part-{number}.parquet", rows[number * size : (number + 1) * size])

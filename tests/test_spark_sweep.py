@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from spark_kit import fleet_lake, fleet_results, lake_frame, spark  # noqa: F401
+from spark_kit import SOME, fleet_lake, fleet_results, lake_frame, small_lake, spark  # noqa: F401
 from waiting import wait_until
 
 from qflow.cli import main
@@ -25,11 +25,6 @@ pytest.importorskip("pyarrow")
 
 HALF = FleetSettings("half", {"*": {"qpid.flow_stop_count": "x0.5", "qpid.flow_resume_count": "x0.5"}})
 NONSENSE = FleetSettings("nonsense", {"*": {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 9}})
-SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
-
-
-def small_lake():
-    return {name: fleet_lake()[name] for name in SOME}
 
 
 def in_memory(grid):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import builtins
 import json
 import signal
@@ -12,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import room_command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recordings import SCENARIOS, WORKLOADS
 from trace_commands import Cast, all_commands, common_commands, fresh
 
 from qflow.broker import Broker, Event, Message
@@ -32,7 +33,6 @@ from qflow.trace.schema import KINDS, NAMES, Trace, TraceError
 from qflow.trace.values import decode_detail, encode_detail
 from qflow.workload import Consumer, Producer, Workload, simulate
 
-RECORDINGS = Path(__file__).parent.parent / "data" / "recordings"
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -79,9 +79,7 @@ def test_replaying_random_commands_gives_back_every_row_and_the_state(commands, 
     assert not checker.quarantine, checker.quarantine.summary()
 
 
-@pytest.mark.parametrize(
-    "path", sorted((RECORDINGS / "scenarios").glob("*.jsonl")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted((SCENARIOS).glob("*.jsonl")), ids=lambda path: path.stem)
 def test_replaying_every_recorded_scenario_gives_back_every_row(path):
     count = 0
     for scenario in load_scenarios(path):
@@ -100,14 +98,14 @@ def test_replaying_every_recorded_scenario_gives_back_every_row(path):
     "name", ["groups-skewed", "fanout-one-slow", "ring", "overflow-despite-flow-control"]
 )
 def test_replaying_a_simulated_workload_gives_back_every_row(name):
-    run = simulate(Workload.load(RECORDINGS / "workloads" / f"{name}.json"), message_limit=1000)
+    run = simulate(Workload.load(WORKLOADS / f"{name}.json"), message_limit=1000)
     trace = trace_of(run)
     assert replay(trace) == trace
 
 
 def test_rows_of_every_scenario_and_workload_pass_the_check(trace):
     """What the engine itself writes is never set aside."""
-    for scenario in load_scenarios(RECORDINGS / "scenarios" / "hand.jsonl"):
+    for scenario in load_scenarios(SCENARIOS / "hand.jsonl"):
         player = Player(scenario.broker)
         player.broker.observe(None)
         rows = record(player.broker)
@@ -518,9 +516,7 @@ def test_compare_says_where_runs_part_and_how_queues_differ(trace):
 
 
 def command(*arguments):
-    parser = argparse.ArgumentParser()
-    cli.add_arguments(parser.add_subparsers(dest="command"))
-    return cli.run(parser.parse_args(["trace", *map(str, arguments)]))
+    return room_command(cli, "trace", *arguments)
 
 
 def test_info_replay_and_diff(trace, tmp_path, capsys):

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from recordings import WORKLOADS
 
 from qflow.broker.errors import InvalidArgumentException, ResourceLimitExceededException
 from qflow.broker.events import COMMANDS, EFFECTS
@@ -24,8 +25,7 @@ from qflow.workload.stage import Stage
 from qflow.workload.windowed import WindowedProducer
 
 ROOT = Path(__file__).parent.parent
-RECORDED = ROOT / "data" / "recordings" / "workloads"
-NAMES = sorted(path.stem for path in RECORDED.glob("*.json"))
+NAMES = sorted(path.stem for path in WORKLOADS.glob("*.json"))
 SECOND = 1_000_000
 
 
@@ -136,7 +136,7 @@ def test_byte_thresholds_count_encoded_bytes():
 @pytest.fixture(scope="module", params=[name for name in NAMES if name != "fleet"])
 def recorded_run(request):
     """A run of each recorded workload, short enough for tests, long enough to stop and resume."""
-    return simulate(Workload.load(RECORDED / f"{request.param}.json"), message_limit=3000)
+    return simulate(Workload.load(WORKLOADS / f"{request.param}.json"), message_limit=3000)
 
 
 def test_every_recorded_workload_runs(recorded_run):
@@ -644,7 +644,7 @@ def test_every_recorded_workload_loads():
     assert NAMES == ["bytes-and-count", "capacity-165", "fanout-one-slow", "fleet", "groups-skewed",
                      "overflow-despite-flow-control", "ring", "slow-consumer"]  # fmt: skip
     for name in NAMES:
-        assert Workload.load(RECORDED / f"{name}.json").name == name
+        assert Workload.load(WORKLOADS / f"{name}.json").name == name
 
 
 def test_changing_one_thing_changes_nothing_else():
@@ -817,7 +817,7 @@ def test_a_bad_value_of_a_real_client_is_one_clear_sentence(kind, change, senten
 
 
 def test_slices_of_a_run_are_the_run():
-    made = Workload.load(RECORDED / "ring.json").replace(duration=2)
+    made = Workload.load(WORKLOADS / "ring.json").replace(duration=2)
     told = []
     run, is_whole = simulate_in_slices(made, lambda time, count: told.append((time, count)))
     assert is_whole
@@ -826,7 +826,7 @@ def test_slices_of_a_run_are_the_run():
 
 
 def test_other_seeds_are_other_chances_and_each_its_own():
-    made = Workload.load(RECORDED / "groups-skewed.json").with_seed(3)
+    made = Workload.load(WORKLOADS / "groups-skewed.json").with_seed(3)
     seeds = [client.seed for client in (*made.producers, *made.consumers)]
     assert seeds == [3000, 3001, 3002, 3003, 3004, 3005]
 

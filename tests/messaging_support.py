@@ -40,6 +40,11 @@ def drain(receiver: Receiver, limit: int | None = None, timeout: float = 0) -> l
     return messages
 
 
+def texts(receiver: Receiver, limit: int | None = None) -> str:
+    """What can be fetched; ``*`` for redelivered."""
+    return " ".join(f"{m.content}{'*' * m.redelivered}" for m in drain(receiver, limit))
+
+
 def is_empty(receiver: Receiver) -> bool:
     return not drain(receiver)
 

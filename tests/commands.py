@@ -1,0 +1,23 @@
+"""Commands as the tests give them: all of ``qflow``, or one room's part of it."""
+
+from __future__ import annotations
+
+import argparse
+from types import ModuleType
+
+from qflow import cli
+
+
+def status_of(*arguments: object) -> int | str | None:
+    """Run ``qflow`` with these arguments; return the status that a shell would see."""
+    try:
+        return cli.main([str(argument) for argument in arguments])
+    except SystemExit as exit:
+        return exit.code
+
+
+def room_command(room: ModuleType, *words: object) -> object:
+    """Run a room's command without the rest of ``qflow``: what it raises, nobody turns into a sentence."""
+    parser = argparse.ArgumentParser(prog="qflow")
+    room.add_arguments(parser.add_subparsers(dest="command", required=True))
+    return room.run(parser.parse_args([str(word) for word in words]))
