@@ -134,7 +134,27 @@ ERRORS = [
     pytest.param(bind_headers({"a": "1"}), 541, X_MATCH, id="EX-03 no x-match"),
     pytest.param(bind_headers({"x-match": ""}), 541, X_MATCH, id="EX-03 an empty x-match"),
     pytest.param(bind_headers({"x-match": "some"}), 541, X_MATCH, id="EX-03 some"),
-    pytest.param(bind_headers({"x-match": 1}), 541, X_MATCH, id="EX-03 an integer x-match"),
+    pytest.param(
+        bind_headers({"x-match": 1}), 541, "Invalid x-match binding format", id="EX-03 an integer x-match"
+    ),
+    pytest.param(
+        bind_headers({"x-match": None}), 541, "Invalid x-match binding format", id="EX-03 a void x-match"
+    ),
+    pytest.param(
+        lambda b: b.bind("no", "x"), 404, "Exchange not found: x", id="EX-03 bind, the exchange comes first"
+    ),
+    pytest.param(
+        lambda b: b.ctl.exchange_unbind("no", "x"), 404, "Exchange not found: x",
+        id="EX-03 unbind, the exchange comes first",
+    ),
+    pytest.param(
+        lambda b: b.exchange("amq.direct", "direct"), 530, "Exchange names beginning with",
+        id="EX-03 reserved, though it is there",
+    ),
+    pytest.param(
+        lambda b: b.exchange("amq.x", "direct", alternate="nosuch"), 404, "Exchange not found: nosuch",
+        id="EX-03 the alternate comes before the name",
+    ),
     pytest.param(
         bind_headers({"x-match": "all", "a": 1}, {"x-match": "all", "a": 2}), 541, "",
         id="EX-03 the same key with other arguments",
@@ -165,12 +185,13 @@ def test_names_that_are_fine(name, kind):
 
 
 def test_declaring_again():
-    """EX-03: the same type is fine, omitting the alternate too, also for a reserved one."""
+    """EX-03: the same type is fine, omitting type or alternate too; for a reserved one, if passive."""
     bench = Bench()
     bench.exchange("x", "fanout", alternate="amq.direct")
     bench.exchange("x", "fanout")
     bench.exchange("x", "fanout", alternate="amq.direct")
-    bench.exchange("amq.direct", "direct")
+    bench.ctl.exchange_declare("x", "")
+    bench.ctl.exchange_declare("amq.direct", "direct", passive=True)
     bench.ctl.exchange_declare("x", passive=True)
     bench.ctl.exchange_delete("x")
     with refused(404):
@@ -259,6 +280,53 @@ def test_copies_in_binding_order():
         bench.bind(queue, "amq.fanout")
     bench.send("", exchange="amq.fanout")
     assert [event.queue for event in bench.seen("enqueued")] == ["m", "z", "a"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "key", "expected"),
+    [
+        pytest.param("a.b a.* a.# #", "a.b", "# a.# a.* a.b", id="EX-06 hash, star, word"),
+        pytest.param("#.b *.b a.*", "a.b", "#.b *.b a.*", id="EX-06 the first word decides"),
+        pytest.param("# #.c #.b.c", "a.b.c", "#.b.c #.c #", id="EX-06 what follows a hash comes before it"),
+        pytest.param("a.# a", "a", "a a.#", id="EX-06 a pattern that is used up comes first"),
+    ],
+)
+def test_copies_in_the_order_of_the_tree(patterns, key, expected):
+    """EX-06, LP-08: a topic exchange finds queues in its tree; so the first refusal is that one's."""
+    bench = bench_with_queues(*patterns.split())
+    for pattern in patterns.split():
+        bench.bind(pattern, "amq.topic", pattern)
+    bench.send(key, exchange="amq.topic")
+    assert [event.queue for event in bench.seen("enqueued")] == expected.split()
+
+
+def test_the_same_headers_under_another_key():
+    """EX-07, EX-12: they are the same binding, whatever the key; qpid. arguments do not tell two apart."""
+    bench = bench_with_queues("a", "b")
+    for key, arguments in (
+        ("1", {"x-match": "all", "n": 1}),
+        ("2", {"n": 1, "x-match": "all"}),
+        ("3", {"x-match": "all", "n": 1, "qpid.subject": "s"}),
+    ):
+        bench.bind("a", "amq.match", key, arguments)
+    bench.bind("b", "amq.match", "1", {"x-match": "all", "n": 1})
+    bench.bind("a", "amq.match", "4", {"x-match": "all", "n": "1"})
+    assert [bench.stat(queue).bindingCount for queue in "ab"] == [3, 2]
+    bench.ctl.exchange_unbind("a", "amq.match", "2")
+    assert bench.stat("a").bindingCount == 3
+    bench.ctl.exchange_unbind("a", "amq.match", "1")
+    assert bench.stat("a").bindingCount == 2
+
+
+def test_exclusive_binding_of_a_bound_queue():
+    """EX-04: the queue's own binding is no reason to leave the others; its presence counts, not its value."""
+    bench = bench_with_queues("a", "b")
+    for queue in "ab":
+        bench.bind(queue, "amq.direct", "k")
+    bench.bind("a", "amq.direct", "k", {"qpid.exclusive-binding": 0})
+    bench.send("k", exchange="amq.direct")
+    assert [bench.labels(queue) for queue in "ab"] == ["p-1", ""]
+    assert [bench.stat(queue).bindingCount for queue in "ab"] == [2, 1]
 
 
 TOPICS = [

@@ -304,6 +304,9 @@ BAD = [
     pytest.param("qpid.policy_type", 1, id="CF-03 LP-04 a policy is a string"),
     pytest.param("qpid.queue_msg_sequence", 1, id="CF-03 QT-15 a sequence header is a string"),
     pytest.param("qpid.fairshare-x", 1, id="QT-06 a level that is no number"),
+    pytest.param("qpid.file_count", "many", id="CF-03 what the store is told"),
+    pytest.param("qpid.browse-only", 1.0, id="CF-03 a float for a bool"),
+    pytest.param("qpid.browse-only", "1.0", id="CF-03 a fraction in a string for a bool"),
 ]
 
 
@@ -329,6 +332,8 @@ FINE = [
     pytest.param("qpid.browse-only", "2", id="CF-03 an integer in a string for a bool"),
     pytest.param("qpid.browse-only", None, id="CF-03 null for a bool: false"),
     pytest.param("qpid.group_header_key", None, id="CF-03 MG-01 null for a text: none"),
+    pytest.param("qpid.max_pages_loaded", 0, id="QT-19 no pages at all"),
+    pytest.param("qpid.page_factor", "0", id="QT-19 a page factor of 0"),
     pytest.param("qpid.max-count", "anything", id="CF-02 an unknown key"),
     pytest.param("qpid.flow_stop_cuont", -7, id="CF-02 a misspelt key"),
     pytest.param("anything", None, id="CF-02 any other key"),
@@ -497,6 +502,10 @@ def test_an_integer_header_key_is_its_text():
             {"qpid.shared_msg_group": 1, "qpid.flow_stop_count": 5, "qpid.flow_resume_count": 6,
              "qpid.max_count": "x"},
             "invalid conversion: Cannot convert x", id="CF-05 every conversion comes first",
+        ),
+        pytest.param(
+            {"qpid.priorities": "y", "qpid.max_size": "x"},
+            "invalid conversion: Cannot convert x", id="CF-05 of two bad values the alphabet's first",
         ),
         pytest.param(
             {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 6, "qpid.shared_msg_group": 1},

@@ -57,7 +57,7 @@ class QueueHandler(MessageHandler):
         exclusive : bool
             Let only this session declare, consume, bind, unbind and delete it (CN-23).
         passive : bool
-            Only ask whether it exists.
+            Only ask whether it exists; without a name this is a declare like any other.
         alternate_exchange : str
             Where rejected, evicted and orphaned messages go (EX-09).
 
@@ -67,7 +67,7 @@ class QueueHandler(MessageHandler):
             542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
         """
         registry = self.core.queues
-        if passive:
+        if passive and queue:
             target = registry.get(queue)
         else:
             settings = QueueSettings.from_arguments(arguments or {})
@@ -92,6 +92,7 @@ class QueueHandler(MessageHandler):
 
     def _own(self, queue: Queue) -> None:
         queue.lifetime.owner = self.name
+        queue.lifetime.use()
         queue.users.owner_connection = self.connection.name
         self.exclusive_queues.append(queue.name)
 
@@ -127,7 +128,8 @@ class QueueHandler(MessageHandler):
         """Make an exchange, unless there is one of that name and type already (EX-03).
 
         Without a type it is a topic exchange.  With ``passive`` it is only asked whether there is such
-        an exchange: of that name, and of that type and that alternate if these are given.
+        an exchange: of that name, and of that type and that alternate if these are given; the broker's own
+        exchanges can be declared in no other way.
 
         Raises
         ------
@@ -138,7 +140,9 @@ class QueueHandler(MessageHandler):
         if passive:
             registry.check(exchange, type or "", alternate_exchange)
             return
-        if exchange not in registry.exchanges and exchange.startswith(("amq.", "qpid.")):
+        if alternate_exchange:
+            registry.get(alternate_exchange)
+        if exchange.startswith(("amq.", "qpid.")):
             raise NotAllowedException(
                 f'Exchange names beginning with "amq." or "qpid." are reserved. (exchange="{exchange}")'
             )

@@ -65,6 +65,7 @@ class QueueRegistry(Restorable):
         """
         existing = self.queues.get(name)
         if existing is not None:
+            existing.lifetime.declares += 1
             return existing, False
         settings.validate()
         thresholds = FlowThresholds.of(name, settings, self.context.options)
@@ -125,7 +126,8 @@ class QueueRegistry(Restorable):
             context.abandoned += len(orphans)
         else:
             context.abandonedViaAlt += len(orphans)
-            if isinstance(alternate, Exchange):
+            # Nor does it come to this line then: the alternate stays in use, for good.
+            if isinstance(alternate, Exchange) and refusal is None:
                 alternate.alternate_users -= 1
         context.retired.add(queue.counters)
         if context.observer is not None:
@@ -133,6 +135,7 @@ class QueueRegistry(Restorable):
         if queue.redirect is not None:
             queue.redirect.redirect, queue.redirect.is_redirect_source = None, False
             queue.redirect = None
-        queue.listeners.notify_all()
-        if refusal is not None and reason != "auto-delete":
+        if refusal is None:
+            queue.listeners.notify_all()
+        elif reason != "auto-delete":
             raise refusal
