@@ -270,6 +270,24 @@ def test_commit_sweeps_one_more():
     assert reader.unacked == 1
 
 
+@pytest.mark.parametrize("end", ["tx_commit", "tx_rollback"])
+def test_the_last_message_of_an_exchange_waits_for_no_transaction(end):
+    """EX-11: with qpid.ive a queue bound later gets the last message, also a rolled back one."""
+    bench = transactional(early={}, dead={})
+    bench.ctl.exchange_declare("e", "fanout", arguments={"qpid.ive": 1})
+    session = bench.session("t")
+    bench.send("", by="t", exchange="e")
+    bench.bind("early", "e")
+    assert bench.stat("early").msgDepth == 1
+    getattr(session, end)()
+    assert bench.stat("early").msgDepth == 1
+    bench.declare("last", alternate="amq.fanout")
+    bench.bind("dead", "amq.fanout")
+    bench.bind("last", "e")
+    bench.read("last").reject("t-1")
+    assert bench.labels("dead") == "t-1", "it is a message like any other"
+
+
 def test_numbers_that_never_were_cost_nothing():
     """CN-13, RF-03: unknown ids are ignored, however far from the known ones."""
     bench = transactional(q={})

@@ -218,7 +218,8 @@ class Exchange(Router):
             self.sequence += 1
             transfer.annotate(MSG_SEQUENCE, self.sequence)
         if self.keeps_last:
-            self.last_transfer = transfer
+            # A queue that is bound later gets it at once, whatever becomes of its transaction.
+            self.last_transfer = transfer if transfer.transaction is None else transfer.apart()
 
     def route_with_alternate(self, transfer: Transfer, delivery_count: int = -1) -> bool:
         """Route, or else through the alternate exchange, once (EX-08)."""

@@ -147,6 +147,23 @@ class Transfer(Restorable):
             self.annotations = {}
         self.annotations[key] = value
 
+    def apart(self) -> Transfer:
+        """Return the same message outside its transaction: complete, and nobody's to hold."""
+        twin = Transfer(
+            None,
+            self.number,
+            self.message,
+            self.size,
+            self._label,
+            self.expiration,
+            self.origin,
+            self.connection,
+            self.serial,
+        )
+        twin.annotations = self.annotations
+        twin.finish()
+        return twin
+
     @property
     def held_by(self) -> tuple[str, ...]:
         """Names of the queues (or the store) which withhold the completion, in order."""
