@@ -87,13 +87,32 @@ def test_qt_16_unknown_does_not_spoil_what_is_decided():
     message = Message(headers=HEADERS)
     assert Selector("absent = 1 OR n = 2").accepts(message)
     assert Selector("NOT (absent = 1 AND n = 3)").accepts(message)
-    assert Selector("colour <> 1").accepts(message), "unlike kinds are unequal"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        pytest.param("colour <> 1", False, id="QT-16 unlike kinds are not unequal either"),
+        pytest.param("NOT colour = 1", True, id="QT-16 they are known not to be equal"),
+        pytest.param("n NOT LIKE 'a'", False, id="QT-16 what no text is like is unknown of a number"),
+        pytest.param("n NOT IN (3, 4)", True, id="QT-16 none of them"),
+        pytest.param("n NOT IN (3, 'a')", False, id="QT-16 none of them, but one is no number"),
+        pytest.param("n NOT IN (3, absent)", False, id="QT-16 none of them, but one is unknown"),
+        pytest.param("NOT n IN (3, 'a')", True, id="QT-16 the negation of IN is another question"),
+        pytest.param("map IS NULL", True, id="QT-16 a map is nothing that is seen"),
+        pytest.param("amqp.n IS NULL", True, id="QT-16 a property that no message has"),
+        pytest.param("JMSPriority = 4 AND JMSDeliveryMode = 'NON_PERSISTENT'", True, id="QT-16 names of JMS"),
+        pytest.param("  ", True, id="QT-16 nothing but spaces asks for nothing"),
+    ],
+)
+def test_qt_16_unlike_kinds(expression, expected):
+    headers = {**HEADERS, "map": {"n": 1}, "amqp.n": 2}
+    assert Selector(expression).accepts(Message(priority=4, headers=headers)) is expected
 
 
 @pytest.mark.parametrize(
     "expression",
     [
-        "",
         "n =",
         "n = = 2",
         "n NOT 2",

@@ -20,6 +20,7 @@ from qflow.broker.selector_values import (
     calculate,
     compare,
     is_like,
+    is_none_of,
     like_pattern,
     negate,
     property_value,
@@ -90,6 +91,9 @@ class _Parser:
         self._at = 0
 
     def parse(self) -> Expression:
+        if not self._tokens:
+            # Nothing but spaces asks for nothing.
+            return lambda message: True
         parsed = self._or()
         if self._at < len(self._tokens):
             raise self._error(f"unexpected {self._tokens[self._at][1]!r}")
@@ -154,30 +158,35 @@ class _Parser:
             self._expect("NULL")
             return lambda message: (left(message) is None) != is_negated
         is_negated = self._take("NOT") is not None
-        test = self._test(left)
+        test = self._test(left, is_negated)
         if test is None:
             if is_negated:
                 raise self._error("expected LIKE, BETWEEN or IN after NOT")
             return left
-        return (lambda message: negate(test(message))) if is_negated else test
+        return test
 
-    def _test(self, left: Expression) -> Expression | None:
+    def _test(self, left: Expression, is_negated: bool) -> Expression | None:
         if self._take("LIKE"):
             pattern = self._string()
             pattern_of = like_pattern(pattern, self._string() if self._take("ESCAPE") else "")
-            return lambda message: is_like(pattern_of, left(message))
+            return _perhaps_not(lambda message: is_like(pattern_of, left(message)), is_negated)
         if self._take("BETWEEN"):
             low = self._sum()
             self._expect("AND")
             high = self._sum()
             bounds = ((">=", low), ("<=", high))
-            return lambda message: all_of(compare(s, left(message), bound(message)) for s, bound in bounds)
+            return _perhaps_not(
+                lambda message: all_of(compare(s, left(message), bound(message)) for s, bound in bounds),
+                is_negated,
+            )
         if self._take("IN"):
             self._expect("(")
             choices = [self._sum()]
             while self._take(","):
                 choices.append(self._sum())
             self._expect(")")
+            if is_negated:
+                return lambda message: is_none_of(left(message), [choice(message) for choice in choices])
             return lambda message: any_of(compare("=", left(message), choice(message)) for choice in choices)
         return None
 
@@ -229,6 +238,10 @@ class _Parser:
             self._at += 1
             return self._tokens[self._at - 1][1][1:-1].replace("''", "'")
         raise self._error("expected a string")
+
+
+def _perhaps_not(test: Expression, is_negated: bool) -> Expression:
+    return (lambda message: negate(test(message))) if is_negated else test
 
 
 def _calculation(symbol: str, left: Expression, right: Expression) -> Expression:

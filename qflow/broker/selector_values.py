@@ -27,21 +27,36 @@ _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
 }
 
 
+_JMS_NAMES = {
+    "JMSPriority": "amqp.priority",
+    "JMSDeliveryMode": "amqp.delivery_mode",
+    "JMSCorrelationID": "amqp.correlation_id",
+    "JMSMessageID": "amqp.message_id",
+}
+
+
 def property_value(message: Message, name: str) -> Value:
-    """Return a property: ``amqp.`` names mean the message's own, all others its headers.
+    """Return a property: ``amqp.`` and ``JMS`` names mean the message's own, all others its headers.
+
+    Lists, maps and UUIDs are no values that a selector could see.
 
     Examples
     --------
     >>> property_value(Message(priority=4, headers={"n": 2}), "amqp.priority")
     4
     """
-    own: dict[str, Value] = {
-        "amqp.priority": message.priority or 0,
-        "amqp.durable": message.durable,
-        "amqp.correlation_id": message.correlation_id,
-        "amqp.message_id": None if message.message_id is None else str(message.message_id),
-    }
-    return own[name] if name in own else message.header(name)
+    name = _JMS_NAMES.get(name, name)
+    if name.startswith(("amqp.", "JMS")):
+        own: dict[str, Value] = {
+            "amqp.priority": message.priority or 0,
+            "amqp.durable": message.durable,
+            "amqp.delivery_mode": "PERSISTENT" if message.durable else "NON_PERSISTENT",
+            "amqp.correlation_id": message.correlation_id,
+            "amqp.message_id": None if message.message_id is None else str(message.message_id),
+        }
+        return own.get(name)
+    value = message.header(name)
+    return value if isinstance(value, bool | int | float | str) else None
 
 
 def negate(value: Value) -> Value:
@@ -75,22 +90,41 @@ def all_of(values: Iterable[Value]) -> Value:
 
 
 def compare(symbol: str, left: Value, right: Value) -> Value:
-    """Compare two values; unlike kinds are only ever unequal, NULL is unknown.
+    """Compare two values; unlike kinds are neither equal nor unequal, NULL is unknown.
 
     Examples
     --------
-    >>> compare("<", 1, 2.5), compare("=", "a", 1), compare("=", None, 1)
+    >>> compare("<", 1, 2.5), compare("<>", "a", 1), compare("=", None, 1)
     (True, False, None)
     """
     if left is None or right is None:
         return None
     if _is_number(left) and _is_number(right):
         return COMPARISONS[symbol](left, right)  # type: ignore[arg-type]
-    if type(left) is not type(right):
-        return symbol == "<>"
-    if symbol in ("=", "<>"):
+    if type(left) is type(right) and symbol in ("=", "<>"):
         return (left == right) == (symbol == "=")
     return False
+
+
+def is_none_of(value: Value, choices: Iterable[Value]) -> Value:
+    """Return whether a value is none of some others, which has to be known of each; unlike kinds are no.
+
+    Examples
+    --------
+    >>> is_none_of(1, [2, 3]), is_none_of(1, [2, 1]), is_none_of(1, [2, None]), is_none_of(1, [2, "a"])
+    (True, False, None, False)
+    """
+    if value is None:
+        return None
+    found: Value = True
+    for choice in choices:
+        if choice is None:
+            found = None
+        elif compare("=", value, choice):
+            return False
+        elif found is not None and not compare("<>", value, choice):
+            found = False
+    return found
 
 
 def calculate(symbol: str, left: Value, right: Value) -> Value:
@@ -127,10 +161,8 @@ def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
 
 
 def is_like(pattern: re.Pattern[str], value: Value) -> Value:
-    """Return whether a string matches; NULL is unknown, anything else is not like it."""
-    if value is None:
-        return None
-    return isinstance(value, str) and pattern.fullmatch(value) is not None
+    """Return whether a string matches; of anything else that is unknown."""
+    return pattern.fullmatch(value) is not None if isinstance(value, str) else None
 
 
 def _is_number(value: Value) -> bool:
