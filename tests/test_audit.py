@@ -188,7 +188,7 @@ def test_the_workload_behind_a_log_is_a_file_that_runs():
     assert {consumer.service[0] for consumer in again.consumers} == {"recorded"}
     sent = sum(row.event == "transfer" for row in log.rows)
     run = simulate(again)
-    assert sum(event.kind == "message.transfer" for event in run.events) == pytest.approx(sent, rel=0.05)
+    assert sum(event.kind == "message.transfer" for event in run.events) == pytest.approx(sent, rel=0.01)
 
 
 def test_rejects_and_crashes_are_extracted():

@@ -103,6 +103,11 @@ class Seen:
         script = "([stage, run]) => Number(stage.dataset.run) > run"
         self.page.wait_for_function(script, arg=[stage, after], timeout=20_000)
 
+    def await_frame_after(self, frame: int) -> None:
+        stage = self.root.locator(".qf-stage").first.element_handle()
+        script = "([stage, frame]) => Number(stage.dataset.frame) > frame"
+        self.page.wait_for_function(script, arg=[stage, frame], timeout=20_000)
+
     def shot(self, moment: str, folder: Path) -> None:
         folder = Path(os.environ.get("QFLOW_SCREENSHOTS", folder))
         folder.mkdir(parents=True, exist_ok=True)
@@ -192,8 +197,7 @@ def test_the_learner_is_the_consumer(opened, tmp_path):
     run, frame = int(lab.stage()["run"]), lab.stage()["frame"]
     lab.root.locator(".qf-release-c2").click()
     lab.await_run(run)
-    lab.page.wait_for_timeout(400)
-    assert int(lab.stage()["frame"]) > int(frame)
+    lab.await_frame_after(int(frame))
     assert lab.root.locator(".qf-again:not([visibility=hidden])").count() >= 1, "redelivered is marked"
     lab.shot("released", tmp_path)
     lab.press("ArrowLeft")
@@ -247,9 +251,9 @@ def test_clicking_a_state_loads_it(opened, tmp_path):
     node = lab.root.locator(".qf-state-node").nth(6)
     node.click()
     lab.await_run(run)
-    lab.page.wait_for_timeout(400)
-    said = lab.root.locator(".qf-states-head").inner_text()
-    assert said.startswith("state 6 of")
+    head = lab.root.locator(".qf-states-head", has_text="state 6 of")
+    head.wait_for(timeout=20_000)
+    said = head.inner_text()
     assert f"depth {lab.stage()['depth']}" in said
     assert int(lab.stage()["frame"]) == int(lab.stage()["frames"]) - 1, "the picture is at the state itself"
     lab.shot("chosen", tmp_path)

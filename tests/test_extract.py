@@ -76,17 +76,17 @@ def test_clients_with_another_seed_are_taken_as_recorded():
     assert sum(late) / len(late) < 0.1
     kind, times = consumer.service
     assert kind == "recorded"
-    assert sum(times) / len(times) == pytest.approx(0.004, rel=0.1)
-    assert consumer.release == pytest.approx(0.05, abs=0.02)
+    assert sum(times) / len(times) == pytest.approx(0.004, rel=0.02)
+    assert consumer.release == pytest.approx(0.05, abs=0.005)
 
 
 def test_delays_and_costs_are_found_again():
     workload = small()
     extracted = extract(logged(workload), workload).workload
-    assert extracted.consumers[0].network.ack_delay == pytest.approx(0.042, rel=0.05)
+    assert extracted.consumers[0].network.ack_delay == pytest.approx(0.042, rel=0.001)
     costs = extracted.producers[0].network
-    assert costs.send_cost == pytest.approx(0.00008, rel=0.5)
-    assert costs.report_cost + 500 * costs.report_growth == pytest.approx(0.0002, rel=0.5)
+    assert costs.send_cost == pytest.approx(0.00008, rel=0.01)
+    assert costs.report_cost + 500 * costs.report_growth == pytest.approx(0.0002, rel=0.01)
 
 
 LISTS = Network(
@@ -114,10 +114,10 @@ def test_what_each_outstanding_transfer_costs_is_found_again():
     """It decides how fast a producer with another capacity catches up."""
     workload = crowded(200)
     costs = extract(logged(workload), workload).workload.producers[0].network
-    assert costs.report_share == pytest.approx(LISTS.report_share, rel=0.1)
-    assert costs.report_growth == pytest.approx(LISTS.report_growth, rel=0.2)
-    assert costs.report_time(3000, 10) == pytest.approx(LISTS.report_time(3000, 10), rel=0.1)
-    assert costs.report_time(3000, 200) == pytest.approx(LISTS.report_time(3000, 200), rel=0.1)
+    assert costs.report_share == pytest.approx(LISTS.report_share, rel=0.03)
+    assert costs.report_growth == pytest.approx(LISTS.report_growth, rel=0.01)
+    assert costs.report_time(3000, 10) == pytest.approx(LISTS.report_time(3000, 10), rel=0.03)
+    assert costs.report_time(3000, 200) == pytest.approx(LISTS.report_time(3000, 200), rel=0.01)
 
 
 def test_the_recorded_clients_look_through_what_is_outstanding():
@@ -153,7 +153,7 @@ def test_a_producer_that_thinks_after_a_block_is_closed():
     assert extraction.catches_up == {"p": False}
     assert extraction.model == "closed"
     found = [seconds for seconds, _, _ in extraction.workload.producers[0].recorded]
-    assert sorted(found)[len(found) // 2] == pytest.approx(0.003, rel=0.1)
+    assert sorted(found)[len(found) // 2] == pytest.approx(0.003, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["slow-consumer", "capacity-165", "overflow-despite-flow-control"])
@@ -290,7 +290,7 @@ def test_producers_that_catch_up_more_slowly_are_slowed_down(factor):
     (producer,) = workload.producers
     real = workload.with_producer("p", network=slower(producer.network, factor))
     rows = [row for row in logged(real).rows if row.client == "p"]
-    assert missing_pace(workload, {"p": rows}) == pytest.approx(factor, rel=0.15)
+    assert missing_pace(workload, {"p": rows}) == pytest.approx(factor, rel=0.01)
 
 
 def test_a_log_in_which_nobody_was_let_go_tells_nothing():
