@@ -126,11 +126,12 @@ def test_qt_15_positions_are_told_and_gaps_show():
     assert told == [1, 3]
 
 
-def test_qt_17_trace_ids_are_added_and_excluded():
+@pytest.mark.parametrize("excluded", ["there,elsewhere", "elsewhere, there", "elsewhere there"])
+def test_qt_17_trace_ids_are_added_and_excluded(excluded):
     broker = Broker()
     producer = broker.session("p")
     producer.queue_declare("q", {"qpid.trace.id": "here"})
-    producer.queue_declare("picky", {"qpid.trace.exclude": "there,elsewhere"})
+    producer.queue_declare("picky", {"qpid.trace.exclude": excluded})
     producer.message_transfer(Message(routing_key="q", headers={"x-qpid.trace": "there"}))
     producer.message_transfer(Message(routing_key="picky", headers={"x-qpid.trace": "there"}))
     producer.message_transfer(Message(routing_key="picky"))

@@ -23,7 +23,12 @@ def annotate(message: QueuedMessage, settings: QueueSettings) -> None:
 
 def is_excluded(transfer: Transfer, excluded: str) -> bool:
     """Return whether the message has been where a queue does not want it to come from (QT-17)."""
-    return bool(set(_trace(transfer).split(",")) & set(excluded.split(",")) - {""})
+    return not _names(_trace(transfer)).isdisjoint(_names(excluded))
+
+
+def _names(trace: str) -> set[str]:
+    """Take a list apart; commas and blanks separate, as in the broker."""
+    return set(trace.replace(",", " ").split(" ")) - {""}
 
 
 def _trace(transfer: Transfer) -> str:
