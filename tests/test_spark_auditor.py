@@ -4,12 +4,13 @@ import json
 import random
 
 import pytest
-from spark_kit import RECORDINGS, fleet, fleet_lake, fleet_results
+from recordings import WORKLOADS, load
+from spark_kit import fleet, fleet_lake, fleet_results
 
 from qflow.spark.auditor import Auditor
 from qflow.spark.memory import audit, lake_of, result_hash
 from qflow.spark.touches import components_of, part_of, touches_of, workload_text
-from qflow.trace import ClientLog, LogRow
+from qflow.trace import LogRow
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 STALL = Workload(
@@ -163,8 +164,8 @@ def test_a_part_of_a_workload_holds_what_belongs_to_it_and_nothing_else():
 
 def test_a_session_that_died_is_found_with_the_brokers_words():
     name = "overflow-despite-flow-control"
-    workload = Workload.load(RECORDINGS / f"{name}.json")
-    results = audit(lake_of("log", workload, ClientLog.load(RECORDINGS / f"{name}.csv.gz").rows))
+    log, workload = load(name)
+    results = audit(lake_of("log", workload, log.rows))
     assert "resource-limit-exceeded" in found(results)["died"][1]
 
 
@@ -174,7 +175,7 @@ def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     from qflow.trace.files import write_trace
     from qflow.trace.record import trace_of
 
-    recorded = Workload.load(RECORDINGS / "fanout-one-slow.json")
+    recorded = Workload.load(WORKLOADS / "fanout-one-slow.json")
     run = simulate(
         recorded.with_queue("slow", {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}),
         message_limit=700,

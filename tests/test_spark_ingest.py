@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from spark_kit import RECORDINGS, spark, write_log  # noqa: F401
+from recordings import WORKLOADS
+from spark_kit import spark, write_log  # noqa: F401
 
 from qflow.kit import RefusalError
 from qflow.spark.ingest import log_files
@@ -82,7 +83,7 @@ def test_only_the_broker_reports_before_the_start_in_either_format(tmp_path):
 def test_a_missing_column_and_a_damaged_file_are_one_row_of_the_quarantine(tmp_path):
     path = write_log(tmp_path / "short.parquet", [row[:-1] for row in GOOD], COLUMNS[:-1])
     assert read(path)[1][0][3].startswith("the column group is missing; the columns must be ts_us, client")
-    whole = (RECORDINGS / "fleet.parquet").read_bytes()
+    whole = (WORKLOADS / "fleet.parquet").read_bytes()
     (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
     good, bad = read(tmp_path / "cut.parquet")
     assert not good and bad[0][1] == 0 and "cut off or damaged" in bad[0][3]
