@@ -245,7 +245,6 @@ def _columns(frames: Frames) -> dict[str, object]:
     queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * producers
     consumers_at = queues_at + len(QUEUE_CHANNELS) * queues
     return {
-        "width": len(frames.channels),
         "step": [name.removeprefix("step.") for name in frames.channels[1:AFTER_STEP]],
         "producer": [AFTER_STEP, PRODUCER_CHANNELS],
         "queue": [queues_at, QUEUE_CHANNELS],

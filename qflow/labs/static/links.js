@@ -70,7 +70,7 @@ function buildLegend(root, timeline, y, geometry, marks) {
   item(cell("qf-cell qf-cell-held", marks.held), "held: on the queue, its completion withheld");
   item(cell("qf-entry qf-entry-full", "none"), "waiting on the queue");
   item(cell("qf-taken", marks.taken), "at a consumer, still counted");
-  if (timeline.stays.numbers.some((value, place) => place % timeline.stays.width === timeline.stays.place.again && value < NEVER)) {
+  if (timeline.stays.columns.again.some((frame) => frame < NEVER)) {
     item((at, down) => svg("path", { d: AGAIN, class: "qf-again", transform: `translate(${at + 6},${down - 5})` }, group), "redelivered");
   }
   const names = timeline.picture.groups.map((name, index) => [name, index + 1]).slice(0, 10);

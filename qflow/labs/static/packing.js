@@ -1,17 +1,25 @@
-// Packing: tables of whole numbers as Python took them apart (packing.py), put together again.
+// Packing: tables of whole numbers as Python took them apart (packing.py), put together again, by columns.
 
 // The bytes come as a view, which may begin anywhere within a larger buffer.
-function unpackTable(planes, view, start, rows) {
+function unpackColumns(planes, view, start, rows) {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-  const numbers = new Int32Array(rows * planes.length);
-  planes.forEach((told, column) => {
-    const constant = told.reduce((sum, byte, place) => sum | (byte < 0 ? 0 : byte << (8 * place)), 0);
-    if (constant) for (let at = column; at < numbers.length; at += planes.length) numbers[at] = constant;
-    told.forEach((byte, place) => {
-      if (byte >= 0) return;
-      for (let row = 0, at = column; row < rows; row += 1, at += planes.length) numbers[at] |= bytes[start + row] << (8 * place);
-      start += rows;
-    });
+  const columns = planes.map((told) => {
+    const parts = told.map((byte) => (byte < 0 ? bytes.subarray(start, (start += rows)) : byte));
+    return unpackColumn(parts, rows);
   });
-  return [numbers, start];
+  return [columns, start];
+}
+
+// A part is a byte that all rows have, or one for each row.
+function unpackColumn(parts, rows) {
+  const [lowest, ...higher] = parts;
+  // Most columns count little: their bytes are their numbers.
+  if (typeof lowest !== "number" && higher.every((part) => part === 0)) return lowest;
+  const column = new Int32Array(rows);
+  parts.forEach((part, place) => {
+    const shift = 8 * place;
+    if (typeof part !== "number") for (let row = 0; row < rows; row += 1) column[row] |= part[row] << shift;
+    else if (part) for (let row = 0; row < rows; row += 1) column[row] |= part << shift;
+  });
+  return column;
 }

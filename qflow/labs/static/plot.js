@@ -104,8 +104,8 @@ function roundStep(range, most) {
 
 // One point for every pixel a level is first, lowest, highest or last in: nothing is lost to the eye.
 function depthPath(timeline, index, x, y, span, form) {
-  const column = timeline.column("queue", index, "depth");
-  const { numbers, width, count } = timeline;
+  const depths = timeline.column("queue", index, "depth");
+  const { times, count } = timeline;
   const steps = [`M${x(0)},${y(0)}`];
   let pixel = -1;
   let [low, high, last] = [0, 0, 0];
@@ -115,8 +115,8 @@ function depthPath(timeline, index, x, y, span, form) {
     steps.push(`H${at}V${y(high).toFixed(1)}V${y(low).toFixed(1)}V${y(last).toFixed(1)}`);
   };
   for (let frame = 0; frame < count; frame += 1) {
-    const depth = numbers[frame * width + column];
-    const now = Math.floor((2 * span * numbers[frame * width]) / form.end);
+    const depth = depths[frame];
+    const now = Math.floor((2 * span * times[frame]) / form.end);
     if (now !== pixel) {
       flush();
       [pixel, low, high] = [now, Math.min(last, depth), Math.max(last, depth)];

@@ -3,30 +3,27 @@
 const EVERY = 256;
 
 class Spans {
-  constructor(columns, numbers) {
-    this.columns = columns;
-    this.numbers = numbers;
-    this.width = columns.length;
-    this.count = numbers.length / this.width;
-    this.place = Object.fromEntries(columns.map((name, index) => [name, index]));
-    this.start = this.place.start;
-    this.end = this.place.end;
+  constructor(names, columns, count) {
+    this.columns = Object.fromEntries(names.map((name, index) => [name, columns[index]]));
+    this.count = count;
+    this.start = this.columns.start;
+    this.end = this.columns.end;
     this.marks = null;
     this.seen = [-1, []];
   }
 
   get(row, name) {
-    return this.numbers[row * this.width + this.place[name]];
+    return this.columns[name][row];
   }
 
   // Every so many frames, what lasts over that frame; and the first row that begins after it.
   index() {
     this.marks = [];
     let [row, active] = [0, []];
-    const last = this.count ? this.numbers[(this.count - 1) * this.width + this.start] : 0;
+    const last = this.count ? this.start[this.count - 1] : 0;
     for (let frame = 0; frame <= last + EVERY; frame += EVERY) {
-      while (row < this.count && this.numbers[row * this.width + this.start] <= frame) active.push(row++);
-      active = active.filter((one) => this.numbers[one * this.width + this.end] > frame);
+      while (row < this.count && this.start[row] <= frame) active.push(row++);
+      active = active.filter((one) => this.end[one] > frame);
       this.marks.push([active.slice(), row]);
     }
   }
@@ -36,9 +33,9 @@ class Spans {
     if (this.seen[0] === frame) return this.seen[1];
     if (!this.marks) this.index();
     const [before, next] = this.marks[Math.min(this.marks.length - 1, Math.floor(frame / EVERY))];
-    const found = before.filter((row) => this.numbers[row * this.width + this.end] > frame);
-    for (let row = next; row < this.count && this.numbers[row * this.width + this.start] <= frame; row += 1) {
-      if (this.numbers[row * this.width + this.end] > frame) found.push(row);
+    const found = before.filter((row) => this.end[row] > frame);
+    for (let row = next; row < this.count && this.start[row] <= frame; row += 1) {
+      if (this.end[row] > frame) found.push(row);
     }
     this.seen = [frame, found];
     return found;
@@ -48,7 +45,7 @@ class Spans {
   ended(after, until, most) {
     const found = [];
     for (let row = this.count - 1; row >= 0 && found.length < most; row -= 1) {
-      const end = this.numbers[row * this.width + this.end];
+      const end = this.end[row];
       if (end > after && end <= until) found.push(row);
     }
     return found;

@@ -12,18 +12,18 @@ class Timeline {
     this.run = run;
     // The runs that stand side by side, this one among them.
     this.beside = [this];
-    this.width = picture.columns.width;
+    [this.columns] = unpackColumns(picture.columns.planes, picture.numbers, 0, picture.count);
+    [this.times] = this.columns;
     let from = 0;
-    [this.numbers] = unpackTable(picture.columns.planes, picture.numbers, from, picture.count);
-    for (const [name, columns, rows, planes] of picture.lasting) {
-      let numbers;
-      [numbers, from] = unpackTable(planes, picture.spans, from, rows);
-      this[name] = new Spans(columns, numbers);
+    for (const [name, names, rows, planes] of picture.lasting) {
+      let columns;
+      [columns, from] = unpackColumns(planes, picture.spans, from, rows);
+      this[name] = new Spans(names, columns, rows);
     }
   }
 
   time(frame) {
-    return this.numbers[frame * this.width];
+    return this.times[frame];
   }
 
   // The last frame that is not later than a time.
@@ -39,8 +39,7 @@ class Timeline {
   }
 
   row(frame, start, names) {
-    const from = frame * this.width + start;
-    return Object.fromEntries(names.map((name, index) => [name, this.numbers[from + index]]));
+    return Object.fromEntries(names.map((name, index) => [name, this.columns[start + index][frame]]));
   }
 
   step(frame) {
@@ -64,19 +63,15 @@ class Timeline {
     return this.member("consumer", frame, index);
   }
 
-  // Where one column of one member stands in every row.
+  // One column of one member, frame by frame.
   column(kind, index, name) {
     const [start, names] = this.picture.columns[kind];
-    return start + index * names.length + names.indexOf(name);
+    return this.columns[start + index * names.length + names.indexOf(name)];
   }
 
   // The largest number a column ever holds.
   most(kind, index, name) {
-    let found = 0;
-    for (let at = this.column(kind, index, name); at < this.numbers.length; at += this.width) {
-      found = Math.max(found, this.numbers[at]);
-    }
-    return found;
+    return this.column(kind, index, name).reduce((most, number) => Math.max(most, number), 0);
   }
 
   // The largest of what is measured of a queue in every run beside this one that has it, too.
