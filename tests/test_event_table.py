@@ -46,6 +46,21 @@ def test_details_are_told_as_names_and_values(looks):
     assert texts == [encode_detail(event.detail) for event in EVENTS]
 
 
+@pytest.mark.parametrize("looks_after", range(len(EVENTS) + 1))
+@pytest.mark.parametrize("start", range(len(EVENTS) + 1))
+def test_events_are_told_from_one_on(looks_after, start):
+    table = EventTable()
+    for number, event in enumerate(EVENTS):
+        if number == looks_after:
+            assert list(table) == EVENTS[:number]
+        table.append(event)
+    told = list(table.told(start))
+    assert [row[:8] for row in told] == [tuple(event)[:8] for event in EVENTS[start:]]
+    assert [encode_values(*row[8:]) for row in told] == [
+        encode_detail(event.detail) for event in EVENTS[start:]
+    ]
+
+
 @pytest.mark.parametrize("looks", [False, True])
 def test_the_last_events_can_be_forgotten(looks):
     table = filled(looks)
