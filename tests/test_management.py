@@ -63,11 +63,14 @@ FILTERS = [
         {"filter_type": "other", "filter_params": {"header_value": "A", "header_key": "g"}},
         "{filter_params:{header_key:g, header_value:A}, filter_type:other}",
     ),
+    ({"filter_type": "other", "filter_params": ["A", 1]}, "{filter_params:[A, 1], filter_type:other}"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("filter", "shown"), FILTERS, ids=["RF-23 type", "RF-23 no params", "RF-23 half", "RF-23 other type"]
+    ("filter", "shown"),
+    FILTERS,
+    ids=["RF-23 type", "RF-23 no params", "RF-23 half", "RF-23 other type", "RF-23 list"],
 )
 def test_bad_filters(filter, shown):
     """RF-23, QT-22: status 7, with the filter's keys ascending; nothing is removed."""
