@@ -141,9 +141,6 @@ ERRORS = [
         bind_headers({"x-match": None}), 541, "Invalid x-match binding format", id="EX-03 a void x-match"
     ),
     pytest.param(
-        lambda b: b.bind("no", "x"), 404, "Exchange not found: x", id="EX-03 bind, the exchange comes first"
-    ),
-    pytest.param(
         lambda b: b.ctl.exchange_unbind("no", "x"), 404, "Exchange not found: x",
         id="EX-03 unbind, the exchange comes first",
     ),

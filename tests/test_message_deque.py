@@ -112,7 +112,7 @@ class Pair:
         if self.plain.messages and self.plain.messages[-1].position > start:
             plain.place = self.plain.messages[-1].position, self.plain.version
 
-    def agree(self) -> None:
+    def assert_same(self) -> None:
         assert list(self.deque) == self.plain.messages
         assert self.deque.available_count() == len(self.plain.of_state(AVAILABLE))
         assert self.deque.eviction_candidate() is (self.plain.messages or [None])[0]
@@ -132,4 +132,4 @@ def test_it_gives_what_a_walk_over_all_messages_gives(seed):
     )
     for _ in range(300):
         pair.random.choice(acts)()
-        pair.agree()
+        pair.assert_same()

@@ -18,9 +18,9 @@ from qflow.workload.stage import uncollected
 
 ROUNDS = 5
 LARGEST = 1_000_000
-_THEIRS = "messages_in_a_simpy_store"
 FRAME = 2_000
 """Messages of a run that a lab draws after each move of a slider."""
+_OUR_BACKLOG, _THEIR_BACKLOG = "messages_on_a_queue", "messages_in_a_simpy_store"
 Tell = Callable[[str], None]
 Work = tuple[int, Callable[[], object]]
 """How many messages it has, and what runs it."""
@@ -160,7 +160,7 @@ def _growth(
 def _all_growth(messages: int, largest: int, tell: Tell) -> dict[str, Any]:
     fewer = _sizes(1_000, largest // 10)
     growth = {
-        "messages_on_a_queue": _growth(_sizes(1_000, largest), workloads.backlog, tell),
+        _OUR_BACKLOG: _growth(_sizes(1_000, largest), workloads.backlog, tell),
         "groups": _growth(
             [count for count in (10, 100, 1_000, 10_000) if count <= messages],
             lambda groups: workloads.grouped(messages, groups),
@@ -171,15 +171,15 @@ def _all_growth(messages: int, largest: int, tell: Tell) -> dict[str, Any]:
         "holes": _growth(fewer, workloads.completed_with_holes, tell),
     }
     if "simpy" in peers.installed():
-        growth[_THEIRS] = _growth(fewer, peers.store_backlog, tell)
+        growth[_THEIR_BACKLOG] = _growth(fewer, peers.store_backlog, tell)
     return growth
 
 
 def _deep_ratios(growth: Mapping[str, Any]) -> dict[str, float]:
     """Return how a backlog compares with one in a Store, at the largest size both have."""
-    if _THEIRS not in growth:
+    if _THEIR_BACKLOG not in growth:
         return {}
-    ours, theirs = (growth[name]["microseconds"] for name in ("messages_on_a_queue", _THEIRS))
+    ours, theirs = (growth[name]["microseconds"] for name in (_OUR_BACKLOG, _THEIR_BACKLOG))
     size = max((size for size in theirs if size in ours), key=int)
     return {f"backlog_of_{size}_to_simpy_store": theirs[size] / ours[size]}
 

@@ -46,11 +46,21 @@ class ExchangeRegistry(Restorable):
             raise NotFoundException(f"Exchange not found: {name}")
         return exchange
 
+    def alternate(self, name: str) -> Exchange | None:
+        """Return the exchange that is named as an alternate; None without a name.
+
+        Raises
+        ------
+        NotFoundException
+            404, for an unknown one (EX-03).
+        """
+        return self.get(name) if name else None
+
     def declare(
         self,
         name: str,
         kind: str,
-        alternate: str = "",
+        alternate: Exchange | None = None,
         durable: bool = False,
         auto_delete: bool = False,
         arguments: Arguments | None = None,
@@ -60,24 +70,23 @@ class ExchangeRegistry(Restorable):
         Raises
         ------
         NotFoundException
-            404: unknown type, or unknown alternate exchange.
+            404: unknown type.
         NotAllowedException
             530: another type, or another alternate (EX-03).
         """
-        other = self.get(alternate) if alternate else None
         existing = self.exchanges.get(name)
         if existing is not None:
-            _check_same(existing, kind, other)
+            _check_same(existing, kind, alternate)
             return existing, False
         if kind not in EXCHANGE_TYPES:
             raise NotFoundException(f"Exchange type not implemented: {kind}")
-        exchange = EXCHANGE_TYPES[kind](self.context, name, other, durable, auto_delete, arguments)
+        exchange = EXCHANGE_TYPES[kind](self.context, name, alternate, durable, auto_delete, arguments)
         self.exchanges[name] = exchange
         if self.context.observer is not None:
             self.context.emit("exchangeDeclare", link=name, detail={"type": kind})
         return exchange, True
 
-    def check(self, name: str, kind: str, alternate: str) -> None:
+    def check(self, name: str, kind: str, alternate: Exchange | None) -> None:
         """Make sure that there is an exchange of that name, and of that type and alternate, if given.
 
         Raises
@@ -85,8 +94,7 @@ class ExchangeRegistry(Restorable):
         NotFoundException, NotAllowedException
             404, 530: as :meth:`declare`.
         """
-        other = self.get(alternate) if alternate else None
-        _check_same(self.get(name), kind, other)
+        _check_same(self.get(name), kind, alternate)
 
     def delete(self, name: str) -> None:
         """Delete an exchange; its bindings may outlive it for a while (RF-18).

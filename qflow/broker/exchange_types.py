@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import ClassVar
 
 from qflow.broker.errors import InternalErrorException
 from qflow.broker.exchanges import Arguments, Binding, Exchange, Identity
 from qflow.broker.matching import (
-    TopicRank,
     check_header_arguments,
     headers_match,
     normalize_pattern,
@@ -98,8 +98,7 @@ class TopicExchange(Exchange):
         """Return the bindings this type selects."""
         key = transfer.message.routing_key or ""
         ranked = [(rank, b) for b in self.bindings.values() if (rank := topic_rank(b.key, key)) is not None]
-        if len(ranked) > 1:
-            ranked.sort(key=_rank)
+        ranked.sort(key=itemgetter(0))
         return _one_for_each_queue([binding for _, binding in ranked])
 
 
@@ -142,10 +141,6 @@ class HeadersExchange(Exchange):
         """Return the bindings this type selects."""
         headers = transfer.message.headers or {}
         return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
-
-
-def _rank(ranked: tuple[TopicRank, Binding]) -> TopicRank:
-    return ranked[0]
 
 
 def _one_for_each_queue(bindings: list[Binding]) -> list[Binding]:

@@ -157,7 +157,7 @@ class Management:
         auto_delete = to_bool(options.pop("auto-delete", False))
         other = to_text(options.pop("alternate-exchange", ""))
         settings = QueueSettings.from_arguments(options)
-        alternate = self.core.exchanges.get(other) if other else None
+        alternate = self.core.exchanges.alternate(other)
         queue, is_new = self.core.queues.declare(
             name, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
         )
@@ -168,9 +168,7 @@ class Management:
     def _create_exchange(self, name: str, options: dict[str, Argument]) -> None:
         durable, auto_delete = (to_bool(options.pop(key, False)) for key in ("durable", "auto-delete"))
         kind = to_text(options.pop("exchange-type", "topic"))
-        alternate = to_text(options.pop("alternate-exchange", ""))
-        if alternate:
-            self.core.exchanges.get(alternate)
+        alternate = self.core.exchanges.alternate(to_text(options.pop("alternate-exchange", "")))
         if name in self.core.exchanges.exchanges:
             raise ManagementError(EXCEPTION, f"object already exists: {name}")
         if kind not in EXCHANGE_TYPES:

@@ -35,8 +35,6 @@ def normalize_pattern(pattern: str) -> str:
     return ".".join(words)
 
 
-_NO_STRING = "Invalid x-match binding format"
-
 TopicRank = tuple[int, ...]
 """Where in the broker's tree of patterns a key finds one: the smaller, the earlier."""
 
@@ -101,8 +99,8 @@ def check_header_arguments(arguments: Mapping[str, HeaderValue] | None) -> None:
     """
     match = (arguments or {}).get("x-match", "")
     if match not in ("all", "any"):
-        what = "Invalid or missing x-match value binding" if isinstance(match, str) else _NO_STRING
-        raise InternalErrorException(f'{what} to headers exchange. Must be a string ["all" or "any"]')
+        what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
+        raise InternalErrorException(f'Invalid {what} to headers exchange. Must be a string ["all" or "any"]')
 
 
 def same_arguments(left: Mapping[str, HeaderValue], right: Mapping[str, HeaderValue]) -> bool:

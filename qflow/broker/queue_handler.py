@@ -71,7 +71,7 @@ class QueueHandler(MessageHandler):
             target = registry.get(queue)
         else:
             settings = QueueSettings.from_arguments(arguments or {})
-            alternate = self.core.exchanges.get(alternate_exchange) if alternate_exchange else None
+            alternate = self.core.exchanges.alternate(alternate_exchange)
             target, is_new = registry.declare(
                 queue, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
             )
@@ -137,17 +137,16 @@ class QueueHandler(MessageHandler):
             404, 530.
         """
         registry = self.core.exchanges
+        alternate = registry.alternate(alternate_exchange)
         if passive:
-            registry.check(exchange, type or "", alternate_exchange)
+            registry.check(exchange, type or "", alternate)
             return
-        if alternate_exchange:
-            registry.get(alternate_exchange)
         if exchange.startswith(("amq.", "qpid.")):
             raise NotAllowedException(
                 f'Exchange names beginning with "amq." or "qpid." are reserved. (exchange="{exchange}")'
             )
         kind = "topic" if type is None else type
-        registry.declare(exchange, kind, alternate_exchange, durable, auto_delete, arguments)
+        registry.declare(exchange, kind, alternate, durable, auto_delete, arguments)
 
     @command("exchange.delete")
     def exchange_delete(self, exchange: str) -> None:

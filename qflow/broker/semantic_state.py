@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar, Final
 
 from qflow.broker.command import CommandRunner
+from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
 from qflow.broker.context import BrokerContext
 from qflow.broker.delivery import DeliveryRecord
 from qflow.broker.errors import NotFoundException, SessionException
@@ -19,7 +20,6 @@ from qflow.broker.subscription import DeliveryTarget, Subscription
 from qflow.broker.tx import TxOperation
 
 OnDelivery = Callable[[DeliveryRecord], None]
-KNOWN_COMPLETED_INTERVAL: Final = 65_536
 
 _DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "acquired", "mode")
 
@@ -178,20 +178,20 @@ class SemanticState(DeliveryTarget):
 
     def acquire(self, numbers: Iterable[int]) -> list[int]:
         """Claim browsed deliveries; return those that were granted (RF-02)."""
-        known = [self.records[number] for number in _ascending(numbers) if number in self.records]
-        granted = [record.id for record in known if record.acquire()]
+        granted = [record.id for record in self._known(numbers) if record.acquire()]
         self.send_command()
         return granted
 
     def commit_accepts(self, numbers: set[int]) -> None:
         """Carry out the accepts of a transaction, in order of delivery (RF-22)."""
-        for number in _ascending(numbers):
-            record = self.records.get(number)
-            if record is not None:
-                record.accept(in_transaction=True)
+        for record in self._known(numbers):
+            record.accept(in_transaction=True)
         if numbers:
             # One further than it should: so does the broker (RF-03, rnd-tx-064).
             self._sweep_range(min(numbers), max(numbers) + 1)
+
+    def _known(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
+        return [self.records[number] for number in _ascending(numbers) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:
         """End a subscription; what it holds stays acquired (CN-17)."""
