@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from qflow.cli import main
-from qflow.form import form
+from qflow.kit import form
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_it_prints_rates_ratios_growth_and_memory(capsys):
 
 
 def test_a_message_on_a_queue_is_small():
-    from qflow.bench.measure import _memory
+    from qflow.maintain.benchmark import _memory
 
     assert _memory(lambda name: None)["bytes_a_message"] < 400
 

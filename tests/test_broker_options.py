@@ -10,7 +10,7 @@ from recordings import SCENARIOS
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.broker.errors import StartupError
-from qflow.broker.option_sources import MODELLED, NOT_MODELLED, read_options
+from qflow.broker.options import MODELLED, NOT_MODELLED, read_options
 from qflow.configuration.broker_setup import BrokerSetup
 
 STARTUP = json.loads((SCENARIOS / "startup.json").read_text())

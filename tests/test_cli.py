@@ -16,8 +16,9 @@ from commands import status_of
 
 from qflow import __version__, cli
 from qflow.kit import RefusalError
-from qflow.teaching import launch, layout
-from qflow.trace.progress import Line, Progress
+from qflow.launch import chapters as launch
+from qflow.launch import chapters as layout
+from qflow.progress import Line, Progress
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -349,8 +350,8 @@ class TestTerminalManners:
 
     @pytest.mark.parametrize("arguments", [("trace", "info"), ("run", "--json"), ("conform", "--json")])
     def test_what_is_told_underway_is_not_on_standard_output(self, arguments, root, monkeypatch, capsys):
-        monkeypatch.setattr("qflow.trace.progress.PATIENCE", -1.0)
-        monkeypatch.setattr("qflow.trace.run_cli.PATIENCE", -1.0)
+        monkeypatch.setattr("qflow.progress.PATIENCE", -1.0)
+        monkeypatch.setattr("qflow.workload.cli.PATIENCE", -1.0)
         recordings = root / "data" / "recordings"
         file = {
             "trace": "scenarios/hand.jsonl",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qflow.broker import Broker
-from qflow.form import COMPILED
+from qflow.kit import COMPILED
 from qflow.labs import flow_run, history_run, policy_run
 
 pytestmark = [

@@ -3,7 +3,7 @@
 import pytest
 from support import Bench, refused
 
-from qflow.broker.range_set import RangeSet
+from qflow.broker.completions import RangeSet
 
 
 def two_queues() -> Bench:

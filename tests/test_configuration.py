@@ -20,12 +20,18 @@ from qflow.broker.flow_limit import FlowLevels, FlowThresholds, Origin
 from qflow.broker.settings import QueueSettings
 from qflow.configuration import cli
 from qflow.configuration.declaration import ConfigurationError, Declaration
-from qflow.configuration.explanation import Explanation, explain
-from qflow.configuration.keys import is_understood, suggestion
-from qflow.configuration.queue_options import OPTIONS, integer
-from qflow.configuration.reading import as_argument, read_address, read_line
-from qflow.configuration.report import report
-from qflow.configuration.writing import address_string, qpid_config_line
+from qflow.configuration.explained import Explanation, explain, report
+from qflow.configuration.spelling import (
+    OPTIONS,
+    address_string,
+    as_argument,
+    integer,
+    is_understood,
+    qpid_config_line,
+    read_address,
+    read_line,
+    suggestion,
+)
 
 DEFAULT_STOP, DEFAULT_RESUME = 83_886_080, 73_400_320
 

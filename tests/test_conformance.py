@@ -11,12 +11,9 @@ from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
 from qflow.conformance import check_file, load_scenarios
 from qflow.conformance.cli import run
-from qflow.conformance.labels import pack, unpack
-from qflow.conformance.observation import observe
-from qflow.conformance.player import Player
 from qflow.conformance.report import check
-from qflow.conformance.scenario import Scenario, ScenarioError
-from qflow.conformance.vocabulary import EXPECT, QUEUE, STEPS
+from qflow.conformance.scenario import EXPECT, QUEUE, STEPS, Scenario, ScenarioError, pack, unpack
+from qflow.conformance.scenario_player import Player, observe
 
 FILES = sorted(SCENARIOS.glob("*.jsonl"))
 COUNTS = {

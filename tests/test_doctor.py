@@ -12,9 +12,12 @@ import jupyter_core.paths
 import pytest
 
 from qflow import cli
-from qflow.launch import doctor, jupyter_checks, machine_checks, memory, spark_checks
-from qflow.launch.findings import Finding
-from qflow.launch.packages import Need
+from qflow.launch import doctor
+from qflow.launch import doctor as jupyter_checks
+from qflow.launch import doctor as machine_checks
+from qflow.launch import doctor as memory
+from qflow.launch import doctor as spark_checks
+from qflow.launch.doctor import Finding, Need
 
 
 @pytest.fixture

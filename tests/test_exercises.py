@@ -14,13 +14,18 @@ from wrong_answers import WRONG
 
 from qflow import cli
 from qflow.kit import RefusalError
-from qflow.teaching import check, hint, launch, progress, report
+from qflow.launch import chapters as launch
+from qflow.maintain.notebooks import PLACEHOLDER, solution_of, task_of
+from qflow.maintain.notebooks import exercise_drift as drift
+from qflow.maintain.notebooks import select_exercises as select
+from qflow.maintain.sentence_map import listed
+from qflow.teaching import check, hint
+from qflow.teaching import learner as progress
+from qflow.teaching import learner as report
 from qflow.teaching.catalogue import THEMES, all_exercises, exercises, find
 from qflow.teaching.checks import judge
 from qflow.teaching.exercise import Exercise
-from qflow.teaching.exercise_notebooks import PLACEHOLDER, drift, select, solution_of, task_of
 from qflow.teaching.rules import rule_titles
-from qflow.teaching.sentence_map import listed
 
 ALL = {exercise.name: exercise for exercise in all_exercises()}
 FILES = {file.name: file for file in select()}

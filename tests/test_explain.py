@@ -14,9 +14,9 @@ from trace_commands import Cast, all_commands, fresh
 from qflow.broker import Broker, Message
 from qflow.teaching.rules import rule_titles
 from qflow.trace.explain import Explanation, Subject, explain
-from qflow.trace.explain.sections import section_of
-from qflow.trace.explain.subjects import KINDS, Subjects
-from qflow.trace.record import record, trace_of
+from qflow.trace.explain.chain import section_of
+from qflow.trace.explain.question import KINDS, Subjects
+from qflow.trace.replay import record, trace_of
 from qflow.trace.schema import TraceError
 from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate

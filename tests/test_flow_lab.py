@@ -13,9 +13,9 @@ from waiting import until
 from qflow.broker.errors import AmqpException
 from qflow.labs import depth_chart, flow_lab, flow_run, recorded_lab, recorded_picture
 from qflow.labs.claims import share, times
-from qflow.labs.flow_widget import KNOBS
-from qflow.labs.recorded import agreement, on_spans
+from qflow.labs.opened import agreement, on_spans
 from qflow.labs.scene import Scene
+from qflow.labs.slider_labs import KNOBS
 from qflow.trace import LogError, QueueSample
 
 
@@ -104,7 +104,7 @@ def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
 @pytest.fixture
 def drawn(lab, monkeypatch):
     """Note what is drawn, run by run, as if every run took long."""
-    monkeypatch.setattr("qflow.labs.slider_lab.WORTHWHILE", 0)
+    monkeypatch.setattr("qflow.labs.slider_labs.WORTHWHILE", 0)
     seen = []
     show = lab.scene.show
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Message
 from qflow.broker.errors import AmqpException
 from qflow.labs import flow_run, flow_workload, fold
-from qflow.labs.claims import claims_of
-from qflow.labs.packing import pack, unpack
-from qflow.labs.sentences import state_sentence, step_sentence
+from qflow.labs.channels import pack, unpack
+from qflow.labs.claims import claims_of, state_sentence, step_sentence
 from qflow.labs.words import BITS, STEP
 from qflow.workload import Consumer, Producer, Run, Workload, simulate
 

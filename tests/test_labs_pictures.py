@@ -26,16 +26,16 @@ from qflow.labs import (
     state_space_run,
     trace_picture,
 )
-from qflow.labs.flow import flow_workload
-from qflow.labs.layout import layout_of
+from qflow.labs.channels import NEVER
+from qflow.labs.claims import step_sentence
+from qflow.labs.experiments import flow_workload
 from qflow.labs.opened import MOST_QUEUES
 from qflow.labs.running import finished, running
-from qflow.labs.sentences import step_sentence
-from qflow.labs.spans import NEVER
+from qflow.labs.scene import layout_of
 from qflow.labs.words import DEAD
 from qflow.trace import LogError
 from qflow.trace.files import write_trace
-from qflow.trace.record import trace_of
+from qflow.trace.replay import trace_of
 from qflow.trace.schema import TraceError
 from qflow.workload import Consumer, Producer, Workload, simulate
 

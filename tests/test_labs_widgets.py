@@ -41,19 +41,16 @@ from qflow.labs import (
     state_space_lab,
     trace_lab,
 )
-from qflow.labs.forking import actions_of, fork_picture
-from qflow.labs.history import history_steps
+from qflow.labs.experiments import history_steps, policy_steps
 from qflow.labs.html_export import to_html
+from qflow.labs.lab import actions_of, fork_picture, why
 from qflow.labs.linked import plotly_script
-from qflow.labs.policy import policy_steps
-from qflow.labs.recorded import replayed_picture
+from qflow.labs.opened import replayed_picture
 from qflow.labs.share import LABS, Token, TokenError, engine_hash
-from qflow.labs.slider_lab import SliderLab
-from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS
-from qflow.labs.why import why
+from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS, SliderLab
 from qflow.teaching.rules import RULE, rule_titles
 from qflow.trace.files import write_trace
-from qflow.trace.record import trace_of
+from qflow.trace.replay import trace_of
 from qflow.trace.schema import TraceError
 from qflow.workload import simulate
 
@@ -485,7 +482,7 @@ class Slow:
 
 
 def slow_lab(steps: int) -> tuple[SliderLab, Slow]:
-    from qflow.labs.knobs import stop_knob
+    from qflow.labs.slider_labs import stop_knob
 
     slow = Slow(steps)
     return SliderLab([stop_knob(100)], {"stop": 1}, slow), slow

@@ -5,10 +5,9 @@ from random import Random
 
 import pytest
 
-from qflow.broker.cursor import QueueCursor
 from qflow.broker.message import Message
-from qflow.broker.message_deque import MessageDeque
 from qflow.broker.queued_message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage
+from qflow.broker.stores import MessageDeque, QueueCursor
 from qflow.broker.transfer import Transfer
 
 

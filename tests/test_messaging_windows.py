@@ -4,7 +4,7 @@ import pytest
 from messaging_support import Bench, address, contents, drain
 
 from qflow.broker import Broker
-from qflow.broker.range_set import RangeSet
+from qflow.broker.completions import RangeSet
 from qflow.broker.store import DelayedStore
 from qflow.messaging import (
     UNLIMITED,

@@ -6,7 +6,7 @@ import pytest
 from browser import find_chromium
 
 from qflow.labs import flow_run
-from qflow.launch import moving_picture
+from qflow.maintain import moving_picture
 
 
 def test_it_shows_both_turns_from_off_to_off_and_lingers_at_each():

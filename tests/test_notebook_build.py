@@ -13,7 +13,8 @@ from waiting import wait_until
 
 from qflow import cli
 from qflow.kit import RefusalError
-from qflow.teaching import notebooks, tidy
+from qflow.maintain import notebooks
+from qflow.maintain import notebooks as tidy
 
 TINY = """\
 # %% [markdown] id="intro"

@@ -6,8 +6,7 @@ import pytest
 from recordings import WORKLOADS, paths
 
 from qflow.prediction import Settings, predict
-from qflow.prediction.measures import producer_measures, rows_of_run
-from qflow.prediction.text import report_text
+from qflow.prediction.predict import producer_measures, report_text, rows_of_run
 from qflow.trace import ClientLog, LogRow
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from qflow.teaching import Predictions, guess_memory, progress
-from qflow.teaching.calibration import kept_calibration
-from qflow.teaching.guess_field import Question
+from qflow.teaching import Predictions
+from qflow.teaching import learner as progress
+from qflow.teaching import predictions as guess_memory
+from qflow.teaching.predictions import Question, kept_calibration
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +94,7 @@ def test_the_field_writes_into_the_question_and_the_text_stays():
 
 
 def test_a_typed_number_counts_as_the_guess(capsys):
-    from qflow.teaching.guess_field import _field
+    from qflow.teaching.predictions import _field
 
     predictions = Predictions("01")
     ask(predictions)
@@ -105,7 +106,7 @@ def test_a_typed_number_counts_as_the_guess(capsys):
 
 
 def test_a_typed_guess_survives_running_the_cell_again(file, capsys):
-    from qflow.teaching.guess_field import _field
+    from qflow.teaching.predictions import _field
 
     predictions = Predictions("01")
     ask(predictions)

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from qflow import cli
-from qflow.teaching import reference
-from qflow.teaching.function_pages import docstring, room_page
+from qflow.maintain import reference
+from qflow.maintain.reference import docstring, room_page
 from qflow.teaching.rules import rule_titles
 
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")

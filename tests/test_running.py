@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from qflow.broker.message import Message
 from qflow.broker.transfer import Transfer
 from qflow.labs import flow_workload, fold
-from qflow.labs.fanout import fanout_workload
+from qflow.labs.experiments import fanout_workload, history_workload, policy_workload
 from qflow.labs.fold import Fold
 from qflow.labs.frames import Frames, whole_frames
-from qflow.labs.history import history_workload
 from qflow.labs.picture import picture_of
-from qflow.labs.policy import policy_workload
 from qflow.labs.running import drawing, finished
 from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, simulate

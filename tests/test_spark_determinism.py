@@ -3,7 +3,7 @@
 import pytest
 from spark_kit import fleet, fleet_lake, fleet_results, lake_frame, spark, write_log  # noqa: F401
 
-from qflow.spark.memory import result_hash
+from qflow.spark.lake_audit import result_hash
 
 EXPECTED = result_hash(fleet_results())
 
@@ -25,7 +25,9 @@ def setting(spark):  # noqa: F811
 @pytest.fixture(scope="module")
 def lake(spark, tmp_path_factory):  # noqa: F811
     """Return the folder of a lake that the pipeline made of the fleet's log."""
-    from qflow.spark import ingest, layout, topology
+    from qflow.spark import ingest
+    from qflow.spark import lake as layout
+    from qflow.spark import touches as topology
 
     folder = tmp_path_factory.mktemp("fleet")
     workload, rows = fleet()
@@ -41,13 +43,13 @@ def lake(spark, tmp_path_factory):  # noqa: F811
 
 
 def audited(frame):
-    from qflow.spark.audit import audit
+    from qflow.spark.lake_audit import audit
 
     return result_hash(audit(frame).collect())
 
 
 def test_the_lake_holds_each_component_in_order_and_one_file_is_one_partition(spark, lake):  # noqa: F811
-    from qflow.spark.layout import read_lake
+    from qflow.spark.lake import read_lake
 
     frame = read_lake(spark, lake)
     assert frame.rdd.getNumPartitions() == 5
@@ -57,7 +59,7 @@ def test_the_lake_holds_each_component_in_order_and_one_file_is_one_partition(sp
 
 
 def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
-    from qflow.spark.layout import read_lake
+    from qflow.spark.lake import read_lake
 
     frame = read_lake(spark, lake)
     assert "Exchange" not in frame._jdf.queryExecution().executedPlan().toString()
@@ -68,7 +70,7 @@ def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
 def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa: F811
     from pyspark.sql import functions as sf
 
-    from qflow.spark.layout import in_order
+    from qflow.spark.lake import in_order
 
     shuffled = lake_frame(spark, fleet_lake()).orderBy(sf.rand(partitions))
     assert audited(in_order(shuffled, partitions)) == EXPECTED
@@ -76,7 +78,7 @@ def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa
 
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
 def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
-    from qflow.spark.layout import read_lake
+    from qflow.spark.lake import read_lake
 
     setting("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
     assert audited(read_lake(spark, lake)) == EXPECTED
@@ -84,8 +86,8 @@ def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
 
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
 def test_any_size_of_batches_that_a_worker_reads_itself(lake, rows):
-    from qflow.spark.audit import audit_batches
-    from qflow.spark.lake_file import read_lake_file
+    from qflow.spark.lake import read_lake_file
+    from qflow.spark.lake_audit import audit_batches
 
     results = [
         tuple(row.values())
@@ -97,7 +99,7 @@ def test_any_size_of_batches_that_a_worker_reads_itself(lake, rows):
 
 
 def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):  # noqa: F811
-    from qflow.spark.audit import audit_to
+    from qflow.spark.lake_audit import audit_to
     from qflow.spark.workers import peak_accumulator
 
     told = []
@@ -110,7 +112,7 @@ def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):
 @pytest.mark.parametrize("name", ["spark.sql.adaptive.enabled", "spark.sql.ansi.enabled"])
 @pytest.mark.parametrize("value", ["true", "false"])
 def test_adaptive_execution_and_ansi_on_and_off(spark, setting, name, value):  # noqa: F811
-    from qflow.spark.layout import in_order
+    from qflow.spark.lake import in_order
 
     setting(name, value)
     assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == EXPECTED

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from qflow import cli
-from qflow.teaching import sentence_map
-from qflow.teaching.sentence_map import TABLE, listed, missing, targets
-from qflow.teaching.sentences import fingerprint, sentences
+from qflow.maintain import sentence_map
+from qflow.maintain.sentence_map import TABLE, fingerprint, listed, missing, sentences, targets
 
 DOCUMENTS = os.environ.get("QFLOW_DOCUMENTS", "")
 

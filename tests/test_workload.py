@@ -18,11 +18,11 @@ from qflow.broker.options import BrokerOptions
 from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload, WorkloadError, simulate
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import due_messages
-from qflow.workload.consumer import ConsumerClient
-from qflow.workload.producer import ProducerClient
-from qflow.workload.slices import simulate_in_slices
+from qflow.workload.consumer_client import ConsumerClient
+from qflow.workload.producer_client import ProducerClient
+from qflow.workload.simulate import simulate_in_slices
 from qflow.workload.stage import Stage
-from qflow.workload.windowed import WindowedProducer
+from qflow.workload.windowed_client import WindowedProducer
 
 ROOT = Path(__file__).parent.parent
 NAMES = sorted(path.stem for path in WORKLOADS.glob("*.json"))
