@@ -2,7 +2,7 @@
 
 Two chapters are run each time. All of them, with the paths and exercises, take half an hour::
 
-    QFLOW_TEST_WHOLE_SITE=1 python -m pytest tests/test_browser_site.py
+    QFLOW_TEST_WHOLE_SITE=1 python -m pytest tests/launch/test_browser_site.py
 """
 
 import json
@@ -28,7 +28,7 @@ INTERACTIVE_SECONDS = 120
 """A page that takes this long is broken; how long it does take is printed."""
 CHAPTER_SECONDS = 600
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 IN_CI = ["00-tour.ipynb", "01-thresholds.ipynb"]
 
 

@@ -11,7 +11,7 @@ from qflow import cli
 from qflow.conformance import load_scenarios
 from qflow.conformance.scenario import load_startups
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

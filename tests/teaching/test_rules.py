@@ -10,16 +10,16 @@ from qflow.kit import RefusalError
 from qflow.teaching import rules
 from qflow.teaching.rules import ARGUED, cited_rules, rule_titles, show, uncovered
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).resolve().parent.parent
 
 
 def test_every_rule_has_a_test_or_an_argument():
-    assert uncovered(HERE) == []
+    assert uncovered(TESTS) == []
 
 
 def test_no_argument_excuses_a_rule_that_has_a_test_or_does_not_exist():
     assert set(ARGUED) <= set(rule_titles())
-    assert not set(ARGUED) & set(cited_rules(HERE))
+    assert not set(ARGUED) & set(cited_rules(TESTS))
 
 
 def test_a_rule_is_found_in_a_name_a_table_and_a_docstring(tmp_path):

@@ -1,7 +1,7 @@
 """Explanations of the examples in the original documents, word for word, with their rules.
 
 The chapter "Producer Flow Control", the issue QPID-2935 and the chapter "Using Message Groups"; the
-expected chains are in ``tests/explained``.
+expected chains are in ``tests/trace/explained``.
 """
 
 from __future__ import annotations

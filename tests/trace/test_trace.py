@@ -581,7 +581,7 @@ def test_ctrl_c_during_a_replay_leaves_a_valid_partial_file(tmp_path):
     )
     out = tmp_path / "part.jsonl"
     arguments = [sys.executable, "-c", script, str(tmp_path / "long.jsonl"), str(out)]
-    environment = {"PYTHONPATH": f"{Path(__file__).parent}:{Path(__file__).parent.parent}"}
+    environment = {"PYTHONPATH": ":".join(map(str, Path(__file__).resolve().parents[:3]))}
     with subprocess.Popen(arguments, stdout=-1, stderr=-1, text=True, env=environment) as process:
         assert process.stdout.readline() == "here\n"
         process.send_signal(signal.SIGINT)

@@ -1,6 +1,6 @@
 """Explanations of the rule book's golden scenarios (G-01 to G-18), word for word, with their rules.
 
-The expected chains are in ``tests/explained``, one file a story: a line with a question mark asks, the
+The expected chains are in ``tests/trace/explained``, one file a story: a line with a question mark asks, the
 lines below it are the answer. Each was read against the rule it cites before it was written down.
 """
 

@@ -24,7 +24,7 @@ from qflow.workload.simulate import simulate_in_slices
 from qflow.workload.stage import Stage
 from qflow.workload.windowed_client import WindowedProducer
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.stem for path in WORKLOADS.glob("*.json"))
 SECOND = 1_000_000
 
