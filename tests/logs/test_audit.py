@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 from commands import room_command
-from qflow.trace.audit import Tolerance, audit
 from recordings import WORKLOADS, load
 
 from qflow.kit import RefusalError
+from qflow.logs.audit import Tolerance, audit
 from qflow.logs.workload_file import inferred_workload, workload_json
 from qflow.prediction.extraction import extract
 from qflow.trace import ClientLog, LogRow, cli

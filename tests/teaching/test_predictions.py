@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from qflow.teaching import Predictions
+from qflow.teaching import learner as guess_memory
 from qflow.teaching import learner as progress
-from qflow.teaching import predictions as guess_memory
-from qflow.teaching.predictions import Question, kept_calibration
+from qflow.teaching.learner import kept_calibration
+from qflow.teaching.predictions import Question
 
 
 @pytest.fixture(autouse=True)
