@@ -4,7 +4,7 @@ from qflow.logs.client_log import ClientLog, LogError, LogRow, QueueSample, repl
 from qflow.trace.diff import Comparison, compare
 from qflow.trace.explain import Explanation, explain
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replay import record, trace_of
+from qflow.trace.replaying import record, trace_of
 from qflow.trace.schema import Row, Trace, TraceError
 from qflow.trace.timeline import Timeline
 

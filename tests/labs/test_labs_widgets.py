@@ -50,7 +50,7 @@ from qflow.labs.share import LABS, Token, TokenError, engine_hash
 from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS, SliderLab
 from qflow.teaching.rules import RULE, rule_titles
 from qflow.trace.files import write_trace
-from qflow.trace.replay import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
 from qflow.workload import simulate
 

@@ -16,7 +16,7 @@ from qflow.teaching.rules import rule_titles
 from qflow.trace.explain import Explanation, Subject, explain
 from qflow.trace.explain.chain import section_of
 from qflow.trace.explain.question import KINDS, Subjects
-from qflow.trace.replay import record, trace_of
+from qflow.trace.replaying import record, trace_of
 from qflow.trace.schema import TraceError
 from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
