@@ -2,7 +2,7 @@
 
 Every refusal of the broker is one of these classes. ``str(error)`` reads as the real broker
 prints it (``resource-limit-exceeded: Maximum depth exceeded on q: …``), so that a learner can
-search for the very words a production log shows.  Source: rule book 8.6, ``exceptions.h``.
+search for the very words a production log shows.  Their codes: rules.md#error-codes.
 """
 
 from __future__ import annotations

@@ -256,14 +256,14 @@ def rules_page(root: Path) -> str:
             area = name.split("-")[0]
             lines += ["", f"## {area}: {AREAS[area]}"]
         held = _counted(tests.get(name, [])) or f"none, {rule.untested or 'no reason given'}"
-        lines += ["", f"### {name}", "", f"**{_prose(rule.title)}.** {_prose(rule.sentence, name)}", ""]
-        lines.append(f"*Source*: {_prose(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
+        lines += ["", f"### {name}", "", f"**{_linked(rule.title)}.** {_linked(rule.sentence, name)}", ""]
+        lines.append(f"*Source*: {_linked(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
         if name in chapters:
             lines[-1] += f" *Chapters*: {', '.join(chapters[name])}."
     for table, (title, text) in _TABLES.items():
         head, *rows = rule_table(table)
         lines += ["", f"## {title}", "", text, "", _row(head), _row(["---"] * len(head))]
-        lines += [_row([_prose(cell) for cell in row]) for row in rows]
+        lines += [_row([_linked(cell) for cell in row]) for row in rows]
     lines += ["", "## Sources and certainty", "", "| word | meaning |", "| --- | --- |"]
     lines += [_row(pair) for pair in [*SOURCES.items(), *CERTAINTIES.items()]]
     return "\n".join(lines) + "\n"
@@ -414,7 +414,7 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(_cell(cell) for cell in cells)} |"
 
 
-def _prose(text: str, own: str = "") -> str:
+def _linked(text: str, own: str = "") -> str:
     """Return text with its signs as Markdown shows them, and each other rule's id as a link to it."""
     plain = re.sub(r"[\\`*<\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
     return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}](#{id[0].lower()})", plain)

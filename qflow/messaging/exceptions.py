@@ -24,7 +24,7 @@ class MessagingError(Exception):
     Parameters
     ----------
     code : int or None
-        The broker's code, if the broker refused something (rule book 8.6).
+        The broker's code, if the broker refused something (rules.md#error-codes).
     text : str or None
         What went wrong.
     **info : object

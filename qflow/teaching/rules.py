@@ -176,6 +176,7 @@ def rule_table(name: str) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+@cache
 def cited_rules(folder: Path) -> dict[str, list[str]]:
     """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body.
 

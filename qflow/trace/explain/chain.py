@@ -1,6 +1,6 @@
 """Explanation: an answer, and why it is so, link by link down to what nobody in the broker decided.
 
-Where a rule is documented: the original document and its section, or the rule book's own chapter.
+Where a rule is documented: the original document and its section, or the rule book's part on its area.
 """
 
 from __future__ import annotations
