@@ -1,13 +1,14 @@
 """The rule book is whole, what cites it finds it there, and tests hold the engine to each rule."""
 
-from __future__ import ast
 
+from __future__ import annotations
+
+import ast
 import json
 import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-import annotations
 import pytest
 
 from qflow import cli
