@@ -160,7 +160,17 @@ class SessionDetached(AmqpException):
 
 
 class StartupError(Exception):
-    """The broker does not start with these options (FC-10); the text is qpidd's own."""
+    """The broker does not start with these options (FC-10); the text is qpidd's own.
+
+    Examples
+    --------
+    >>> from qflow.broker import BrokerOptions
+    >>> try:
+    ...     BrokerOptions(default_flow_stop_threshold=101)
+    ... except StartupError as refusal:
+    ...     print(refusal)
+    Default queue flow ratios must be between 0 and 100, inclusive: flowStopRatio=101 flowResumeRatio=70
+    """
 
 
 class ManagementError(Exception):
