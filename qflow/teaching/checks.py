@@ -128,7 +128,7 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
     told_all.append(_difference(exercise, exercise.cases[first], seen[first], wanted[first]))
     if found is not None:
         told_all.append(f'This looks like "{found.name}": {found.message}')
-    told_all.append(f'Stuck? hint("{exercise.name}", 1), then 2, then 3.')
+    told_all.append(f'Stuck? qf.hint("{exercise.name}", 1), then 2, then 3.')
     return Verdict(exercise.name, right, number, tuple(told_all), found)
 
 
@@ -150,7 +150,7 @@ def _is_unwritten(seen: list[Any]) -> bool:
 
 
 def _with_hint(exercise: Exercise) -> tuple[str, str]:
-    return f"Hint 1 of 3: {exercise.hints[0]}", f'More: hint("{exercise.name}", 2).'
+    return f"Hint 1 of 3: {exercise.hints[0]}", f'More: qf.hint("{exercise.name}", 2).'
 
 
 TIERS = (1, 2, 3)

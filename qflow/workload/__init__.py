@@ -20,6 +20,8 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qflow.messaging.windows import Step as Step
+    from qflow.messaging.windows import make_window as make_window
     from qflow.workload.checks import WorkloadError as WorkloadError
     from qflow.workload.clients import Consumer as Consumer
     from qflow.workload.clients import Producer as Producer
