@@ -1,19 +1,17 @@
 """Table: a small table that reads well in a notebook, in a terminal, and aloud.
 
-Whatever is a table derives from :class:`Tabular`: it shows itself as HTML in a notebook and as aligned text in
-IPython's terminal, its first rows only if it is long, and gives itself whole to pandas and Arrow.
+Whatever is a table derives from :class:`Tabular`: it shows itself as HTML in a notebook and as aligned text
+in IPython's terminal, its first rows only if it is long, and gives itself whole to pandas and Arrow.
 :class:`Table` is one that is made of given rows.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import import_module
-from typing import Any
-
-SHOWN = 10
-"""Rows of a long table that are shown."""
+from typing import Any, ClassVar
 
 
 class Tabular:
@@ -35,16 +33,23 @@ class Tabular:
 
     __slots__ = ()
 
+    SHOWN: ClassVar[int] = 10
+    """Rows that are shown of a long table."""
+
+    def __init_subclass__(cls) -> None:
+        # IPython takes a class's own __repr__ before what its bases say of a terminal.
+        cls._repr_pretty_ = Tabular._repr_pretty_  # type: ignore[method-assign]
+
     def columns(self, start: int = 0, end: int | None = None) -> Mapping[str, Sequence[Any]]:
         """Return the columns, or a slice of their rows, by name."""
         raise NotImplementedError
 
     def preview(self) -> Table:
         """Return what a notebook or a terminal shows: the first rows."""
-        columns = self.columns(0, SHOWN + 1)
+        columns = self.columns(0, self.SHOWN + 1)
         rows = list(zip(*columns.values(), strict=True))
-        more = f", the first {SHOWN} rows" if len(rows) > SHOWN else ""
-        return Table(rows[:SHOWN], list(columns), repr(self) + more)
+        more = f", the first {self.SHOWN} rows" if len(rows) > self.SHOWN else ""
+        return Table(rows[: self.SHOWN], list(columns), repr(self) + more)
 
     def to_pandas(self) -> Any:
         """Return all rows as a ``pandas.DataFrame``.
@@ -57,14 +62,14 @@ class Tabular:
         return _package("pandas").DataFrame(dict(self.columns()))
 
     def to_arrow(self) -> Any:
-        """Return all rows as a ``pyarrow.Table``.
+        """Return all rows as a ``pyarrow.Table``; mappings in them as JSON.
 
         Raises
         ------
         ImportError
             If pyarrow is not installed; the text says how to get it.
         """
-        return _package("pyarrow").table(dict(self.columns()))
+        return _package("pyarrow").table({name: _texts(values) for name, values in self.columns().items()})
 
     def _repr_html_(self) -> str:
         return self.preview()._repr_html_()
@@ -74,22 +79,31 @@ class Tabular:
         printer.text(str(self.preview()) if len(printer.stack) == 1 else repr(self))
 
 
-def columns_of(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, Sequence[Any]]:
+def columns_of(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
     """Return rows as columns by name.
 
     Examples
     --------
     >>> columns_of([(1, "a"), (2, "b")], ("n", "letter"))
-    {'n': (1, 2), 'letter': ('a', 'b')}
+    {'n': [1, 2], 'letter': ['a', 'b']}
     """
-    return dict(zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True))
+    columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in names)
+    return dict(zip(names, columns, strict=True))
+
+
+def _texts(values: Sequence[Any]) -> Sequence[Any]:
+    if any(isinstance(value, Mapping) for value in values):
+        return [json.dumps(value, default=str) if isinstance(value, Mapping) else value for value in values]
+    return values
 
 
 def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise ImportError(f"this needs {name}, which is not installed: pip install {name}", name=name) from None
+        raise ImportError(
+            f"this needs {name}, which is not installed: pip install {name}", name=name
+        ) from None
 
 
 class Table(Tabular):
@@ -173,9 +187,7 @@ class Table(Tabular):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f'<th scope="col" style="text-align:left">{escape(name)}</th>' for name in self.names
-        )
+        head = "".join(f'<th scope="col" style="text-align:left">{escape(name)}</th>' for name in self.names)
         body = "\n".join(
             "<tr>"
             + "".join(f'<td style="text-align:left">{escape(shown(value))}</td>' for value in row)

@@ -16,12 +16,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qflow.broker import errors
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 from qflow.broker.session import Session
+from qflow.table import Tabular, columns_of
 from qflow.trace.files import Quarantine
 from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
 from qflow.workload.clients import Consumer
@@ -543,7 +544,7 @@ class QueueSample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientLog:
+class ClientLog(Tabular):
     """A recorded run as its clients saw it, with what the broker reported now and then.
 
     Parameters
@@ -608,6 +609,10 @@ class ClientLog:
         except LogError as error:
             raise LogError(f"{path.name}: {error}") from None
         return cls(path.name.split(".")[0], rows), quarantine
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the columns, or a slice of their rows, by name."""
+        return columns_of(self.rows[start:end], LogRow._fields)
 
     def statistics(self, queue: str) -> list[QueueSample]:
         """Return what the broker reported of a queue, in order of time.

@@ -21,6 +21,7 @@ from qflow.logs.client_log import ClientLog, LogRow, QueueSample
 from qflow.prediction.changes import Settings
 from qflow.prediction.costs import works_of
 from qflow.prediction.extraction import Evidence, Extraction, rows_by_client
+from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.checks import require
 from qflow.workload.clients import MODELS, Consumer
@@ -375,6 +376,26 @@ Tell = Callable[[str, int, int], None]
 SECTIONS = ("queues", "producers", "consumers")
 
 
+class Prediction(Tabular, dict[str, Any]):
+    """What :func:`predict` returns: a mapping ready for JSON, shown as the table of its measures."""
+
+    SHOWN = 40
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the measures: of what, its name, the measure, recorded, predicted, and the difference."""
+        rows = [
+            (section.removesuffix("s"), name, measure, recorded.get(measure), value, less.get(measure))
+            for section in SECTIONS
+            for name, entry in self[section].items()
+            for recorded, less in [(entry["recorded"] or {}, entry["difference"] or {})]
+            for measure, value in entry["predicted"].items()
+        ]
+        return columns_of(rows[start:end], ("of", "name", "measure", "recorded", "predicted", "difference"))
+
+    def __repr__(self) -> str:
+        return f"Prediction({self['workload']!r}, {self['seconds']:g} s, {self['model']} model)"
+
+
 def predict(
     workload: Workload,
     log: ClientLog,
@@ -384,7 +405,7 @@ def predict(
     compare_models: bool = True,
     replays: int | None = None,
     tell: Tell | None = None,
-) -> dict[str, Any]:
+) -> Prediction:
     """Return what the broker and its clients would do, beside what they did.
 
     All measures are over the time the producers ran (from 0 to the workload's duration); depths and
@@ -413,8 +434,8 @@ def predict(
 
     Returns
     -------
-    dict
-        Ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
+    Prediction
+        A mapping, ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
         ``recorded`` (or None), what is ``predicted``, and the ``difference`` (predicted less recorded);
         ``sources`` tells of each client whether its times are the workload file's own draws, which the log
         confirms ("stated"), or the log's ("recorded"); ``longest_silence`` is for how many seconds at most
@@ -469,7 +490,7 @@ def predict(
         place = runs.index(shown)
         others = _replay(evidence.extraction(other), settings, end, place, len(runs), tell)
         report["models_differ"] = {"other": other, **_models_differ(others.sections, shown.sections)}
-    return report
+    return Prediction(report)
 
 
 def _replays(

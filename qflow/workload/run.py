@@ -52,7 +52,7 @@ class Run(Tabular):
     end: int
     errors: dict[str, AmqpException] = field(default_factory=dict)
 
-    def columns(self, start: int = 0, end: int | None = None) -> dict[str, Sequence[Any]]:
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the events as columns: time, kind, queue, session, link, message, size, group, detail."""
         return columns_of(self.events[start:end], Event._fields)
 
