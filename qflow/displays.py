@@ -80,10 +80,8 @@ def queue_table(queue: Queue) -> Table:
         ("available", seen.messageCount, None),
         *((what, count or None, size or None) for what, (count, size) in _levels(queue).items()),
     ]
-    caption = (
-        f"queue {queue.name}: flow control {_state(queue)}, turned ON {_counted(seen.flowStoppedCount, 'time')}; "
-        f"{_counted(seen.consumerCount, 'consumer')}"
-    )
+    turned, read = _counted(seen.flowStoppedCount, "time"), _counted(seen.consumerCount, "consumer")
+    caption = f"queue {queue.name}: flow control {_state(queue)}, turned ON {turned}; {read}"
     return Table(rows, ("", "messages", "bytes"), caption)
 
 

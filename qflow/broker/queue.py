@@ -412,3 +412,7 @@ class Queue(QueueView):
             redirectSource=self.is_redirect_source,
             **self.counters.values(),
         )
+
+    def __repr__(self) -> str:
+        state = ", flow control ON" if self.flow_limit is not None and self.flow_limit.stopped else ""
+        return f"Queue({self.name!r}, {self.message_depth} messages{state})"

@@ -19,12 +19,13 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog, LogRow, replay
 from qflow.prediction.costs import round_trips
+from qflow.table import Tabular, columns_of
 from qflow.workload.model import Workload
 from qflow.workload.run import Run
 
@@ -696,8 +697,8 @@ def _agreement(
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
-    """What came of it.
+class Audit(Tabular):
+    """What came of it: a table of its findings, and the run.
 
     Parameters
     ----------
@@ -715,6 +716,13 @@ class Audit:
     findings: list[Finding]
     tolerance: Tolerance
     agreements: dict[str, Agreement]
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the findings column by column, or a slice of them."""
+        return columns_of(self.findings[start:end], Finding._fields)
+
+    def __repr__(self) -> str:
+        return f"Audit({self.run.workload.name!r}, {len(self.findings)} findings)"
 
 
 def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None) -> Audit:

@@ -43,8 +43,9 @@ def broker():
 def tables() -> dict[str, object]:
     """Return one of each thing that is a table."""
     run = qf.simulate(SHOPS)
-    log = qf.ClientLog.load(RECORDED / "ring.csv.gz")
-    prediction = qf.predict(qf.Workload.load(RECORDED / "ring.json"), log, compare_models=False)
+    log, workload = qf.ClientLog.load(RECORDED / "ring.csv.gz"), qf.Workload.load(RECORDED / "ring.json")
+    prediction = qf.predict(workload, log, compare_models=False)
+    doctored = qf.ClientLog("doctored", [row for row in log.rows if row.event != "transfer"])
     design = qf.recommend(SHOPS, keep_capacities=True)
     broker = qf.Broker()
     broker.session("s").queue_declare("q")
@@ -52,6 +53,7 @@ def tables() -> dict[str, object]:
         "run": run,
         "trace": qf.trace_of(run),
         "log": log,
+        "audit": qf.audit(doctored, workload),
         "prediction": prediction,
         "recommendation": design,
         "frontier": qf.frontier(SHOPS, keep_capacities=True),
@@ -60,7 +62,7 @@ def tables() -> dict[str, object]:
     }
 
 
-NAMES = ["run", "trace", "log", "prediction", "recommendation", "frontier", "statistics", "table"]
+NAMES = ["run", "trace", "log", "audit", "prediction", "recommendation", "frontier", "statistics", "table"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -96,6 +98,12 @@ def test_a_table_is_shown_as_html_and_as_text(name, formats):
 
 def test_within_a_list_one_line_is_enough(formats):
     assert formats([tables()["log"]])["text/plain"] == "[ClientLog('ring', 29377 rows)]"
+
+
+def test_away_from_ipython_the_engine_says_in_a_line_what_it_is(broker):
+    assert repr(broker) == "Broker(1 queues, 1 sessions, 0 us)"
+    assert repr(broker.queue("<b>orders</b>")) == "Queue('<b>orders</b>', 5 messages, flow control ON)"
+    assert repr(broker.sessions["<shop>"]) == "Session('<shop>', 2 transfers held)"
 
 
 def test_a_broker_is_a_table_of_its_queues(broker, formats):

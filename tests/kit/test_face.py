@@ -47,6 +47,10 @@ def test_a_room_loads_when_it_is_used(room):
 
 def test_a_name_loads_what_it_needs():
     assert len(of_the_kit(loaded_by("import qflow; qflow.Predictions"))) < 15
+    rooms = {
+        name.split(".")[1] for name in of_the_kit(loaded_by("import qflow; qflow.predict")) if "." in name
+    }
+    assert not rooms & {"configuration", "conformance", "design", "labs", "spark", "teaching"}
     labs = loaded_by("import qflow; qflow.flow_run")
     assert "plotly" not in labs and "anywidget" not in labs
 
