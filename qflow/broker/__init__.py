@@ -4,7 +4,7 @@ Start with :class:`Broker`; everything a client can do is a method of a :class:`
 """
 
 from qflow.broker.broker import Broker
-from qflow.broker.consumer import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, WINDOW_MODE
+from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, WINDOW_MODE
 from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions

@@ -7,9 +7,11 @@ search for the very words a production log shows.  Source: rule book 8.6, ``exce
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 
 class AmqpException(Exception):
-    """A refusal that the broker tells its peer about.
+    """A refusal that the broker sends to its peer.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ class NotFoundException(SessionException):
 
 
 class ResourceLockedException(SessionException):
-    """405: somebody else has exclusive use of the queue (CN-02, CN-23)."""
+    """405: another session has exclusive use of the queue (CN-02, CN-23)."""
 
     code = 405
     name = "resource-locked"
@@ -140,6 +142,45 @@ class InvalidConversion(InvalidArgumentException):
 
     def __str__(self) -> str:
         return self.text
+
+
+LEFT_OUT: dict[str, str] = {
+    "paging": "all messages stay in memory, so there is nothing to page (QT-19)",
+    "persistence": "nothing is written to disk; what a store's delay does to completions is there (CM-12)",
+    "dtx": "distributed transactions need a transaction manager and recovery; local transactions are there",
+    "high availability": "there is one broker; replication of queues is another subject (CM-17)",
+    "cluster": "removed from the broker in 2012; what replicas had to agree on is in ``history`` (CM-16)",
+    "acl": "every client may do everything: access control changes nothing about flow control or groups",
+    "wire protocol": "commands are method calls; frames, negotiation and heartbeats are left out",
+    "amqp 1.0": "the model speaks AMQP 0-10, as the documents do (CM-18, DQ-10)",
+    "federation": "links and bridges to other brokers are left out",
+}
+"""What this model leaves out, and why.  Asking for one of these is refused with the reason."""
+
+
+def refuse(what: str, asked: str) -> NoReturn:
+    """Refuse a feature that is left out.
+
+    Parameters
+    ----------
+    what : str
+        A key of :data:`LEFT_OUT`.
+    asked : str
+        What was asked for.
+
+    Raises
+    ------
+    NotImplementedException
+        540, always.
+
+    Examples
+    --------
+    >>> refuse("dtx", "dtx.select")
+    Traceback (most recent call last):
+        ...
+    qflow.broker.errors.NotImplementedException: not-implemented: dtx.select: distributed ...
+    """
+    raise NotImplementedException(f"{asked}: {LEFT_OUT[what]}")
 
 
 class FramingErrorException(AmqpException):

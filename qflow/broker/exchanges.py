@@ -1,10 +1,12 @@
-"""Exchange: bindings, routing and alternates, as all types have them (EX).
+"""Exchanges: how a message finds its queues, through bindings (EX).
 
-Which keys and headers match: topic patterns (EX-06) and header bindings (EX-07).
+An :class:`Exchange` has bindings in order, and an alternate for what none of them selects (EX-08, EX-09).
+Its four types differ in which bindings a message satisfies: the same key (direct, EX-04), any (fanout,
+EX-05), a pattern over the key's words (topic, EX-06), conditions on the headers (headers, EX-07).  The
+:class:`ExchangeRegistry` declares, deletes and finds exchanges (EX-01 … EX-03).
 
-The four types of exchange: direct, fanout, topic, headers (EX-04 … EX-07).
-
-ExchangeRegistry: the exchanges a broker has, and what may be done with them (EX-01 … EX-03).
+A deleted exchange does not always end at once: its bindings stay counted until nothing refers to the object
+any more, neither a session whose last transfer went to it nor an exchange whose alternate it is (RF-18).
 """
 
 from __future__ import annotations
@@ -23,11 +25,10 @@ from qflow.broker.errors import (
     NotFoundException,
     SessionException,
 )
-from qflow.broker.message import HeaderValue
+from qflow.broker.message import HeaderValue, Router, Transfer
 from qflow.broker.queue import Queue
-from qflow.broker.restorable import Restorable
+from qflow.broker.restorable import Dependent
 from qflow.broker.statistics import BindingStatistics, ExchangeStatistics
-from qflow.broker.transfer import Router, Transfer
 
 Arguments = Mapping[str, HeaderValue]
 Identity = tuple[str, str]
@@ -35,7 +36,7 @@ MSG_SEQUENCE = "qpid.msg_sequence"
 INITIAL_VALUE = "qpid.ive"
 
 
-class Binding(Restorable):
+class Binding(Dependent):
     """A queue's interest in what an exchange gets."""
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -51,11 +52,7 @@ class Binding(Restorable):
 
 
 class Exchange(Router):
-    """Common part of all types: bindings in order, the alternate, and what is counted.
-
-    A deleted exchange keeps its bindings counted until nobody refers to the object any more: the
-    sessions whose last transfer went to it, and exchanges whose alternate it is (RF-18).
-    """
+    """Common part of all types: bindings in order, the alternate, and what is counted."""
 
     type: ClassVar[str] = ""
 
@@ -63,7 +60,6 @@ class Exchange(Router):
         "context",
         "bindings",
         "alternate",
-        "alternate_users",
         "references",
         "is_deleted",
         "deletes_itself",
@@ -94,12 +90,11 @@ class Exchange(Router):
         self.context = context
         self.bindings: dict[Identity, Binding] = {}
         self.alternate = alternate
-        self.alternate_users = 0
         self.references = 0
         self.is_deleted = False
         self.deletes_itself = auto_delete
         self.durable = durable
-        # Their presence counts, whatever their value.
+        # Only their presence counts, not their value.
         self.sequence: int | None = 0 if MSG_SEQUENCE in options else None
         self.keeps_last = INITIAL_VALUE in options
         self.annotates = self.keeps_last or self.sequence is not None
@@ -166,7 +161,7 @@ class Exchange(Router):
         return True
 
     def removed(self, binding: Binding) -> None:
-        """Take note that a binding is gone."""
+        """Forget a binding in the type's own index."""
 
     def check(self, arguments: Arguments) -> None:
         """Refuse binding arguments that make no sense for this type."""
@@ -274,7 +269,7 @@ class Exchange(Router):
             self.die_if_forgotten()
 
     def die_if_forgotten(self) -> None:
-        """Uncount the bindings of a deleted exchange which nobody refers to."""
+        """Uncount the bindings of a deleted exchange, if nothing refers to it."""
         if self.references:
             return
         self._remove_all(list(self.bindings))
@@ -340,7 +335,7 @@ _LAST = 1 << 30
 def topic_matches(pattern: str, key: str) -> bool:
     """Return whether a routing key matches a topic pattern.
 
-    ``*`` stands for exactly one word, which may be empty; ``#`` for any number of words.
+    ``*`` matches exactly one word, which may be empty; ``#`` any number of words.
 
     Examples
     --------
@@ -590,7 +585,7 @@ PREDECLARED = {
 UNDELETABLE = ("amq.direct", "amq.topic", "amq.fanout", "amq.match", "qpid.management")
 
 
-class ExchangeRegistry(Restorable):
+class ExchangeRegistry(Dependent):
     """Exchanges by name; the default exchange has the empty one."""
 
     __slots__ = ("context", "exchanges", "default")
@@ -671,7 +666,7 @@ class ExchangeRegistry(Restorable):
         Raises
         ------
         NotAllowedException
-            530: it is somebody's alternate, or one of the broker's own.
+            530: it is an alternate of another one, or one of the broker's own.
         """
         if not name:
             raise InvalidArgumentException("Delete not allowed for default exchange")

@@ -1,9 +1,12 @@
 """QueueFlowLimit: thresholds, hysteresis, and the transfers a stopped queue holds (FC).
 
-Lay it beside ``QueueFlowLimit.cpp``.  It watches a queue like any other observer; the queue does
-not know that it exists.
+Flow control is an observer of its queue like any other (compare ``QueueFlowLimit.cpp``).  Above a stop
+threshold it turns ON, below both resume thresholds OFF (FC-14, FC-16); what is enqueued while it is ON has
+its completion withheld, until the message leaves the queue or flow control turns OFF (FC-15, FC-17).  What
+it has in common with the alternatives of :mod:`qflow.broker.history` is :class:`FlowState`.
 
-FlowState: what every kind of flow control has in common: count, compare, remember, tell.
+:class:`FlowLevels` says where a queue's four thresholds come from: an argument, a percentage of a limit, or
+another threshold (FC-02 to FC-09).
 """
 
 from __future__ import annotations
@@ -15,11 +18,10 @@ from typing import Final
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import InvalidArgumentException
+from qflow.broker.message import QueuedMessage, QueueObserver, Transfer
 from qflow.broker.options import BrokerOptions
-from qflow.broker.queued_message import QueuedMessage, QueueObserver
 from qflow.broker.restorable import Frozen
 from qflow.broker.settings import QueueSettings
-from qflow.broker.transfer import Transfer
 
 _HOLD: Final[tuple[str, ...]] = ("command",)
 
@@ -76,15 +78,16 @@ class FlowState(QueueObserver):
     def hold(self, transfer: Transfer) -> None:
         """Withhold a transfer's completion, unless it is complete already (FC-22)."""
         if transfer.hold(self.queue):
-            self._emit_hold("held", transfer)
+            self.show_hold("held", transfer)
 
     def let_go(self, transfer: Transfer) -> None:
         """End a hold of this queue, if there is one."""
         if self.queue in transfer.held_by:
-            self._emit_hold("let_go", transfer)
+            self.show_hold("let_go", transfer)
             transfer.let_go(self.queue)
 
-    def _emit_hold(self, kind: str, transfer: Transfer) -> None:
+    def show_hold(self, kind: str, transfer: Transfer) -> None:
+        """Show the observer that a transfer is withheld, or not any more."""
         if self.context.observer is not None:
             self.context.tell(
                 kind,
@@ -234,7 +237,7 @@ class FlowThresholds(Frozen):
 
 
 def is_exempt(settings: QueueSettings) -> bool:
-    """Tell whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
+    """Return whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
     return settings.policy == "ring"
 
 

@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from qflow.broker.errors import FramingErrorException
-from qflow.broker.message import HeaderValue, Message
-from qflow.broker.transfer import Transfer
+from qflow.broker.message import HeaderValue, Message, Transfer
 
 Value = HeaderValue
 """A property's or an expression's value; None is SQL's NULL, and the truth value *unknown*."""

@@ -18,7 +18,7 @@ import json
 import pkgutil
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from qflow.broker.errors import AmqpException
@@ -26,6 +26,15 @@ from qflow.broker.errors import AmqpException
 FORMAT = "qflow broker 2"
 _PACKAGE = "qflow.broker."
 _SAFE_INTEGER = 1 << 53
+
+if TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr as mypyc_attr
+else:
+
+    def mypyc_attr(**_: Any) -> Callable[[type], type]:
+        """Mark nothing: the mark is for the compiler, and the engine needs the standard library only."""
+        return lambda marked: marked
+
 
 Snapshot = dict[str, Any]
 
