@@ -211,7 +211,7 @@ class Connection(Dependent):
 
 
 class OutputScheduler(Dependent):
-    """The FIFO of connections with work, and the one whose command is being processed, which is served last."""
+    """The FIFO of connections with work; the one whose command is being processed is served last."""
 
     __slots__ = ("_context", "_ready", "reading", "_repliers")
 
@@ -453,13 +453,7 @@ class Subscription(Consumer):
             return False
 
     def send_next(self) -> bool:
-        """Try to send one message (RF-07); return whether one was sent.
-
-        Raises
-        ------
-        ResourceDeletedException
-            408, if the queue is gone (CN-18).
-        """
+        """Try to send one message (RF-07); return whether one was sent.  408 if the queue is gone."""
         message = get_next_message(self.queue, self)
         if message is None:
             return False
@@ -510,12 +504,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
     """Return the next message for the consumer, acquired if it acquires, or None.
 
     A consumer that finds nothing is put into the queue's waiting list; one whose credit does not
-    suffice is blocked instead, and another is woken in its place (CN-08).
-
-    Raises
-    ------
-    ResourceDeletedException
-        408, if the queue is gone (CN-18).
+    suffice is blocked instead, and another is woken in its place (CN-08).  408 if the queue is gone (CN-18).
     """
     credit = consumer.credit
     if not credit.exists():
@@ -636,13 +625,7 @@ class SemanticState(Dependent):
         self.on_delivery: OnDelivery | None = None
 
     def find(self, tag: str) -> Subscription:
-        """Return the subscription with a tag.
-
-        Raises
-        ------
-        NotFoundException
-            404, if there is none (CN-02).
-        """
+        """Return the subscription with a tag; 404 if there is none (CN-02)."""
         subscription = self.subscriptions.get(tag)
         if subscription is None:
             raise NotFoundException(f"Unknown destination {tag} session={self.session}")

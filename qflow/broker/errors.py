@@ -7,7 +7,7 @@ search for the very words a production log shows.  Source: rule book 8.6, ``exce
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 
 class AmqpException(Exception):
@@ -27,8 +27,8 @@ class AmqpException(Exception):
     not-found: Queue not found: orders
     """
 
-    code = 541
-    name = "internal-error"
+    code: ClassVar[int] = 541
+    name: ClassVar[str] = "internal-error"
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -42,95 +42,81 @@ class SessionException(AmqpException):
     """Ends the session that sent the command; its connection and other sessions survive (LP-06)."""
 
 
-class UnauthorizedAccessException(SessionException):
-    """403: the peer may not do this."""
-
-    code = 403
-    name = "unauthorized-access"
-
-
 class NotFoundException(SessionException):
     """404: no such queue, exchange or subscription."""
 
-    code = 404
-    name = "not-found"
+    code: ClassVar[int] = 404
+    name: ClassVar[str] = "not-found"
 
 
 class ResourceLockedException(SessionException):
     """405: another session has exclusive use of the queue (CN-02, CN-23)."""
 
-    code = 405
-    name = "resource-locked"
+    code: ClassVar[int] = 405
+    name: ClassVar[str] = "resource-locked"
 
 
 class PreconditionFailedException(SessionException):
     """406: ``if_empty`` or ``if_unused`` does not hold (QT-21)."""
 
-    code = 406
-    name = "precondition-failed"
+    code: ClassVar[int] = 406
+    name: ClassVar[str] = "precondition-failed"
 
 
 class ResourceDeletedException(SessionException):
     """408: the queue went away under its consumer (CN-18)."""
 
-    code = 408
-    name = "resource-deleted"
-
-
-class IllegalStateException(SessionException):
-    """409: the command does not fit the state of the session."""
-
-    code = 409
-    name = "illegal-state"
+    code: ClassVar[int] = 408
+    name: ClassVar[str] = "resource-deleted"
 
 
 class CommandInvalidException(SessionException):
     """503: the command is not allowed here, such as a commit outside a transaction."""
 
-    code = 503
-    name = "command-invalid"
+    code: ClassVar[int] = 503
+    name: ClassVar[str] = "command-invalid"
 
 
 class ResourceLimitExceededException(SessionException):
     """506: the queue is full (LP-05)."""
 
-    code = 506
-    name = "resource-limit-exceeded"
+    code: ClassVar[int] = 506
+    name: ClassVar[str] = "resource-limit-exceeded"
 
 
 class NotAllowedException(SessionException):
     """530: the broker forbids this use."""
 
-    code = 530
-    name = "not-allowed"
+    code: ClassVar[int] = 530
+    name: ClassVar[str] = "not-allowed"
 
 
 class IllegalArgumentException(SessionException):
     """531: an argument is missing."""
 
-    code = 531
-    name = "illegal-argument"
+    code: ClassVar[int] = 531
+    name: ClassVar[str] = "illegal-argument"
 
 
 class NotImplementedException(SessionException):
     """540: the broker (or this model of it) does not do that."""
 
-    code = 540
-    name = "not-implemented"
+    code: ClassVar[int] = 540
+    name: ClassVar[str] = "not-implemented"
 
 
 class InternalErrorException(SessionException):
     """541: the broker failed, such as a transaction which cannot be prepared (LP-09)."""
 
-    code = 541
-    name = "internal-error"
+    code: ClassVar[int] = 541
+    name: ClassVar[str] = "internal-error"
 
 
 class InvalidArgumentException(SessionException):
     """542: an argument is present but makes no sense (CF-03, FC-05)."""
 
-    code = 542
-    name = "invalid-argument"
+    code: ClassVar[int] = 542
+    name: ClassVar[str] = "invalid-argument"
 
 
 class InvalidConversion(InvalidArgumentException):
@@ -186,8 +172,8 @@ def refuse(what: str, asked: str) -> NoReturn:
 class FramingErrorException(AmqpException):
     """501: the peer broke the protocol; this one ends the whole connection (LP-06)."""
 
-    code = 501
-    name = "framing-error"
+    code: ClassVar[int] = 501
+    name: ClassVar[str] = "framing-error"
 
 
 class SessionDetached(AmqpException):
@@ -196,8 +182,8 @@ class SessionDetached(AmqpException):
     The real client raises this without asking the broker; nothing in the broker changes.
     """
 
-    code = 409
-    name = "detached"
+    code: ClassVar[int] = 409
+    name: ClassVar[str] = "detached"
 
 
 class StartupError(Exception):

@@ -76,33 +76,35 @@ class Exchange(Router):
         "byte_routes",
     )
 
-    def __init__(
-        self,
-        context: BrokerContext,
-        name: str,
-        alternate: Exchange | None = None,
-        durable: bool = False,
-        auto_delete: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
+    def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(name)
-        options = arguments or {}
         self.context = context
         self.bindings: dict[Identity, Binding] = {}
-        self.alternate = alternate
+        self.alternate: Exchange | None = None
         self.references = 0
         self.is_deleted = False
-        self.deletes_itself = auto_delete
-        self.durable = durable
-        # Only their presence counts, not their value.
-        self.sequence: int | None = 0 if MSG_SEQUENCE in options else None
-        self.keeps_last = INITIAL_VALUE in options
-        self.annotates = self.keeps_last or self.sequence is not None
+        self.deletes_itself = False
+        self.durable = False
+        self.sequence: int | None = None
+        self.annotates = False
+        self.keeps_last = False
         self.last_transfer: Transfer | None = None
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
         self.msg_routes = self.byte_routes = 0
         self.make_index()
+
+    def configure(
+        self, alternate: Exchange | None, durable: bool, auto_delete: bool, arguments: Arguments | None
+    ) -> None:
+        """Set what a declare asks for; of the arguments only their presence counts, not their value."""
+        options = arguments or {}
+        self.alternate = alternate
+        self.durable = durable
+        self.deletes_itself = auto_delete
+        self.sequence = 0 if MSG_SEQUENCE in options else None
+        self.keeps_last = INITIAL_VALUE in options
+        self.annotates = self.keeps_last or self.sequence is not None
         if alternate is not None:
             alternate.alternate_users += 1
             alternate.references += 1
@@ -202,10 +204,7 @@ class Exchange(Router):
     def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
         """Give the transfer to every matching queue (LP-08); return whether there was one.
 
-        Raises
-        ------
-        SessionException
-            The first refusal, after every queue has been tried; what was accepted stays.
+        The first refusal is raised after every queue has been tried; what was accepted stays.
         """
         if self.annotates:
             self._annotate(transfer)
@@ -379,13 +378,7 @@ def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> TopicRank | No
 
 
 def check_header_arguments(arguments: Mapping[str, HeaderValue] | None) -> None:
-    """Refuse binding arguments without a proper ``x-match``.
-
-    Raises
-    ------
-    InternalErrorException
-        541, as the broker has it (EX-03).
-    """
+    """Refuse binding arguments without a proper ``x-match``: 541, as the broker has it (EX-03)."""
     match = (arguments or {}).get("x-match", "")
     if match not in ("all", "any"):
         what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
@@ -568,9 +561,16 @@ def _one_for_each_queue(bindings: list[Binding]) -> list[Binding]:
     return [binding for binding in bindings if chosen[id(binding.queue)] is binding]
 
 
-EXCHANGE_TYPES: dict[str, type[Exchange]] = {
-    kind.type: kind for kind in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
-}
+EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
+
+
+def make_exchange(kind: str, context: BrokerContext, name: str) -> Exchange:
+    """Return a new exchange of one of the :data:`EXCHANGE_TYPES`."""
+    if kind == "direct":
+        return DirectExchange(context, name)
+    if kind == "fanout":
+        return FanoutExchange(context, name)
+    return TopicExchange(context, name) if kind == "topic" else HeadersExchange(context, name)
 
 
 PREDECLARED = {
@@ -595,29 +595,17 @@ class ExchangeRegistry(Dependent):
         self.default = DirectExchange(context, "")
         self.exchanges: dict[str, Exchange] = {"": self.default}
         for name, kind in PREDECLARED.items():
-            self.exchanges[name] = EXCHANGE_TYPES[kind](context, name)
+            self.exchanges[name] = make_exchange(kind, context, name)
 
     def get(self, name: str) -> Exchange:
-        """Return an exchange.
-
-        Raises
-        ------
-        NotFoundException
-            404, for an unknown one.
-        """
+        """Return an exchange; 404 for an unknown one."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             raise NotFoundException(f"Exchange not found: {name}")
         return exchange
 
     def alternate(self, name: str) -> Exchange | None:
-        """Return the exchange that is named as an alternate; None without a name.
-
-        Raises
-        ------
-        NotFoundException
-            404, for an unknown one (EX-03).
-        """
+        """Return the exchange that is named as an alternate, None without a name; 404 if unknown (EX-03)."""
         return self.get(name) if name else None
 
     def declare(
@@ -631,12 +619,7 @@ class ExchangeRegistry(Dependent):
     ) -> tuple[Exchange, bool]:
         """Return the exchange of that name, made now if it does not exist, and whether it was made.
 
-        Raises
-        ------
-        NotFoundException
-            404: unknown type.
-        NotAllowedException
-            530: another type, or another alternate (EX-03).
+        404 for an unknown type, 530 for another type, or another alternate, than it has (EX-03).
         """
         existing = self.exchanges.get(name)
         if existing is not None:
@@ -644,29 +627,21 @@ class ExchangeRegistry(Dependent):
             return existing, False
         if kind not in EXCHANGE_TYPES:
             raise NotFoundException(f"Exchange type not implemented: {kind}")
-        exchange = EXCHANGE_TYPES[kind](self.context, name, alternate, durable, auto_delete, arguments)
+        exchange = make_exchange(kind, self.context, name)
+        exchange.configure(alternate, durable, auto_delete, arguments)
         self.exchanges[name] = exchange
         if self.context.observer is not None:
             self.context.emit("exchangeDeclare", link=name, detail={"type": kind})
         return exchange, True
 
     def check(self, name: str, kind: str, alternate: Exchange | None) -> None:
-        """Make sure that there is an exchange of that name, and of that type and alternate, if given.
-
-        Raises
-        ------
-        NotFoundException, NotAllowedException
-            404, 530: as :meth:`declare`.
-        """
+        """Make sure, as :meth:`declare` does, that there is an exchange of that name, type and alternate."""
         _check_same(self.get(name), kind, alternate)
 
     def delete(self, name: str) -> None:
         """Delete an exchange; its bindings may outlive it for a while (RF-18).
 
-        Raises
-        ------
-        NotAllowedException
-            530: it is an alternate of another one, or one of the broker's own.
+        530 for the broker's own ones, and for the alternate of another exchange or of a queue.
         """
         if not name:
             raise InvalidArgumentException("Delete not allowed for default exchange")

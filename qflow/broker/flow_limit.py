@@ -171,10 +171,7 @@ class FlowLevels(Frozen):
     def checked(self, queue: str) -> FlowLevels:
         """Return the levels in force.
 
-        Raises
-        ------
-        InvalidArgumentException
-            542: resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
+        542 for resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
         resume_count = _validated(queue, "count", self.stop_count, self.resume_count, self.max_count)
         resume_size = _validated(queue, "size", self.stop_size, self.resume_size, self.max_size)
@@ -201,26 +198,10 @@ class FlowThresholds(Frozen):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowThresholds | None:
-        """Work out the thresholds of a queue as the broker does when it is created (FC-02).
+        """Return the thresholds of a queue as the broker works them out when it is created (FC-02).
 
-        Parameters
-        ----------
-        queue : str
-            The queue's name, for the refusal's text.
-        settings : QueueSettings
-            What the queue is declared with.
-        options : BrokerOptions
-            What the broker was started with.
-
-        Returns
-        -------
-        FlowThresholds or None
-            None when the queue has no flow control: policy ring (FC-03) or both stops 0 (FC-08).
-
-        Raises
-        ------
-        InvalidArgumentException
-            542: resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
+        None for a queue without flow control: policy ring (FC-03), or both stops 0 (FC-08).  542 for resume
+        above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
         if is_exempt(settings):
             return None

@@ -25,10 +25,7 @@ UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
 def redirect(queues: QueueRegistry, source: str, target: str) -> None:
     """Let ``source`` and ``target`` get each other's new messages; with no target, end that.
 
-    Raises
-    ------
-    ManagementError
-        Status 1 for an unknown queue, 7 for itself, an auto-delete queue, or one that is redirected.
+    Status 1 for an unknown queue, 7 for itself, an auto-delete queue, or one that is redirected.
     """
     first = _find(queues, source)
     if not target:

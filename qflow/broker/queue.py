@@ -63,7 +63,7 @@ _MOVED: Final[tuple[str, ...]] = ("position",)
 
 
 class LimitPolicy(Restorable):
-    """What a queue does with a message for which it has no room; the kinds are in :mod:`qflow.broker.limits`."""
+    """What a queue does with a message that has no room; the kinds are in :mod:`qflow.broker.limits`."""
 
     name: ClassVar[str] = ""
 
@@ -185,13 +185,7 @@ class Queue(Dependent):
             transfer.transaction.enlist(TxPublish(target, transfer))
 
     def enqueue(self, transfer: Transfer, delivery_count: int = -1) -> None:
-        """Put a routed message on the queue, if there is room for it.
-
-        Raises
-        ------
-        ResourceLimitExceededException
-            506, from the limit policy; nothing is enqueued (LP-05).
-        """
+        """Put a routed message on the queue, if there is room for it; 506 from the limit policy (LP-05)."""
         if self.is_deleted:
             return
         if (not self.is_choosy or self.accepts(transfer)) and self.reserve(transfer):

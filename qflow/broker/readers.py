@@ -1,4 +1,4 @@
-"""The readers of a queue, as the queue sees them: which message is next for one, who waits, how many there are.
+"""The readers of a queue, as the queue sees them: what is next for one, who waits, how many there are.
 
 A :class:`Consumer` is one reader; what it is beyond that (its credit, its session) is
 :class:`qflow.broker.consuming.Subscription`.  The queue's :class:`MessageDistributor` says which message it

@@ -53,15 +53,7 @@ class QueueRegistry(Dependent):
         self.retired = QueueCounters()
 
     def get(self, name: str) -> Queue:
-        """Return a queue.
-
-        Raises
-        ------
-        IllegalArgumentException
-            531, for an empty name (CF-06).
-        NotFoundException
-            404, for an unknown one.
-        """
+        """Return a queue; 531 for an empty name (CF-06), 404 for an unknown one."""
         if not name:
             raise IllegalArgumentException("No queue name specified.")
         queue = self.queues.get(name)
@@ -80,13 +72,9 @@ class QueueRegistry(Dependent):
     ) -> tuple[Queue, bool]:
         """Return the queue of that name, made now if it does not exist, and whether it was made.
 
-        The settings of a second declare have been converted like those of the first, but are
-        otherwise ignored (CF-04).  Nothing is made when one is refused.
-
-        Raises
-        ------
-        InvalidArgumentException
-            542: a combination, then the thresholds (CF-05).
+        The settings of a second declare have been converted like those of the first, but are otherwise
+        ignored (CF-04).  542 for a combination first, then for the thresholds (CF-05); nothing is made
+        then.
         """
         existing = self.queues.get(name)
         if existing is not None:
@@ -107,14 +95,8 @@ class QueueRegistry(Dependent):
         self.exchanges.default.bind(queue, name, {})
         return queue, True
 
-    def check_delete(self, name: str, session: str | None, if_unused: bool, if_empty: bool) -> Queue:
-        """Return the queue if it may be deleted (QT-21): by management (None) whoever owns it.
-
-        Raises
-        ------
-        NotFoundException, ResourceLockedException, PreconditionFailedException
-            404, 405, 406.
-        """
+    def check_delete(self, name: str, session: str | None, if_unused: bool, if_empty: bool) -> None:
+        """Refuse to delete a queue: 404, 405 (not for management, None), 406 (QT-21)."""
         queue = self.queues.get(name)
         if queue is None:
             raise NotFoundException(f"Delete failed. No such queue: {name}")
@@ -124,18 +106,14 @@ class QueueRegistry(Dependent):
             raise PreconditionFailedException(f"Cannot delete queue {name}; queue not empty")
         if if_unused and not queue.is_unused:
             raise PreconditionFailedException(f"Cannot delete queue {name}; queue in use")
-        return queue
 
     def bindable(
         self, exchange: str, queue: str, action: str, session: str | None = None
     ) -> tuple[Exchange, Queue]:
         """Return what is to be bound or unbound, if it may be: by a session, or by management (EX-03).
 
-        Raises
-        ------
-        SessionException
-            542 for the default exchange, 404 for an unknown one or an unknown queue, 405 for a queue
-            that is exclusive to another session; management is no session.
+        542 for the default exchange, 404 for an unknown one or an unknown queue, 405 for a queue that is
+        exclusive to another session; management is no session.
         """
         if not exchange:
             raise InvalidArgumentException(f"{action} not allowed for default exchange")
@@ -152,11 +130,8 @@ class QueueRegistry(Dependent):
     def destroy(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue, and notify its readers (FC-21, QT-24, RF-15).
 
-        Raises
-        ------
-        SessionException
-            What the alternate's queues refused, once everything is done, and only to the command that
-            deletes the queue, or fills it up (LP-15); no command waits for an auto-delete.
+        What the alternate's queues refused is raised once everything is done, and only to the command that
+        deletes the queue, or fills it up (LP-15); no command waits for an auto-delete.
         """
         context, queue = self.context, self.queues[name]
         self.exchanges.unbind_everywhere(queue)
@@ -265,17 +240,9 @@ class MessageFilter(Restorable):
 
 
 def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router | None = None) -> int:
-    """Remove the first ``request`` matching messages (0 = all), dropping or rerouting them.
+    """Remove the first ``request`` matching messages (0 = all), dropping or rerouting them; return how many.
 
-    Returns
-    -------
-    int
-        How many were removed.
-
-    Raises
-    ------
-    SessionException
-        What a queue behind the destination refused; then the rest is lost, and nothing is counted.
+    If a queue behind the destination refuses one, the rest is lost, and nothing is counted.
     """
     removed = _remove_available(queue, request, wanted, "purge" if destination is None else "reroute")
     was_emptied = queue.is_empty
@@ -296,14 +263,9 @@ def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router
 
 
 def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> int:
-    """Move the first ``quantity`` matching messages (0 = all) to another queue.
+    """Move the first ``quantity`` matching messages (0 = all) to another queue; return how many.
 
     All are taken first, then put: when the target refuses one, it and those after it are lost (QT-23).
-
-    Raises
-    ------
-    ResourceLimitExceededException
-        506, from the target's limit policy.
     """
     removed = _remove_available(source, quantity, wanted, "move")
     was_emptied = source.is_empty

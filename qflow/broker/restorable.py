@@ -5,7 +5,8 @@ fields afterwards, as the parts refer to one another in circles.  That decides h
 
 * A :class:`Restorable` has a constructor that can do without arguments.  Compiled, ``__new__`` calls it.
 * A :class:`Dependent` needs other parts to be made.  It carries the compiler's mark for classes whose
-  ``__new__`` calls no constructor; such a class is made by compiled code only, which here is the engine.
+  ``__new__`` calls no constructor; such a class is made only by compiled code that names it, which here is
+  the engine: ``DirectExchange(context, name)``, not ``kind(context, name)``.
 * A :class:`Frozen` never changes, so it is made again by its constructor, with its fields.
 """
 

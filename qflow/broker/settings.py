@@ -173,11 +173,8 @@ class QueueSettings:
     def from_arguments(cls, arguments: Mapping[str, Argument]) -> QueueSettings:
         """Convert the arguments of a declare, without checking how they combine (CF-04).
 
-        Raises
-        ------
-        InvalidConversion
-            542, for a value of the wrong type; the first bad key wins, and of two names of one setting
-            the last: the broker's maps are sorted by key.
+        542 for a value of the wrong type; the first bad key wins, and of two names of one setting the last:
+        the broker's maps are sorted by key.
         """
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
@@ -196,12 +193,7 @@ class QueueSettings:
     def validate(self) -> None:
         """Check the combinations, in the broker's order (MG-01, QT-06, QT-19).
 
-        Raises
-        ------
-        InvalidArgumentException
-            542, naming the first pair of settings that do not go together.
-        NotImplementedException
-            540, for ``qpid.paging``, which this in-memory model leaves out.
+        542 names the first settings that do not go together; 540 is for paging, which this model leaves out.
         """
         for is_wrong, text in _COMBINATIONS:
             if is_wrong(self):

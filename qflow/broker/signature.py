@@ -42,10 +42,7 @@ class Signature:
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, maps and iterables as plain copies.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If the method has not these parameters, or AMQP cannot carry a value.
+        A TypeError or a ValueError says what the method does not take, or what AMQP cannot carry.
         """
         given = dict(zip(self._names, args, strict=False))
         is_plain = len(args) <= self._positional and given.keys().isdisjoint(kwargs)
@@ -60,13 +57,7 @@ class Signature:
 
 
 def delivery_numbers(what: str, value: Iterable[int]) -> tuple[int, ...]:
-    """Return numbers of deliveries as a tuple.
-
-    Raises
-    ------
-    TypeError
-        For anything but whole numbers.
-    """
+    """Return numbers of deliveries as a tuple; TypeError for anything but whole numbers."""
     numbers = tuple(value)
     for number in numbers:
         if not isinstance(number, int):

@@ -57,14 +57,9 @@ def take_snapshot(root: object) -> Snapshot:
 
 
 def restore_snapshot(snapshot: object) -> Any:
-    """Return a new object graph in the state of a snapshot.
+    """Return a new object graph in the state of a snapshot; SnapshotError for anything else.
 
     Observers and client hooks are no part of the state; they are None afterwards.
-
-    Raises
-    ------
-    SnapshotError
-        If the value is not a snapshot, or of another version.
     """
     if not isinstance(snapshot, dict) or snapshot.get("format") != FORMAT:
         got = snapshot.get("format") if isinstance(snapshot, dict) else type(snapshot).__name__

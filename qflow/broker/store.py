@@ -71,13 +71,7 @@ class DelayedStore(MessageStore):
             self._pending.append(transfer)
 
     def finish(self, label: str) -> None:
-        """Be done with one message, in any order.
-
-        Raises
-        ------
-        KeyError
-            If no such message is pending.
-        """
+        """Be done with one pending message, in any order; KeyError for any other."""
         for transfer in self._pending:
             if transfer.label == label:
                 if self.listener is not None:

@@ -42,10 +42,7 @@ class TxBuffer(Restorable):
     def commit(self) -> None:
         """Prepare everything in order, then do everything in order.
 
-        Raises
-        ------
-        InternalErrorException
-            541, if one operation cannot be prepared; then none is done.  Its cause is that operation's error.
+        541 if one operation cannot be prepared: then none is done, and the cause is that operation's error.
         """
         try:
             for operation in self._operations:

@@ -29,13 +29,8 @@ class JavaCapacity(FlowState):
     capacity : int
         More bytes than this make the queue overfull; 0 is no limit.
     resume_capacity : int
-        At this many bytes or fewer it is underfull again (the source says <=, the documents < :
-        X-29).
-
-    Raises
-    ------
-    IllegalArgumentException
-        If the resume capacity is above the capacity.
+        At this many bytes or fewer it is underfull again (the source says <=, the documents < : X-29);
+        531 if it is above the capacity.
     """
 
     __slots__ = ("capacity", "resume_capacity", "blocked")
@@ -154,15 +149,10 @@ ARGUMENT = "qflow.flow_control"
 def make_flow_control(
     context: BrokerContext, queue: str, settings: QueueSettings, thresholds: FlowThresholds | None
 ) -> FlowState | None:
-    """Return the flow control of a queue, or None.
+    """Return the flow control of a queue, or None; 542 for an unknown kind.
 
     ``pre-feature`` and ``overflow-list`` have none on the queue; the Java broker knows bytes only,
     so a queue without byte thresholds has none there either.
-
-    Raises
-    ------
-    InvalidArgumentException
-        542, for an unknown kind.
     """
     kind = settings.arguments.get(ARGUMENT, context.options.flow_control)
     if kind not in FLOW_CONTROLS:

@@ -56,14 +56,9 @@ def join(limit: QueueFlowLimit, state: ReplicatedState, transfers: dict[int, Tra
     limit : QueueFlowLimit
         The newcomer's.
     state : ReplicatedState
-        What the other broker sent.
+        What the other broker sent; ValueError if its encoded part is not 36 bytes long.
     transfers : dict
         The newcomer's transfers by position on the queue.
-
-    Raises
-    ------
-    ValueError
-        If the encoded part is not 36 bytes long.
     """
     if len(state.encoded) != _LAYOUT.size:
         raise ValueError(f"replicated flow state is {_LAYOUT.size} bytes, got {len(state.encoded)}")
