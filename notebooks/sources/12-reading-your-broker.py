@@ -53,9 +53,10 @@ predictions.predict(
 # nothing else in common.
 
 # %% id="naive"
+from qflow.teaching.table import Table
+
 from qflow.broker import Broker
 from qflow.teaching.clients import Reader, send
-from qflow.teaching.table import Table
 
 broker = Broker()
 admin = broker.session("admin")

@@ -44,9 +44,10 @@ predictions.predict(
 # clock, no network, no threads and no chance; time is told to it.
 
 # %% id="naive"
+from qflow.teaching.table import Table
+
 from qflow.broker import Broker
 from qflow.teaching.clients import Reader, send
-from qflow.teaching.table import Table
 
 broker = Broker()
 producer = broker.session("producer")
@@ -92,7 +93,7 @@ assert set(kinds) <= set(COMMANDS) | set(EFFECTS)
 # last.
 
 # %% id="observers"
-from qflow.broker.queued_message import QueueObserver
+from qflow.broker.message import QueueObserver
 
 broker = Broker()
 broker.session("admin").queue_declare(
