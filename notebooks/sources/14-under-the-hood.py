@@ -88,7 +88,7 @@ assert set(kinds) <= set(COMMANDS) | set(EFFECTS)
 # last.
 
 # %% id="observers"
-from qflow.broker.queued_message import QueueObserver
+from qflow.broker.message import QueueObserver
 
 broker = qf.Broker()
 broker.session("admin").queue_declare(

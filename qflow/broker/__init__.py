@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from qflow.broker import history as history
     from qflow.broker.broker import Broker as Broker
     from qflow.broker.completions import RangeSet as RangeSet
-    from qflow.broker.consumer import BYTE_UNIT as BYTE_UNIT
-    from qflow.broker.consumer import CREDIT_MODE as CREDIT_MODE
-    from qflow.broker.consumer import INFINITE as INFINITE
-    from qflow.broker.consumer import MESSAGE_UNIT as MESSAGE_UNIT
-    from qflow.broker.consumer import WINDOW_MODE as WINDOW_MODE
+    from qflow.broker.consuming import BYTE_UNIT as BYTE_UNIT
+    from qflow.broker.consuming import CREDIT_MODE as CREDIT_MODE
+    from qflow.broker.consuming import INFINITE as INFINITE
+    from qflow.broker.consuming import MESSAGE_UNIT as MESSAGE_UNIT
+    from qflow.broker.consuming import WINDOW_MODE as WINDOW_MODE
     from qflow.broker.errors import AmqpException as AmqpException
     from qflow.broker.errors import StartupError as StartupError
     from qflow.broker.events import Event as Event

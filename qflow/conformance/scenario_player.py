@@ -13,9 +13,9 @@ from qflow.broker import INFINITE, Broker, BrokerOptions, Message, Session
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, ManagementError, SessionException
 from qflow.broker.events import Event
+from qflow.broker.message import Transfer
 from qflow.broker.queue import Queue
 from qflow.broker.statistics import QueueStatistics
-from qflow.broker.transfer import Transfer
 from qflow.conformance.scenario import not_built, pack, unpack
 
 Step = Mapping[str, Any]

@@ -112,7 +112,7 @@ class Channel:
         """Commands of which the client knows that they are complete."""
         if self.host.broker.reporters:
             # A store finished something between two commands (CM-12); its report is on the way.
-            self.host.broker.quiesce()
+            self.host.broker.scheduler.quiesce()
         return self._reported
 
     @property

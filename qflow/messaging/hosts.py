@@ -14,7 +14,7 @@ from collections.abc import Callable
 from uuid import NAMESPACE_URL, uuid5
 
 from qflow.broker import Broker, BrokerOptions
-from qflow.broker.queued_message import AVAILABLE
+from qflow.broker.message import AVAILABLE
 from qflow.messaging.messages import AMQP_PORT
 from qflow.messaging.qmf import EventPublisher
 

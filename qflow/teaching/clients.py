@@ -19,8 +19,7 @@ from qflow.broker import (
     Session,
 )
 from qflow.broker.consuming import DeliveryRecord
-from qflow.broker.message import HeaderValue
-from qflow.broker.transfer import Transfer
+from qflow.broker.message import HeaderValue, Transfer
 from qflow.table import Table
 
 

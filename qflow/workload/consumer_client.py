@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from qflow.broker.consumer import BYTE_UNIT, INFINITE, MESSAGE_UNIT
-from qflow.broker.consuming import DeliveryRecord, OnDelivery
+from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord, OnDelivery
 from qflow.broker.errors import AmqpException
 from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE

@@ -1,6 +1,5 @@
 """The rule book is whole, what cites it finds it there, and tests hold the engine to each rule."""
 
-
 from __future__ import annotations
 
 import ast

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from qflow.broker import Broker, BrokerOptions, Message, Session
 from qflow.broker.errors import AmqpException
-from qflow.broker.message import HeaderValue
+from qflow.broker.message import HeaderValue, Transfer
 from qflow.broker.statistics import QueueStatistics
-from qflow.broker.transfer import Transfer
 from qflow.teaching.clients import Reader
 
 GROUP = "group"

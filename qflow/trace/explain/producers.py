@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from qflow.broker.message import Transfer
 from qflow.broker.session import Session
-from qflow.broker.transfer import Transfer
 from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.instant import Instant, counted, listed
 from qflow.trace.explain.losses import died_of
