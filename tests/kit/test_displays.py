@@ -4,6 +4,7 @@ import sys
 from functools import cache
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 import qflow as qf
@@ -94,6 +95,14 @@ def test_a_table_is_shown_as_html_and_as_text(name, formats):
     assert shown["text/html"].startswith("<table>")
     assert all(name in shown["text/plain"] for name in thing.preview().names)
     assert len(shown["text/plain"].splitlines()) <= 45
+
+
+@pytest.mark.parametrize(("typed", "completed"), [("qf.fl", "flow_lab"), ("qf.design.rec", "recommend")])
+def test_tab_completes_names_that_are_not_loaded_yet(typed, completed, formats):
+    shell = InteractiveShell.instance()
+    shell.run_cell("import qflow as qf")
+    with provisionalcompleter():
+        assert completed in [found.text for found in shell.Completer.completions(typed, len(typed))]
 
 
 def test_within_a_list_one_line_is_enough(formats):
