@@ -311,7 +311,7 @@ def _():
 @claim(12, "manual", "the client goes on when one or more commands complete", "C++ waits for all of them")
 def _():
     from qflow.broker.completions import RangeSet
-    from qflow.messaging.windows import Step, make_window
+    from qflow.windows import Step, make_window
 
     def next_step(kind):
         window = make_window(kind, 3)

@@ -26,7 +26,7 @@ from qflow.broker.message import Message
 from qflow.broker.session import Session
 from qflow.broker.transfer import Transfer
 from qflow.design.small import DesignError, SmallConfiguration
-from qflow.messaging.windows import Step, make_window
+from qflow.windows import Step, make_window
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -109,7 +109,7 @@ class Object:
             except ManagementError as error:
                 return MethodResult(error.status, error.text, {})
             finally:
-                self._host.events.publish()
+                self._host.publish_events()
 
         return invoke
 

@@ -11,7 +11,7 @@ the Python value, and here is counted how long its AMQP 0-10 encoding is.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from qflow.broker.consuming import DeliveryRecord
@@ -19,9 +19,6 @@ from qflow.broker.message import HeaderValue
 from qflow.broker.message import Message as BrokerMessage
 from qflow.messaging.address import LexError, ParseError, parse
 from qflow.messaging.exceptions import EncodeError
-
-if TYPE_CHECKING:
-    from qflow.messaging.endpoints import Receiver
 
 AMQP_PORT = 5672
 AMQPS_PORT = 5671
@@ -103,7 +100,7 @@ class Message:
     """
 
     # Set by the session that received the message.
-    _receiver: Receiver
+    _receiver: Any
     _transfer_id: int | None
     _disposition: Disposition | None
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from qflow.messaging.channel import Channel
 from qflow.messaging.exceptions import AssertionFailed, NotFound
-
-if TYPE_CHECKING:
-    from qflow.messaging.channel import Channel
 
 QUEUE, TOPIC = "queue", "topic"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkAddress:
     """An address, from the side of the sender or receiver that uses it."""
 
     name: str
@@ -46,7 +44,7 @@ class Node:
     subtype: str = ""
 
 
-def resolve(channel: Channel, link: Link) -> Node:
+def resolve(channel: Channel, link: LinkAddress) -> Node:
     """Find the node of an address; make it, bind it and check it as the address says.
 
     Raises
@@ -91,7 +89,7 @@ def find(channel: Channel, name: str, requested: str | None) -> Node | None:
     return None
 
 
-def delete(channel: Channel, link: Link) -> None:
+def delete(channel: Channel, link: LinkAddress) -> None:
     """Delete the node of an address, if it is still there."""
     node = find(channel, link.name, link.node.get("type"))
     if node is not None and node.type == TOPIC:
@@ -122,7 +120,7 @@ def bind_all(
 
 def declare_queue(channel: Channel, name: str, overrides: dict[str, Any], **defaults: Any) -> None:
     """Declare a queue; ``x-declare`` overrides what the client would ask for."""
-    wanted = defaults | _without_dashes(overrides)
+    wanted = defaults | without_dashes(overrides)
     channel.run(
         channel.engine.queue_declare,
         str(wanted.get("queue", name)),
@@ -135,13 +133,13 @@ def declare_queue(channel: Channel, name: str, overrides: dict[str, Any], **defa
     )
 
 
-def _declare(channel: Channel, link: Link) -> Node:
+def _declare(channel: Channel, link: LinkAddress) -> Node:
     durable = {"durable": link.node.get("durable", False)}
     overrides = link.node.get("x-declare") or {}
     if link.node.get("type", QUEUE) == QUEUE:
         declare_queue(channel, link.name, overrides, **durable)
         return Node(QUEUE)
-    wanted = durable | _without_dashes(overrides)
+    wanted = durable | without_dashes(overrides)
     kind = str(wanted.get("type") or "topic")
     channel.run(
         channel.engine.exchange_declare,
@@ -156,11 +154,11 @@ def _declare(channel: Channel, link: Link) -> Node:
     return Node(TOPIC, kind)
 
 
-def _check(channel: Channel, link: Link, found: Node) -> None:
+def _check(channel: Channel, link: LinkAddress, found: Node) -> None:
     wanted_type = link.node.get("type")
     if wanted_type and found.type != wanted_type:
         raise AssertionFailed(text=f"expected {wanted_type}, got {found.type}")
-    wanted = _without_dashes(link.node.get("x-declare") or {})
+    wanted = without_dashes(link.node.get("x-declare") or {})
     wanted.setdefault("durable", link.node.get("durable"))
     error = next(_differences(wanted, _actual(channel, link.name, found)), None)
     if error:
@@ -205,7 +203,8 @@ def _differences(wanted: dict[str, Any], actual: dict[str, Any]) -> Iterator[str
             yield f"expected {key}, got none of it"
 
 
-def _without_dashes(options: dict[str, Any]) -> dict[str, Any]:
+def without_dashes(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options by the names that AMQP has for them: ``auto_delete`` for ``auto-delete``."""
     return {str(key).replace("-", "_"): value for key, value in options.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qflow.broker.completions import RangeSet
 from qflow.broker.errors import AmqpException
-from qflow.messaging.windows import Step, make_window
+from qflow.windows import Step, make_window
 from qflow.workload.agenda import SEND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.clients import Producer
