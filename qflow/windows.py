@@ -2,9 +2,9 @@
 
 Capacity is counted at the client; the broker knows nothing of it (CAP-01).  Each window here is a small
 state machine without input or output: it is given the numbers of what was sent and what the broker reported
-complete, and says what has to happen before the next transfer.  Three clients count in three ways:
+complete, and says what has to happen before the next transfer.  Clients count in three ways:
 
-* :class:`IdealWindow`: blocks exactly while ``capacity`` transfers are not complete, as documents describe it.
+* :class:`IdealWindow`: blocks exactly while ``capacity`` transfers are not complete, as documents say.
 * :class:`QpidPythonWindow`: needs one free place; counts completions only as an unbroken row.
 * :class:`QpidCppWindow`: when full, waits for every command of its *session*.
 

@@ -286,7 +286,7 @@ def _():
 
 @claim(26, "qpid-config", "--limit-policy=ring-strict", "sends nothing: the queue rejects")
 def _():
-    from qflow.configuration.spelling import read_any
+    from qflow.configuration.notations import read_any
 
     return "qpid.policy_type" not in read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
 

@@ -1,18 +1,55 @@
-"""Declaration: one queue as somebody asks for it, whatever the spelling."""
+"""Declaration: one queue as it is asked for, in whatever notation.
+
+A queue is declared with a map of *arguments* and with a few properties besides.  The broker reads the
+arguments that it knows and accepts all others without a word (CF-02).  Which it reads is asked of the engine
+here, not kept in a second list.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from qflow.broker.errors import InvalidConversion
-from qflow.broker.settings import Argument, to_bool
+from qflow.broker.history.alternatives import ARGUMENT
+from qflow.broker.settings import Argument, QueueSettings, to_bool
+from qflow.configuration.qpid_config import OPTIONS, REPLICATE_KEY
 from qflow.kit import RefusalError
 
 PROPERTIES = ("durable", "auto-delete", "alternate-exchange")
 """Keys that management takes out of the map; everything else is a declare argument (CF-07)."""
+
+PASSED_ON = frozenset([option.key for option in OPTIONS if option.needs_durable] + [REPLICATE_KEY, ARGUMENT])
+"""Keys that are not the queue's business but that of a store, of the HA module, or of this model."""
+
+_WELL_KNOWN = (
+    "qpid.max_count",
+    "qpid.max_size",
+    "qpid.policy_type",
+    "qpid.flow_stop_count",
+    "qpid.flow_resume_count",
+    "qpid.flow_stop_size",
+    "qpid.flow_resume_size",
+    "qpid.group_header_key",
+    "qpid.shared_msg_group",
+    "qpid.last_value_queue_key",
+    "qpid.priorities",
+    "qpid.fairshare",
+    "qpid.alert_count",
+    "qpid.alert_count_up",
+    "qpid.alert_count_down",
+    "qpid.alert_size",
+    "qpid.alert_size_up",
+    "qpid.alert_size_down",
+    "qpid.browse-only",
+    "qpid.queue_msg_sequence",
+    "qpid.auto_delete_timeout",
+    "qpid.lifetime-policy",
+    "no-local",
+)
 
 
 class ConfigurationError(RefusalError):
@@ -200,3 +237,63 @@ def _map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{key}: got {value!r}, a map is due")
     return value
+
+
+# Which arguments the broker reads (CF-01, CF-02)
+
+
+def is_understood(key: str) -> bool:
+    """Return whether a declare argument means anything to the broker, which accepts any other in silence.
+
+    Examples
+    --------
+    >>> is_understood("qpid.max_count"), is_understood("qpid.max-count"), is_understood("qpid.fairshare-3")
+    (True, False, True)
+    """
+    # No setting is made of a bare object: either it is refused, or its text appears.
+    return key in PASSED_ON or _read(key, object()) != QueueSettings()
+
+
+def reads_same(key: str, one: Argument, other: Argument) -> bool:
+    """Return whether two values of an argument mean the same to the broker.
+
+    Examples
+    --------
+    >>> reads_same("qpid.max_count", "10", 10), reads_same("qpid.max_count", True, 1)
+    (True, False)
+    """
+    read = _read(key, one)
+    return read is not None and read == _read(key, other) and is_understood(key)
+
+
+def suggestion(key: str) -> str:
+    """Return the understood key that looks most like this one, or "".
+
+    Examples
+    --------
+    >>> suggestion("qpid.max-count"), suggestion("x-mine")
+    ('qpid.max_count', '')
+    """
+    close = difflib.get_close_matches(key, _WELL_KNOWN, 1, 0.8)
+    return close[0] if close else ""
+
+
+def _read(key: str, value: Argument) -> QueueSettings | None:
+    try:
+        return replace(QueueSettings.from_arguments({key: value}), arguments={})
+    except InvalidConversion:
+        return None
+
+
+def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
+    """Yield a sentence for each declare argument that means nothing to the broker (CF-02).
+
+    Examples
+    --------
+    >>> next(ignored_arguments({"qpid.flow_stop_cuont": 5}))
+    "the broker passes over 'qpid.flow_stop_cuont' (CF-02); did you mean 'qpid.flow_stop_count'?"
+    """
+    for key in arguments:
+        if not is_understood(key):
+            near = suggestion(key)
+            yield f"the broker passes over {key!r} (CF-02)" + (f"; did you mean {near!r}?" if near else "")

@@ -24,7 +24,7 @@ from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 from qflow.broker.session import Session
 from qflow.trace.files import Quarantine
 from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
-from qflow.workload.clients import Consumer
+from qflow.workload.model import Consumer
 from qflow.workload.consumer_client import subscribe
 from qflow.workload.model import Workload
 from qflow.workload.run import Run

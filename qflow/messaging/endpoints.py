@@ -33,8 +33,8 @@ waits for something, or for nothing:
 
 The broker carries a command out within the call.  If it refuses one, the session ends there, and the client
 learns of that as it would over a network: the refusal becomes the session's error, and the next call raises
-it.  All waiting is in virtual time (:mod:`qflow.messaging.hosts`).  A wait that nothing in this process can end
-raises a :class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what it waits for.
+it.  All waiting is in virtual time (:mod:`qflow.messaging.hosts`).  A wait that nothing in this process can
+end raises a :class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what it waits for.
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@
 True
 """
 
-from qflow.workload.checks import WorkloadError
-from qflow.workload.clients import Consumer, Producer
-from qflow.workload.model import Workload
+from qflow.workload.attributes import WorkloadError
+from qflow.workload.model import Consumer, Producer, Workload
 from qflow.workload.network import Network
 from qflow.workload.run import CLIENT_EVENTS, Run
 from qflow.workload.simulate import simulate

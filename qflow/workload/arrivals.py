@@ -1,9 +1,8 @@
-"""When a producer's messages fall due, how large they are, and to which group they belong.
+"""The chance of clients: when messages fall due, how large they are, how long their service takes.
 
-The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded
-producer this yields the very messages that it sent, at the very times it meant to send them.
-
-How long a consumer works on a message, and what it does with it then.
+The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded producer,
+:func:`due_messages` yields the messages that it sent, at the times it meant to send them; :class:`Service`
+does the same for what a consumer did with each.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from math import log
 from random import Random
 
 from qflow.workload.agenda import SECOND
-from qflow.workload.clients import Consumer, Producer
+from qflow.workload.model import Consumer, Producer
 
 _FINE = 1_000_000
 """Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
@@ -26,11 +25,6 @@ NEVER = 1 << 62
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     """Yield a producer's messages without end, each as (due, content bytes, group).
-
-    Parameters
-    ----------
-    producer : Producer
-        Whose they are.
 
     Yields
     ------
@@ -96,11 +90,6 @@ def _burst(producer: Producer) -> tuple[int, int]:
 class Service:
     """A consumer's chance: one service time and one verdict for each message, in turn.
 
-    Parameters
-    ----------
-    consumer : Consumer
-        Whose it is.
-
     Examples
     --------
     >>> steady = Consumer("c", "q", prefetch=1, service=("const", 0.002), slow=((1, 2, 10),))
@@ -108,8 +97,6 @@ class Service:
     >>> service.time(999_999), service.time(1_000_000), service.time(2_000_000), service.verdict()
     (2000, 20000, 2000, 'accept')
     """
-
-    __slots__ = ("_random", "_rate", "_seconds", "_spells", "_release", "_reject", "_overhead")
 
     def __init__(self, consumer: Consumer) -> None:
         self._random = Random(consumer.seed)

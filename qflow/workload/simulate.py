@@ -1,6 +1,8 @@
 """Simulate a workload: its clients and the engine, in virtual time.
 
-Simulate bit by bit: a long run can say how far it is, and be stopped without losing what it has.
+The stage (:mod:`qflow.workload.stage`) is a broker with the workload's queues and an agenda.  Each client
+enters its next action there; the agenda carries actions out in order of time, and lets the broker's own
+timers act between them.  Nothing else moves time, so a run is over as soon as it is computed.
 """
 
 from __future__ import annotations
@@ -8,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import WorkloadError, is_whole, require
-from qflow.workload.clients import Producer
+from qflow.workload.attributes import WorkloadError, is_whole, require
 from qflow.workload.consumer_client import ConsumerClient
-from qflow.workload.model import Workload
-from qflow.workload.producer_client import ProducerClient
+from qflow.workload.model import Producer, Workload
+from qflow.workload.producer_client import ProducerClient, SharedSession, WindowedProducer
 from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, uncollected
-from qflow.workload.windowed_client import SharedSession, WindowedProducer
+
+SLICE = SECOND // 10
+"""Microseconds of virtual time between two looks at whether a run is to stop."""
 
 MOST_MESSAGES = 1_000_000
 """How many messages may be expected of a run without a limit; ten events each, they take some gigabytes."""
@@ -31,7 +34,6 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     Parameters
     ----------
     workload : Workload
-        What to run.
     message_limit : int or None
         Stop sending after so many messages in all; consumers go on for ten more seconds.
 
@@ -50,7 +52,7 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
 
     Examples
     --------
-    A producer that nobody serves stops with its whole window held: depth is stop plus capacity.
+    Without a consumer a producer stops with its whole window held: depth is stop plus capacity.
 
     >>> from qflow.workload import Producer
     >>> workload = Workload(
@@ -126,19 +128,15 @@ def expected_messages(producer: Producer, duration: float) -> float:
     return producer.rate * duration * on / (on + off)
 
 
-SLICE = SECOND // 10
-
-
-def simulate_in_slices(workload: Workload, tell: Callable[[int, int], None]) -> tuple[Run, bool]:
+def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], None]) -> tuple[Run, bool]:
     """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C.
 
     Parameters
     ----------
     workload : Workload
-        What to run.
-    tell : callable
-        Told after each slice of virtual time how far the run is, in microseconds, and how many events
-        there are.
+    on_slice : callable
+        Called after each slice of virtual time with how far the run is, in microseconds, and how many
+        events there are.
 
     Returns
     -------
@@ -165,7 +163,7 @@ def simulate_in_slices(workload: Workload, tell: Callable[[int, int], None]) -> 
                 until = min(done + SLICE, stage.agenda.end)
                 stage.run(until=until)
                 done, count = until, len(stage.events)
-                tell(done, count)
+                on_slice(done, count)
             return stage.finish(workload), True
         except KeyboardInterrupt:
             del stage.events[count:]

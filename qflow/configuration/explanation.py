@@ -1,24 +1,24 @@
-"""The thresholds of a queue in plain words: each origin that the engine names has one sentence.
+"""What a declaration comes to on a broker, and why: explanation, or the broker's refusal.
 
-Limits and alert thresholds in plain words (LP-01 … LP-19, QT-11, QT-12).
+What people type (:mod:`qflow.configuration.notations`) becomes a declaration
+(:mod:`qflow.configuration.declaration`).  :func:`explain` creates that queue on a broker of the engine,
+through the management method that ``qpid-config`` calls, and then reads from the queue and from the levels
+that the engine worked out:
 
-Advice on a configuration: what does not do what it seems to, what is good to know, what helps.
+* the *levels* of flow control, two for messages and two for bytes, and what set each: given, a share of a
+  limit, or turned off (FC-02 … FC-10);
+* the *limits* and what happens when one is reached (LP-01 … LP-19);
+* the *alert* thresholds (QT-11, QT-12);
+* *remarks*: what does not do what it seems to (warning), what is good to know (note), what helps (hint).
 
-Each function looks at one thing; :data:`ADVISERS` is the list of them.
-
-Explanation: what a configuration comes to, with the rule behind each value, or the broker's refusal.
-
-The queue is created on a broker of the engine, through the management method that ``qpid-config``
-calls; what is said here is read from that queue and from the levels the engine worked out.
-
-An explanation as text, for the terminal.
+Each value carries the rules that say so.  Nothing here computes a threshold: the engine does.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from qflow.broker import Broker
 from qflow.broker.alerts import Alarm, ThresholdAlerts
@@ -30,14 +30,15 @@ from qflow.broker.options import UINT32, BrokerOptions
 from qflow.broker.queue import Queue
 from qflow.broker.settings import LIFETIMES, POLICIES, QueueSettings
 from qflow.configuration.broker_setup import BrokerSetup
-from qflow.configuration.declaration import ConfigurationError, Declaration, Remark
-from qflow.configuration.spelling import (
+from qflow.configuration.declaration import (
     PASSED_ON,
-    address_string,
+    ConfigurationError,
+    Declaration,
+    Remark,
     is_understood,
-    qpid_config_line,
     suggestion,
 )
+from qflow.configuration.notations import address_string, qpid_config_line
 
 STOP, RESUME = "stop", "resume"
 UNITS = {"count": "messages", "size": "bytes"}
@@ -66,13 +67,9 @@ class Effective:
     why: str
     rules: tuple[str, ...]
 
-    def asdict(self) -> dict[str, object]:
-        """Return plain values."""
-        return {"name": self.name, "value": self.value, "why": self.why, "rules": list(self.rules)}
-
 
 def describe_levels(levels: FlowLevels, options: BrokerOptions) -> tuple[Effective, ...]:
-    """Say what set each of the four levels.
+    """Return the four levels with what set each.
 
     Examples
     --------
@@ -122,7 +119,7 @@ def _clause(
 
 
 def summary(levels: FlowLevels) -> str:
-    """Say in one sentence when producers are held and when they go on (FC-14, FC-16).
+    """Return one sentence that says when producers are held and when they go on (FC-14, FC-16).
 
     Examples
     --------
@@ -201,8 +198,8 @@ def _describe_alarm(
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """What the advisers look at."""
+class _Subject:
+    """A declaration that the broker accepts, and what the remarks on it are about."""
 
     declaration: Declaration
     settings: QueueSettings
@@ -234,12 +231,12 @@ def remarks_on(declaration: Declaration, settings: QueueSettings, options: Broke
     >>> [remark.rules for remark in remarks_on(declaration, settings, BrokerOptions())]
     [('FC-02.2',), ('FC-09',)]
     """
-    subject = Subject(declaration, settings, options)
-    for adviser in ADVISERS:
-        yield from adviser(subject)
+    subject = _Subject(declaration, settings, options)
+    for advise in _ADVISERS:
+        yield from advise(subject)
 
 
-def _policy(subject: Subject) -> Iterator[Remark]:
+def _policy(subject: _Subject) -> Iterator[Remark]:
     policy = subject.settings.policy
     if policy not in POLICIES and subject.options.limit_policies == "current":
         text = (
@@ -257,7 +254,7 @@ def _policy(subject: Subject) -> Iterator[Remark]:
             yield Remark("warning", text, ("LP-17",))
 
 
-def _resume_without_stop(subject: Subject) -> Iterator[Remark]:
+def _resume_without_stop(subject: _Subject) -> Iterator[Remark]:
     s = subject.settings
     has_stop = s.flow_stop_count is not None or s.flow_stop_size is not None
     has_resume = s.flow_resume_count is not None or s.flow_resume_size is not None
@@ -269,7 +266,7 @@ def _resume_without_stop(subject: Subject) -> Iterator[Remark]:
         yield Remark("warning", text, ("FC-02.2",))
 
 
-def _residue(subject: Subject) -> Iterator[Remark]:
+def _residue(subject: _Subject) -> Iterator[Remark]:
     levels = subject.levels
     if levels is None:
         return
@@ -288,7 +285,7 @@ def _residue(subject: Subject) -> Iterator[Remark]:
             yield Remark("warning", text, ("FC-09",))
 
 
-def _disabled_by_half(subject: Subject) -> Iterator[Remark]:
+def _disabled_by_half(subject: _Subject) -> Iterator[Remark]:
     s, levels = subject.settings, subject.levels
     for unit, given, other, name in (
         ("count", s.flow_stop_count, levels and levels.stop_size, "qpid.flow_stop_size"),
@@ -302,7 +299,7 @@ def _disabled_by_half(subject: Subject) -> Iterator[Remark]:
             yield Remark("note", text, ("FC-08",))
 
 
-def _room(subject: Subject) -> Iterator[Remark]:
+def _room(subject: _Subject) -> Iterator[Remark]:
     levels = subject.levels
     if levels is None:
         return
@@ -322,14 +319,14 @@ def _room(subject: Subject) -> Iterator[Remark]:
             yield Remark("warning", text, ("FC-14", "LP-02"))
 
 
-def _alternatives(subject: Subject) -> Iterator[Remark]:
+def _alternatives(subject: _Subject) -> Iterator[Remark]:
     kind = subject.declaration.arguments.get(ARGUMENT, subject.options.flow_control)
     if kind != "shipped":
         text = f"flow control is the alternative {kind!r}; the levels are those of the broker as shipped"
         yield Remark("note", text, ("ALT-01",))
 
 
-def _keys(subject: Subject) -> Iterator[Remark]:
+def _keys(subject: _Subject) -> Iterator[Remark]:
     for key in subject.declaration.arguments:
         if not is_understood(key):
             close = suggestion(key)
@@ -362,12 +359,12 @@ _SURPRISING: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def _durable(subject: Subject) -> Iterator[Remark]:
+def _durable(subject: _Subject) -> Iterator[Remark]:
     if subject.declaration.durable:
         yield Remark("note", "durable is accepted; this model keeps everything in memory", ("CM-12",))
 
 
-ADVISERS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
+_ADVISERS: tuple[Callable[[_Subject], Iterator[Remark]], ...] = (
     _policy,
     _resume_without_stop,
     _residue,
@@ -380,7 +377,7 @@ ADVISERS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
 
 
 def after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator[Remark]:
-    """Yield what made the broker refuse the thresholds, if it was that, and what to do (FC-05 … FC-07).
+    """Yield why the broker refused the thresholds, if it was them, and what to do (FC-05 … FC-07).
 
     Examples
     --------
@@ -442,10 +439,6 @@ class Refusal:
     text: str
     shown: str
 
-    def asdict(self) -> dict[str, object]:
-        """Return plain values."""
-        return {"code": self.code, "name": self.name, "text": self.text, "shown": self.shown}
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -496,16 +489,13 @@ class Explanation:
             "broker": self.setup.asdict(),
             "qpid_config": self.line,
             "address": self.address,
-            "refusal": self.refusal.asdict() if self.refusal else None,
+            "refusal": asdict(self.refusal) if self.refusal else None,
             "flow_control": self.flow,
-            "flow_rules": list(self.flow_rules),
-            "levels": [level.asdict() for level in self.levels],
-            "limits": [limit.asdict() for limit in self.limits],
-            "alerts": [alert.asdict() for alert in self.alerts],
-            "remarks": [
-                {"kind": remark.kind, "text": remark.text, "rules": list(remark.rules)}
-                for remark in self.remarks
-            ],
+            "flow_rules": self.flow_rules,
+            "levels": [asdict(level) for level in self.levels],
+            "limits": [asdict(limit) for limit in self.limits],
+            "alerts": [asdict(alert) for alert in self.alerts],
+            "remarks": [asdict(remark) for remark in self.remarks],
         }
 
 
@@ -515,7 +505,6 @@ def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None
     Parameters
     ----------
     declaration : Declaration
-        The queue that is asked for.
     broker : BrokerSetup, BrokerOptions or None
         The broker it is tried on; None for one with the defaults.
 
@@ -607,11 +596,10 @@ _AT_LIMIT = {
 
 
 def report(explanation: Explanation) -> str:
-    """Return an explanation for people to read.
+    """Return an explanation as text for a terminal.
 
     Examples
     --------
-    >>> from qflow.configuration.explained import explain
     >>> print(report(explain(Declaration("orders", {"qpid.max_count": -1}))))
     queue orders
       qpid.max_count = -1
