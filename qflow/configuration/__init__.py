@@ -2,7 +2,7 @@
 
 Read in this order:
 
-* :mod:`~qflow.configuration.notations`: what people type, as a ``qpid-config`` line, an address string or JSON;
+* :mod:`~qflow.configuration.notations`: what people type: a ``qpid-config`` line, an address string or JSON;
 * :mod:`~qflow.configuration.declaration`: the one queue that all of these ask for;
 * :mod:`~qflow.configuration.broker_setup`: the broker it is tried on (options, environment, qpidd.conf);
 * :mod:`~qflow.configuration.explanation`: the thresholds in force, the rule behind each, or the refusal.
