@@ -95,7 +95,7 @@ def _describe(side: str, unit: str, level: Level, maximum: int, options: BrokerO
         why += f"; this unit cannot stop, yet flow control does not end before it is below {level.value}"
         rules += ("FC-09",)
     elif side == STOP and not level.value:
-        why += "; this unit stops nobody"
+        why += "; this unit never stops a producer"
         rules += ("FC-08",)
     return Effective(f"{side}_{unit}", level.value, why, rules)
 

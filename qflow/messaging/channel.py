@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from qflow.broker import Broker, Session
-from qflow.broker import Message as BrokerMessage
+from qflow.broker import Broker
 from qflow.broker.completions import RangeSet
 from qflow.broker.consuming import OnDelivery
 from qflow.broker.flow_limit import FlowThresholds
@@ -22,6 +21,14 @@ from qflow.messaging.hosts import Host
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class Holds(NamedTuple):
+    """The held transfers of a session, the queues (or the store) that hold them, and all in words."""
+
+    labels: tuple[str, ...]
+    holders: tuple[str, ...]
+    text: str
 
 
 class Channel:
@@ -84,10 +91,6 @@ class Channel:
         finally:
             self.host.publish_events()
 
-    def transfer(self, message: BrokerMessage, exchange: str, sync: bool) -> None:
-        """Send a message."""
-        self.control(self.engine.message_transfer, message, exchange, sync)
-
     def sync(self, number: int) -> None:
         """Have it reported when a command and all before it are complete, unless asked already (CM-06)."""
         if number > self._synced_at:
@@ -106,40 +109,14 @@ class Channel:
 
     def holds(self) -> Holds:
         """Return the transfers whose completion is withheld, and who withholds it."""
-        return find_holds(self.host.broker, self.engine)
-
-
-class Holds(NamedTuple):
-    """The held transfers of a session, the queues (or the store) that hold them, and all in words."""
-
-    labels: tuple[str, ...]
-    holders: tuple[str, ...]
-    text: str
-
-
-def find_holds(broker: Broker, session: Session) -> Holds:
-    """Return the transfers of a session whose completion is withheld.
-
-    Examples
-    --------
-    >>> from qflow.broker import Message
-    >>> broker = Broker()
-    >>> session = broker.session("p")
-    >>> limits = {"qpid.flow_stop_count": 1, "qpid.max_size": 0}
-    >>> session.queue_declare("orders", limits)
-    >>> for _ in range(2):
-    ...     last = session.message_transfer(Message(10, routing_key="orders"))
-    >>> print(find_holds(broker, session).text)
-    p-2 is held by queue 'orders' (flow control ON at 2 messages; OFF below 1)
-    """
-    held = session.held
-    labels = tuple(transfer.label for transfer in held)
-    holders = tuple(dict.fromkeys(holder for transfer in held for holder in transfer.held_by))
-    if not held:
-        return Holds((), (), "nothing is held")
-    verb = "is" if len(labels) == 1 else "are"
-    by = " and ".join(_describe_holder(broker, holder) for holder in holders)
-    return Holds(labels, holders, f"{_shorten(labels)} {verb} held by {by}")
+        held = self.engine.held
+        labels = tuple(transfer.label for transfer in held)
+        holders = tuple(dict.fromkeys(holder for transfer in held for holder in transfer.held_by))
+        if not held:
+            return Holds((), (), "nothing is held")
+        verb = "is" if len(labels) == 1 else "are"
+        by = " and ".join(_describe_holder(self.host.broker, holder) for holder in holders)
+        return Holds(labels, holders, f"{_shorten(labels)} {verb} held by {by}")
 
 
 def _describe_holder(broker: Broker, holder: str) -> str:

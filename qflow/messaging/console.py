@@ -27,17 +27,7 @@ OK = 0
 
 
 class MethodResult:
-    """What a method answered.
-
-    Attributes
-    ----------
-    status : int
-        0, or what CF-08 lists.
-    text : str
-        "OK", or why not.
-    outArgs : dict
-        What it returns.
-    """
+    """The answer to a method call: status (0, or what CF-08 lists), text, and output arguments."""
 
     def __init__(self, status: int, text: str, outArgs: dict[str, Any]) -> None:
         self.status = status

@@ -1021,7 +1021,7 @@ class Sender(LinkEndpoint):
             self.window.sent(channel.next_number)
             if not asks:
                 self._last_unasked = channel.next_number
-        self.session.give(channel.transfer, encoded, self._exchange, asks)
+        self.session.give(channel.control, channel.engine.message_transfer, encoded, self._exchange, asks)
 
     def sync(self, timeout: float | None = None) -> None:
         """Wait until every message sent so far is complete; with the qpid-cpp window, the session's (CAP-05).

@@ -189,7 +189,7 @@ class Producer:
         Its messages' priority, 0 to 9; None sets none (QT-04). "group" makes those of group ``g1`` the most
         urgent, with 9, those of ``g2`` with 8, and so on down to 0.
     obeys_flow : bool
-        Whether it stops sending while the broker tells its session to, as the Java client does (ALT-12);
+        Whether it stops sending while the broker asks its session to, as the Java client does (ALT-12);
         only the Java broker ever does that.
 
     Raises

@@ -395,7 +395,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {},
             "stop_count",
             0,
-            "no default: the queue has no limit in messages to take 80 % of; this unit stops nobody",
+            "no default: the queue has no limit in messages to take 80 % of; this unit never stops a producer",
             ("FC-02.4", "FC-08"),
         ),
         (
@@ -403,7 +403,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {},
             "stop_size",
             0,
-            "no default: the queue has no limit in bytes to take 80 % of; this unit stops nobody",
+            "no default: the queue has no limit in bytes to take 80 % of; this unit never stops a producer",
             ("FC-02.4", "FC-08"),
         ),
         (
@@ -411,7 +411,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {"default_queue_limit": 0},
             "stop_size",
             0,
-            "no default: the queue has no limit in bytes to take 80 % of; this unit stops nobody",
+            "no default: the queue has no limit in bytes to take 80 % of; this unit never stops a producer",
             ("FC-02.4", "FC-08"),
         ),
         (
@@ -436,7 +436,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {},
             "stop_count",
             0,
-            "given as qpid.flow_stop_count; this unit stops nobody",
+            "given as qpid.flow_stop_count; this unit never stops a producer",
             ("FC-02.6", "FC-08"),
         ),
         (
@@ -444,7 +444,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {"default_flow_stop_threshold": 1, "default_flow_resume_threshold": 1},
             "stop_count",
             0,
-            "1 % of qpid.max_count=10, rounded half up; this unit stops nobody",
+            "1 % of qpid.max_count=10, rounded half up; this unit never stops a producer",
             ("FC-02.4", "FC-08"),
         ),
         ("--max-queue-count=9", {}, "max_count", 9, "given", ("LP-01",)),
