@@ -58,16 +58,9 @@ class ConfigurationError(RefusalError):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something worth knowing about a configuration.
+    """Something worth knowing about a configuration, with the rules that say so.
 
-    Attributes
-    ----------
-    kind : {"warning", "note", "hint"}
-        A warning: it does not do what it seems to.  A note: good to know.  A hint: what to do.
-    text : str
-        What.
-    rules : tuple of str
-        Where the rule book says so.
+    The kind is "warning" (it does not do what it seems to), "note" (good to know) or "hint" (what to do).
     """
 
     kind: str
@@ -90,7 +83,7 @@ class Declaration:
     alternate_exchange : str
         Where its dropped messages go; "" for none.
     remarks : tuple of Remark
-        What happened while it was read; no part of its identity.
+        What to know about how it was written; no part of its identity.
 
     Raises
     ------
@@ -123,7 +116,7 @@ class Declaration:
     def of_properties(
         cls, name: str, properties: Mapping[str, Argument], remarks: tuple[Remark, ...] = ()
     ) -> Declaration:
-        """Read the map of a management ``create``, which mixes arguments and properties (CF-07).
+        """Return the queue of a management ``create``, whose map mixes arguments and properties (CF-07).
 
         Raises
         ------
@@ -144,7 +137,7 @@ class Declaration:
 
     @classmethod
     def of_json(cls, name: str, text: str) -> Declaration:
-        """Read declare arguments written as a JSON map.
+        """Return the queue with the declare arguments of a JSON map.
 
         Raises
         ------
@@ -155,25 +148,12 @@ class Declaration:
 
     @classmethod
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
-        """Take the queue out of an address's options, as the address parser returns them (CF-14).
-
-        Parameters
-        ----------
-        name : str
-            The address's name.
-        options : mapping
-            Its options; only ``node`` matters here.
+        """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14).
 
         Raises
         ------
         ConfigurationError
             If the node is not a queue, or a map is missing where one is due.
-
-        Examples
-        --------
-        >>> node = {"type": "queue", "x-declare": {"arguments": {"qpid.max_count": 10}}}
-        >>> Declaration.of_address("orders", {"create": "always", "node": node}).arguments["qpid.max_count"]
-        10
         """
         node = _map(options, "node")
         if node.get("type", "queue") != "queue":
@@ -201,7 +181,7 @@ class Declaration:
 
 
 def read_json_map(text: str) -> dict[str, Argument]:
-    """Read a JSON map.
+    """Return the declare arguments that a JSON map holds.
 
     Raises
     ------
@@ -210,8 +190,6 @@ def read_json_map(text: str) -> dict[str, Argument]:
 
     Examples
     --------
-    >>> read_json_map('{"qpid.max_count": 10}')
-    {'qpid.max_count': 10}
     >>> read_json_map("[1]")
     Traceback (most recent call last):
         ...

@@ -47,12 +47,7 @@ class _LineParser(argparse.ArgumentParser):
 
 
 def read_line(line: str | Sequence[str]) -> Declaration:
-    """Read what comes after ``qpid-config add queue``; those words themselves may be there.
-
-    Parameters
-    ----------
-    line : str or sequence of str
-        A line as for a shell, or its words.
+    """Return the queue of a line of ``qpid-config add queue`` (or of its words); the start may be left out.
 
     Raises
     ------
@@ -77,7 +72,7 @@ def read_line(line: str | Sequence[str]) -> Declaration:
 
 
 def read_address(text: str) -> Declaration:
-    """Read the queue that an address string would create.
+    """Return the queue that an address string would create.
 
     Raises
     ------
@@ -104,14 +99,10 @@ def read_address(text: str) -> Declaration:
 
 
 def read_any(text: str, name: str = "queue") -> Declaration:
-    """Read a queue in any of the notations: declare arguments as JSON, an address, or a line of options.
+    """Return the queue that a text asks for, in whichever notation it is.
 
-    Parameters
-    ----------
-    text : str
-        A text that begins with ``{`` is JSON; one with ``; {`` in it is an address.
-    name : str
-        The queue's name where the text does not name one (JSON).
+    A text that begins with ``{`` is JSON, and ``name`` is the queue's; one with ``; {`` in it is an address;
+    any other is a line of options.
 
     Raises
     ------
@@ -135,12 +126,7 @@ def read_any(text: str, name: str = "queue") -> Declaration:
 def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration:
     """Return the declaration that parsed options ask for, as ``qpid-config`` would send it.
 
-    Parameters
-    ----------
-    chosen : argparse.Namespace
-        From a parser with :func:`~qflow.configuration.qpid_config.add_queue_options`.
-    declare : str
-        Declare arguments as a JSON map, to which the options are added.
+    ``declare`` may hold declare arguments as a JSON map, to which the options are added.
     """
     properties: dict[str, Argument] = read_json_map(declare) if declare else {}
     for text in chosen.extra:

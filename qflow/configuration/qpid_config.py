@@ -19,18 +19,9 @@ REPLICATION = ("none", "configuration", "all")
 
 @dataclass(frozen=True, slots=True)
 class QueueOption:
-    """One option that sends one argument.
+    """One option, and the declare argument that it sends; a switch sends 1.
 
-    Attributes
-    ----------
-    flag, key : str
-        The option, and the declare argument that it sets.
-    kind : {"integer", "text", "switch"}
-        What it takes; a switch sends 1.
-    help : str
-        What the argument is for.
-    needs_durable : bool
-        Whether it is sent for durable queues only, and not when it is 0.
+    One that needs a durable queue is not sent for others, and not when it is 0.
     """
 
     flag: str
@@ -102,12 +93,7 @@ def add_queue_options(parser: argparse.ArgumentParser) -> None:
 
 
 def integer(text: str) -> int:
-    """Read an integer as ``qpid-config`` does: decimal, ``0x…``, ``0b…``, and octal after a leading 0.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        For anything else.
+    """Return an integer as ``qpid-config`` reads it: decimal, ``0x…``, ``0b…``, and octal after a leading 0.
 
     Examples
     --------

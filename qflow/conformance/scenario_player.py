@@ -281,12 +281,24 @@ QUEUE = {
 # The vocabulary
 
 
+Action = Callable[[Player, Client, Step], object]
+
+
+def _command(method: str, **defaults: Any) -> Action:
+    """Return the action that gives a command of the session, with the step's values or these."""
+
+    def action(player: Player, client: Client, step: Step) -> object:
+        return getattr(client.session, method)(*(step.get(name, value) for name, value in defaults.items()))
+
+    return action
+
+
 class Word(NamedTuple):
     """A word for a step: the parameters it needs, those it may have besides, and its action."""
 
     needed: tuple[str, ...]
     possible: tuple[str, ...]
-    action: Callable[[Player, Client, Step], object]
+    action: Action
 
 
 _MESSAGE = ("exchange", "headers", "priority", "ttl")
@@ -303,34 +315,22 @@ STEPS: dict[str, Word] = {
     "delete_queue": Word(
         (),
         ("queue", "if_unused", "if_empty"),
-        lambda player, client, step: client.session.queue_delete(
-            step.get("queue", ""), step.get("if_unused", False), step.get("if_empty", False)
-        ),
+        _command("queue_delete", queue="", if_unused=False, if_empty=False),
     ),
-    "purge_queue": Word(
-        (), ("queue",), lambda player, client, step: client.session.queue_purge(step.get("queue", ""))
-    ),
+    "purge_queue": Word((), ("queue",), _command("queue_purge", queue="")),
     "declare_exchange": Word(
         (), ("exchange", "type", "alternate", "passive", "args"), Player.declare_exchange
     ),
-    "delete_exchange": Word(
-        (),
-        ("exchange",),
-        lambda player, client, step: client.session.exchange_delete(step.get("exchange", "")),
-    ),
+    "delete_exchange": Word((), ("exchange",), _command("exchange_delete", exchange="")),
     "bind": Word(
         (),
         ("exchange", "queue", "key", "args"),
-        lambda player, client, step: client.session.exchange_bind(
-            step.get("queue", ""), step.get("exchange", ""), step.get("key", ""), step.get("args")
-        ),
+        _command("exchange_bind", queue="", exchange="", key="", args=None),
     ),
     "unbind": Word(
         (),
         ("exchange", "queue", "key", "args"),
-        lambda player, client, step: client.session.exchange_unbind(
-            step.get("queue", ""), step.get("exchange", ""), step.get("key", "")
-        ),
+        _command("exchange_unbind", queue="", exchange="", key=""),
     ),
     "transfer": Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
     "offer": Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),
@@ -341,22 +341,20 @@ STEPS: dict[str, Word] = {
         Player.subscribe,
     ),
     "flow": Word(_SUBSCRIPTION, ("bytes", "messages"), Player.flow),
-    "stop": Word(_SUBSCRIPTION, (), lambda player, client, step: client.session.message_stop(step["sub"])),
-    "flush": Word(_SUBSCRIPTION, (), lambda player, client, step: client.session.message_flush(step["sub"])),
-    "fetch": Word(_SUBSCRIPTION, (), lambda player, client, step: client.session.fetch(step["sub"])),
+    "stop": Word(_SUBSCRIPTION, (), _command("message_stop", sub="")),
+    "flush": Word(_SUBSCRIPTION, (), _command("message_flush", sub="")),
+    "fetch": Word(_SUBSCRIPTION, (), _command("fetch", sub="")),
     "set_flow_mode": Word((*_SUBSCRIPTION, "flow_mode"), (), Player.set_flow_mode),
-    "cancel": Word(
-        _SUBSCRIPTION, (), lambda player, client, step: client.session.message_cancel(step["sub"])
-    ),
+    "cancel": Word(_SUBSCRIPTION, (), _command("message_cancel", sub="")),
     "accept": _SETTLE,
     "reject": _SETTLE,
     "release": Word(_SESSION, ("labels", "sub", "set_redelivered"), Player.settle),
     "acquire": Word(_SESSION, ("labels", "sub", "acquired"), Player.settle),
     "complete": _SETTLE,
-    "tx_select": Word(_SESSION, (), lambda player, client, step: client.session.tx_select()),
-    "tx_commit": Word(_SESSION, (), lambda player, client, step: client.session.tx_commit()),
-    "tx_rollback": Word(_SESSION, (), lambda player, client, step: client.session.tx_rollback()),
-    "close": Word(_SESSION, (), lambda player, client, step: client.session.close()),
+    "tx_select": Word(_SESSION, (), _command("tx_select")),
+    "tx_commit": Word(_SESSION, (), _command("tx_commit")),
+    "tx_rollback": Word(_SESSION, (), _command("tx_rollback")),
+    "close": Word(_SESSION, (), _command("close")),
     "disconnect": Word(_SESSION, (), Player.disconnect),
     "sleep": Word(("ms",), (), Player.sleep),
     "qmf": Word(("method",), ("object", "args", "result"), Player.qmf),

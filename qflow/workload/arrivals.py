@@ -53,7 +53,7 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     while True:
         if period and fine % period >= on:
             fine += period - fine % period
-        fine += steady or round(exponential(random, rate) * (SECOND * _FINE))
+        fine += steady or round(_exponential(random, rate) * (SECOND * _FINE))
         if spread is not None:
             size = int(random.lognormvariate(*spread))
         if count:
@@ -61,14 +61,8 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
         yield (fine + _FINE // 2) // _FINE, size, group
 
 
-def exponential(random: Random, rate: float) -> float:
-    """Draw a time between events that come at a rate: what ``random.expovariate`` draws, in half of its time.
-
-    Examples
-    --------
-    >>> exponential(Random(1), 5.0) == Random(1).expovariate(5.0)
-    True
-    """
+def _exponential(random: Random, rate: float) -> float:
+    # What random.expovariate draws, in half of its time.
     return -log(1.0 - random.random()) / rate
 
 
@@ -113,7 +107,7 @@ class Service:
 
     def time(self, now: int) -> int:
         """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
-        seconds = exponential(self._random, self._rate) if self._rate else next(self._seconds)
+        seconds = _exponential(self._random, self._rate) if self._rate else next(self._seconds)
         for start, end, factor in self._spells:
             if start <= now < end:
                 seconds *= factor

@@ -30,27 +30,10 @@ class WorkloadError(ValueError):
 def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:
     """Refuse a value unless a condition holds.
 
-    Parameters
-    ----------
-    holds : bool
-        The condition.
-    where : str
-        Whose attribute it is, such as ``producer 'p1'``.
-    attribute : str
-        Its name in a workload file.
-    value : object
-        What was got.
-    allowed : str
-        What is allowed, such as ``a number above 0``.
-
     Raises
     ------
     WorkloadError
-        If the condition does not hold.
-
-    Examples
-    --------
-    >>> require(2 > 0, "producer 'p1'", "rate", 2, "a number above 0")
+        If the condition does not hold: ``<where>: <attribute> must be <allowed>, got <value>``.
     """
     if not holds:
         raise WorkloadError(f"{where}: {attribute} must be {allowed}, got {value!r}")

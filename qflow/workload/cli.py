@@ -34,11 +34,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Run a workload file and print a summary.
 
-    Parameters
-    ----------
-    namespace : argparse.Namespace
-        What :func:`add_arguments` asked for.
-
     Returns
     -------
     int
@@ -74,12 +69,7 @@ def run(namespace: argparse.Namespace) -> int:
 def look_over(workload: Workload, command: str) -> None:
     """Refuse a declare argument that the broker cannot convert; warn of those that it ignores.
 
-    Parameters
-    ----------
-    workload : Workload
-        The workload that is about to be run.
-    command : str
-        Named in front of each warning on standard error: ``qflow run``.
+    Warnings go to standard error, with the command in front.
 
     Raises
     ------

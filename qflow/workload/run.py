@@ -70,7 +70,7 @@ class Run:
 
 
 class DepthMeter:
-    """Averages over time of one queue, between two instants.
+    """Averages one queue over time, from the start to an instant.
 
     Examples
     --------

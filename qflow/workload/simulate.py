@@ -82,11 +82,6 @@ def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
     ------
     AmqpException
         The broker's own refusal of a queue.
-
-    Examples
-    --------
-    >>> set_up(Workload("w", 1, {"q": {}})).agenda.end
-    11000000
     """
     duration = round(workload.duration * SECOND)
     stage = Stage(workload, duration + GRACE, message_limit)
@@ -107,7 +102,7 @@ def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
 def _refuse_the_endless(workload: Workload) -> None:
     # Recorded messages are as many as they are, and in memory already.
     drawn = [producer for producer in workload.producers if producer.arrival != "recorded"]
-    expected = sum(expected_messages(producer, workload.duration) for producer in drawn)
+    expected = sum(_expected_messages(producer, workload.duration) for producer in drawn)
     if expected > MOST_MESSAGES:
         raise WorkloadError(
             f"workload {workload.name!r}: about {round(expected):,} messages fall due in "
@@ -116,14 +111,7 @@ def _refuse_the_endless(workload: Workload) -> None:
         )
 
 
-def expected_messages(producer: Producer, duration: float) -> float:
-    """Return how many messages of a producer with drawn arrivals fall due in some seconds, on average.
-
-    Examples
-    --------
-    >>> expected_messages(Producer("p", ("", "q"), rate=100, capacity=5, size=1, burst=(1, 3)), 8)
-    200.0
-    """
+def _expected_messages(producer: Producer, duration: float) -> float:
     on, off = producer.burst or (1, 0)
     return producer.rate * duration * on / (on + off)
 

@@ -23,16 +23,9 @@ _next_due = attrgetter("next_due")
 
 
 class Stage:
-    """One broker, one agenda, one list of events.
+    """One broker with the workload's queues, one agenda that ends at ``end``, one list of events.
 
-    Parameters
-    ----------
-    workload : Workload
-        Its queues are declared and bound at time 0.
-    end : int
-        The last instant, in microseconds.
-    message_limit : int or None
-        Most messages that all producers together may send.
+    ``message_limit`` is how many messages all producers together may send.
 
     Raises
     ------
