@@ -19,3 +19,18 @@ Examples
 >>> print(explain(read_line("orders --max-queue-count 100 --flow-stop-count 5")).refusal.text)
 Queue "orders": qpid.flow_resume_count=70 must be less or equal to qpid.flow_stop_count=5
 """
+
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.configuration.explanation import Explanation as Explanation
+    from qflow.configuration.explanation import explain as explain
+    from qflow.configuration.explanation import report as report
+    from qflow.configuration.notations import address_string as address_string
+    from qflow.configuration.notations import qpid_config_line as qpid_config_line
+    from qflow.configuration.notations import read_address as read_address
+    from qflow.configuration.notations import read_any as read_any
+    from qflow.configuration.notations import read_line as read_line
+
+open_room(__name__)

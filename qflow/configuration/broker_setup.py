@@ -1,4 +1,4 @@
-"""The broker that a configuration is tried on: its options, read as qpidd reads them (8.1)."""
+"""The broker that a configuration is tried on: options read as qpidd reads them (rules.md#broker-options)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The notations in which people write a queue, each read and written: ``qpid-config``, addresses, JSON.
 
 =====================================  ==================================  ==========================
-a line of ``qpid-config add queue``    :func:`read_line` (table 8.2)       :func:`qpid_config_line`
+a line of ``qpid-config add queue``    :func:`read_line`                   :func:`qpid_config_line`
 an address string                      :func:`read_address` (CF-14)        :func:`address_string`
 declare arguments as a JSON map        :meth:`.Declaration.of_json`
 any of the three                       :func:`read_any`

@@ -1,7 +1,7 @@
-"""``qpid-config add queue``: its options as data, and as a parser (rule book, table 8.2).
+"""``qpid-config add queue``: its options as data, and as a parser.
 
-Each option of the tool sends one declare argument.  Standard library only, so that the ``qflow`` command can
-offer these options before the engine is loaded.
+Each option of the tool sends one declare argument (rules.md#qpid-config-options).  Standard library only, so
+that the ``qflow`` command can offer these options before the engine is loaded.
 """
 
 from __future__ import annotations

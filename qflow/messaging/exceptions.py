@@ -24,7 +24,7 @@ class MessagingError(Exception):
     Parameters
     ----------
     code : int or None
-        The broker's code, if the broker refused something (rule book 8.6).
+        The broker's code, if the broker refused something (rules.md#error-codes).
     text : str or None
         What went wrong.
     **info : object
@@ -236,7 +236,3 @@ def from_broker(error: AmqpException) -> MessagingError:
     if not isinstance(error, SessionException):
         return ConnectionError(error.code, str(error))
     return _BY_CODE.get(error.code, SessionError)(error.code, str(error))
-
-
-__all__ = [name for name, value in globals().items() if getattr(value, "__module__", "") == __name__]
-__all__.remove("from_broker")

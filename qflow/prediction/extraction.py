@@ -26,8 +26,7 @@ from qflow.prediction.pace import client_pace, interruption, machine_pace, missi
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.attributes import require
-from qflow.workload.model import MODELS, Producer
-from qflow.workload.model import Workload
+from qflow.workload.model import MODELS, Producer, Workload
 from qflow.workload.network import Network
 
 QUICK = 2_000

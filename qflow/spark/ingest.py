@@ -33,8 +33,7 @@ from qflow.spark.touches import components, touches, workload_text
 from qflow.trace.files import Quarantine, read_trace
 from qflow.trace.schema import NAMES, Trace, TraceError
 from qflow.workload.attributes import WorkloadError
-from qflow.workload.model import Consumer, Producer
-from qflow.workload.model import SETUP, Workload
+from qflow.workload.model import SETUP, Consumer, Producer, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -32,8 +32,8 @@ from qflow.spark.auditor import BEGIN, END, LakeRow
 from qflow.spark.tables import LAKE, MEASURES, Column, Table, runs, to_batches, tuples
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
-from qflow.workload.run import Measures, queue_measures
 from qflow.workload.model import Workload
+from qflow.workload.run import Measures, queue_measures
 from qflow.workload.simulate import simulate
 
 if TYPE_CHECKING:
