@@ -66,11 +66,10 @@ predictions.predict(
 # judge.)
 
 # %% id="naive"
-from qflow.teaching.table import Table
-
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.teaching.clients import Reader, send
+from qflow.teaching.table import Table
 
 errata = []
 
