@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,10 +31,8 @@ class Verdict:
     ----------
     agrees : bool
         Whether every step, and the end, was as recorded.
-    steps : int
-        How many steps agreed.
-    step : str
-        The step that did not, as JSON; "" if all did.
+    steps, step : int, str
+        How many steps agreed, and the one that did not, as JSON; "" if all did.
     not_built : str
         Words of the scenario that are unknown here; "" for none.
     differences : tuple of Difference
@@ -63,15 +62,7 @@ class Verdict:
 
     def asdict(self) -> dict[str, Any]:
         """Return the verdict as plain values."""
-        return {
-            "id": self.id,
-            "area": self.area,
-            "agrees": self.agrees,
-            "steps": self.steps,
-            "step": self.step,
-            "not_built": self.not_built,
-            "differences": [{"path": d.path, "expected": d.expected, "got": d.got} for d in self.differences],
-        }
+        return dataclasses.asdict(self)
 
 
 def check(scenario: Scenario) -> Verdict:

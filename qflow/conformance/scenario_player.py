@@ -17,7 +17,6 @@ from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, ManagementError, SessionException
 from qflow.broker.events import Event
 from qflow.broker.queue import Queue
-from qflow.broker.transfer import Transfer
 from qflow.conformance.scenario import pack, unpack
 
 Step = Mapping[str, Any]
@@ -109,21 +108,12 @@ class Player:
 
     # Producing
 
-    def _send(self, client: Client, step: Step, label: str) -> Transfer:
-        headers = step.get("headers")
-        message = Message(
-            routing_key=step.get("key", ""),
-            headers=headers,
-            priority=step.get("priority"),
-            ttl=step.get("ttl", 0),
-            label=label,
-        )
+    def _send(self, client: Client, step: Step, label: str) -> None:
         exchange = step.get("exchange", "")
-        filling = step["size"] - message.encoded_size(exchange)
-        message = Message(filling, message.routing_key, headers, message.priority, message.ttl, label=label)
-        transfer = client.session.message_transfer(message, exchange)
+        fields = (step.get("key", ""), step.get("headers"), step.get("priority"), step.get("ttl", 0))
+        filling = step["size"] - Message(0, *fields, label=label).encoded_size(exchange)
+        transfer = client.session.message_transfer(Message(filling, *fields, label=label), exchange)
         client.sent.append((label, transfer.number))
-        return transfer
 
     def transfer(self, client: Client, step: Step) -> None:
         """Send a run of messages, each fully dealt with before the next."""
@@ -467,7 +457,7 @@ def observe(player: Player) -> Seen:
             for event in player.events
         ],
     }
-    return without_empty(seen)
+    return normalized(seen)
 
 
 def _code(error: AmqpException) -> str:
@@ -475,14 +465,12 @@ def _code(error: AmqpException) -> str:
 
 
 def _by_session(player: Player, value: Callable[[Any], Any]) -> Seen:
-    found = {name: value(client) for name, client in player.clients.items() if client.session.is_attached}
-    return {name: item for name, item in found.items() if item}
+    return {name: value(client) for name, client in player.clients.items() if client.session.is_attached}
 
 
 def _queue(queue: Queue) -> Seen:
     statistics = queue.statistics()
-    values = {name: getattr(statistics, statistic) for name, statistic in QUEUE.items()}
-    return {name: value for name, value in values.items() if value}
+    return {name: getattr(statistics, statistic) for name, statistic in QUEUE.items()}
 
 
 def _groups(queue: Queue) -> Seen:
@@ -495,20 +483,14 @@ def _groups(queue: Queue) -> Seen:
 
 
 def normalized(expect: Mapping[str, Any]) -> Seen:
-    """Return an expectation in the same form: what is 0, false or empty is left out."""
+    """Return an expectation, or what was seen, without what is 0, false or empty; a queue itself is kept."""
     queues = {
         name: None if queue is None else {key: value for key, value in queue.items() if value}
         for name, queue in expect.get("queues", {}).items()
     }
-    seen: Seen = {**expect, "queues": queues}
-    return without_empty(seen)
-
-
-def without_empty(seen: Mapping[str, Any]) -> Seen:
-    """Leave out what is empty; of queues, groups and so on by name, too, but not a queue that there is."""
     kept = {
         key: {name: item for name, item in value.items() if item} if key in _BY_NAME else value
-        for key, value in seen.items()
+        for key, value in {**expect, "queues": queues}.items()
     }
     return {key: value for key, value in kept.items() if value}
 

@@ -1,4 +1,8 @@
-"""Nodes: finding, making, checking, deleting the queue or exchange that an address names (CF-14, CF-15)."""
+"""Nodes: finding, creating, checking, deleting the queue or exchange that an address names (CF-14, CF-15).
+
+The ``create``, ``assert`` and ``delete`` policies of an address say whether its sender, its receiver, both or
+neither does so.  Queries and declares are commands like any other, given through the session's channel.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +49,16 @@ class Node:
 
 
 def resolve(channel: Channel, link: LinkAddress) -> Node:
-    """Find the node of an address; make it, bind it and check it as the address says.
+    """Return the node of an address, after creating, binding and checking it as the address says.
 
     Raises
     ------
     NotFound
-        There is none, and this side is not to create it.
+        There is none, and the address does not have this side create it.
     AssertionFailed
         It is not as the address says (CF-15).
     AmqpException
-        The broker refuses to make or bind it.
+        The broker refuses to create or bind it.
     """
     requested = link.node.get("type")
     must_create = link.wants("create")
@@ -78,7 +82,7 @@ def resolve(channel: Channel, link: LinkAddress) -> Node:
 
 
 def find(channel: Channel, name: str, requested: str | None) -> Node | None:
-    """Ask the broker what a name is; a queue comes before an exchange of the same name."""
+    """Return the node that has a name, or None; a queue comes before an exchange of the same name."""
     engine = channel.engine
     topic = channel.run(engine.exchange_query, name) if requested != QUEUE else None
     queue = channel.run(engine.queue_query, name) if requested != TOPIC else None
@@ -105,7 +109,7 @@ def bind_all(
     exchange: str | None = None,
     key: str | None = None,
 ) -> int:
-    """Make the ``x-bindings`` of a node or link; return how many there are.
+    """Bind as the ``x-bindings`` of a node or link say; return how many there are.
 
     As in the real client, what one binding leaves out is taken from the one before it.
     """

@@ -128,6 +128,8 @@ def _agent_session(broker: Broker) -> Session:
     return session if session is not None and session.is_attached else broker.session(AGENT_SESSION)
 
 
+# Objects (CF-09, CF-10)
+
 Named = Iterator[tuple[str, Values]]
 BROKER_NAME = "amqp-broker"
 
@@ -221,7 +223,7 @@ _OBJECT_KINDS: dict[str, Callable[[Broker], Named]] = {
 
 
 def find_objects(broker: Broker, kind: str) -> list[Values]:
-    """Return the objects of a kind; none for a kind this model does not have.
+    """Return the objects of a class; none for a class that this model does not have.
 
     Examples
     --------
@@ -254,6 +256,8 @@ def _as_map(broker: Broker, kind: str, name: str, values: Values) -> Values:
     }
 
 
+# The agent (CF-07, CF-08, CF-11)
+
 REQUESTS = "qmf.default.direct"
 UNKNOWN_METHOD, INVALID_PARAMETER, EXCEPTION = 2, 4, 7
 METHODS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -285,16 +289,9 @@ def answer(broker: Broker, request: Message) -> None:
 
 
 def call(broker: Broker, identity: str, method: str, arguments: Values) -> Values:
-    """Call a method of the broker or of a queue; return its output arguments.
+    """Call a method of :data:`METHODS` on the broker or on a queue; return its output arguments.
 
-    Parameters
-    ----------
-    identity : str
-        ``org.apache.qpid.broker:broker:amqp-broker`` or ``org.apache.qpid.broker:queue:<name>``.
-    method : str
-        A name of CF-11.
-    arguments : dict
-        By their names in QMF.
+    The identity is ``org.apache.qpid.broker:broker:amqp-broker`` or ``org.apache.qpid.broker:queue:<name>``.
 
     Raises
     ------
