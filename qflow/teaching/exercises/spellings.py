@@ -7,7 +7,7 @@ from collections.abc import Callable
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError, Declaration
-from qflow.configuration.spelling import read_address, read_line
+from qflow.configuration.notations import read_address, read_line
 from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.bench import Bench
 from qflow.teaching.exercises.configuration import measure
