@@ -103,7 +103,7 @@ assert photos.statistics().byteDepth > photos.flow_limit.thresholds.stop_size
 # Three messages of 700 bytes are 2,100 bytes. The count is far from 10, but one unit is enough.
 
 # %% id="either"
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 BOTH = {
     "qpid.flow_stop_count": 10,

@@ -99,7 +99,7 @@ assert on_queue == ["a book", "a lamp", "a chair", "a chair"]
 
 # %% id="mechanism"
 from qflow.broker import Broker
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 broker = Broker()
 admin = broker.session("admin")

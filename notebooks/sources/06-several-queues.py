@@ -52,7 +52,7 @@ predictions.predict(
 
 # %% id="naive"
 from qflow.broker import Broker
-from qflow.teaching.clients import Diary, send
+from qflow.teaching.bench import Diary, send
 from qflow.teaching.table import Table
 
 broker = Broker()

@@ -82,7 +82,7 @@ assert deepest["ring"] == 20 and deepest["last value"] <= 6
 # %% id="ring"
 from qflow.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 from qflow.teaching.table import Table
 
 

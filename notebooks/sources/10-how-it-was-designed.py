@@ -88,7 +88,7 @@ depth_chart(old)
 
 # %% id="poc"
 from qflow.broker import Broker, BrokerOptions
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 from qflow.teaching.table import Table
 
 broker = Broker(BrokerOptions(flow_control="overflow-list"))

@@ -68,7 +68,7 @@ predictions.predict(
 # %% id="naive"
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import AmqpException, StartupError
-from qflow.teaching.clients import Reader, send
+from qflow.teaching.bench import Reader, send
 from qflow.teaching.table import Table
 
 errata = []

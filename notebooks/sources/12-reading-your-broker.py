@@ -54,7 +54,7 @@ predictions.predict(
 
 # %% id="naive"
 from qflow.broker import Broker
-from qflow.teaching.clients import Reader, send
+from qflow.teaching.bench import Reader, send
 from qflow.teaching.table import Table
 
 broker = Broker()

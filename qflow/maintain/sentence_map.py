@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qflow.kit import RefusalError, checkout_root, kit_path
-from qflow.teaching.catalogue import THEMES, exercises
+from qflow.teaching.exercise import THEMES, exercises
 
 _TAGS_THAT_END = re.compile(
     r"</?(?:para|title|listitem|entry|row|programlisting|section|table|itemizedlist)\b[^>]*>"

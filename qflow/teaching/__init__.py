@@ -1,7 +1,6 @@
-"""Teaching: finding, laying out, building and opening the chapters; predictions, exercises, progress."""
+"""Teaching: predictions, exercises and their checks, the learner's progress, recordings beside the model."""
 
-from qflow.teaching.checks import check, hint
-from qflow.teaching.learner import show_progress
+from qflow.teaching.checking import check, hint, show_progress
 from qflow.teaching.predictions import Predictions
 
 __all__ = ["Predictions", "check", "hint", "show_progress"]
