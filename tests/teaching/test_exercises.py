@@ -15,9 +15,8 @@ from wrong_answers import WRONG
 from qflow import cli
 from qflow.kit import RefusalError
 from qflow.launch import chapters as launch
-from qflow.maintain.notebooks import PLACEHOLDER, solution_of, task_of
-from qflow.maintain.notebooks import exercise_drift as drift
-from qflow.maintain.notebooks import select_exercises as select
+from qflow.maintain import __main__ as maintain
+from qflow.maintain.notebooks import PLACEHOLDER, select, solution_of, task_of
 from qflow.maintain.sentence_map import listed
 from qflow.teaching import check, hint
 from qflow.teaching import learner as progress
@@ -26,7 +25,7 @@ from qflow.teaching.exercise import THEMES, Exercise, all_exercises, exercises, 
 from qflow.teaching.rules import rule_titles
 
 ALL = {exercise.name: exercise for exercise in all_exercises()}
-FILES = {file.name: file for file in select()}
+FILES = {file.name: file for file in select(kind="exercises")}
 TABLE = [(name, misconception) for name, answers in WRONG.items() for misconception in answers]
 
 
@@ -67,7 +66,7 @@ def test_every_theme_has_its_source_and_asks_its_exercises():
 
 @pytest.mark.parametrize("name", FILES)
 def test_tasks_and_solutions_are_what_their_source_says(name):
-    assert drift(FILES[name]) == []
+    assert FILES[name].drift() == []
 
 
 def test_building_tasks_twice_gives_the_same_bytes():
@@ -197,7 +196,7 @@ def test_every_example_of_the_documents_has_an_exercise():
 
 
 def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(launch, "checkout_root", lambda: None)
+    monkeypatch.setattr(launch, "nearest_checkout", lambda: None)
     monkeypatch.chdir(tmp_path)
     chapters = launch.find_chapters("mine")
     for name in FILES:
@@ -306,8 +305,8 @@ def test_unknown_names_are_refused():
 
 
 def test_the_command_checks_and_refuses(capsys):
-    assert cli.main(["exercises", "check", "01-thresholds"]) == 0
-    assert cli.main(["exercises", "check", "01-nothing"]) == 2
+    assert maintain.main(["exercises", "check", "01-thresholds"]) == 0
+    assert maintain.main(["exercises", "check", "01-nothing"]) == 2
     assert "there are: 01-thresholds" in capsys.readouterr().err
 
 
@@ -317,8 +316,8 @@ def test_drift_is_seen(tmp_path, capsys):
     (top / "solutions").mkdir()
     for part in ("sources/01-thresholds.py", "01-thresholds.ipynb", "solutions/01-thresholds.ipynb"):
         (top / part).write_bytes((FILES["01-thresholds"].source.parent.parent / part).read_bytes())
-    assert cli.main(["exercises", "check", "--dir", str(top)]) == 0
+    assert maintain.main(["exercises", "check", "--dir", str(top)]) == 0
     source = top / "sources" / "01-thresholds.py"
     source.write_text(source.read_text().replace("return stop + 1, resume - 1", "return stop + 1, resume"))
-    assert cli.main(["exercises", "check", "--dir", str(top)]) == 1
+    assert maintain.main(["exercises", "check", "--dir", str(top)]) == 1
     assert "solutions/01-thresholds.ipynb is not what its source says" in capsys.readouterr().err
