@@ -46,7 +46,16 @@ LOG_EVENTS = (
 
 
 class LogError(ValueError):
-    """A client log that cannot be used; the text names the row, counted from 1, and the column."""
+    """A client log that cannot be used; the text names the row, counted from 1, and the column.
+
+    Examples
+    --------
+    >>> try:
+    ...     ClientLog.load("ours.log")
+    ... except LogError as error:
+    ...     print(error)
+    ours.log: a client log is a .csv, .csv.gz, .jsonl, .jsonl.gz or .parquet file
+    """
 
 
 class _BadRowError(Exception):

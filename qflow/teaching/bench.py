@@ -25,7 +25,7 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.message import HeaderValue
 from qflow.broker.statistics import QueueStatistics
 from qflow.broker.transfer import Transfer
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 GROUP = "group"
 """The application header that names a message's group on a :class:`Bench`."""

@@ -211,7 +211,13 @@ def hint(exercise: str, tier: int = 1) -> None:
 
 
 def show_progress() -> None:
-    """Print which exercises are solved, with how many tries and hints, and how the predictions went."""
+    """Print which exercises are solved, with how many tries and hints, and how the predictions went.
+
+    Examples
+    --------
+    >>> show_progress()
+    01-thresholds ...
+    """
     print(*report(learner.read("exercises"), learner.read("predictions")), sep="\n")
     file = learner.progress_file()
     print(f"Kept in {file}." if file is not None else "Nothing is kept on this machine.")
