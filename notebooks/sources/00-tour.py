@@ -45,7 +45,7 @@ predictions.predict(
 # %% id="naive"
 from qflow.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 broker = Broker()
 shop = broker.session("shop")

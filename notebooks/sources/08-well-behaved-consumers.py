@@ -51,10 +51,9 @@ predictions.predict(
 # to get it off the queue. Then they crash.
 
 # %% id="naive"
-from qflow.teaching.table import Table
-
 from qflow.broker import Broker
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.table import Table
+from qflow.teaching.bench import Diary, Reader, send
 
 GROUPS = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
 

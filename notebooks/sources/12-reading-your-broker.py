@@ -53,10 +53,9 @@ predictions.predict(
 # nothing else in common.
 
 # %% id="naive"
-from qflow.teaching.table import Table
-
 from qflow.broker import Broker
-from qflow.teaching.clients import Reader, send
+from qflow.table import Table
+from qflow.teaching.bench import Reader, send
 
 broker = Broker()
 admin = broker.session("admin")

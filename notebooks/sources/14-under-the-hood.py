@@ -44,10 +44,9 @@ predictions.predict(
 # clock, no network, no threads and no chance; time is told to it.
 
 # %% id="naive"
-from qflow.teaching.table import Table
-
 from qflow.broker import Broker
-from qflow.teaching.clients import Reader, send
+from qflow.table import Table
+from qflow.teaching.bench import Reader, send
 
 broker = Broker()
 producer = broker.session("producer")
