@@ -8,8 +8,8 @@ questioned and replayed.
 loaded when it is first used.
 
 ===================  =====================================================================================
-the engine           ``Broker``, ``BrokerOptions``, ``Session``, ``Message``, ``DelayedStore``; ``statistics``;
-                     its refusals ``AmqpException``, ``StartupError``
+the engine           ``Broker``, ``BrokerOptions``, ``Session``, ``Message``, ``DelayedStore``,
+                     ``statistics``; its refusals ``AmqpException``, ``StartupError``
 runs                 ``Workload``, ``Producer``, ``Consumer``, ``simulate``, ``Run``, ``WorkloadError``
 traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_trace``, ``write_trace``,
                      ``explain`` (why?)

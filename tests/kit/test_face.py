@@ -85,6 +85,14 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
     assert (missing.value.name, missing.value.obj) == ("Borker", qf)
 
 
+def test_where_a_package_is_missing_the_cure_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    for name in [name for name in sys.modules if name.startswith("qflow.labs")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match=r"flow_lab needs anywidget, .*: pip install .*\[lab\]"):
+        qf.flow_lab  # noqa: B018
+
+
 def test_the_table_of_the_face_names_everything():
     table = re.search(r"={10,}.*={10,}", qf.__doc__, re.DOTALL)[0]
     assert sorted(re.findall(r"``(\w+)``", table)) == qf.__all__
