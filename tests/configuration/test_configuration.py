@@ -357,7 +357,7 @@ def test_a_stop_value_alone(options, outcome):
     ],
 )
 def test_why_it_was_refused(options, rules_of_hint):
-    """FC-07, FC-06: a value that nobody typed took part; where all were typed, the broker's words suffice."""
+    """FC-07, FC-06: a value not typed took part; where all were typed, the broker's words suffice."""
     assert rules(explained(options), "hint") == rules_of_hint
 
 
