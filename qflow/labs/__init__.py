@@ -27,7 +27,8 @@ from qflow.labs.experiments import (
     policy_run,
     policy_workload,
 )
-from qflow.labs.frames import Frames, fold
+from qflow.labs.fold import fold
+from qflow.labs.frames import Frames
 from qflow.labs.group import GroupTable, group_run
 from qflow.labs.opened import recorded_picture, run_picture, trace_picture
 from qflow.labs.picture import Comparison, Picture, compare, picture_of

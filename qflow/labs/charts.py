@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.labs.channels import NEVER
 from qflow.labs.claims import seconds, share, times
 from qflow.labs.diagram import Curve, Diagram, Level, Line, Point, SpanRow, curve_of, draw, draw_diagram
-from qflow.labs.frames import Frames, Span
+from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.explained import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
+from qflow.labs.html_export import STYLES, read_static
 from qflow.labs.lab import close_parts
-from qflow.labs.scene import STYLES, read_static
 from qflow.labs.share import Token
 
 _HINT = (

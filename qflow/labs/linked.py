@@ -17,8 +17,9 @@ import ipywidgets as widgets
 import traitlets
 
 from qflow.labs.charts import Chart
+from qflow.labs.html_export import STYLES, read_static
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.scene import STYLES, Scene, read_static
+from qflow.labs.scene import Scene
 
 _MISSING = (
     "This is the drawing: the interactive chart with the scene's cursor needs the script of the package "

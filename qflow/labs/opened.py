@@ -21,8 +21,8 @@ from qflow.labs.claims import seconds, times
 from qflow.labs.frames import Frames, Span, Transition
 from qflow.labs.picture import Lane, Picture, Samples, picture_of
 from qflow.labs.topology import Topology, neighbours, part_of, sessions_of, topology_of_events
-from qflow.progress import progress
 from qflow.trace import ClientLog, LogError, QueueSample, replay
+from qflow.progress import progress
 from qflow.trace.files import load_trace
 from qflow.trace.schema import TraceError
 from qflow.workload import Run, Workload

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from qflow.labs.fold import Fold
-from qflow.labs.frames import frames_so_far, whole_frames
 from qflow.labs.picture import Comparison, Picture, picture_from, picture_of
 from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD
@@ -136,7 +135,7 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
         slices.aim = yield part
     run = stage.finish(workload)
     with uncollected():
-        return picture_from(run, whole_frames(folding, run.end))
+        return picture_from(run, folding.whole(run.end))
 
 
 class _Sketch:
@@ -147,7 +146,7 @@ class _Sketch:
 
     def __call__(self, room: int) -> Picture:
         run = Run(self._workload, self._stage.events, self._done)
-        frames = frames_so_far(self._folding, self._done)
+        frames = self._folding.so_far(self._done)
         return picture_from(run, frames, room=max(room, self._done))
 
 

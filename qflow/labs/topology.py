@@ -9,8 +9,8 @@ Seen: who takes part in a run, as its events tell; for traces that come without 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -273,6 +273,67 @@ def _service(consumer: Consumer) -> str:
         return "works as it was recorded"
     about = "about " if kind == "exp" else ""
     return f"{about}{1000 * seconds:g} ms for each message"
+
+
+_ROUNDS = 4
+_SOURCES_FIRST, _ALL = ("producer", "exchange", "consumer"), ("exchange", "producer", "consumer", "queue")
+
+
+def layout_of(topology: Topology) -> dict[str, list[int]]:
+    """Return the order of each column of the picture from top to bottom, such that few lines cross.
+
+    The columns are given: producers, exchanges, queues, consumers. In each, a client or queue comes at the
+    mean height of those it is joined with, as far as there is room.
+
+    Returns
+    -------
+    dict
+        Kind to the indices of its members.
+
+    Examples
+    --------
+    >>> crossed = (ConsumerSpot("a", 1, 1, "", "a::a"), ConsumerSpot("b", 0, 1, "", "b::b"))
+    >>> layout_of(Topology((), (QueueSpot("q1"), QueueSpot("q2")), crossed, (), 0))["consumer"]
+    [1, 0]
+    """
+    sizes = {
+        "producer": len(topology.producers),
+        "exchange": len(topology.exchanges),
+        "queue": len(topology.queues),
+        "consumer": len(topology.consumers),
+    }
+    near: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
+    for one, other in _joined(topology):
+        near[one][other] = near[other][one] = None
+    order = {kind: list(range(size)) for kind, size in sizes.items()}
+    for number in range(_ROUNDS):
+        for kind in _ALL if number % 2 else _SOURCES_FIRST:
+            heights = {
+                (each, index): (place + 0.5) / len(indices)
+                for each, indices in order.items()
+                for place, index in enumerate(indices)
+            }
+            pulls = {index: [heights[other] for other in near[kind, index]] for index in order[kind]}
+            mean = {
+                index: sum(pull) / len(pull) if pull else heights[kind, index]
+                for index, pull in pulls.items()
+            }
+            order[kind].sort(key=lambda index, mean=mean: (mean[index], index))  # type: ignore[misc]
+    return order
+
+
+def _joined(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
+    """Yield who hands messages to whom, each as its kind and index."""
+    for index, producer in enumerate(topology.producers):
+        if producer.exchange >= 0:
+            yield ("producer", index), ("exchange", producer.exchange)
+    for index, queue in topology.routes:
+        if topology.producers[index].exchange < 0:
+            yield ("producer", index), ("queue", queue)
+    for exchange, queue in topology.bindings:
+        yield ("exchange", exchange), ("queue", queue)
+    for index, consumer in enumerate(topology.consumers):
+        yield ("queue", consumer.queue), ("consumer", index)
 
 
 def sessions_of(topology: Topology) -> set[str]:

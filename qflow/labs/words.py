@@ -34,8 +34,6 @@ STEP: dict[str, str] = {
     "rejected": "{consumer} rejects {message}, which leaves {queue}.",
     "channel_stopped": "The broker tells {waiter}'s session to stop sending.",
     "channel_resumed": "The broker tells {waiter}'s session to go on.",
-    "owned": "{consumer} owns group {group} of {queue} now.",
-    "unowned": "Group {group} of {queue} is free.",
 }
 BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
 

@@ -26,12 +26,12 @@ from qflow.labs import (
     state_space_run,
     trace_picture,
 )
-from qflow.labs.channels import NEVER
 from qflow.labs.claims import step_sentence
 from qflow.labs.experiments import flow_workload
+from qflow.labs.frames import NEVER
 from qflow.labs.opened import MOST_QUEUES
 from qflow.labs.running import finished, running
-from qflow.labs.scene import layout_of
+from qflow.labs.topology import layout_of
 from qflow.labs.words import DEAD
 from qflow.trace import LogError
 from qflow.trace.files import write_trace

@@ -11,23 +11,31 @@ function render({ model, el }) {
   const shown = [];
   let paintTransport = null;
 
-  const draw = (now) => {
+  const paint = (now) => {
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
     model.set("cursor", Math.round(now.time));
   };
-  const player = new Player(draw);
+  const player = new Player(paint);
   paintTransport = buildTransport(top, player);
   const { tools, why, sharing } = buildTools(root, model, player);
   heedClicks(views, model, player, why);
   const leaveSliders = heedSliders(el, player, model);
+  let pictures = null;
+  let loading = Promise.resolve();
   const load = () => {
-    const run = model.get("run");
-    root.classList.toggle("qf-is-empty", run === 0);
+    root.classList.toggle("qf-is-empty", model.get("run") === 0);
+    // Several of a run's values change at once; its pictures are new ones each time.
+    if (model.get("run") === 0 || pictures === model.get("pictures")) return;
+    pictures = model.get("pictures");
+    loading = draw(pictures, model.get("run"));
+  };
+  const draw = async (wanted, run) => {
+    const numbers = await Promise.all(wanted.map((picture) => inflated(picture.numbers)));
     const before = player.track;
-    if (run === 0 || before?.isAsNewAs(run)) return;
-    const timelines = model.get("pictures").map((picture) => new Timeline(picture, run));
+    if (wanted !== pictures || before?.isAsNewAs(run)) return;
+    const timelines = wanted.map((picture, index) => new Timeline(picture, run, numbers[index]));
     const track = new Track(timelines);
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
@@ -37,17 +45,22 @@ function render({ model, el }) {
     why.load(timelines, isLive(model));
     sharing.load();
     player.load(track);
-    if (!before) go();
+    if (!before) show();
   };
-  const go = () => {
+  const show = () => {
     const place = model.get("place");
     if (player.track && place && place.time !== undefined) player.show(player.track.at(place.time) - (place.back ?? 0));
+  };
+  // An instant is of the run that came with it, which may still be on its way into the picture.
+  const go = async () => {
+    await loading;
+    show();
   };
   const answer = () => why.answer(model.get("answer"));
   const live = () => {
     if (player.track) why.load(player.track.timelines, isLive(model));
   };
-  const changes = { run: load, is_whole: load, is_live: live, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
+  const changes = { run: load, pictures: load, is_live: live, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
   const leaveModel = listen(model, changes);
   load();
   refuse();
