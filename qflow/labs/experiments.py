@@ -1,30 +1,86 @@
-"""The flow control experiment without widgets: settings in, picture and claims out.
+"""Experiments: small workloads that show one thing each, with the labs in which they can be tried.
 
-The capacity experiment without widgets: how far several windows can overshoot a stop threshold.
+An experiment is a function that describes a :class:`~qflow.workload.Workload`, a ``…_run`` that runs it and
+returns what a lab would show, and a ``…_lab`` that opens the lab: sliders, the picture, its claims. A run
+needs the standard library only; widgets are imported when a lab is opened.
 
-The fanout experiment without widgets: one slow queue, and a producer that waits for all of them.
+====================  ==========================================================================
+flow control          one producer in bursts, one steady consumer that is slower
+capacity              several producers: how far their windows overshoot a stop threshold
+fanout                one slow queue of three, and a producer that waits for all of them
+policies              what a full queue does, five ways, with the same messages
+history               QPID-2935's alternatives, on the same workload
+====================  ==========================================================================
 
-The policy experiment without widgets: what a full queue does, five ways, on one workload.
-
-The history experiment without widgets: QPID-2935's alternatives on one identical workload.
+Three errors are common to all: the broker's own refusal (``AmqpException``) of thresholds that do not go
+together, ``WorkloadError`` for a number that makes no sense whatever the broker says, such as a capacity of 0,
+and ``TypeError`` for a setting that an experiment does not have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
 from qflow.broker.settings import Argument
 from qflow.labs.claims import seconds, share
+from qflow.labs.knobs import (
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    Knob,
+    begin,
+    limit_knob,
+    resume_knob,
+    service_knob,
+    some_messages,
+    stop_knob,
+)
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
 from qflow.workload import Consumer, Producer, Workload
+
+if TYPE_CHECKING:
+    from qflow.labs.slider_lab import SliderLab
+
+
+def _open(
+    name: str,
+    knobs: Sequence[Knob],
+    describe: Callable[..., Workload],
+    steps: Callable[..., Steps[Any]],
+    more: Mapping[str, int],
+    settings: Mapping[str, float],
+) -> SliderLab:
+    from qflow.labs.slider_lab import SliderLab
+
+    some_messages(more["messages"])
+    return SliderLab(knobs, begin(f"{name}_lab", describe, knobs, settings), steps, name=name, more=more)
+
+
+# Flow control
 
 FLOW_MESSAGES = 2_000
 
 BURST = (0.8, 2.4)
 """Seconds on and off. A producer without pauses would come back from each block with so much overdue that
 the queue is ON again at the same instant, and nobody would ever see it OFF."""
+
+KNOBS = (
+    stop_knob(1_200, 10),
+    resume_knob(1_200, 10),
+    CAPACITY,
+    PREFETCH,
+    Knob(
+        "rate",
+        "producer rate (1/s)",
+        f"Messages a second due at p1 in a burst, {BURST[0]:g} s of every {sum(BURST):g} s (CAP-01)",
+        *(100, 3_000, 100),
+    ),
+    service_knob(),
+)
 
 
 def flow_workload(
@@ -53,15 +109,6 @@ def flow_workload(
         Messages a second that fall due at the producer during a burst, on average.
     service
         Seconds the consumer needs for a message, on average.
-
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says, such as a capacity of 0.
 
     Examples
     --------
@@ -103,13 +150,6 @@ def flow_run(
     Picture
         Its `claims` are the picture in words.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
-
     Examples
     --------
     >>> print(flow_run())
@@ -132,7 +172,58 @@ def flow_steps(
     return (yield from drawing(workload, messages))
 
 
+def flow_lab(*, messages: int = FLOW_MESSAGES, limit: int = 1_000, **settings: float) -> SliderLab:
+    """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
+
+    Parameters
+    ----------
+    messages
+        How many messages a run sends.
+    limit
+        ``qpid.max_count`` of the queue; 0 for none.
+    **settings
+        Where the sliders begin; as in :func:`qflow.labs.flow_workload`.
+
+    Returns
+    -------
+    SliderLab
+        A widget; its ``claims`` say what it shows. Without widgets, use :func:`qflow.labs.flow_run`.
+
+    Raises
+    ------
+    AmqpException
+        If the broker refuses the settings the lab begins with.
+    WorkloadError
+        If one of them makes no sense whatever the broker says.
+    TypeError
+        If a setting is none of the lab's.
+
+    Examples
+    --------
+    >>> lab = flow_lab(messages=300, stop=20, resume=10)
+    >>> lab.sliders["resume"].value = 30
+    >>> print(lab.scene.refusal.splitlines()[0])
+    The broker refuses these settings: invalid-argument: Queue "orders": qpid.flow_resume_count=30 \
+must be less or equal to qpid.flow_stop_count=20
+    """
+    more = {"messages": messages, "limit": limit}
+    return _open("flow", KNOBS, flow_workload, flow_steps, more, settings)
+
+
+# Capacity
+
 CAPACITY_MESSAGES = 1_500
+
+CAPACITY_KNOBS = (
+    stop_knob(300),
+    resume_knob(300),
+    limit_knob(400),
+    Knob("producers", "producers", "How many share the queue; their capacities add up (CAP-11)", 1, 5),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    service_knob(),
+)
 
 
 def capacity_workload(
@@ -164,15 +255,6 @@ def capacity_workload(
         Messages a second that fall due at each producer, on average.
     service
         Seconds the consumer needs for a message, on average.
-
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says.
 
     Examples
     --------
@@ -206,13 +288,6 @@ def capacity_run(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Pic
     -------
     Picture
         Its first claims compare the deepest the queue was with the bound: stop plus all capacities.
-
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
 
     Examples
     --------
@@ -258,8 +333,45 @@ def _bound(picture: Picture) -> list[str]:
     return [*said, f"The bound is {over} above the limit of {queue.max_count}: {how}."]
 
 
+def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the capacity lab: how far several producers' windows overshoot a stop threshold.
+
+    Parameters
+    ----------
+    messages
+        How many messages a run sends.
+    **settings
+        Where the sliders begin; as in :func:`qflow.labs.capacity_workload`.
+
+    Returns
+    -------
+    SliderLab
+        A widget; without widgets, use :func:`qflow.labs.capacity_run`. Errors are those of :func:`flow_lab`.
+
+    Examples
+    --------
+    >>> lab = capacity_lab(messages=300)
+    >>> lab.sliders["capacity"].value = 30
+    >>> print(lab.claims[0])
+    The bound is 190 messages: stop 100, and 3 windows of 30. At its deepest, orders had 160.
+    """
+    more = {"messages": messages}
+    return _open("capacity", CAPACITY_KNOBS, capacity_workload, capacity_steps, more, settings)
+
+
+# Fanout
+
 FANOUT_MESSAGES = 800
 QUEUES = ("fast", "medium", "slow")
+
+FANOUT_KNOBS = (
+    stop_knob(200),
+    resume_knob(200),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    *(service_knob(name, f"service of {name} (ms)") for name in QUEUES),
+)
 
 
 def fanout_workload(
@@ -287,15 +399,6 @@ def fanout_workload(
         Messages a second that fall due at the producer, on average.
     fast, medium, slow
         Seconds that the consumer of the queue of that name needs for a message, on average.
-
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says.
 
     Examples
     --------
@@ -332,13 +435,6 @@ def fanout_run(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Picture
     Picture
         Its first claims say which queue the producer waited for, and what that cost the others.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
-
     Examples
     --------
     >>> print(fanout_run(messages=300).claims[0])
@@ -369,6 +465,32 @@ def _blame(picture: Picture) -> list[str]:
     return said
 
 
+def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderLab:
+    """Open the fanout lab: one slow queue holds up a producer, and with it all the others.
+
+    Parameters
+    ----------
+    messages
+        How many messages a run sends.
+    **settings
+        Where the sliders begin; as in :func:`qflow.labs.fanout_workload`.
+
+    Returns
+    -------
+    SliderLab
+        A widget; without widgets, use :func:`qflow.labs.fanout_run`. Errors are those of :func:`flow_lab`.
+
+    Examples
+    --------
+    >>> fanout_lab(messages=60).scene
+    Scene(run=1, frames=...)
+    """
+    more = {"messages": messages}
+    return _open("fanout", FANOUT_KNOBS, fanout_workload, fanout_steps, more, settings)
+
+
+# Policies
+
 POLICY_MESSAGES = 150
 
 POLICIES: dict[str, dict[str, Argument]] = {
@@ -379,6 +501,21 @@ POLICIES: dict[str, dict[str, Argument]] = {
     "priority": {"qpid.priorities": 10, "qpid.policy_type": "ring"},
 }
 """What each picture's queue is declared with, besides its limit."""
+
+POLICY_KNOBS = (
+    limit_knob(60),
+    Knob(
+        "stop",
+        "qpid.flow_stop_count",
+        "Flow control before the limit is reached (FC-14); 0: none. A ring never has any (FC-03)",
+        *(0, 60),
+    ),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    service_knob(),
+    Knob("groups", "values of the header", "The last value's keys (QT-01); g1 is most urgent (QT-04)", 1, 8),
+)
 
 
 def policy_workload(
@@ -414,15 +551,6 @@ def policy_workload(
     groups
         How many values the header ``group`` has: the last value's key, and the lower the more urgent.
 
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says.
-
     Examples
     --------
     >>> policy_workload(policy="ring", limit=5).queues["orders"]
@@ -455,13 +583,6 @@ def policy_run(*, messages: int = POLICY_MESSAGES, **settings: float) -> Compari
     -------
     Comparison
         One picture for each of :data:`POLICIES`.
-
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
 
     Examples
     --------
@@ -498,6 +619,32 @@ def _policy_verdict(picture: Picture) -> str:
     return f"{said}; {lost} were {how}."
 
 
+def policy_lab(*, messages: int = POLICY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the policy lab: what a full queue does, five ways side by side, with the same messages.
+
+    Parameters
+    ----------
+    messages
+        How many messages a run sends.
+    **settings
+        Where the sliders begin; as in :func:`qflow.labs.policy_workload`, but for its `policy`.
+
+    Returns
+    -------
+    SliderLab
+        A widget; without widgets, use :func:`qflow.labs.policy_run`. Errors are those of :func:`flow_lab`.
+
+    Examples
+    --------
+    >>> list(policy_lab(messages=60).picture.pictures)
+    ['reject', 'ring', 'self-destruct', 'last value', 'priority']
+    """
+    more = {"messages": messages}
+    return _open("policy", POLICY_KNOBS, policy_workload, policy_steps, more, settings)
+
+
+# History
+
 HISTORY_MESSAGES = 600
 SIZE = 100
 
@@ -508,6 +655,8 @@ NAMES = {
     "watermark": "watermark proposal",
     "java": "Java broker",
 }
+
+HISTORY_KNOBS = (stop_knob(150), resume_knob(150), limit_knob(200), CAPACITY, PREFETCH, RATE, service_knob())
 
 
 def history_workload(
@@ -540,15 +689,6 @@ def history_workload(
         Seconds the consumer needs for a message, on average.
     flow_control
         A key of :data:`NAMES`.
-
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says.
 
     Examples
     --------
@@ -591,13 +731,6 @@ def history_run(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Compa
     Comparison
         One picture for each of :data:`NAMES`, what shipped first.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
-
     Examples
     --------
     >>> for claim in history_run(messages=200).claims:
@@ -626,3 +759,27 @@ def _history_verdict(picture: Picture) -> str:
     if picture.run.errors:
         return f"p1's session died of 506 at {seconds(death_of(picture, 'p1'))}; {fate}."
     return f"nobody was thrown out; {fate}."
+
+
+def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the history lab: what shipped, what was before, and what was proposed, on one workload.
+
+    Parameters
+    ----------
+    messages
+        How many messages a run sends.
+    **settings
+        Where the sliders begin; as in :func:`qflow.labs.history_workload`, but for its `flow_control`.
+
+    Returns
+    -------
+    SliderLab
+        A widget; without widgets, use :func:`qflow.labs.history_run`. Errors are those of :func:`flow_lab`.
+
+    Examples
+    --------
+    >>> len(history_lab(messages=60).picture.pictures)
+    5
+    """
+    more = {"messages": messages}
+    return _open("history", HISTORY_KNOBS, history_workload, history_steps, more, settings)

@@ -10,8 +10,9 @@ import ipywidgets as widgets
 
 from qflow.broker.errors import AmqpException
 from qflow.labs.group import VERDICTS, GroupTable, group_picture, work_in_turn
+from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
-from qflow.labs.slider_labs import Knob
+from qflow.labs.slider_lab import slider_of
 
 MESSAGES = "AABACBBCADAB"
 _PREFETCH = "Most messages {} may hold; it owns the group of each (MG-07, MG-14)"
@@ -54,8 +55,8 @@ class GroupLab(Lab):
         self.table = GroupTable(messages, prefetch, wake_up=wake_up)
         self.table.play(moves)
         self.sliders = {
-            name: Knob(f"prefetch-{name}", f"prefetch of {name}", _PREFETCH.format(name), 1, 8, 1).slider(
-                credit
+            name: slider_of(
+                Knob(f"prefetch-{name}", f"prefetch of {name}", _PREFETCH.format(name), 1, 8), credit
             )
             for name, credit in zip(self.table.consumers, prefetch, strict=True)
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -13,9 +14,9 @@ from waiting import until
 from qflow.broker.errors import AmqpException
 from qflow.labs import depth_chart, flow_lab, flow_run, recorded_lab, recorded_picture
 from qflow.labs.claims import share, times
+from qflow.labs.experiments import KNOBS
 from qflow.labs.opened import agreement, on_spans
 from qflow.labs.scene import Scene
-from qflow.labs.slider_labs import KNOBS
 from qflow.trace import LogError, QueueSample
 
 
@@ -104,7 +105,7 @@ def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
 @pytest.fixture
 def drawn(lab, monkeypatch):
     """Note what is drawn, run by run, as if every run took long."""
-    monkeypatch.setattr("qflow.labs.slider_labs.WORTHWHILE", 0)
+    monkeypatch.setattr("qflow.labs.slider_lab.WORTHWHILE", 0)
     seen = []
     show = lab.scene.show
 
@@ -246,6 +247,8 @@ def test_agreement_tells_a_broker_that_differs(recorded):
 def test_a_recording_that_is_not_there_is_named():
     with pytest.raises(LogError, match="there is no recording 'slow'; there are .*slow-consumer"):
         recorded_lab("slow")
+    with pytest.raises(LogError, match="there is no recording"):
+        recorded_lab("../workloads/slow-consumer")
 
 
 # Charts
@@ -256,7 +259,8 @@ def test_a_chart_comes_in_three_forms(recorded):
     bundle = chart._repr_mimebundle_()
     assert set(bundle) == {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
     ElementTree.fromstring(bundle["image/svg+xml"])
-    assert bundle["image/svg+xml"].count('class="b"') == 13
+    (band,) = re.findall(r'class="b" d="([^"]*)" fill="url', bundle["image/svg+xml"])
+    assert band.count("M") == 13
     names = [trace["name"] for trace in bundle["application/vnd.plotly.v1+json"]["data"]]
     assert names == ["flow control ON", "real broker: ON", "depth of orders", "real broker: depth"]
     assert bundle["text/plain"] == repr(recorded)
@@ -264,7 +268,7 @@ def test_a_chart_comes_in_three_forms(recorded):
 
 def test_thinning_keeps_every_extreme(recorded):
     depths = recorded.frames.column("queue.orders.depth")
-    kept = depth_chart(recorded).curve.points
+    kept = depth_chart(recorded).lines[0].points
     assert max(depth for _, depth in kept) == max(depths)
     assert len(kept) < 1_700
     assert [time for time, _ in kept] == sorted(time for time, _ in kept)

@@ -57,10 +57,7 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
-  const live = () => {
-    if (player.track) why.load(player.track.timelines, isLive(model));
-  };
-  const changes = { run: load, pictures: load, is_live: live, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
+  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
   const leaveModel = listen(model, changes);
   load();
   refuse();
@@ -73,7 +70,7 @@ function render({ model, el }) {
   };
 }
 
-// Whether anybody answers questions.
+// Whether there is a kernel that answers questions.
 const isLive = (model) => model.get("is_live") !== false;
 
 // Hear of a model's changes; what comes back ends that.
