@@ -1,9 +1,9 @@
 """Charts: quantities of a run over time, drawn by plotly, with the sentences that say what they show.
 
-A chart says what it is made of: lines with their levels, hatched bands, bars, or rows of spans. All of it is
-drawn once, as a plotly figure (:attr:`Chart.figure`). JupyterLab, the site, a saved page and a chart linked to
-a lab show that figure; GitHub, a printed notebook and other places that run no script show a still of the same
-figure (:mod:`qflow.labs.still`); a reader of text gets the claims.
+A chart has lines with their levels, hatched bands, bars, or rows of spans. It is drawn once, as a plotly
+figure (:attr:`Chart.figure`). JupyterLab, the site, a saved page and a chart linked to a lab show the figure;
+GitHub, a printed notebook and other places that run no script show a still of the same figure
+(:mod:`qflow.labs.still`); a reader of text gets the claims.
 
 Colours are never the only sign: lines are dashed, spans hatched and named, each in their own way.
 """
@@ -162,8 +162,40 @@ class Chart:
         return still(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the chart to a file; see :func:`save_chart`."""
-        return save_chart(self, path)
+        """Write the chart to a file, whose ending says as what, and return its path.
+
+        Parameters
+        ----------
+        path
+            ``.html`` (a whole page: it needs no server and no kernel), ``.svg`` (a still) or ``.png``, for
+            which plotly asks for the packages kaleido and a Chrome; in a browser, the camera of the chart's
+            tool bar and the buttons of :class:`qflow.labs.LinkedChart` need neither.
+
+        Raises
+        ------
+        RefusalError
+            For another ending, or for a PNG without the package that draws one.
+        OSError
+            If the file cannot be written.
+        """
+        path = Path(path)
+        ending = path.suffix.lower()
+        if ending == ".svg":
+            path.write_text(self.svg, encoding="utf-8")
+        elif ending == ".html":
+            self.figure.write_html(path, include_plotlyjs=True, full_html=True)
+        elif ending == ".png":
+            try:
+                self.figure.write_image(path)
+            except (ValueError, RuntimeError, ImportError):
+                raise RefusalError(
+                    f"{path.name}: to write a PNG from Python, plotly needs the package kaleido "
+                    "(pip install kaleido) and a Chrome; without them, the camera in the chart's tool bar "
+                    "saves a PNG, and a chart can be saved as .svg or .html"
+                ) from None
+        else:
+            raise RefusalError(f"a chart can be saved as .svg, .html or .png, got {path.name!r}")
+        return path
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -174,50 +206,6 @@ class Chart:
             "image/svg+xml": self.svg,
             "text/plain": repr(self),
         }
-
-
-def save_chart(chart: Chart, path: str | Path) -> Path:
-    """Write a chart to a file; its ending says as what.
-
-    Parameters
-    ----------
-    chart
-        Any chart of this module.
-    path
-        ``.html`` (a whole page: it needs no server and no kernel), ``.svg`` (a still) or ``.png`` (plotly's,
-        which asks for the packages kaleido and a Chrome; in a browser, the camera of the chart's tool bar and
-        the buttons of :class:`qflow.labs.LinkedChart` need neither).
-
-    Returns
-    -------
-    Path
-        Where it is.
-
-    Raises
-    ------
-    RefusalError
-        For another ending, or for a PNG without the package that draws one.
-    OSError
-        If the file cannot be written.
-    """
-    path = Path(path)
-    ending = path.suffix.lower()
-    if ending == ".svg":
-        path.write_text(chart.svg, encoding="utf-8")
-    elif ending == ".html":
-        chart.figure.write_html(path, include_plotlyjs=True, full_html=True)
-    elif ending == ".png":
-        try:
-            chart.figure.write_image(path)
-        except (ValueError, RuntimeError, ImportError):
-            raise RefusalError(
-                f"{path.name}: to write a PNG from Python, plotly needs the package kaleido (pip install "
-                "kaleido) and a Chrome; without them, the camera in the chart's tool bar saves a PNG, and a "
-                "chart can be saved as .svg or .html"
-            ) from None
-    else:
-        raise RefusalError(f"a chart can be saved as .svg, .html or .png, got {path.name!r}")
-    return path
 
 
 # Queues
@@ -270,17 +258,7 @@ def depth_chart(picture: Picture, queue: str | None = None) -> Chart:
 def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
     """Return a chart of a queue's bytes over time, with its thresholds in bytes and when it was ON.
 
-    Parameters
-    ----------
-    picture
-        What was run.
-    queue
-        Which queue; None for the first.
-
-    Raises
-    ------
-    KeyError
-        If there is no such queue.
+    The arguments are those of :func:`depth_chart`.
 
     Examples
     --------

@@ -25,31 +25,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from struct import pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qflow.broker.events import COMMANDS, Event, EventTable, unpacked
 from qflow.labs.frames import NEVER, Frames, Spans
 from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, DEAD, FREE, FULL, TOLD, WAITING
-
-if TYPE_CHECKING:
-    from qflow.workload import Run
+from qflow.workload import Run
 
 STEP_CHANNELS = (
-    "parts",
-    "producer",
-    "queue",
-    "consumer",
-    "sender",
-    "number",
-    "delivery_sender",
-    "delivery_number",
-    "deliveries",
-    "freed",
-    "waiter",
-    "waiters",
-    "lost_sender",
-    "lost_number",
+    *("parts", "producer", "queue", "consumer", "sender", "number"),
+    *("delivery_sender", "delivery_number", "deliveries", "freed", "waiter", "waiters"),
+    *("lost_sender", "lost_number"),
 )
 PRODUCER_CHANNELS = ("sent", "outstanding", "held", "blocked", "mood")
 QUEUE_CHANNELS = ("depth", "bytes", "flow", "held", "acquired", "discards", "gone")
@@ -127,8 +114,8 @@ class Fold:
     >>> from qflow.workload import simulate
     >>> run = simulate(flow_workload(), message_limit=10)
     >>> whole, parts = (Fold(Topology.of(run.workload, run.end)) for _ in range(2))
-    >>> whole.add(run.events); whole.end()
-    >>> parts.add(run.events[:33]); parts.add(run.events[33:]); parts.end()
+    >>> whole.follow(run.events); whole.end()
+    >>> parts.follow(run.events[:33]); parts.follow(run.events); parts.end()
     >>> whole.so_far(run.end).data == parts.so_far(run.end).data
     True
     """
@@ -180,16 +167,12 @@ class Fold:
         self._lock: dict[tuple[str, str], int] = {}
         self._finish(0, 0)
 
-    def add(self, events: Iterable[Event]) -> None:
-        """Count more events, in their order: commands, effects, and what clients did on their own."""
-        self._add(EventTable(events).told())
-
     def follow(self, events: Sequence[Event]) -> None:
-        """Count the events that were appended to some since they were last followed."""
+        """Count a run's events from the first that was not counted yet, in their order."""
         if isinstance(events, EventTable):
             self._add(events.told(self.seen))
         else:
-            self.add(events[self.seen :])
+            self._add(EventTable(events[self.seen :]).told())
 
     def end(self) -> None:
         """Finish the last step: nothing follows."""
@@ -346,33 +329,29 @@ class Fold:
                 complete.clear()
 
     def _blocked(self, event: Fields) -> None:
-        session = event[3]
-        if session not in self._producers:
-            return
-        index, at = self._producers[session]
-        self._now[at + BLOCKED] = 1
-        # A recorded client waits on until it hears that its session is dead.
-        if self._now[at + MOOD] == DEAD:
-            self._is_dirty = True
-            return
-        if self._now[at + MOOD] != TOLD:
-            self._now[at + MOOD] = WAITING
-        self._now[WAITER] = index
-        self._note("blocked")
+        if at := self._waiter(event, 1):
+            if self._now[at + MOOD] != TOLD:
+                self._now[at + MOOD] = WAITING
+            self._note("blocked")
 
     def _unblocked(self, event: Fields) -> None:
-        session = event[3]
-        if session not in self._producers:
-            return
-        index, at = self._producers[session]
-        self._now[at + BLOCKED] = 0
+        if at := self._waiter(event, 0):
+            self._now[at + MOOD] = FREE
+            self._now[WAITERS] += 1
+            self._note_many("unblocked", self._now[WAITERS])
+
+    def _waiter(self, event: Fields, blocked: int) -> int:
+        """Count that a producer waits or not; return its first column, or 0 if its session is dead."""
+        index, at = self._producers.get(event[3], (0, 0))
+        if not at:
+            return 0
+        self._now[at + BLOCKED] = blocked
+        self._is_dirty = True
+        # A recorded client waits on until it hears that its session is dead.
         if self._now[at + MOOD] == DEAD:
-            self._is_dirty = True
-            return
-        self._now[at + MOOD] = FREE
+            return 0
         self._now[WAITER] = index
-        self._now[WAITERS] += 1
-        self._note_many("unblocked", self._now[WAITERS])
+        return at
 
     def _channel_flow(self, event: Fields) -> None:
         (is_active,) = event[9]
@@ -418,7 +397,7 @@ class Fold:
         now = self._now
         found = self._known.get(label) or self._message(label)
         if reason in _GIVES_WAY:
-            # In the same step another message is sent, which has a name there, too.
+            # In the same step another message is sent.
             now[LOST_SENDER], now[LOST_NUMBER] = found
         else:
             now[SENDER], now[NUMBER] = found

@@ -32,19 +32,7 @@ NEVER = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One change of a queue's flow control state.
-
-    Parameters
-    ----------
-    frame
-        Index of the first frame that shows the new state.
-    time
-        When, in microseconds.
-    queue
-        The queue's name.
-    is_on
-        Whether it turned ON; if not, it turned OFF.
-    """
+    """A queue that turned ON or OFF: the first frame that shows it, its time in microseconds, the queue."""
 
     frame: int
     time: int
@@ -186,17 +174,7 @@ class Frames:
 
         The last of them may end with the run.
         """
-        spans: list[Span] = []
-        begun: int | None = None
-        for frame, value in _changes(self.column(channel)):
-            if value and begun is None:
-                begun = self._times[frame]
-            elif not value and begun is not None:
-                spans.append((begun, self._times[frame]))
-                begun = None
-        if begun is not None:
-            spans.append((begun, self.topology.end))
-        return tuple(spans)
+        return spans_of(zip(self._times, self.column(channel), strict=True), self.topology.end)
 
     def most_telling(self) -> int:
         """Return the frame to show first: the one with most transfers held; if none is, the deepest."""
@@ -236,6 +214,25 @@ def packed(tables: Iterable[tuple[array[int], int]]) -> bytes:
         for column in columns:
             column.byteswap()
     return zlib.compress(b"".join(columns), 1)
+
+
+def spans_of(states: Iterable[tuple[int, int]], end: int) -> tuple[Span, ...]:
+    """Return the times during which something held, given at which times it began or went on to hold or not.
+
+    Examples
+    --------
+    >>> spans_of([(0, False), (50, True), (70, True), (90, False), (95, True)], end=99)
+    ((50, 90), (95, 99))
+    """
+    spans: list[Span] = []
+    begun: int | None = None
+    for time, holds in states:
+        if holds and begun is None:
+            begun = time
+        elif not holds and begun is not None:
+            spans.append((begun, time))
+            begun = None
+    return (*spans, (begun, end)) if begun is not None else tuple(spans)
 
 
 def _changes(column: array[int]) -> list[tuple[int, int]]:

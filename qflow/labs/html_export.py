@@ -87,18 +87,7 @@ def to_html(
 
 
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:
-    """Write a run as one HTML page, replacing what the file held; see :func:`to_html`.
-
-    Returns
-    -------
-    Path
-        Where it is.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
+    """Write a run as one HTML page, over what the file held, and return its path; see :func:`to_html`."""
     path = Path(path)
     path.write_text(to_html(picture, title), encoding="utf-8")
     return path

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 
-from qflow.workload.checks import is_number, is_whole, require
+from qflow.workload.checks import is_number, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +76,6 @@ def begin(
         require(is_number(value), name, setting, value, "a number")
     defaults = {key: parameter.default for key, parameter in signature(describe).parameters.items()}
     return {setting: given.get(setting, defaults[setting]) for setting in known}
-
-
-def some_messages(messages: int) -> int:
-    """Return how many messages a lab's runs send.
-
-    Raises
-    ------
-    WorkloadError
-        If it is no whole number from 1: none, or fewer, would be a run without an end.
-
-    Examples
-    --------
-    >>> some_messages(-1)
-    Traceback (most recent call last):
-        ...
-    qflow.workload.checks.WorkloadError: a lab: messages must be a whole number from 1, got -1
-    """
-    require(is_whole(messages, 1), "a lab", "messages", messages, "a whole number from 1")
-    return messages
 
 
 def stop_knob(high: int, step: int = 1) -> Knob:

@@ -85,20 +85,7 @@ class Lab(widgets.VBox):
         return {}
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
-        """Show another picture, unless a later run is shown already.
-
-        Parameters
-        ----------
-        picture
-            What to show.
-        run
-            The number of its run.
-
-        Returns
-        -------
-        bool
-            Whether it is shown.
-        """
+        """Show the picture of a run, given by its number, unless a later one is shown; return whether."""
         if not self.scene.show(picture, run):
             return False
         self.picture = picture
@@ -154,10 +141,7 @@ class Lab(widgets.VBox):
     def token(self, time: int, back: int) -> str:
         """Return a token of an instant; see :mod:`qflow.labs.share`.
 
-        Parameters
-        ----------
-        time, back
-            Microseconds, and how many steps back from the last of that time.
+        The instant is a time in microseconds, and a number of steps back from the last of that time.
 
         Raises
         ------
@@ -205,14 +189,18 @@ class Lab(widgets.VBox):
         self.scene.actions = list(actions_of(self.first).items()) if can_fork else []
 
     def _answer(self, _: object, content: dict[str, Any], __: object) -> None:
-        if content.get("ask") == "why":
-            self._answer_why(content)
-            return
-        answers = {"fork": self._fork, "compare": self._compare, "token": self._token, "html": self._save}
-        answer = answers.get(content.get("ask", ""))
         try:
-            if answer is not None:
-                answer(content)
+            match content.get("ask"):
+                case "why":
+                    self._answer_why(content)
+                case "fork":
+                    self._fork(content)
+                case "compare":
+                    self.compare()
+                case "token":
+                    self.scene.token = self.token(int(content["time"]), int(content["back"]))
+                case "html":
+                    self._save(content)
         except Exception as error:  # a reader who only pressed a button is never shown a traceback
             self.scene.refusal = str(error)
 
@@ -243,12 +231,6 @@ class Lab(widgets.VBox):
             timeline = self._timeline(self.picture)
             self.show_beside(fork_picture(self.picture, int(content["frame"]), content["action"], timeline))
             self.scene.place = {"time": int(content["time"]), "back": 0, "number": self.scene.run}
-
-    def _compare(self, _: dict[str, Any]) -> None:
-        self.compare()
-
-    def _token(self, content: dict[str, Any]) -> None:
-        self.scene.token = self.token(int(content["time"]), int(content["back"]))
 
     def _save(self, content: dict[str, Any]) -> None:
         place = {"time": int(content["time"]), "back": int(content["back"])}

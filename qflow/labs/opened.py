@@ -18,7 +18,7 @@ from pathlib import Path
 from qflow.broker.events import Event
 from qflow.kit import kit_path
 from qflow.labs.claims import seconds, times
-from qflow.labs.frames import Frames, Span, Transition
+from qflow.labs.frames import Frames, Span, Transition, spans_of
 from qflow.labs.picture import Lane, Picture, Samples, picture_of
 from qflow.labs.topology import Topology, neighbours, part_of, sessions_of, topology_of_events
 from qflow.progress import progress
@@ -31,7 +31,7 @@ Tell = Callable[[float], None]
 """Called now and then with the part that is done, from 0 to 1; it may raise to end the work."""
 
 
-_ENDINGS = (".csv.gz", ".parquet")
+_ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +95,14 @@ engine agrees; the one other report is within 20 ms of a change.
 
 
 def recorded_picture(name: str) -> Picture:
-    """Return a recorded workload, replayed through the engine, with the real broker's reports beside it.
+    """Return a recording of the kit, such as ``slow-consumer``, replayed through the engine.
 
-    Parameters
-    ----------
-    name
-        A recording of the kit, such as ``slow-consumer``.
-
-    Returns
-    -------
-    Picture
-        Its lanes and samples hold what the real broker reported; its claims say how well the two agree.
+    The picture's lanes and samples hold what the real broker reported; its claims say how well the two agree.
 
     Raises
     ------
     LogError
         If there is no such recording; the message lists those there are.
-
-    Examples
-    --------
-    >>> recorded_picture("ring").frames.topology.queues[0].name
-    'q'
     """
     return replayed_picture(*_load(name))
 
@@ -155,21 +142,9 @@ def replayed_picture(
 
 
 def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agreement:
-    """Compare the engine's flow control with a real broker's reports.
+    """Return how the engine's flow control of a queue compares with a real broker's reports of it.
 
-    Parameters
-    ----------
-    frames
-        What the engine did.
-    queue
-        Which queue.
-    reports
-        What the real broker said of it, in order of time.
-
-    Returns
-    -------
-    Agreement
-        Reports from before the first event do not count: nothing had happened yet.
+    Reports from before the first event do not count: nothing had happened yet.
     """
     flow = frames.column(f"queue.{queue}.flow")
     depth = frames.column(f"queue.{queue}.depth")
@@ -195,24 +170,10 @@ def on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
     """Return the times during which a real broker reported flow control ON.
 
     Each lasts from the first report of ON to the first of OFF, or to the last report.
-
-    Examples
-    --------
-    >>> heard = ((0, False), (50, True), (90, False))
-    >>> on_spans([QueueSample(time, 0, 0, on, 0, 0, 0, 0) for time, on in heard])
-    ((50, 90),)
     """
-    spans: list[Span] = []
-    begun: int | None = None
-    for report in reports:
-        if report.flowStopped and begun is None:
-            begun = report.ts_us
-        elif not report.flowStopped and begun is not None:
-            spans.append((begun, report.ts_us))
-            begun = None
-    if begun is not None:
-        spans.append((begun, reports[-1].ts_us))
-    return tuple(spans)
+    return spans_of(
+        ((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us if reports else 0
+    )
 
 
 def _distance(time: int, changes: Sequence[Transition]) -> int:
@@ -233,7 +194,6 @@ def _ms(microseconds: int) -> str:
 
 MOST_QUEUES = 6
 
-_LOG_ENDINGS = (".csv", ".csv.gz")
 _READ = 0.8
 """How much of the work reading is; the rest makes the picture."""
 

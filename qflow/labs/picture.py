@@ -1,7 +1,7 @@
 """Picture: one run made visible, as numbers to draw and as sentences to read.
 
-A picture holds everything that is shown of a run: its frames, the claims that say in words what they show, and
-what lies beside the depth of a queue. A comparison holds several pictures under one clock. The browser draws
+A picture holds all that is shown of a run: its frames, the claims that say in words what they show, and what
+lies beside the depth of a queue. A comparison holds several pictures under one clock. The browser draws the
 :func:`payload_of` either of them; a reader of text gets the claims.
 """
 
@@ -9,33 +9,21 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
 
 from qflow.labs.claims import claims_of
 from qflow.labs.fold import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS, REASONS, fold
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import Topology, layout_of
 from qflow.labs.words import DEAD, vocabulary
-
-if TYPE_CHECKING:
-    from qflow.workload import Run
+from qflow.workload import Run
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A bar under the depth plot that is filled while something holds.
+    """A bar under the depth plot of a queue that is filled while something holds.
 
-    Parameters
-    ----------
-    queue
-        Index of the queue under whose plot it lies.
-    label
-        What holds.
-    kind
-        How it is drawn: ``on`` (flow control), ``real`` (the recorded broker's), ``wait`` (a full window).
-    spans
-        When it holds: from and to, in microseconds.
+    Its kind is ``on`` (flow control), ``real`` (the recorded broker's) or ``wait`` (a full window).
     """
 
     queue: int
@@ -46,17 +34,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Depths of a queue as they were measured elsewhere, drawn over the engine's own.
-
-    Parameters
-    ----------
-    queue
-        Index of the queue.
-    label
-        Where they come from.
-    points
-        (time in microseconds, depth), in order of time.
-    """
+    """Depths of a queue as they were measured elsewhere: (time in microseconds, depth), in order of time."""
 
     queue: int
     label: str
@@ -104,7 +82,7 @@ class Picture:
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
         return {
-            "topology": topology.asdict(),
+            "topology": asdict(topology),
             "layout": layout_of(topology),
             # Where the numbers of each kind begin in a frame, and in which order they follow.
             "columns": {
@@ -138,13 +116,6 @@ class Comparison:
         What differs, in a few words, to its picture; in the order in which they are drawn.
     claims
         What the pictures show together, in sentences.
-
-    Examples
-    --------
-    >>> from qflow.labs import flow_run
-    >>> two = Comparison({"one": flow_run(messages=20)}, ("One picture is no comparison.",))
-    >>> two["one"].frames.topology.queues[0].name, two
-    ('orders', One picture is no comparison.)
     """
 
     pictures: Mapping[str, Picture]
@@ -163,8 +134,10 @@ def picture_of(
     more_lanes: Sequence[Lane] = (),
     samples: Sequence[Samples] = (),
     topology: Topology | None = None,
+    frames: Frames | None = None,
+    room: int = 0,
 ) -> Picture:
-    """Return the picture of a run.
+    """Return the picture of a run; it has no claims while the run goes on.
 
     Parameters
     ----------
@@ -174,6 +147,10 @@ def picture_of(
         What else is drawn beside the depth.
     topology
         The clients and queues to show; None for all of the run's workload.
+    frames
+        The run's frames, if they are at hand.
+    room
+        Of a run that still goes on: how far the time axis reaches, in microseconds.
 
     Examples
     --------
@@ -182,28 +159,7 @@ def picture_of(
     >>> print(picture_of(simulate(flow_workload(stop=20, resume=10), message_limit=60)).claims[0])
     orders turned ON ...
     """
-    return picture_from(run, fold(run, topology), more_lanes=more_lanes, samples=samples)
-
-
-def picture_from(
-    run: Run,
-    frames: Frames,
-    *,
-    more_lanes: Sequence[Lane] = (),
-    samples: Sequence[Samples] = (),
-    room: int = 0,
-) -> Picture:
-    """Return the picture of a run whose frames are at hand; it has no claims while the run goes on.
-
-    Parameters
-    ----------
-    run, frames
-        The run.
-    more_lanes, samples
-        What else is drawn beside the depth.
-    room
-        Of a run that still goes on: how far the time axis reaches, in microseconds.
-    """
+    frames = frames or fold(run, topology)
     lanes = (*_flow_lanes(frames), *more_lanes, *_window_lanes(frames))
     claims = () if room else claims_of(frames, run.errors)
     return Picture(run, frames, claims, lanes, tuple(samples), room)

@@ -56,10 +56,9 @@ class Scene(anywidget.AnyWidget):
         To the last question why: see :func:`qflow.labs.lab.why`.
     place
         Where to go: ``time`` in microseconds, and how many steps ``back`` from the last of that time.
-    actions
-        What a fork can begin with: pairs of key and label.
-    offers
-        What else can be asked for: ``compare``, ``token``, ``html``; and ``pinned`` while comparing.
+    actions, offers
+        What a fork can begin with (pairs of key and label), and what else can be asked for: ``compare``,
+        ``token``, ``html``; and ``pinned`` while comparing.
     token
         The last token asked for.
     cursor
@@ -92,19 +91,8 @@ class Scene(anywidget.AnyWidget):
     def show(self, picture: Picture | Comparison, run: int, *, is_whole: bool = True) -> bool:
         """Draw a picture, unless a later run is drawn already, or this one as a whole.
 
-        Parameters
-        ----------
-        picture
-            What to draw.
-        run
-            The number of its run.
-        is_whole
-            Whether the run has ended.
-
-        Returns
-        -------
-        bool
-            Whether it was drawn.
+        `run` is the number of its run, and `is_whole` says whether that has ended; returned is whether the
+        picture was drawn.
         """
         if run < self.run or (run == self.run and self.is_whole):
             return False
@@ -141,12 +129,8 @@ class LinkedChart(anywidget.AnyWidget):
     ----------
     chart
         What is shown, to save or export.
-    figure
-        It as plotly's JSON.
-    drawing
-        Its still, for a page that cannot have plotly.js.
-    cursor_of
-        The scene that is followed.
+    figure, drawing
+        It as plotly's JSON, and its still, for a page that cannot have plotly.js.
     has_time
         Whether the chart's axis is the run's time, so that a cursor makes sense.
 

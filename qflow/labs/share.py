@@ -150,7 +150,7 @@ class Token:
         return cls(lab, settings, time, back, engine)
 
     def difference(self) -> str:
-        """Return a sentence that says that the engine here is another than the token's; "" if it is the same."""
+        """Return a sentence that says that another engine made the token; "" if it is the one here."""
         if self.engine == engine_hash():
             return ""
         return (
@@ -222,13 +222,7 @@ def shared_path(path: str | Path) -> str:
 
 
 def _checked(token: Token, allow_files: bool) -> dict[str, Any]:
-    """Return a token's settings, with files where they are here.
-
-    Raises
-    ------
-    TokenError
-        If it names a file that it may not.
-    """
+    """Return a token's settings, with files where they are here; TokenError for one that is not allowed."""
     settings = dict(token.settings)
     recordings = (kit_path("data") / "recordings").resolve()
     for name in FILES.get(token.lab, ()):

@@ -131,7 +131,9 @@ class SliderLab(Lab):
         with uncollected():
             self._begin(number, patience)
         if number % _TIDYING == 0:
-            _tidy_up_soon()
+            # Where nothing waits for the kernel, Python's own ways will do.
+            with suppress(RuntimeError):
+                asyncio.get_running_loop().call_later(1, gc.collect)
 
     def _begin(self, number: int, patience: float) -> None:
         steps: Steps[Shown] | None = None
@@ -247,15 +249,7 @@ class SliderLab(Lab):
 
 
 def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
-    """Return a knob's slider.
-
-    Parameters
-    ----------
-    knob
-        What it sets.
-    value
-        Where it begins, in units of the setting; the range grows to hold it.
-    """
+    """Return a knob's slider, at a value in units of the setting; its range grows to hold that."""
     value = round(value / knob.unit)
     slider = widgets.IntSlider(
         value=value,
@@ -273,20 +267,8 @@ def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
     return slider.add_class("qf-slider").add_class(f"qf-slider-{knob.setting}")
 
 
-def _tidy_up_soon() -> None:
-    # Where nothing waits for the kernel, Python's own ways will do.
-    with suppress(RuntimeError):
-        asyncio.get_running_loop().call_later(1, gc.collect)
-
-
 def refusal_text(error: Exception) -> str:
-    """Return a sentence that says why there is no picture.
-
-    Examples
-    --------
-    >>> refusal_text(WorkloadError("capacity must be a whole number from 1, got 0"))
-    'No client can do this: capacity must be a whole number from 1, got 0'
-    """
+    """Return a sentence that says why there is no picture."""
     if isinstance(error, AmqpException):
         return f"The broker refuses these settings: {error}"
     if isinstance(error, WorkloadError):

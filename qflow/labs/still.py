@@ -92,8 +92,8 @@ class _Pen:
         name = f"h{len(self.patterns)}"
         self.patterns.append(
             f'<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse">'
-            f'<path d="{_WAYS.get(shape, "")}" stroke="{color}" stroke-opacity="{opacity}" stroke-width="1.6"/>'
-            "</pattern>"
+            f'<path d="{_WAYS.get(shape, "")}" stroke="{color}" stroke-opacity="{opacity}" '
+            'stroke-width="1.6"/></pattern>'
         )
         return f"url(#{name})"
 
@@ -132,10 +132,10 @@ class _Pen:
     def _bars(self, trace: dict[str, Any]) -> Iterator[str]:
         for start, value, width in zip(trace["x"], trace["y"], trace["width"], strict=True):
             if value:
-                left, right, top = self.x(start), self.x(start + width), self.y(value)
-                box = f'x="{left}" y="{top}" width="{max(1, right - left - 1):.1f}" height="{self.floor - top:.1f}"'
-                fill = trace["marker"]["color"]
-                yield f'<rect {box} fill="{fill}"><title>{value:g}</title></rect>'
+                left, top = self.x(start), self.y(value)
+                wide = max(1, self.x(start + width) - left - 1)
+                box = f'x="{left}" y="{top}" width="{wide:.1f}" height="{self.floor - top:.1f}"'
+                yield f'<rect {box} fill="{trace["marker"]["color"]}"><title>{value:g}</title></rect>'
 
     def _spans(self, trace: dict[str, Any]) -> Iterator[str]:
         color, hatch = trace["marker"]["color"], trace["marker"]["pattern"]

@@ -39,23 +39,7 @@ class CancelledError(RefusalError):
 class Background(Generic[Result]):
     """Work in a thread of its own; where there are no threads, it is done at once.
 
-    Parameters
-    ----------
-    work
-        Called with a function to call with the part that is done; that function raises to end the work.
-
-    Attributes
-    ----------
-    part
-        Which part is done, from 0 to 1.
-
-    Examples
-    --------
-    >>> work = Background(lambda tell: tell(0.5) or "done")
-    >>> work.wait(10)
-    True
-    >>> work.part, work.result()
-    (0.5, 'done')
+    The work is called with a function that it calls with the part that is done; that raises to end the work.
     """
 
     def __init__(self, work: Callable[[Tell], Result]) -> None:
@@ -70,10 +54,9 @@ class Background(Generic[Result]):
         except RuntimeError:  # as in a browser's kernel
             self._run()
 
-    def wait(self, most: float | None) -> bool:
-        """Wait some seconds, or with None to the end; return whether the work is over, however it ended."""
-        if self._thread.ident is not None:
-            self._thread.join(most)
+    @property
+    def is_over(self) -> bool:
+        """Whether the work has ended, whichever way."""
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
@@ -99,13 +82,7 @@ class Background(Generic[Result]):
 
 
 class TraceLab(Lab):
-    """The picture of a file.
-
-    Parameters
-    ----------
-    path, workload, queues, digest
-        As in :func:`trace_lab`.
-    """
+    """The picture of a file; its parameters are those of :func:`trace_lab`."""
 
     name = "trace"
 
@@ -127,7 +104,7 @@ class TraceLab(Lab):
     async def _follow(self, work: Background[Picture]) -> None:
         """Show how far the reading is, and then its picture, unless it is cancelled."""
         name = Path(self._opened[0]).name
-        while not work.wait(0):
+        while not work.is_over:
             await asyncio.sleep(_BREATH)
             if self.scene.cancelled:
                 work.cancel()
@@ -198,12 +175,8 @@ def trace_lab(
 
     Parameters
     ----------
-    path
-        A trace (``.parquet``, ``.jsonl``, ``.jsonl.gz``) or a client log (``.csv.gz`` and others).
-    workload
-        For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
-    queues
-        Which queues to show; () for all, or, of more than six, those around the first.
+    path, workload, queues
+        As for :func:`trace_picture`.
     digest
         What a token says of the file's bytes: the lab says so if they are others here.
 

@@ -14,7 +14,7 @@ from waiting import until
 from qflow.broker.errors import AmqpException
 from qflow.labs import depth_chart, flow_lab, flow_run, recorded_lab, recorded_picture
 from qflow.labs.claims import share, times
-from qflow.labs.experiments import KNOBS
+from qflow.labs.experiments import FLOW_KNOBS
 from qflow.labs.opened import agreement, on_spans
 from qflow.labs.scene import Scene
 from qflow.trace import LogError, QueueSample
@@ -38,9 +38,10 @@ def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
 
 
 def test_sliders_carry_the_product_s_names_and_the_rules():
-    assert [knob.label for knob in KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
-    assert {knob.setting for knob in KNOBS} == {"stop", "resume", "capacity", "prefetch", "rate", "service"}
-    for knob, slider in zip(KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
+    assert [knob.label for knob in FLOW_KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
+    settings = {"stop", "resume", "capacity", "prefetch", "rate", "service"}
+    assert {knob.setting for knob in FLOW_KNOBS} == settings
+    for knob, slider in zip(FLOW_KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
         assert any(f"({family}-" in slider.tooltip for family in ("FC", "CAP", "CN")), knob.tooltip
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update

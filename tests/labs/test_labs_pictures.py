@@ -335,6 +335,7 @@ def test_pictures_need_the_standard_library_only():
         "for name in ('capacity', 'fanout', 'flow', 'history', 'policy'):\n"
         "    getattr(labs, f'{name}_run')(messages=20)\n"
         "print(len(labs.group_run().claims) > 3, labs.config_run().refusal == '')\n"
+        "from qflow.labs.html_export import to_html; to_html(labs.flow_run(messages=20))\n"
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert answer.stdout.split() == ["True", "True"], answer.stderr
