@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from html import escape
 
 from qflow.configuration.broker_setup import BrokerSetup
-from qflow.configuration.explained import Effective, Explanation, explain
-from qflow.configuration.spelling import read_any
+from qflow.configuration.explanation import Effective, Explanation, explain
+from qflow.configuration.notations import read_any
 
 WIDTH, HEIGHT, TOP, BOTTOM = 860, 300, 58, 26
 _SCALE = 120
@@ -41,8 +41,8 @@ def draw_gauge(explanation: Explanation) -> str:
 
     Examples
     --------
-    >>> from qflow.configuration.explained import explain
-    >>> from qflow.configuration.spelling import read_line
+    >>> from qflow.configuration.explanation import explain
+    >>> from qflow.configuration.notations import read_line
     >>> draw_gauge(explain(read_line("orders --max-queue-count 90"))).count("stop 72")
     1
     """

@@ -40,7 +40,7 @@ from qflow.labs.knobs import (
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
 from qflow.workload import Consumer, Producer, Workload
-from qflow.workload.checks import is_whole, require
+from qflow.workload.attributes import is_whole, require
 
 if TYPE_CHECKING:
     from qflow.labs.slider_lab import SliderLab
@@ -423,6 +423,11 @@ def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderL
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`fanout_workload`;
     :func:`fanout_run` needs no widgets.
+
+    Examples
+    --------
+    >>> print(fanout_lab(messages=300).claims[0])
+    A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
     """
     return _open("fanout", FANOUT_KNOBS, fanout_workload, fanout_steps, settings, messages=messages)
 
@@ -659,5 +664,10 @@ def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Slide
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`history_workload`;
     :func:`history_run` needs no widgets.
+
+    Examples
+    --------
+    >>> len(history_lab(messages=60).picture.pictures)
+    5
     """
     return _open("history", HISTORY_KNOBS, history_workload, history_steps, settings, messages=messages)

@@ -87,7 +87,16 @@ def to_html(
 
 
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:
-    """Write a run as one HTML page, over what the file held, and return its path; see :func:`to_html`."""
+    """Write a run as one HTML page, over what the file held, and return its path; see :func:`to_html`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from qflow.labs import flow_run
+    >>> with TemporaryDirectory() as folder:
+    ...     save_html(flow_run(messages=50), Path(folder, "run.html")).name
+    'run.html'
+    """
     path = Path(path)
     path.write_text(to_html(picture, title), encoding="utf-8")
     return path

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 
-from qflow.workload.checks import is_number, require
+from qflow.workload.attributes import is_number, require
 
 
 @dataclass(frozen=True, slots=True)

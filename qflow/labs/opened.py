@@ -103,6 +103,11 @@ def recorded_picture(name: str) -> Picture:
     ------
     LogError
         If there is no such recording; the message lists those there are.
+
+    Examples
+    --------
+    >>> recorded_picture("ring").frames.topology.queues[0].name
+    'q'
     """
     return replayed_picture(*_load(name))
 
@@ -229,6 +234,13 @@ def trace_picture(
         If the workload file is none.
     OSError
         If a file cannot be opened.
+
+    Examples
+    --------
+    >>> from qflow.kit import kit_path
+    >>> picture = trace_picture(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
+    >>> picture.frames.topology.queues[0].name
+    'q'
     """
     path = Path(path)
     log = _log_of(path)

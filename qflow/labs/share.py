@@ -23,7 +23,7 @@ from typing import Any
 from qflow.broker.errors import AmqpException
 from qflow.broker.options import convert, read_options
 from qflow.kit import RefusalError, kit_path
-from qflow.workload.checks import is_name, is_whole
+from qflow.workload.attributes import is_name, is_whole
 
 LABS = {
     "flow": ("experiments", "flow_lab"),

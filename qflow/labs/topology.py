@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from qflow.broker.consumer import INFINITE, MESSAGE_UNIT
+from qflow.broker.consuming import INFINITE, MESSAGE_UNIT
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.options import BrokerOptions

@@ -192,6 +192,13 @@ def trace_lab(
         3 MB of text) is opened while the lab is there already, with its progress; then the lab says so.
     OSError
         If a file cannot be opened.
+
+    Examples
+    --------
+    >>> from qflow.kit import kit_path
+    >>> lab = trace_lab(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
+    >>> lab.picture.frames.topology.queues[0].name
+    'q'
     """
     return TraceLab(path, workload, queues, digest)
 
@@ -213,5 +220,10 @@ def recorded_lab(name: str = "slow-consumer") -> Lab:
     ------
     LogError
         If there is no such recording.
+
+    Examples
+    --------
+    >>> recorded_lab("ring").picture.frames.topology.queues[0].name
+    'q'
     """
     return Lab(recorded_picture(name))

@@ -12,8 +12,8 @@ from qflow.broker.errors import StartupError
 from qflow.conformance import check_file, load_scenarios
 from qflow.conformance.cli import run
 from qflow.conformance.report import check
-from qflow.conformance.scenario import EXPECT, QUEUE, STEPS, Scenario, ScenarioError, pack, unpack
-from qflow.conformance.scenario_player import Player, observe
+from qflow.conformance.scenario import Scenario, ScenarioError, pack, unpack
+from qflow.conformance.scenario_player import EXPECT, QUEUE, STEPS, Player, observe
 
 FILES = sorted(SCENARIOS.glob("*.jsonl"))
 COUNTS = {
@@ -59,7 +59,7 @@ PREFIXES = (
 
 @pytest.mark.parametrize("start", STARTS, ids=[" ".join(start["options"]) or "none" for start in STARTS])
 def test_start_options(start):
-    """FC-10, X-03, rule book 8.1: which options start a broker, and its words when they do not."""
+    """FC-10, X-03, rules.md#broker-options: which options start a broker, and its words when they do not."""
     if start["starts"]:
         BrokerOptions.parse(start["options"])
         return
