@@ -505,7 +505,7 @@ def _bars(chart: Chart) -> dict[str, Any]:
 
 
 def _spans(name: str, rows: tuple[SpanRow, ...], index: int, *, is_alone: bool) -> dict[str, Any]:
-    """Return one kind of spans: told apart from others by its name, a hatching, and a colour."""
+    """Return one kind of spans: distinguished by its name, a hatching, and a colour."""
     color = COLORS[index % len(COLORS)]
     ink = _ink_on(color)
     hatch = {"shape": HATCHES[index % len(HATCHES)], "fillmode": "overlay", "fgcolor": ink}

@@ -220,7 +220,7 @@ def trace_picture(
     workload
         For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
     queues
-        Which queues to show, with everyone who uses them; () for all, or, of more than
+        Which queues to show, with the clients that use them; () for all, or, of more than
         six, those that share users with the first.
     tell
         Called now and then with the part of the reading that is done, from 0 to 1; it may raise to stop.

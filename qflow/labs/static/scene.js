@@ -1,4 +1,4 @@
-// Scene: the widget. Python sends pictures; this draws them and lets the learner move through them.
+// Scene: the widget. Python sends pictures; this draws them and lets the reader move through them.
 
 function render({ model, el }) {
   const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
@@ -169,7 +169,7 @@ class View {
       write(this.step, stepSentence(timeline, frame));
       mark(this.stage, timeline, frame);
     }
-    // While the picture moves, a screen reader would be told sixty sentences a second.
+    // While the picture moves, a screen reader would get sixty sentences a second.
     if (!isPlaying) write(this.state, stateSentence(timeline, frame));
     this.before = frame;
   }
@@ -201,7 +201,7 @@ function buildWaiting(root, model) {
   return () => {
     const part = model.get("progress");
     bar.hidden = !part;
-    // Of some work nobody knows how much there is: the meter then only shows that it goes on.
+    // Of some work it is not known how much there is: the meter then only shows that it goes on.
     const isKnown = part > 0.01;
     if (isKnown) meter.value = part;
     else meter.removeAttribute("value");
@@ -209,7 +209,7 @@ function buildWaiting(root, model) {
   };
 }
 
-// What tests, and anybody who scripts a page, can read off the picture.
+// What tests and scripts of a page can read off the picture.
 function mark(stage, timeline, frame) {
   const seen = timeline.queue(frame, 0);
   set(stage, {
