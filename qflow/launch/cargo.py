@@ -58,12 +58,7 @@ _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
 
 
 def requirements(lock: Mapping[str, Any]) -> list[str]:
-    """Return what has to be downloaded, as pip's requirements.
-
-    Parameters
-    ----------
-    lock : mapping
-        Pyodide's own ``pyodide-lock.json``.
+    """Return what has to be downloaded, as pip's requirements, by Pyodide's own ``pyodide-lock.json``.
 
     Examples
     --------
@@ -181,12 +176,12 @@ def cargo_folder() -> Path:
 
 
 def fetch_pyodide(folder: Path) -> Path:
-    """Fetch Pyodide's package and the wheels its kernel needs, if they are not there; return the package.
+    """Fetch Pyodide's package and the wheels its kernel needs into a folder, unless they are there.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where cargo is kept.
+    Returns
+    -------
+    pathlib.Path
+        The folder of the package.
 
     Raises
     ------
@@ -251,12 +246,7 @@ def own_checkout() -> Path:
 
 
 def own_wheel(folder: Path) -> Path:
-    """Build qflow's wheel from its checkout, as one for any machine and for browsers; return it.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where to write it.
+    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers; return it.
 
     Raises
     ------
