@@ -193,7 +193,7 @@ diary
 # routing key, and the name of the exchange, which the broker itself adds. *(DQ-05)*
 
 # %% id="size"
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 bare = Message(1, routing_key="ab")
 variants = {

@@ -90,7 +90,7 @@ assert broker.queue("orders").statistics().flowStopped
 # %% id="discover"
 from itertools import cycle
 
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 
 def stall(stop, capacities):

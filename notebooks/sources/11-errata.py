@@ -68,8 +68,8 @@ predictions.predict(
 # %% id="naive"
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import AmqpException, StartupError
+from qflow.table import Table
 from qflow.teaching.bench import Reader, send
-from qflow.teaching.table import Table
 
 errata = []
 
@@ -286,7 +286,7 @@ def _():
 
 @claim(26, "qpid-config", "--limit-policy=ring-strict", "sends nothing: the queue rejects")
 def _():
-    from qflow.configuration.spelling import read_any
+    from qflow.configuration.notations import read_any
 
     return "qpid.policy_type" not in read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
 
@@ -311,7 +311,7 @@ def _():
 @claim(12, "manual", "the client goes on when one or more commands complete", "C++ waits for all of them")
 def _():
     from qflow.broker.completions import RangeSet
-    from qflow.messaging.windows import Step, make_window
+    from qflow.windows import Step, make_window
 
     def next_step(kind):
         window = make_window(kind, 3)

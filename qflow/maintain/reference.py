@@ -269,7 +269,7 @@ def rules_page(root: Path) -> str:
 
 def left_out_page() -> str:
     """Return what the model leaves out, with the reasons, as the engine itself gives them."""
-    from qflow.broker.left_out import LEFT_OUT
+    from qflow.broker.errors import LEFT_OUT
 
     lines = [
         "# What is left out, and why",

@@ -22,9 +22,8 @@ from qflow.broker import (
 )
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException
-from qflow.broker.message import HeaderValue
+from qflow.broker.message import HeaderValue, Transfer
 from qflow.broker.statistics import QueueStatistics
-from qflow.broker.transfer import Transfer
 from qflow.table import Table
 
 GROUP = "group"

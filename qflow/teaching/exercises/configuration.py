@@ -10,7 +10,7 @@ from typing import Any
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.configuration.declaration import ConfigurationError, Declaration
-from qflow.configuration.spelling import read_line
+from qflow.configuration.notations import read_line
 from qflow.teaching.bench import Bench
 from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 

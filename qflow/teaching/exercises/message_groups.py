@@ -7,7 +7,7 @@ from typing import Any
 
 from qflow.broker import BrokerOptions, Message
 from qflow.configuration.declaration import ConfigurationError
-from qflow.configuration.spelling import read_address
+from qflow.configuration.notations import read_address
 from qflow.teaching.bench import GROUP, Bench, Reader
 from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.configuration import accepted, typed
