@@ -28,7 +28,7 @@ def _ring_model(
     victim: Callable[[Queue], tuple[int, int]],
     gives_way: Callable[[int, int], bool],
 ) -> list[int]:
-    """Keep a ring as a learner might think: `victim` is evicted if `gives_way(old priority, new priority)`."""
+    """Keep a ring as a learner might think: evict `victim` if `gives_way(old priority, new priority)`."""
     queue: Queue = []
     for number, new in enumerate(priorities):
         if len(queue) == limit:
