@@ -22,28 +22,21 @@ GROUP = "qflow.engine"
 
 INTERPRETED = {
     # What people type is read here: a wrong type is refused in the project's words, not in the compiler's.
-    "conversions",
     "errors",
+    # Its table is to others a sequence like any other.
     "events",
     "left_out",
     "management",
-    "option_sources",
     "options",
-    "queries",
     "selector",
-    "selector_values",
     "settings",
     "statistics",
-    # To others it is a sequence like any other.
-    "event_table",
-    # Whoever tries the broker out may write a store of his own, and a compiled class has no other subclasses.
-    "store",
     # The compiler is not to see its own mark.
     "compiler_mark",
     # It walks over any object's fields, which is the interpreter's business.
     "snapshot",
 }
-WORKLOAD_LOOP = ("agenda", "arrivals", "consumer", "producer", "service", "stage")
+WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "producer_client", "stage")
 
 
 class CompileHook(BuildHookInterface):

@@ -16,22 +16,22 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from qflow import __version__
-from qflow.form import form
+from qflow.kit import form
 
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
 ROOMS = {
     "config": ("qflow.configuration.cli", "read qpid-config's options and show what a queue will really do"),
-    "run": ("qflow.trace.run_cli", "run a workload file and say what happened"),
+    "run": ("qflow.workload.cli", "run a workload file and say what happened"),
     "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
     "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
     "trace": ("qflow.trace.cli", "look at traces, replay them, and lay two side by side"),
     "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
-    "exercises": ("qflow.teaching.exercises_cli", "show your progress; build and check the exercises"),
+    "exercises": ("qflow.teaching.cli", "show your progress; build and check the exercises"),
     "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
     "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
-    "reference": ("qflow.teaching.reference", "write the reference pages that are read off the code"),
+    "reference": ("qflow.maintain.reference", "write the reference pages that are read off the code"),
     "doctor": ("qflow.launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),
-    "bench": ("qflow.bench.cli", "measure how fast the engine is here, beside SimPy and Ciw"),
+    "bench": ("qflow.maintain.benchmark", "measure how fast the engine is here, beside SimPy and Ciw"),
 }
 
 REFUSED = 2
@@ -132,7 +132,7 @@ def _ready_streams() -> None:
 
 def _run(chosen: argparse.Namespace, further: list[str]) -> int:
     if chosen.command == "lab":
-        from qflow.teaching import launch
+        from qflow.launch import chapters as launch
 
         return launch.lab(chosen.dir, browser=chosen.browser, port=chosen.port, further=further)
     if chosen.command == "conform":
@@ -146,7 +146,7 @@ def _run(chosen: argparse.Namespace, further: list[str]) -> int:
         from qflow.teaching import rules
 
         return rules.show()
-    from qflow.teaching import notebooks
+    from qflow.maintain import notebooks
 
     work = notebooks.build if chosen.action == "build" else notebooks.check
     return work(chosen.names, folder=chosen.dir)

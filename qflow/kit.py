@@ -3,11 +3,14 @@
 A checkout (or an editable install of one) holds them beside the package; an installed wheel carries copies
 inside the package. Everything that opens one of these files asks here, so that no other module needs to know
 how qflow was installed.
+
+Which form of the engine runs: the compiled one, or the readable one itself.
 """
 
 from __future__ import annotations
 
 import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 INTERRUPTED = 130
@@ -102,3 +105,27 @@ def kit_path(name: str) -> Path:
         f"This installation of qflow holds no folder {name!r}; "
         "install it again from a complete checkout or wheel of qflow."
     )
+
+
+COMPILED = "compiled"
+PURE = "pure Python"
+
+
+def form() -> str:
+    """Return the form of the engine in this installation.
+
+    Both are made of the same source and do the same; the compiled one is faster. It is looked up without
+    importing the engine.
+
+    Returns
+    -------
+    str
+        ``compiled`` or ``pure Python``.
+
+    Examples
+    --------
+    >>> form() in (COMPILED, PURE)
+    True
+    """
+    folder = Path(__file__).parent / "broker"
+    return COMPILED if any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES) else PURE

@@ -125,8 +125,8 @@ assert not picture.run.errors
 # and why. **Chapter 5** is about all the ways to say it, and the ones that are refused.
 
 # %% id="config"
-from qflow.configuration.explanation import explain
-from qflow.configuration.reading import read_any
+from qflow.configuration.explained import explain
+from qflow.configuration.spelling import read_any
 
 explained = explain(read_any("orders --max-queue-count=1000"))
 print(explained.flow)
@@ -195,7 +195,7 @@ recorded
 
 # %% id="why"
 from qflow.trace.explain import explain as why
-from qflow.trace.record import trace_of
+from qflow.trace.replay import trace_of
 from qflow.workload import Producer, Workload, simulate
 
 stalled = Workload(

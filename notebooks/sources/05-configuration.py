@@ -78,9 +78,8 @@ assert refusal.code == 542
 # computed on the side: what you read is what that queue has.
 
 # %% id="spellings"
-from qflow.configuration.explanation import explain
-from qflow.configuration.reading import read_any
-from qflow.configuration.report import report
+from qflow.configuration.explained import explain, report
+from qflow.configuration.spelling import read_any
 
 LINE = "orders --max-queue-count=1000 --flow-stop-count=900 --flow-resume-count=500"
 MAP = '{"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}'

@@ -286,7 +286,7 @@ def _():
 
 @claim(26, "qpid-config", "--limit-policy=ring-strict", "sends nothing: the queue rejects")
 def _():
-    from qflow.configuration.reading import read_any
+    from qflow.configuration.spelling import read_any
 
     return "qpid.policy_type" not in read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
 
@@ -310,7 +310,7 @@ def _():
 # %% id="clients"
 @claim(12, "manual", "the client goes on when one or more commands complete", "C++ waits for all of them")
 def _():
-    from qflow.broker.range_set import RangeSet
+    from qflow.broker.completions import RangeSet
     from qflow.messaging.windows import Step, make_window
 
     def next_step(kind):

@@ -92,7 +92,7 @@ assert set(kinds) <= set(COMMANDS) | set(EFFECTS)
 # last.
 
 # %% id="observers"
-from qflow.broker.observers import QueueObserver
+from qflow.broker.queued_message import QueueObserver
 
 broker = Broker()
 broker.session("admin").queue_declare(

@@ -4,12 +4,11 @@ Start with :class:`Broker`; everything a client can do is a method of a :class:`
 """
 
 from qflow.broker.broker import Broker
-from qflow.broker.credit import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, WINDOW_MODE
+from qflow.broker.consumer import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, WINDOW_MODE
 from qflow.broker.events import Event
 from qflow.broker.message import Message
-from qflow.broker.message_handler import EXPLICIT, NONE, NOT_ACQUIRED, PRE_ACQUIRED
 from qflow.broker.options import BrokerOptions
-from qflow.broker.session import Session
+from qflow.broker.session import EXPLICIT, NONE, NOT_ACQUIRED, PRE_ACQUIRED, Session
 
 __all__ = [
     "BYTE_UNIT",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from qflow.broker.context import BrokerContext
-from qflow.broker.observers import QueueObserver
 from qflow.broker.options import UINT32, UINT64, BrokerOptions
-from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.queued_message import QueuedMessage, QueueObserver
 from qflow.broker.restorable import Restorable
 from qflow.broker.settings import QueueSettings
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from qflow.broker.context import QueueCounters
 from qflow.broker.core import BrokerCore
-from qflow.broker.counters import QueueCounters
 from qflow.broker.errors import NotAllowedException
-from qflow.broker.event_table import EventTable
-from qflow.broker.events import Observer
+from qflow.broker.events import EventTable, Observer
 from qflow.broker.management import Management
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queue import Queue

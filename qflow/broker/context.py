@@ -1,17 +1,151 @@
-"""What every part of one broker shares: options, told time, the observer, broker-wide counts."""
+"""What every part of one broker shares: options, told time, the observer, broker-wide counts.
+
+Timers: what is to happen at a told time, in order of time and then of asking.
+
+QueueCounters: what a queue counts, under the names QMF gives it (CF-09).
+"""
 
 from __future__ import annotations
 
+import heapq
 from typing import Any, ClassVar
 
-from qflow.broker.counters import QueueCounters
-from qflow.broker.details import Names, Values, packed, unpacked
-from qflow.broker.events import Detail, Event, Observer
+from qflow.broker.events import Detail, Event, Names, Observer, Values, packed, unpacked
 from qflow.broker.options import BrokerOptions
-from qflow.broker.store import MessageStore
-from qflow.broker.store_listener import StoreListener
-from qflow.broker.timers import Timers, TimerTask
+from qflow.broker.restorable import Restorable
+from qflow.broker.store import MessageStore, StoreListener
 from qflow.broker.transfer import CommandOwner
+
+
+class TimerTask(Restorable):
+    """Something that is due at some time."""
+
+    __slots__ = ()
+
+    def fire(self, due: int) -> None:
+        """Do it; ``due`` is the time for which it was scheduled, in microseconds."""
+        raise NotImplementedError
+
+
+class Timers(Restorable):
+    """Tasks by due time; equal times keep the order in which they were scheduled.
+
+    Examples
+    --------
+    >>> timers = Timers()
+    >>> timers.schedule(20, TimerTask()); timers.schedule(10, TimerTask())
+    >>> timers.next_due, timers.take(15)[0], timers.take(15)
+    (10, 10, None)
+    """
+
+    __slots__ = ("_heap", "_sequence")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, TimerTask]] = []
+        self._sequence = 0
+
+    @property
+    def next_due(self) -> int | None:
+        """When the first task is due, or None."""
+        return self._heap[0][0] if self._heap else None
+
+    def scheduled(self) -> list[tuple[int, TimerTask]]:
+        """Return what is to happen and when, in order."""
+        return [(due, task) for due, _, task in sorted(self._heap, key=lambda entry: entry[:2])]
+
+    def schedule(self, due: int, task: TimerTask) -> None:
+        """Add a task."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (due, self._sequence, task))
+
+    def take(self, until: int) -> tuple[int, TimerTask] | None:
+        """Return the first task that is due by ``until``, and remove it; None if there is none."""
+        if not self._heap or self._heap[0][0] > until:
+            return None
+        due, _, task = heapq.heappop(self._heap)
+        return due, task
+
+
+COUNTER_NAMES: tuple[str, ...] = (
+    "msgTotalEnqueues",
+    "byteTotalEnqueues",
+    "msgTotalDequeues",
+    "byteTotalDequeues",
+    "msgTxnEnqueues",
+    "byteTxnEnqueues",
+    "msgTxnDequeues",
+    "byteTxnDequeues",
+    "msgPersistEnqueues",
+    "msgPersistDequeues",
+    "acquires",
+    "releases",
+    "discardsTtl",
+    "discardsRing",
+    "discardsLvq",
+    "discardsOverflow",
+    "discardsSubscriber",
+    "discardsPurge",
+    "reroutes",
+)
+
+
+class QueueCounters(Restorable):
+    """What one queue counts; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = COUNTER_NAMES
+
+    def __init__(self) -> None:
+        self.msgTotalEnqueues = 0
+        self.byteTotalEnqueues = 0
+        self.msgTotalDequeues = 0
+        self.byteTotalDequeues = 0
+        self.msgTxnEnqueues = 0
+        self.byteTxnEnqueues = 0
+        self.msgTxnDequeues = 0
+        self.byteTxnDequeues = 0
+        self.msgPersistEnqueues = 0
+        self.msgPersistDequeues = 0
+        self.acquires = 0
+        self.releases = 0
+        self.discardsTtl = 0
+        self.discardsRing = 0
+        self.discardsLvq = 0
+        self.discardsOverflow = 0
+        self.discardsSubscriber = 0
+        self.discardsPurge = 0
+        self.reroutes = 0
+
+    def enqueue(self, size: int, in_transaction: bool) -> None:
+        """Count a message that came."""
+        self.msgTotalEnqueues += 1
+        self.byteTotalEnqueues += size
+        if in_transaction:
+            self.msgTxnEnqueues += 1
+            self.byteTxnEnqueues += size
+
+    def dequeue(self, size: int, in_transaction: bool) -> None:
+        """Count a message that went."""
+        self.msgTotalDequeues += 1
+        self.byteTotalDequeues += size
+        if in_transaction:
+            self.msgTxnDequeues += 1
+            self.byteTxnDequeues += size
+
+    def depth(self) -> tuple[int, int]:
+        """Return messages and bytes that came and have not gone."""
+        messages = self.msgTotalEnqueues - self.msgTotalDequeues
+        return messages, self.byteTotalEnqueues - self.byteTotalDequeues
+
+    def add(self, other: QueueCounters) -> None:
+        """Add another queue's counts, for the broker's totals (CF-10)."""
+        for name in COUNTER_NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def values(self) -> dict[str, int]:
+        """Return the counts by their QMF names."""
+        return {name: getattr(self, name) for name in COUNTER_NAMES}
 
 
 class BrokerContext(StoreListener):

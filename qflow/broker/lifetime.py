@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from qflow.broker.context import BrokerContext
+from qflow.broker.context import BrokerContext, TimerTask
 from qflow.broker.queue_view import QueueView
 from qflow.broker.restorable import Restorable
 from qflow.broker.settings import LIFETIMES, QueueSettings
-from qflow.broker.timers import TimerTask
 
 
 class Lifetime(Restorable):

@@ -1,23 +1,70 @@
-"""Management: the QMF methods of the broker and of its queues (CF-07, CF-08, CF-11)."""
+"""Management: the QMF methods of the broker and of its queues (CF-07, CF-08, CF-11).
+
+Redirect: two queues swap what is sent to them, without their messages moving (QT-18).
+
+Answers to AMQP's questions about queues, exchanges and bindings (EX-13).
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from qflow.broker.conversions import Argument, to_bool, to_text
-from qflow.broker.core import BrokerCore
+from qflow.broker.core import BrokerCore, QueueRegistry
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.broker.exchange_types import EXCHANGE_TYPES
-from qflow.broker.exchanges import Arguments
+from qflow.broker.exchanges import EXCHANGE_TYPES, Arguments, Exchange, ExchangeRegistry
+from qflow.broker.message import HeaderValue
 from qflow.broker.queue import Queue
-from qflow.broker.redirection import redirect
 from qflow.broker.removal import EXCEPTION, MessageFilter, move, purge
-from qflow.broker.settings import QueueSettings
+from qflow.broker.settings import Argument, QueueSettings, to_bool, to_text
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
+
+
+def redirect(queues: QueueRegistry, source: str, target: str) -> None:
+    """Let ``source`` and ``target`` get each other's new messages; with no target, end that.
+
+    Raises
+    ------
+    ManagementError
+        Status 1 for an unknown queue, 7 for itself, an auto-delete queue, or one that is redirected.
+    """
+    first = _find(queues, source)
+    if not target:
+        _cancel(first)
+        return
+    second = _find(queues, target)
+    if first is second:
+        raise ManagementError(EXCEPTION, f"queue {source} cannot be redirected to itself")
+    for queue in (first, second):
+        if queue.lifetime.deletes_itself:
+            raise ManagementError(EXCEPTION, f"queue {queue.name} is auto-delete and cannot be redirected")
+        if queue.redirect is not None:
+            raise ManagementError(EXCEPTION, f"queue {queue.name} is redirected already")
+    first.redirect, second.redirect = second, first
+    first.is_redirect_source = True
+    first.context.emit("queueRedirect", source, link=target)
+
+
+def _find(queues: QueueRegistry, name: str) -> Queue:
+    queue = queues.queues.get(name)
+    if queue is None:
+        raise ManagementError(UNKNOWN_OBJECT, f"no such queue: {name}")
+    return queue
+
+
+def _cancel(source: Queue) -> None:
+    target = source.redirect
+    if target is None:
+        raise ManagementError(EXCEPTION, f"queue {source.name} is not redirected")
+    source.redirect = target.redirect = None
+    source.is_redirect_source = target.is_redirect_source = False
+    source.context.emit("queueRedirectCancelled", source.name, link=target.name)
+
+
 Filter = Mapping[str, object] | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -199,3 +246,98 @@ def _binding_parts(name: str) -> tuple[str, str, str]:
     if len(parts) == 1:
         return "", parts[0], ""
     return parts[0], parts[1], "".join(parts[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class QueueQueryResult:
+    """Answer to ``queue.query``; all empty for an unknown queue, which is no error."""
+
+    queue: str = ""
+    message_count: int = 0
+    subscriber_count: int = 0
+    alternate_exchange: str = ""
+    durable: bool = False
+    auto_delete: bool = False
+    exclusive: bool = False
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeQueryResult:
+    """Answer to ``exchange.query``."""
+
+    type: str = ""
+    durable: bool = False
+    not_found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeBoundResult:
+    """Answer to ``exchange.bound``: what does *not* hold; all false means bound as asked."""
+
+    exchange_not_found: bool = False
+    queue_not_found: bool = False
+    queue_not_matched: bool = False
+    key_not_matched: bool = False
+    args_not_matched: bool = False
+
+
+def query_queue(queues: QueueRegistry, name: str) -> QueueQueryResult:
+    """Describe a queue; ``message_count`` is what nobody has acquired (DQ-01)."""
+    queue = queues.queues.get(name)
+    if queue is None:
+        return QueueQueryResult()
+    return QueueQueryResult(
+        queue=name,
+        message_count=queue.message_count,
+        subscriber_count=queue.users.total,
+        alternate_exchange=queue.alternate.name if queue.alternate is not None else "",
+        durable=queue.durable,
+        auto_delete=queue.lifetime.deletes_itself,
+        exclusive=bool(queue.lifetime.owner),
+        arguments=dict(queue.settings.arguments),
+    )
+
+
+def query_exchange(exchanges: ExchangeRegistry, name: str) -> ExchangeQueryResult:
+    """Describe an exchange."""
+    exchange = exchanges.exchanges.get(name)
+    if exchange is None:
+        return ExchangeQueryResult(not_found=True)
+    return ExchangeQueryResult(exchange.type, exchange.durable)
+
+
+def query_bound(
+    queues: QueueRegistry,
+    exchanges: ExchangeRegistry,
+    exchange: str,
+    queue: str | None,
+    key: str | None,
+    arguments: Mapping[str, HeaderValue] | None,
+) -> ExchangeBoundResult:
+    """Say whether an exchange has a binding with this queue, key and arguments, where they are given.
+
+    The most specific combination that fails is named: with a queue that is bound by other keys
+    only, just ``key_not_matched`` is set.
+    """
+    source = exchanges.exchanges.get(exchange)
+    target = queues.queues.get(queue) if queue is not None else None
+    missing_queue = queue is not None and target is None
+    if source is None or missing_queue:
+        return ExchangeBoundResult(exchange_not_found=source is None, queue_not_found=missing_queue)
+    return ExchangeBoundResult(
+        queue_not_matched=target is not None and not _has(source, target, None, None),
+        key_not_matched=key is not None and not _has(source, target, key, None),
+        args_not_matched=bool(arguments) and not _has(source, target, None, arguments),
+    )
+
+
+def _has(
+    exchange: Exchange, queue: Queue | None, key: str | None, arguments: Mapping[str, HeaderValue] | None
+) -> bool:
+    return any(
+        (queue is None or binding.queue is queue)
+        and (key is None or exchange.covers(binding, key))
+        and (arguments is None or exchange.covers_arguments(binding, arguments))
+        for binding in exchange.bindings.values()
+    )

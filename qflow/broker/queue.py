@@ -1,34 +1,147 @@
 """Queue: deliver, acquire, release, dequeue; everything else is an observer or a policy of it.
 
 Beside ``Queue.cpp``; in which order store, policy, listeners and observers are called: rule book, section 0.
+
+What a queue tells the observer; called only when there is one.
+
+What a queue writes on a message for its consumers: its position, and where it has been (QT-15, QT-17).
+
+TxPublish: a message that a transaction will put on a queue (LP-09, CM-10).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from qflow.broker.alerts import make_alerts
-from qflow.broker.annotations import annotate, is_excluded
-from qflow.broker.consumer import Consumer, QueueListeners
+from qflow.broker.consumer import Consumer, QueueListeners, QueueUsers
 from qflow.broker.context import BrokerContext
-from qflow.broker.depth import QueueDepth
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.groups import MessageDistributor, MessageGroupManager
-from qflow.broker.history.factory import make_flow_control
+from qflow.broker.history.alternatives import make_flow_control
 from qflow.broker.lifetime import Lifetime
 from qflow.broker.limits import POLICIES, make_policy
-from qflow.broker.observers import QueueObserver
-from qflow.broker.queue_trace import trace_dequeued, trace_dropped, trace_enqueued, trace_moved
-from qflow.broker.queue_users import QueueUsers
-from qflow.broker.queue_view import QueueView
-from qflow.broker.queued_message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage
-from qflow.broker.routing import Router
+from qflow.broker.queue_view import QueueDepth, QueueView
+from qflow.broker.queued_message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage, QueueObserver
 from qflow.broker.selector import Selector
 from qflow.broker.settings import QueueSettings
 from qflow.broker.statistics import QueueStatistics
 from qflow.broker.stores import make_store
-from qflow.broker.transfer import Transfer
-from qflow.broker.tx_publish import TxPublish
+from qflow.broker.transactions import TxOperation
+from qflow.broker.transfer import Router, Transfer
+
+_ENQUEUED: Final[tuple[str, ...]] = ("position", "depth", "bytes")
+_DEQUEUED: Final[tuple[str, ...]] = ("position", "reason", "depth", "bytes")
+_MOVED: Final[tuple[str, ...]] = ("position",)
+
+
+def trace_enqueued(queue: QueueView, message: QueuedMessage) -> None:
+    """A message is on the queue."""
+    transfer = message.transfer
+    depth, size = queue.counters.depth()
+    queue.context.tell(
+        "enqueued",
+        queue.name,
+        transfer.origin,
+        message=transfer.label,
+        size=transfer.size,
+        group=queue.group_of(message),
+        names=_ENQUEUED,
+        values=(message.position, depth, size),
+    )
+
+
+def trace_dequeued(queue: QueueView, message: QueuedMessage, reason: str) -> None:
+    """A message has left the queue, for this reason."""
+    transfer = message.transfer
+    depth, size = queue.counters.depth()
+    queue.context.tell(
+        "dequeued",
+        queue.name,
+        message=transfer.label,
+        size=transfer.size,
+        group=message.group,
+        names=_DEQUEUED,
+        values=(message.position, reason, depth, size),
+    )
+
+
+def trace_moved(queue: QueueView, kind: str, message: QueuedMessage, owner: str = "") -> None:
+    """A message was acquired by ``owner``, or requeued."""
+    transfer = message.transfer
+    queue.context.tell(
+        kind,
+        queue.name,
+        link=owner,
+        message=transfer.label,
+        size=transfer.size,
+        group=message.group,
+        names=_MOVED,
+        values=(message.position,),
+    )
+
+
+def trace_dropped(queue: QueueView, transfer: Transfer) -> None:
+    """A message was not put on the queue."""
+    queue.context.emit("dropped", queue.name, transfer.origin, "", transfer.label, transfer.size)
+
+
+TRACE = "x-qpid.trace"
+
+
+def annotate(message: QueuedMessage, settings: QueueSettings) -> None:
+    """Add the queue's sequence header and trace id, as far as they are asked for.
+
+    A last value queue does not number its messages (QT-15).
+    """
+    if settings.queue_msg_sequence and not settings.last_value_queue_key:
+        message.annotate(settings.queue_msg_sequence, message.position)
+    if settings.trace_id:
+        been = _trace(message.transfer)
+        message.annotate(TRACE, f"{been},{settings.trace_id}" if been else settings.trace_id)
+
+
+def is_excluded(transfer: Transfer, excluded: str) -> bool:
+    """Return whether the message has been where a queue does not want it to come from (QT-17)."""
+    return not _names(_trace(transfer)).isdisjoint(_names(excluded))
+
+
+def _names(trace: str) -> set[str]:
+    """Take a list apart; commas and blanks separate, as in the broker."""
+    return set(trace.replace(",", " ").split(" ")) - {""}
+
+
+def _trace(transfer: Transfer) -> str:
+    value = transfer.message.header(TRACE)
+    return value if isinstance(value, str) else ""
+
+
+class TxPublish(TxOperation):
+    """A message that will be on a queue when its transaction commits (LP-09, CM-10)."""
+
+    __slots__ = ("queue", "transfer", "is_reserved")
+
+    def __init__(self, queue: QueueView, transfer: Transfer) -> None:
+        self.queue = queue
+        self.transfer = transfer
+        self.is_reserved = False
+
+    def prepare(self) -> None:
+        """Reserve room (DQ-03); raise 506 if there is none."""
+        if not self.queue.is_deleted:
+            self.is_reserved = self.queue.reserve(self.transfer)
+
+    def commit(self) -> None:
+        """Put the message where room is reserved for it; from now on it is one like any other."""
+        self.transfer.transaction = None
+        if self.is_reserved and not self.queue.is_deleted:
+            self.queue.push(self.transfer, in_transaction=True)
+
+    def rollback(self) -> None:
+        """Give the room back."""
+        if self.is_reserved:
+            self.queue.depth.give_back(self.transfer.size)
+            self.is_reserved = False
 
 
 class Queue(QueueView):

@@ -1,4 +1,10 @@
-"""QueuedMessage: one message on one queue, and the state it is in there."""
+"""QueuedMessage: one message on one queue, and the state it is in there.
+
+QueueObserver: what flow control, groups and alerts have in common.
+
+A queue calls its observers in the order of registration: groups, alerts, flow limit (rule book,
+section 0).  That is why neither the queue nor its store knows a word about them.
+"""
 
 from __future__ import annotations
 
@@ -60,3 +66,21 @@ class QueuedMessage(Restorable):
     def __repr__(self) -> str:
         state = ("AVAILABLE", "ACQUIRED", "REMOVED")[self.state]
         return f"QueuedMessage({self.transfer.label!r}, position={self.position}, {state})"
+
+
+class QueueObserver(Restorable):
+    """Sees the four things that can happen to a message on a queue."""
+
+    __slots__ = ()
+
+    def enqueued(self, message: QueuedMessage) -> None:
+        """Take note of a message that is now on the queue."""
+
+    def acquired(self, message: QueuedMessage) -> None:
+        """Take note of a message that now belongs to a consumer."""
+
+    def requeued(self, message: QueuedMessage) -> None:
+        """Take note of an acquired message that is available again."""
+
+    def dequeued(self, message: QueuedMessage) -> None:
+        """Take note of a message that leaves the queue."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qflow.broker.conversions import to_text
-from qflow.broker.cursor import QueueCursor
 from qflow.broker.errors import ManagementError
 from qflow.broker.queue import Queue
 from qflow.broker.queued_message import AVAILABLE, QueuedMessage
 from qflow.broker.restorable import Restorable
-from qflow.broker.routing import Router
-from qflow.broker.transfer import Transfer
+from qflow.broker.settings import to_text
+from qflow.broker.stores import QueueCursor
+from qflow.broker.transfer import Router, Transfer
 
 EXCEPTION = 7
 

@@ -2,17 +2,32 @@
 
 The model keeps nothing on disk.  What it keeps is the *delay*: a durable transfer is complete when
 the store is done with it **and** every stopped queue has let go.
+
+StoreListener: whoever hears what a message store is told from outside.
 """
 
 from __future__ import annotations
 
-from qflow.broker.store_listener import StoreListener
+from qflow.broker.compiler_mark import mypyc_attr
+from qflow.broker.restorable import Restorable
 from qflow.broker.transfer import Transfer
+
+
+class StoreListener(Restorable):
+    """Whoever wants to know what a store is told from outside; a broker does, for its observer."""
+
+    __slots__ = ()
+
+    def store_finishes(self, label: str) -> None:
+        """Take note that the store is about to be done with a message."""
+        raise NotImplementedError
+
 
 STORE = "store"
 """By this name a store holds a transfer; see :attr:`qflow.broker.transfer.Transfer.held_by`."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStore:
     """A store that is done at once: what a broker without a store looks like."""
 
@@ -28,6 +43,7 @@ class MessageStore:
         """Finish what is pending: a client syncs."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedStore(MessageStore):
     """A store that is done when it is told so.
 

@@ -1,4 +1,7 @@
-"""One ``Message.Transfer`` and what still holds its completion (the broker's AsyncCompletion)."""
+"""One ``Message.Transfer`` and what still holds its completion (the broker's AsyncCompletion).
+
+Router: whatever a transfer can be handed to; a queue's alternate exchange is one (EX-09).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import ClassVar
 
 from qflow.broker.message import HeaderValue, Message
 from qflow.broker.restorable import Restorable
-from qflow.broker.tx import TxBuffer
+from qflow.broker.transactions import TxBuffer
 
 
 class CommandOwner(Restorable):
@@ -203,3 +206,20 @@ class Transfer(Restorable):
         self.pending -= 1
         if not self.pending and self.owner is not None:
             self.owner.transfer_complete(self)
+
+
+class Router(Restorable):
+    """Routes transfers to queues."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
+        """Give the transfer to every queue that a binding selects; return whether one did."""
+        raise NotImplementedError
+
+    def route_with_alternate(self, transfer: Transfer, delivery_count: int = -1) -> bool:
+        """Route, or else through the alternate exchange, once (EX-08)."""
+        raise NotImplementedError

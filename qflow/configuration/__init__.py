@@ -2,18 +2,18 @@
 
 ============================================  ============================================================
 :mod:`~qflow.configuration.declaration`       one queue as it is asked for, whatever the spelling
-:mod:`~qflow.configuration.reading`           from the options of ``qpid-config``, a line of them, or JSON
-:mod:`~qflow.configuration.writing`           to a ``qpid-config`` line and to an address string
+:mod:`~qflow.configuration.spelling`           from the options of ``qpid-config``, a line of them, or JSON
+:mod:`~qflow.configuration.spelling`           to a ``qpid-config`` line and to an address string
 :mod:`~qflow.configuration.broker_setup`      the broker it is tried on: options, environment, qpidd.conf
-:mod:`~qflow.configuration.explanation`       the thresholds in force, the rule behind each, or the refusal
+:mod:`~qflow.configuration.explained`       the thresholds in force, the rule behind each, or the refusal
 ============================================  ============================================================
 
 Nothing here computes a threshold: the engine does, and says where each comes from.
 
 Examples
 --------
->>> from qflow.configuration.explanation import explain
->>> from qflow.configuration.reading import read_line
+>>> from qflow.configuration.explained import explain
+>>> from qflow.configuration.spelling import read_line
 >>> explained = explain(read_line("orders --max-queue-count 90"))
 >>> [(level.name, level.value) for level in explained.levels][:2]
 [('stop_count', 72), ('resume_count', 62)]

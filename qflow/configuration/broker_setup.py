@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qflow.broker.errors import StartupError
-from qflow.broker.option_sources import (
+from qflow.broker.options import (
     COMMAND_LINE,
     NOT_MODELLED,
+    BrokerOptions,
     Given,
+    convert,
     ignored_variables,
     read_options,
 )
-from qflow.broker.options import BrokerOptions, convert
 from qflow.configuration.declaration import Remark
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from qflow.broker.conversions import Argument, to_bool
 from qflow.broker.errors import InvalidConversion
+from qflow.broker.settings import Argument, to_bool
 from qflow.kit import RefusalError
 
 PROPERTIES = ("durable", "auto-delete", "alternate-exchange")

@@ -9,7 +9,7 @@ from itertools import chain
 
 from qflow.conformance.report import check_file
 from qflow.conformance.scenario import ScenarioError
-from qflow.trace.progress import progress
+from qflow.progress import progress
 
 
 def run(paths: Sequence[str], as_json: bool = False) -> int:

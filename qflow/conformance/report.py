@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from qflow.broker.errors import StartupError
-from qflow.conformance.labels import pack
-from qflow.conformance.observation import browse_everything, normalized, observe
-from qflow.conformance.player import Player, UnknownStepError
-from qflow.conformance.scenario import Scenario, load_scenarios
-from qflow.conformance.startup import load_startups, start
+from qflow.conformance.scenario import Scenario, load_scenarios, load_startups, pack, start
+from qflow.conformance.scenario_player import Player, UnknownStepError, browse_everything, normalized, observe
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,22 @@ What has to be proved is proved three ways: by an argument (:mod:`qflow.design.b
 state of a small configuration with the engine (:func:`explore`), and by simulation.
 """
 
-from qflow.design.bounds import Depth, largest_batch, largest_stop, maximum_depth, stall_range, stays_on
+from qflow.design.bounds import (
+    Depth,
+    Sender,
+    largest_batch,
+    largest_stop,
+    maximum_depth,
+    stall_range,
+    stays_on,
+    traffic_of,
+)
 from qflow.design.candidates import Limits
-from qflow.design.explore import explore
+from qflow.design.explore import explore, stalls_over_phases, tabulate
 from qflow.design.frontier import frontier
-from qflow.design.graph import MARKS, StateGraph
-from qflow.design.layout import positions
-from qflow.design.phases import stalls_over_phases
+from qflow.design.graph import MARKS, StateGraph, positions
 from qflow.design.recommend import Recommendation, recommend
 from qflow.design.small import DesignError, SmallConfiguration
-from qflow.design.table import tabulate
-from qflow.design.traffic import Sender, traffic_of
 from qflow.design.verdict import Verdict, judge, judge_workload
 
 __all__ = [

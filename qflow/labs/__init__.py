@@ -14,57 +14,73 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from qflow.labs.capacity import capacity_run, capacity_workload
-from qflow.labs.comparison import Comparison, compare
 from qflow.labs.config import config_run
-from qflow.labs.fanout import fanout_run, fanout_workload
-from qflow.labs.flow import flow_run, flow_workload
+from qflow.labs.experiments import (
+    capacity_run,
+    capacity_workload,
+    fanout_run,
+    fanout_workload,
+    flow_run,
+    flow_workload,
+    history_run,
+    history_workload,
+    policy_run,
+    policy_workload,
+)
 from qflow.labs.frames import Frames, fold
-from qflow.labs.group import group_run
-from qflow.labs.group_table import GroupTable
-from qflow.labs.history import history_run, history_workload
-from qflow.labs.opened import run_picture, trace_picture
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.policy import policy_run, policy_workload
-from qflow.labs.recorded import recorded_picture
+from qflow.labs.group import GroupTable, group_run
+from qflow.labs.opened import recorded_picture, run_picture, trace_picture
+from qflow.labs.picture import Comparison, Picture, compare, picture_of
 
 if TYPE_CHECKING:
-    from qflow.labs.client_charts import blocked_chart, latency_chart, ownership_chart, prefetch_chart
+    from qflow.labs.charts import (
+        blocked_chart,
+        bytes_chart,
+        depth_chart,
+        held_chart,
+        latency_chart,
+        ownership_chart,
+        prefetch_chart,
+    )
     from qflow.labs.config_widget import config_lab
-    from qflow.labs.flow_widget import flow_lab, recorded_lab
     from qflow.labs.group_widget import group_lab
     from qflow.labs.html_export import save_html
     from qflow.labs.lab import Lab
     from qflow.labs.linked import LinkedChart
-    from qflow.labs.plots import depth_chart
-    from qflow.labs.queue_charts import bytes_chart, held_chart
     from qflow.labs.share import open_token
-    from qflow.labs.slider_lab import SliderLab
-    from qflow.labs.slider_labs import capacity_lab, fanout_lab, history_lab, policy_lab
+    from qflow.labs.slider_labs import (
+        SliderLab,
+        capacity_lab,
+        fanout_lab,
+        flow_lab,
+        history_lab,
+        policy_lab,
+        recorded_lab,
+    )
     from qflow.labs.state_space import state_space_run
     from qflow.labs.state_widget import state_space_lab
     from qflow.labs.trace_widget import trace_lab
 
 _LATER = {
-    "prefetch_chart": "client_charts",
-    "ownership_chart": "client_charts",
-    "latency_chart": "client_charts",
-    "held_chart": "queue_charts",
-    "bytes_chart": "queue_charts",
-    "blocked_chart": "client_charts",
+    "prefetch_chart": "charts",
+    "ownership_chart": "charts",
+    "latency_chart": "charts",
+    "held_chart": "charts",
+    "bytes_chart": "charts",
+    "blocked_chart": "charts",
     "Lab": "lab",
     "LinkedChart": "linked",
-    "SliderLab": "slider_lab",
+    "SliderLab": "slider_labs",
     "capacity_lab": "slider_labs",
     "config_lab": "config_widget",
-    "depth_chart": "plots",
+    "depth_chart": "charts",
     "fanout_lab": "slider_labs",
-    "flow_lab": "flow_widget",
+    "flow_lab": "slider_labs",
     "group_lab": "group_widget",
     "history_lab": "slider_labs",
     "policy_lab": "slider_labs",
     "open_token": "share",
-    "recorded_lab": "flow_widget",
+    "recorded_lab": "slider_labs",
     "save_html": "html_export",
     "state_space_lab": "state_widget",
     "state_space_run": "state_space",

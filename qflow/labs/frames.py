@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from qflow.labs.channels import channel_names
+from qflow.labs.channels import Planes, Spans, channel_names, pack
 from qflow.labs.fold import Fold
-from qflow.labs.packing import Planes, pack
-from qflow.labs.spans import Spans
 from qflow.labs.topology import Topology
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ class Frames:
         How many rows there are; the first shows the time before anything happened.
     lasting
         What lasts for some frames: ``sendings``, ``stays``, ``holdings`` and ``locks``;
-        see :mod:`qflow.labs.spans`.
+        see :mod:`qflow.labs.channels`.
     groups
         The names of the groups; spans count them from 1.
     rows
@@ -201,7 +199,7 @@ class Frames:
         return self.count - 1
 
     def packed(self) -> tuple[Planes, bytes]:
-        """Return the numbers as the browser is sent them; see :func:`qflow.labs.packing.pack`."""
+        """Return the numbers as the browser is sent them; see :func:`qflow.labs.channels.pack`."""
         return pack(self.data, len(self.channels))
 
 

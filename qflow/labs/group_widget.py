@@ -9,10 +9,9 @@ from typing import Any
 import ipywidgets as widgets
 
 from qflow.broker.errors import AmqpException
-from qflow.labs.group import group_picture, work_in_turn
-from qflow.labs.group_table import VERDICTS, GroupTable
-from qflow.labs.knobs import Knob
+from qflow.labs.group import VERDICTS, GroupTable, group_picture, work_in_turn
 from qflow.labs.lab import Lab
+from qflow.labs.slider_labs import Knob
 
 MESSAGES = "AABACBBCADAB"
 _PREFETCH = "Most messages {} may hold; it owns the group of each (MG-07, MG-14)"
@@ -33,9 +32,9 @@ class GroupLab(Lab):
     prefetch
         For each consumer, the most messages it may hold.
     wake_up
-        As in :class:`~qflow.labs.group_table.GroupTable`.
+        As in :class:`~qflow.labs.group.GroupTable`.
     moves
-        What is done at once; as in :meth:`~qflow.labs.group_table.GroupTable.play`.
+        What is done at once; as in :meth:`~qflow.labs.group.GroupTable.play`.
 
     Attributes
     ----------

@@ -9,8 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from qflow.labs.comparison import Comparison
-from qflow.labs.picture import Picture
+from qflow.labs.picture import Comparison, Picture
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>

@@ -1,24 +1,300 @@
-"""Lab: a picture on the screen, with the sentences that say what it shows."""
+"""Lab: a picture on the screen, with the sentences that say what it shows.
+
+Forking: what would have happened from an instant on, if somebody had done something else.
+
+Why: a click on the picture becomes a question to the engine's trace, and its answer a chain to walk.
+
+Buttons: what the scene asks of a lab besides why: a fork, a comparison, a token, a file.
+"""
 
 from __future__ import annotations
 
 import html
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from qflow.labs.buttons import Buttons
-from qflow.labs.comparison import Comparison
-from qflow.labs.picture import Picture
+from qflow.broker.events import Event
+from qflow.labs.html_export import to_html
+from qflow.labs.picture import Comparison, Picture, compare, picture_of
 from qflow.labs.scene import Scene
 from qflow.labs.share import LABS, Token, TokenError
-from qflow.labs.why import Why
+from qflow.trace.explain import explain
+from qflow.trace.replay import trace_of
+from qflow.trace.schema import TraceError
+from qflow.trace.timeline import Timeline
+from qflow.workload import Run
 
 if TYPE_CHECKING:
-    from qflow.labs.chart import Chart
+    from qflow.labs.charts import Chart
     from qflow.labs.linked import LinkedChart
+
+
+def actions_of(picture: Picture) -> dict[str, str]:
+    """List with what a fork of a picture can begin.
+
+    Parameters
+    ----------
+    picture
+        The picture.
+
+    Returns
+    -------
+    dict
+        Key to what it does, in a few words.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> actions_of(flow_run(messages=5))
+    {'purge:orders': 'orders is purged', 'leave:c1': 'c1 goes away', 'leave:p1': 'p1 goes away'}
+    """
+    topology = picture.frames.topology
+    return {
+        **{f"purge:{spot.name}": f"{spot.name} is purged" for spot in topology.queues},
+        **{f"leave:{spot.name}": f"{spot.name} goes away" for spot in topology.consumers},
+        **{f"leave:{spot.name}": f"{spot.name} goes away" for spot in topology.producers},
+    }
+
+
+_HOW = "Every client does what it did in the run, when it did it; only the broker's part is worked out anew."
+
+
+def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
+    """Let a run go another way from a frame on, and put both side by side.
+
+    The clients of the fork do what they did in the run, as far as they still can; only the broker's part
+    is worked out anew.
+
+    Parameters
+    ----------
+    picture
+        The run.
+    frame
+        The last one that both have in common.
+    action
+        A key of :func:`actions_of`.
+    timeline
+        Of the picture's run, if it is at hand.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    KeyError
+        If there is no such action.
+    TraceError
+        If the run cannot be taken up at that frame.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> both = fork_picture(flow_run(messages=60, stop=20, resume=10), 80, "purge:orders")
+    >>> list(both.pictures)
+    ['as it was', 'orders is purged']
+    """
+    known = actions_of(picture)
+    if action not in known:
+        raise KeyError(f"no action {action!r}; there are {', '.join(known)}")
+    timeline = timeline or Timeline(trace_of(picture.run))
+    timeline.seek(max(0, picture.frames.rows[frame]))
+    trace = timeline.fork([_command(picture, action, timeline.row.time)])
+    # What clients alone can tell ends with the run they told it in: a fork has the broker's part only.
+    events = [event for event in trace.events() if not event.kind.startswith("client.")]
+    run = Run(picture.run.workload, events, picture.run.end)
+    topology = replace(picture.frames.topology, end=picture.run.end)
+    forked = picture_of(run, topology=topology)
+    # Nor can it be said who waited: every client acts when it did in the run.
+    said = (claim.replace("; it never had to wait.", ".") for claim in forked.claims)
+    forked = replace(forked, claims=(_HOW, *said))
+    return compare(picture, forked, ("as it was", known[action]))
+
+
+def _command(picture: Picture, action: str, time: int) -> Event:
+    kind, _, name = action.partition(":")
+    topology = picture.frames.topology
+    sessions = {spot.name: spot.session for spot in topology.producers}
+    sessions |= {spot.name: spot.link.partition("::")[0] for spot in topology.consumers}
+    if kind == "purge":
+        return Event(time, "queue.purge", session=next(iter(sessions.values())), detail={"queue": name})
+    return Event(time, "session.detach", session=sessions[name], detail={})
+
+
+def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = None) -> dict[str, Any]:
+    """Explain what is to be seen of somebody at a frame.
+
+    Parameters
+    ----------
+    picture
+        The picture.
+    frame
+        Which frame.
+    subject
+        Such as ``producer:p1``, ``queue:orders``, ``transfer:p1-57``, ``message:p1-57``, ``group:A``.
+    timeline
+        Of the picture's run, if it is at hand.
+
+    Returns
+    -------
+    dict
+        ``subject``, ``frame``, and ``links``: each with ``text``, ``rules``, ``section``, ``level``,
+        ``time``, ``subject`` and the ``frame`` that shows it. Without an answer, ``refusal`` says why.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> picture = flow_run(messages=40, stop=3, resume=2, prefetch=1, service=1.0, capacity=2)
+    >>> why(picture, 12, "producer:p1")["links"][0]["text"]
+    'p1 is blocked: ...'
+    """
+    rows = picture.frames.rows
+    told: dict[str, Any] = {"subject": subject, "frame": frame, "links": []}
+    try:
+        timeline = timeline or Timeline(trace_of(picture.run))
+        found = explain(timeline, max(0, rows[frame]), subject)
+    except TraceError as error:
+        return {**told, "refusal": str(error)}
+    for link in found.links:
+        told["links"].append(
+            {
+                "text": link.text,
+                "rules": list(link.rules),
+                "section": str(link.section),
+                "level": link.level,
+                "time": link.time,
+                "subject": str(link.subject),
+                "frame": min(bisect_left(rows, link.seq), len(rows) - 1),
+            }
+        )
+    return told
+
+
+class Why:
+    """Answers what is asked in a scene.
+
+    Parameters
+    ----------
+    scene
+        Where it is asked.
+    shown
+        Returns what is shown there.
+    """
+
+    def __init__(self, scene: Scene, shown: Callable[[], Picture | Comparison]) -> None:
+        self._scene = scene
+        self._shown = shown
+        self._timelines: dict[int, tuple[Picture, Timeline]] = {}
+        scene.on_msg(self._heard)
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        if content.get("ask") != "why":
+            return
+        shown = self._shown()
+        pictures = list(shown.pictures.values()) if isinstance(shown, Comparison) else [shown]
+        picture = pictures[int(content["picture"])]
+        try:
+            answer = why(picture, int(content["frame"]), str(content["subject"]), self.timeline(picture))
+        except Exception as error:  # whoever only clicked on a picture is never shown a traceback
+            text = f"{type(error).__name__}: {error}"
+            answer = {"subject": content["subject"], "frame": content["frame"], "links": [], "refusal": text}
+        self._scene.answer = {**answer, "picture": content["picture"], "number": content["number"]}
+
+    def timeline(self, picture: Picture) -> Timeline | None:
+        """Return the timeline of a picture's run, made when it is first wanted; None if there can be none."""
+        known = self._timelines.get(id(picture))
+        if known is None:
+            try:
+                known = picture, Timeline(trace_of(picture.run))
+            except TraceError:
+                return None
+            self._timelines = {id(picture): known}
+        return known[1]
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._timelines = {}
+        self._scene.on_msg(self._heard, remove=True)
+
+
+class Buttons:
+    """Answers a lab's buttons.
+
+    Parameters
+    ----------
+    lab
+        Whose.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._answers = {
+            "fork": self._fork,
+            "compare": self._compare,
+            "token": self._token,
+            "html": self._save,
+        }
+        lab.scene.on_msg(self._heard)
+        self.offer()
+
+    def offer(self) -> None:
+        """Tell the scene what can be asked for, now that this is shown."""
+        lab = self._lab
+        offers = ["html"]
+        if lab.can_compare:
+            offers += ["compare", *(["pinned"] if isinstance(lab.picture, Comparison) else [])]
+        if lab.can_share:
+            offers.append("token")
+        lab.scene.offers = offers
+        can_fork = lab.can_explain and isinstance(lab.picture, Picture)
+        lab.scene.actions = list(actions_of(lab.first).items()) if can_fork else []
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        answer = self._answers.get(content.get("ask", ""))
+        if answer is None:
+            return
+        try:
+            answer(content)
+        except Exception as error:  # whoever only pressed a button is never shown a traceback
+            self._lab.scene.refusal = str(error)
+
+    def _fork(self, content: dict[str, Any]) -> None:
+        lab = self._lab
+        if isinstance(lab.picture, Picture):
+            timeline = lab.why.timeline(lab.picture)
+            both = fork_picture(lab.picture, int(content["frame"]), content["action"], timeline)
+            lab.show_beside(both)
+            lab.scene.place = {"time": int(content["time"]), "back": 0, "number": lab.scene.run}
+
+    def _compare(self, _: dict[str, Any]) -> None:
+        self._lab.compare()
+
+    def _token(self, content: dict[str, Any]) -> None:
+        self._lab.scene.token = self._lab.token(int(content["time"]), int(content["back"]))
+
+    def _save(self, content: dict[str, Any]) -> None:
+        place = {"time": int(content["time"]), "back": int(content["back"])}
+        path = _free(Path("qflow-run.html"))
+        path.write_text(to_html(self._lab.picture, place=place), encoding="utf-8")
+        self._lab.scene.token = f"saved: {path}"
+
+    def close(self) -> None:
+        """Answer nothing any more."""
+        self._lab.scene.on_msg(self._heard, remove=True)
+
+
+def _free(path: Path) -> Path:
+    """Return a name that no file has yet, so that none is overwritten."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
 
 
 class Lab(widgets.VBox):

@@ -16,9 +16,8 @@ import anywidget
 import ipywidgets as widgets
 import traitlets
 
-from qflow.labs.chart import Chart
-from qflow.labs.comparison import Comparison
-from qflow.labs.picture import Picture
+from qflow.labs.charts import Chart
+from qflow.labs.picture import Comparison, Picture
 from qflow.labs.scene import STYLES, Scene, read_static
 
 _MISSING = (

@@ -1,24 +1,328 @@
-"""Opened: any trace or client log from a file, as a picture."""
+"""Opened: any trace or client log from a file, as a picture.
+
+Background: long work beside the kernel's loop, with its progress, and an end when nobody waits for it.
+
+A recorded workload, replayed through the engine and laid beside what the real broker reported.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from qflow.broker.events import Event
-from qflow.labs.background import Tell
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.recorded import replayed_picture
-from qflow.labs.seen import topology_of_events
-from qflow.labs.topology import Topology
-from qflow.labs.topology_part import neighbours, part_of, sessions_of
-from qflow.trace import ClientLog, LogError, replay
+from qflow.kit import RefusalError, kit_path
+from qflow.labs.claims import seconds, times
+from qflow.labs.frames import Frames, Span, Transition
+from qflow.labs.picture import Lane, Picture, Samples, picture_of
+from qflow.labs.topology import Topology, neighbours, part_of, sessions_of, topology_of_events
+from qflow.progress import progress
+from qflow.trace import ClientLog, LogError, QueueSample, replay
 from qflow.trace.files import load_trace
-from qflow.trace.progress import progress
 from qflow.trace.schema import TraceError
 from qflow.workload import Run, Workload
+
+Result = TypeVar("Result")
+Tell = Callable[[float], None]
+"""Told now and then which part is done, from 0 to 1."""
+
+
+class CancelledError(RefusalError):
+    """Nobody waits for this work any more."""
+
+
+class Background(Generic[Result]):
+    """Work in a thread of its own; where there are no threads, it is done at once.
+
+    Parameters
+    ----------
+    work
+        Called with a function to be told which part is done; that function raises to end the work.
+
+    Attributes
+    ----------
+    part
+        Which part is done, from 0 to 1.
+
+    Examples
+    --------
+    >>> work = Background(lambda tell: tell(0.5) or "done")
+    >>> work.wait(10)
+    True
+    >>> work.part, work.result()
+    (0.5, 'done')
+    """
+
+    def __init__(self, work: Callable[[Tell], Result]) -> None:
+        self.part = 0.0
+        self._work = work
+        self._is_cancelled = False
+        self._error: Exception | None = None
+        self._done: list[Result] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # as in a browser's kernel
+            self._run()
+
+    def wait(self, most: float | None) -> bool:
+        """Wait some seconds, or with None to the end; return whether the work is over, however it ended."""
+        if self._thread.ident is not None:
+            self._thread.join(most)
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """Let the work end where it next tells how far it is."""
+        self._is_cancelled = True
+
+    def result(self) -> Result:
+        """Return what came of it.
+
+        Raises
+        ------
+        Exception
+            Whatever the work raised; :class:`CancelledError` if it was cancelled.
+        """
+        if self._error is not None:
+            raise self._error
+        return self._done[0]
+
+    def _run(self) -> None:
+        try:
+            self._done.append(self._work(self._tell))
+        except Exception as error:  # raised again for whoever asks for the result
+            self._error = error
+
+    def _tell(self, part: float) -> None:
+        self.part = part
+        if self._is_cancelled:
+            raise CancelledError("cancelled")
+
+
+_ENDINGS = (".csv.gz", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How the engine's flow control compares with what a real broker reported of one queue.
+
+    Parameters
+    ----------
+    queue
+        The queue.
+    polls
+        How many reports there are between the engine's first and last event.
+    agreeing
+        At how many of them both are in the same state.
+    farthest
+        Microseconds from the worst of the others to the nearest change of the engine's state.
+    gap
+        Microseconds between two reports, typically.
+    turned_on, really_turned_on
+        How often flow control turned ON in the engine, and in the real broker.
+    until
+        Time of the last report, in microseconds.
+    depth_difference
+        Messages by which the two depths differ at the typical report.
+    """
+
+    queue: str
+    polls: int
+    agreeing: int
+    farthest: int
+    gap: int
+    turned_on: int
+    really_turned_on: int
+    until: int
+    depth_difference: int
+
+    def sentences(self) -> list[str]:
+        """Say it in words.
+
+        Returns
+        -------
+        list of str
+
+        Examples
+        --------
+        >>> print(Agreement("q", 100, 99, 20_000, 50_000, 3, 3, 6_000_000, 1).sentences()[0])
+        The real broker reported the state of q 100 times, about every 50 ms until 6.000 s: 99 times the \
+engine agrees; the one other report is within 20 ms of a change.
+        """
+        others = self.polls - self.agreeing
+        if not others:
+            verdict = "the engine agrees every time."
+        else:
+            rest = "the one other report is" if others == 1 else f"the {others} others are"
+            verdict = (
+                f"{self.agreeing} times the engine agrees; {rest} within {_ms(self.farthest)} of a change."
+            )
+        return [
+            f"The real broker reported the state of {self.queue} {self.polls} times, "
+            f"about every {_ms(self.gap)} until {seconds(self.until)}: {verdict}",
+            f"The real {self.queue} turned ON {times(self.really_turned_on)}, "
+            f"the engine's {times(self.turned_on)}.",
+            f"At the typical report, the two depths differ by {self.depth_difference} messages.",
+        ]
+
+
+def recorded_picture(name: str) -> Picture:
+    """Replay a recorded workload through the engine, with the real broker's reports beside it.
+
+    Parameters
+    ----------
+    name
+        A recording of the kit, such as ``slow-consumer``.
+
+    Returns
+    -------
+    Picture
+        Its lanes and samples hold what the real broker reported; its claims say how well the two agree.
+
+    Raises
+    ------
+    LogError
+        If there is no such recording; the message lists those there are.
+
+    Examples
+    --------
+    >>> recorded_picture("ring").frames.topology.queues[0].name
+    'q'
+    """
+    return replayed_picture(*_load(name))
+
+
+def replayed_picture(
+    log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None
+) -> Picture:
+    """Replay a client log through the engine, with what the real broker reported beside it.
+
+    Parameters
+    ----------
+    log
+        What the clients recorded.
+    workload
+        What they were told to do.
+    tell
+        Told now and then how many rows are replayed; it may raise to stop.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    LogError
+        If the log names queues or clients that the workload does not have.
+    """
+    run = replay(log, workload, tell)
+    reports = {queue: log.statistics(queue) for queue in workload.queues}
+    lanes, samples, said = [], [], []
+    for index, heard in enumerate(reports.values()):
+        if not heard:
+            continue
+        depths = tuple((report.ts_us, report.msgDepth) for report in heard if report.ts_us >= 0)
+        lanes.append(Lane(index, "real broker ON", "real", on_spans(heard)))
+        samples.append(Samples(index, "reported by the real broker", depths))
+    picture = picture_of(run, more_lanes=lanes, samples=samples)
+    for queue, heard in reports.items():
+        said += [] if not heard else agreement(picture.frames, queue, heard).sentences()
+    return replace(picture, claims=(*picture.claims, *said))
+
+
+def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agreement:
+    """Compare the engine's flow control with a real broker's reports.
+
+    Parameters
+    ----------
+    frames
+        What the engine did.
+    queue
+        Which queue.
+    reports
+        What the real broker said of it, in order of time.
+
+    Returns
+    -------
+    Agreement
+        Reports from before the first event are left out: nothing had happened yet.
+    """
+    flow = frames.column(f"queue.{queue}.flow")
+    depth = frames.column(f"queue.{queue}.depth")
+    changes = [change for change in frames.transitions if change.queue == queue]
+    heard = [(report, frames.index_at(report.ts_us)) for report in reports if report.ts_us >= 0]
+    others = [report.ts_us for report, index in heard if bool(flow[index]) != report.flowStopped]
+    gaps = sorted(after[0].ts_us - before[0].ts_us for before, after in pairwise(heard))
+    differences = sorted(abs(depth[index] - report.msgDepth) for report, index in heard)
+    return Agreement(
+        queue,
+        len(heard),
+        len(heard) - len(others),
+        max((_distance(time, changes) for time in others), default=0),
+        gaps[len(gaps) // 2] if gaps else 0,
+        sum(change.is_on for change in changes),
+        reports[-1].flowStoppedCount if reports else 0,
+        reports[-1].ts_us if reports else 0,
+        differences[len(differences) // 2] if differences else 0,
+    )
+
+
+def on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
+    """List the times during which a real broker reported flow control ON.
+
+    Parameters
+    ----------
+    reports
+        In order of time.
+
+    Returns
+    -------
+    tuple of pairs
+        From the first report of ON to the first of OFF, or to the last report.
+
+    Examples
+    --------
+    >>> heard = ((0, False), (50, True), (90, False))
+    >>> on_spans([QueueSample(time, 0, 0, on, 0, 0, 0, 0) for time, on in heard])
+    ((50, 90),)
+    """
+    spans: list[Span] = []
+    begun: int | None = None
+    for report in reports:
+        if report.flowStopped and begun is None:
+            begun = report.ts_us
+        elif not report.flowStopped and begun is not None:
+            spans.append((begun, report.ts_us))
+            begun = None
+    if begun is not None:
+        spans.append((begun, reports[-1].ts_us))
+    return tuple(spans)
+
+
+def _distance(time: int, changes: Sequence[Transition]) -> int:
+    return min((abs(time - change.time) for change in changes), default=0)
+
+
+def _load(name: str) -> tuple[ClientLog, Workload]:
+    folder = kit_path("data") / "recordings" / "workloads"
+    for ending in _ENDINGS:
+        if (folder / f"{name}{ending}").is_file():
+            return ClientLog.load(folder / f"{name}{ending}"), Workload.load(folder / f"{name}.json")
+    raise LogError(f"there is no recording {name!r}; there are {', '.join(_names(folder)) or 'none'}")
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted({path.name.split(".")[0] for path in folder.iterdir() if path.name.endswith(_ENDINGS)})
+
+
+def _ms(microseconds: int) -> str:
+    return f"{-(-microseconds // 1000)} ms"
+
 
 MOST_QUEUES = 6
 
@@ -112,7 +416,7 @@ def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
 
     Examples
     --------
-    >>> from qflow.labs.flow import flow_workload
+    >>> from qflow.labs.experiments import flow_workload
     >>> from qflow.workload import simulate
     >>> picture = run_picture(simulate(flow_workload(), message_limit=50))
     >>> [spot.name for spot in picture.frames.topology.producers]

@@ -18,7 +18,7 @@ from qflow.kit import RefusalError
 from qflow.workload.checks import is_name, is_whole
 
 LABS = {
-    "flow": ("flow_widget", "flow_lab"),
+    "flow": ("slider_labs", "flow_lab"),
     "capacity": ("slider_labs", "capacity_lab"),
     "fanout": ("slider_labs", "fanout_lab"),
     "policy": ("slider_labs", "policy_lab"),

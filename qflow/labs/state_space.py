@@ -9,8 +9,7 @@ from typing import Any
 
 from qflow.broker.events import Event
 from qflow.design import SmallConfiguration, StateGraph, explore
-from qflow.design.graph import MARKS
-from qflow.design.situation import Situation
+from qflow.design.graph import MARKS, Situation
 from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.running import Steps, finished

@@ -9,11 +9,9 @@ import traitlets
 
 from qflow.design import positions
 from qflow.design.graph import MARKS
-from qflow.labs.comparison import Comparison
-from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
-from qflow.labs.picture import Picture
+from qflow.labs.picture import Comparison, Picture
 from qflow.labs.scene import STYLES, read_static
-from qflow.labs.slider_lab import SliderLab
+from qflow.labs.slider_labs import Knob, SliderLab, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.state_space import StateSpace, load_state, state_space_run, state_space_steps
 
 KNOBS = (

@@ -1,18 +1,25 @@
 """Topology: who takes part in a run, and the numbers a picture is drawn against.
 
 It is read off the workload once; which producer reaches which queue is what the run itself showed.
+
+A part of a topology: some queues, and everyone who uses them.
+
+Seen: who takes part in a run, as its events tell; for traces that come without a workload.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from qflow.broker.conversions import Argument
+from qflow.broker.consumer import INFINITE, MESSAGE_UNIT
+from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.options import BrokerOptions
-from qflow.broker.settings import QueueSettings
+from qflow.broker.settings import Argument, QueueSettings
+from qflow.workload import Run
 
 if TYPE_CHECKING:
     from qflow.workload import Consumer, Producer, Workload
@@ -266,3 +273,200 @@ def _service(consumer: Consumer) -> str:
         return "works as it was recorded"
     about = "about " if kind == "exp" else ""
     return f"{about}{1000 * seconds:g} ms for each message"
+
+
+def sessions_of(topology: Topology) -> set[str]:
+    """Return the sessions of everyone in a topology.
+
+    Examples
+    --------
+    >>> from qflow.labs.topology import ProducerSpot
+    >>> sessions_of(Topology((ProducerSpot("p1", 5, "", "shared"),), (), (), (), 0))
+    {'shared'}
+    """
+    readers = {spot.link.partition("::")[0] for spot in topology.consumers}
+    return {spot.session for spot in topology.producers} | readers
+
+
+def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
+    """Return a queue and those that share an exchange with it.
+
+    Parameters
+    ----------
+    topology
+        All of them.
+    queue
+        Its name.
+    most
+        No more than so many.
+
+    Returns
+    -------
+    set of str
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import fanout_workload
+    >>> sorted(neighbours(Topology.of(fanout_workload(), 0), "slow", 6))
+    ['fast', 'medium', 'slow']
+    """
+    names = [spot.name for spot in topology.queues]
+    exchanges = {exchange for exchange, bound in topology.bindings if names[bound] == queue}
+    near = [names[bound] for exchange, bound in topology.bindings if exchange in exchanges]
+    return set([queue, *near][:most])
+
+
+def part_of(topology: Topology, queues: Collection[str]) -> Topology:
+    """Return the part of a topology that uses some queues.
+
+    Parameters
+    ----------
+    topology
+        All of it.
+    queues
+        Their names.
+
+    Returns
+    -------
+    Topology
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import fanout_workload
+    >>> part = part_of(Topology.of(fanout_workload(), 0), {"slow"})
+    >>> [spot.name for spot in (*part.queues, *part.consumers)]
+    ['slow', 'c-slow']
+    """
+    kept = [index for index, spot in enumerate(topology.queues) if spot.name in queues]
+    place = {index: number for number, index in enumerate(kept)}
+    bindings = [(exchange, place[queue]) for exchange, queue in topology.bindings if queue in place]
+    direct = {producer for producer, queue in topology.routes if queue in place}
+    exchanges = sorted({exchange for exchange, _ in bindings})
+    members = [
+        index
+        for index, spot in enumerate(topology.producers)
+        if spot.exchange in exchanges or index in direct
+    ]
+    producers = [topology.producers[index] for index in members]
+    routes = [(members.index(one), place[queue]) for one, queue in topology.routes if queue in place]
+    return replace(
+        topology,
+        producers=tuple(replace(spot, exchange=_index(exchanges, spot.exchange)) for spot in producers),
+        queues=tuple(topology.queues[index] for index in kept),
+        consumers=tuple(
+            replace(spot, queue=place[spot.queue]) for spot in topology.consumers if spot.queue in place
+        ),
+        routes=tuple(routes),
+        exchanges=tuple(topology.exchanges[index] for index in exchanges),
+        bindings=tuple((exchanges.index(exchange), queue) for exchange, queue in bindings),
+    )
+
+
+def _index(exchanges: list[int], exchange: int) -> int:
+    return exchanges.index(exchange) if exchange in exchanges else -1
+
+
+def topology_of_events(run: Run) -> Topology:
+    """Read a topology off a run: off its workload if that names its queues, else off its events.
+
+    Parameters
+    ----------
+    run
+        The run.
+
+    Returns
+    -------
+    Topology
+        A producer's capacity is the most it had outstanding, if only the events tell.
+    """
+    if run.workload.queues:
+        return Topology.of(run.workload, run.end)
+    witness = _Witness()
+    for event in run.events:
+        witness.hear(event)
+    return witness.topology(run)
+
+
+class _Witness:
+    """What was seen of everyone so far."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, Mapping[str, Any]] = {}
+        self.subscriptions: dict[str, str] = {}
+        self.credit: dict[str, int] = {}
+        self.senders: dict[str, dict[str, None]] = {}
+        self.bindings: dict[tuple[str, str], None] = {}
+        self.outstanding: Counter[str] = Counter()
+        self.window: Counter[str] = Counter()
+        self.unreported: Counter[str] = Counter()
+
+    def hear(self, event: Event) -> None:
+        detail: Any = event.detail or {}
+        if event.kind == "queueDeclare":
+            self.queues.setdefault(event.queue, detail["arguments"])
+        elif event.kind == "bind" and event.link:
+            self.bindings[event.link, event.queue] = None
+        elif event.kind == "message.subscribe":
+            self.subscriptions[f"{event.session}::{event.link}"] = event.queue
+        elif event.kind == "message.flow" and detail["unit"] == MESSAGE_UNIT:
+            self.credit[f"{event.session}::{event.link}"] = detail["value"]
+        elif event.kind == "message.transfer":
+            self.senders.setdefault(event.session, {})[event.link] = None
+            self.outstanding[event.session] += 1
+            now = self.outstanding[event.session]
+            self.window[event.session] = max(now, self.window[event.session])
+        elif event.kind == "completed" and event.message:
+            self.unreported[event.session] += 1
+        elif event.kind == "reported":
+            self.outstanding[event.session] -= self.unreported.pop(event.session, 0)
+
+    def topology(self, run: Run) -> Topology:
+        names = list(self.queues)
+        sent_to = [exchange for targets in self.senders.values() for exchange in targets if exchange]
+        exchanges = list(dict.fromkeys([*(exchange for exchange, _ in self.bindings), *sent_to]))
+        producers = [
+            ProducerSpot(
+                name,
+                self.window[name],
+                "sends as it was recorded",
+                name,
+                next((exchanges.index(target) for target in targets if target), -1),
+            )
+            for name, targets in self.senders.items()
+        ]
+        consumers = [
+            ConsumerSpot(
+                link.partition("::")[2] or link,
+                names.index(queue),
+                self._prefetch(link),
+                "works as it was recorded",
+                link,
+            )
+            for link, queue in self.subscriptions.items()
+            if queue in names
+        ]
+        return Topology(
+            tuple(producers),
+            tuple(QueueSpot.of(name, self.queues[name], run.workload.options) for name in names),
+            tuple(_told_apart(consumers)),
+            (),
+            run.end,
+            tuple(exchanges),
+            tuple((exchanges.index(e), names.index(q)) for e, q in self.bindings if q in names),
+            group_key(self.queues.values()),
+        )
+
+    def _prefetch(self, link: str) -> int:
+        credit = self.credit.get(link, 0)
+        return 1 if credit in (0, INFINITE) else credit
+
+
+def _told_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
+    """Name consumers by their whole link where tags repeat."""
+    tags = Counter(consumer.name for consumer in consumers)
+    return [
+        consumer
+        if tags[consumer.name] == 1
+        else ConsumerSpot(consumer.link, consumer.queue, consumer.prefetch, consumer.note, consumer.link)
+        for consumer in consumers
+    ]

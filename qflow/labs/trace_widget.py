@@ -9,11 +9,9 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
-from qflow.labs.background import Background
-from qflow.labs.comparison import Comparison
 from qflow.labs.lab import Lab
-from qflow.labs.opened import trace_picture
-from qflow.labs.picture import Picture
+from qflow.labs.opened import Background, trace_picture
+from qflow.labs.picture import Comparison, Picture
 from qflow.labs.share import Token
 
 LARGE = 300_000

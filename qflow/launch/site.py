@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from qflow.kit import RefusalError, kit_path
-from qflow.launch import cargo, pyodide
-from qflow.teaching.launch import require
+from qflow.launch import cargo
+from qflow.launch import cargo as pyodide
+from qflow.launch.chapters import require
 
 DEFAULT_FOLDER = "qflow-site"
 TOOLS = {

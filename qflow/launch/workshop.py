@@ -15,7 +15,7 @@ from typing import Any
 
 from qflow.kit import RefusalError, kit_path
 from qflow.launch import cargo, site
-from qflow.teaching.layout import lay_out
+from qflow.launch.chapters import lay_out
 
 DEFAULT_FOLDER = "qflow-workshop"
 SYSTEMS: dict[str, tuple[str, ...]] = {

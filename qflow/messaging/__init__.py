@@ -23,18 +23,28 @@ can happen; :func:`sleep` takes the place of ``time.sleep`` (or give the broker 
 
 from uuid import uuid4
 
-from qflow.messaging import constants, exceptions
-from qflow.messaging.connection import Connection
-from qflow.messaging.constants import *  # noqa: F403  (the constants, as the real package has them)
-from qflow.messaging.endpoint import Endpoint
+from qflow.messaging import exceptions
+from qflow.messaging.endpoints import Connection, Endpoint, Receiver, Sender, Session
 from qflow.messaging.exceptions import *  # noqa: F403  (all exceptions, as the real package has them)
 from qflow.messaging.hosts import Brokers, brokers, sleep
-from qflow.messaging.message import Disposition, Message
-from qflow.messaging.receiver import Receiver
-from qflow.messaging.sender import Sender
-from qflow.messaging.session import Session
+from qflow.messaging.messages import (
+    AMQP_PORT,
+    AMQPS_PORT,
+    REJECTED,
+    RELEASED,
+    UNLIMITED,
+    Constant,
+    Disposition,
+    Message,
+)
 
 __all__ = [
+    "AMQPS_PORT",
+    "AMQP_PORT",
+    "REJECTED",
+    "RELEASED",
+    "UNLIMITED",
+    "Constant",
     "Brokers",
     "Connection",
     "Disposition",
@@ -46,6 +56,5 @@ __all__ = [
     "brokers",
     "sleep",
     "uuid4",
-    *constants.__all__,
     *exceptions.__all__,
 ]

@@ -21,8 +21,7 @@ from typing import Any
 
 from qflow.broker.errors import ManagementError
 from qflow.messaging.hosts import DEFAULT_URL, Host, brokers
-from qflow.messaging.qmf_agent import METHODS, call
-from qflow.messaging.qmf_objects import find_object, find_objects
+from qflow.messaging.qmf import METHODS, call, find_object, find_objects
 
 OK = 0
 

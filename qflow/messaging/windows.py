@@ -22,7 +22,7 @@ from enum import Enum
 from math import ceil
 from typing import ClassVar
 
-from qflow.broker.range_set import RangeSet
+from qflow.broker.completions import RangeSet
 
 UINT32 = 1 << 32
 

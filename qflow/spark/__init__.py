@@ -1,8 +1,8 @@
 """The same engine over a fleet's recorded logs: in memory, on Spark, and as a stream.
 
 A queue's history is a sequential state machine, so one component's events are never split among workers;
-what is independent of one another (:mod:`qflow.spark.topology`) is.  Everything that decides is plain
-Python that runs without Spark (:mod:`qflow.spark.memory`); Spark moves rows to it and results away.
+what is independent of one another (:mod:`qflow.spark.touches`) is.  Everything that decides is plain
+Python that runs without Spark (:mod:`qflow.spark.lake_audit`); Spark moves rows to it and results away.
 
 =============  ========================================================================================
 module         what it does

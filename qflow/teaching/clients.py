@@ -18,7 +18,7 @@ from qflow.broker import (
     Message,
     Session,
 )
-from qflow.broker.delivery import DeliveryRecord
+from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.message import HeaderValue
 from qflow.broker.transfer import Transfer
 from qflow.teaching.table import Table

@@ -23,19 +23,141 @@ and at its end, with what the cells in between found out::
 
     # %% id="compare"
     predictions.compare(on=above_stop.msgDepth)
+
+How well somebody's predictions and somebody's certainty agree with what happened.
+
+Showing a prediction's question: as text anywhere, and with a field to fill in where widgets work.
+
+Guesses that were typed into a field, remembered so that running the cell again does not lose them.
+
+They are kept with the learner's progress, and in any case as long as the kernel lives. A guess written in
+the cell itself needs no remembering, and wins.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from qflow.teaching import progress
-from qflow.teaching.calibration import Outcome, calibration
-from qflow.teaching.guess_field import show
-from qflow.teaching.guess_memory import recall, remember
+from qflow.teaching import learner
+from qflow.teaching.learner import Outcome, calibration, recall, remember
 
-Guess = int | float | str | bool
+CERTAINTIES = (50, 60, 70, 80, 90, 100)
+"""What one can choose from to say how sure one is, in percent."""
+
+
+class Asked(Protocol):
+    """A question that can be shown, as :class:`qflow.teaching.predictions.Prediction` is one."""
+
+    name: str
+    question: str
+    guess: Any
+    sure: int | None
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The states to choose from; empty if a number is asked for."""
+
+    is_typed: bool
+
+    def sentence(self) -> str:
+        """Say in one line what is asked and what was guessed."""
+
+    def keep(self, guess: Any, sure: int | None) -> None:
+        """Take a guess that was typed; None takes it back."""
+
+
+class Question:
+    """What a notebook displays for a question.
+
+    Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too.
+
+    Parameters
+    ----------
+    asked
+        The question; the field writes the guess into it.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+
+    def __repr__(self) -> str:
+        return self.asked.sentence()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        # The text is taken before a field exists: it says what the call said, not what was typed later.
+        bundle: dict[str, Any] = {"text/plain": self.asked.sentence()}
+        if self.asked.is_typed and (field := _field(self.asked)) is not None:
+            bundle = {**field._repr_mimebundle_(**kwargs), **bundle}
+        return bundle
+
+
+def show(asked: Asked) -> None:
+    """Display a question in a notebook, or print it elsewhere.
+
+    Parameters
+    ----------
+    asked
+        The question to show.
+    """
+    if _in_notebook():
+        importlib.import_module("IPython.display").display(Question(asked))
+    else:
+        print(asked.sentence())
+
+
+def _in_notebook() -> bool:
+    # Only a kernel can show anything; and whoever runs in one has imported IPython already.
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def _field(asked: Asked) -> Any:
+    """Make the field, or return None where there are no widgets."""
+    try:
+        widgets = importlib.import_module("ipywidgets")
+    except ImportError:
+        return None
+    # The question is the name that a screen reader says for the field.
+    if asked.choices:
+        options = [("no guess", ""), *((choice, choice) for choice in asked.choices)]
+        entry = widgets.Dropdown(options=options, value="", description="Your guess")
+    else:
+        entry = widgets.Text(placeholder="a number", description="Your guess", continuous_update=False)
+    certainties = [("not said", 0), *((f"{percent} %", percent) for percent in CERTAINTIES)]
+    sure = widgets.Dropdown(options=certainties, value=0, description="How sure")
+    said = widgets.HTML(value="")
+    entry.tooltip = sure.tooltip = asked.question
+    if asked.guess is not None:
+        entry.value = str(asked.guess)
+        sure.value = asked.sure if asked.sure in CERTAINTIES else 0
+
+    def note(_change: Any) -> None:
+        guess = (entry.value or None) if asked.choices else _number(entry.value)
+        asked.keep(guess, sure.value or None)
+        is_text = not asked.choices and bool(entry.value.strip()) and guess is None
+        said.value = "Please type a number." if is_text else "Kept." if guess is not None else ""
+
+    entry.observe(note, "value")
+    sure.observe(note, "value")
+    return widgets.VBox([widgets.HTML(value=asked.question), widgets.HBox([entry, sure, said])])
+
+
+def _number(text: str) -> int | float | None:
+    cleaned = text.strip().replace(",", "")
+    for kind in (int, float):
+        try:
+            return kind(cleaned)
+        except ValueError:
+            continue
+    return None
+
+
+AnyGuess = int | float | str | bool
 """What can be guessed: a number, or a state such as ``"ON"``."""
 
 
@@ -69,12 +191,12 @@ class Prediction:
 
     name: str
     question: str
-    guess: Guess | None = None
+    guess: AnyGuess | None = None
     choices: tuple[str, ...] = ()
     within: float = 0
     sure: int | None = None
     revisit: str = ""
-    because: Mapping[Guess, str] = field(default_factory=dict)
+    because: Mapping[AnyGuess, str] = field(default_factory=dict)
     is_typed: bool = False
     chapter: str = ""
 
@@ -94,12 +216,12 @@ class Prediction:
         sure = "" if self.sure is None else f" ({self.sure} % sure)"
         return f"{asked} Your guess: {self.guess}{sure}."
 
-    def keep(self, guess: Guess | None, sure: int | None) -> None:
+    def keep(self, guess: AnyGuess | None, sure: int | None) -> None:
         """Take a guess that was typed, and remember it; None takes it back."""
         self.guess, self.sure = guess, sure
         remember(self.chapter, self.name, guess, sure)
 
-    def is_right(self, answer: Guess) -> bool:
+    def is_right(self, answer: AnyGuess) -> bool:
         """Tell whether the guess agrees with the answer; states in any case, numbers within their margin.
 
         Examples
@@ -153,13 +275,13 @@ class Predictions:
         self,
         name: str,
         question: str,
-        guess: Guess | None = None,
+        guess: AnyGuess | None = None,
         *,
         choices: Sequence[str] = (),
         within: float = 0,
         sure: int | None = None,
         revisit: str = "",
-        because: Mapping[Guess, str] | None = None,
+        because: Mapping[AnyGuess, str] | None = None,
     ) -> None:
         """Ask one question and keep the guess; asking again replaces it.
 
@@ -204,7 +326,7 @@ class Predictions:
         self.asked[name] = asked
         show(asked)
 
-    def compare(self, **answers: Guess) -> None:
+    def compare(self, **answers: AnyGuess) -> None:
         """Print each answer beside its guess, then how well calibrated they were and what to revisit.
 
         What was guessed is kept with the learner's progress.
@@ -230,9 +352,9 @@ class Predictions:
         print("", *calibration(outcomes), sep="\n")
         guessed = {o.name: {"right": o.is_right, "sure": o.sure} for o in outcomes if o.is_made}
         if guessed:
-            progress.keep("predictions", self.chapter, guessed)
+            learner.keep("predictions", self.chapter, guessed)
 
-    def _outcome(self, asked: Prediction, answer: Guess) -> Outcome:
+    def _outcome(self, asked: Prediction, answer: AnyGuess) -> Outcome:
         right = asked.guess is not None and asked.is_right(answer)
         if asked.guess is None:
             verdict = "you made no guess"
@@ -246,5 +368,5 @@ class Predictions:
         return Outcome(asked.name, answer, verdict, asked.guess is not None, right, asked.sure, asked.revisit)
 
 
-def _plain(value: Guess | None) -> str:
+def _plain(value: AnyGuess | None) -> str:
     return str(value).strip().casefold()

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from qflow.conformance.observation import browse_everything, normalized, observe
-from qflow.conformance.player import Player
 from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, load_scenarios
+from qflow.conformance.scenario_player import Player, browse_everything, normalized, observe
 from qflow.kit import RefusalError, kit_path
 from qflow.teaching.table import Table, shown
 

@@ -58,10 +58,10 @@ def cited_rules(folder: Path) -> dict[str, list[str]]:
     Parameters
     ----------
     folder : Path
-        Where the tests are.
+        Where the tests are, in it or in folders of it.
     """
     found: dict[str, list[str]] = {}
-    for path in sorted(folder.glob("test_*.py")):
+    for path in sorted(folder.rglob("test_*.py"), key=lambda path: path.name):
         for name, source in _tests(path):
             for rule in sorted({normal(match) for match in RULE.findall(source)}):
                 found.setdefault(rule, []).append(f"{path.stem}::{name}")

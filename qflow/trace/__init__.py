@@ -1,10 +1,10 @@
 """Traces and logs: what was recorded, what the engine makes of it, any instant of it, and why."""
 
-from qflow.trace.client_log import ClientLog, LogError, LogRow, QueueSample, replay
+from qflow.logs.client_log import ClientLog, LogError, LogRow, QueueSample, replay
 from qflow.trace.diff import Comparison, compare
 from qflow.trace.explain import Explanation, explain
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.record import record, trace_of
+from qflow.trace.replay import record, trace_of
 from qflow.trace.schema import Row, Trace, TraceError
 from qflow.trace.timeline import Timeline
 

@@ -1,243 +1,386 @@
-"""Replay a client log through the engine, which so fills in what no client could see."""
+"""Recording: from a broker that runs, or from a finished run, to a trace.
+
+The commands of a trace, and how one is given to a broker again.
+
+Replay: a trace's commands, given to a fresh engine, give back the trace's own events.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from qflow.broker import errors
-from qflow.broker.delivery import DeliveryRecord
-from qflow.broker.errors import AmqpException, SessionDetached, SessionException
+from qflow.broker.broker import Broker
+from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
+from qflow.broker.events import COMMANDS, Event, EventTable
 from qflow.broker.session import Session
-from qflow.trace.log_rows import LogError, LogRow
-from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
-from qflow.workload.clients import Consumer
-from qflow.workload.consumer import subscribe
-from qflow.workload.model import Workload
-from qflow.workload.run import Run
-from qflow.workload.stage import Stage, make_message, uncollected
-
-if TYPE_CHECKING:
-    from qflow.trace.client_log import ClientLog
+from qflow.broker.store import DelayedStore, MessageStore
+from qflow.trace.diff import Difference, first_difference
+from qflow.trace.schema import Trace, TraceError, decode_detail
+from qflow.workload.run import CLIENT_EVENTS, Run
+from qflow.workload.stage import uncollected
 
 
-SETTLEMENTS = ("accept", "release", "reject")
-
-
-def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None) -> Run:
-    """Feed a log's transfers, accepts and releases to the engine, each at its recorded time.
-
-    What the broker did in between (whose transfer was held and let go, when flow control turned ON and
-    OFF, which message lay where) is the engine's own work; the log's statistics, deliveries and
-    completions are not fed to it, so that they can be laid beside it.
-
-    A client's clock is not the broker's, so that the engine may give a message to another consumer than
-    the real broker did, or later, or not at all if a ring dropped it.  A message is settled where the
-    engine delivered it, as soon as it has; one that the engine delivered although the log never settles
-    it leaves the window of its consumer when that settles one which the engine has not delivered.  Each
-    of these leaves a ``client.differs`` row.
+def record(broker: Broker, run: str = "run") -> Trace:
+    """Let a trace grow with everything a broker is told and does, from now on.
 
     Parameters
     ----------
-    log : ClientLog
-        What was recorded.
-    workload : Workload
-        What was run: the queues, and the consumers' prefetch.
-    tell : callable or None
-        Told now and then how many rows are done; it may raise to stop.
+    broker : Broker
+        One that nothing has been asked of yet: a trace starts at the beginning, or it could not be
+        replayed.
+    run : str
+        The run's name.
 
     Returns
     -------
-    Run
-        Like a simulated one; ``end`` is the time of the log's last row.
+    Trace
+        The trace itself; ``broker.observe(None)`` ends it.
 
     Raises
     ------
-    LogError
-        If the log names a client that the workload has not.
-    AmqpException
-        The broker's own refusal of a queue.
+    TraceError
+        If the broker has been used already, or has a store of a kind that a replay could not make.
 
     Examples
     --------
-    >>> from qflow.trace import ClientLog, LogRow
-    >>> from qflow.workload import Producer
-    >>> workload = Workload(
-    ...     "small",
-    ...     duration=1,
-    ...     queues={"q": {"qpid.flow_stop_count": 2}},
-    ...     producers=(Producer("p", ("", "q"), rate=10, capacity=5, size=100),),
-    ...     consumers=(Consumer("c", "q", prefetch=1, service=("const", 1)),),
-    ... )
-    >>> rows = [LogRow(time, "p", "transfer", "q", f"p-{time}", 100, "") for time in (1, 2, 3)]
-    >>> rows += [LogRow(time, "c", "accept", "q", f"p-{time - 6}", 0, "") for time in (7, 8)]
-    >>> run = replay(ClientLog("small", rows), workload)
-    >>> [(event.time, event.kind) for event in run.events if event.kind in ("held", "dequeued", "let_go")]
-    [(3, 'held'), (7, 'dequeued'), (8, 'dequeued'), (8, 'let_go')]
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> broker.session("s").queue_declare("q")
+    >>> trace.kind
+    ['session.attach', 'queue.declare', 'queueDeclare', 'bind', 'completed']
     """
-    with uncollected():
-        replayer = _Replayer(log, workload)
-        for number, row in enumerate(log.rows):
-            if tell is not None and not number % 1000:
-                tell(number)
-            replayer.feed(row)
-        return replayer.finish()
+    if broker.now or broker.sessions or broker.queues.queues:
+        raise TraceError(
+            "a trace starts with a fresh broker, so that it can be replayed; this one has been used already"
+        )
+    if type(broker.store) not in (MessageStore, DelayedStore):
+        raise TraceError(
+            f"a broker with a {type(broker.store).__name__} cannot be replayed; "
+            "record one without a store, or with a DelayedStore"
+        )
+    trace = Trace(run, broker.options)
+    broker.observe(trace.append)
+    if isinstance(broker.store, DelayedStore):
+        broker.emit("store.open", detail={"flushes_on_sync": broker.store.flushes_on_sync})
+    return trace
 
 
-class _ReplayedConsumer:
-    """A consumer that settles what the log says, when the log says it."""
+def trace_of(run: Run) -> Trace:
+    """Return a run of a workload as a trace.
 
-    def __init__(self, model: Consumer, replayer: _Replayer) -> None:
-        self.model = model
-        self.replayer = replayer
-        self.session: Session | None = None
-        self.surplus: deque[int] = deque()
-        replayer.stage.agenda.enter(round(model.start * SECOND), SUBSCRIBE, self.join)
+    Parameters
+    ----------
+    run : Run
+        What :func:`qflow.workload.simulate` gave.
 
-    def join(self) -> None:
-        stage = self.replayer.stage
-        try:
-            self.session = subscribe(self.model, stage, self.on_delivery)
-        except AmqpException as error:
-            stage.errors[self.model.name] = error
+    Returns
+    -------
+    Trace
+        It holds the workload too, so that a what-if can start from the file alone.
 
-    @property
-    def is_alive(self) -> bool:
-        return self.session is not None and self.session.is_attached
-
-    def on_delivery(self, record: DeliveryRecord) -> None:
-        key = (self.model.queue, record.label)
-        if key not in self.replayer.settled:
-            self.surplus.append(record.id)
-        self.replayer.delivered(self, key, record.id)
-
-    def settle(self, number: int, verdict: str) -> None:
-        """Accept, release or only complete a delivery."""
-        if self.session is None or not self.session.is_attached:
-            return
-        if verdict == "accept":
-            self.session.message_accept((number,))
-        elif verdict == "release":
-            self.session.message_release((number,))
-        elif verdict == "reject":
-            self.session.message_reject((number,))
-        self.session.session_completed((number,))
-
-    def drop_surplus(self) -> None:
-        """Make room in the window for what the real consumer had in place of a message it never had."""
-        if self.surplus:
-            self.settle(self.surplus.popleft(), "complete")
+    Examples
+    --------
+    >>> from qflow.workload import Workload, simulate
+    >>> trace = trace_of(simulate(Workload("w", 1, {"q": {}})))
+    >>> trace.run, trace.kind[0], trace.kind[-1]
+    ('w', 'session.attach', 'session.detach')
+    """
+    trace = Trace(run.workload.name, run.workload.options, run.workload)
+    events = run.events
+    trace.extend(events if isinstance(events, EventTable) else EventTable(events))
+    return trace
 
 
-class _Replayer:
-    """Leads the recorded clients by the hand of their log."""
+METHODS = ("create", "delete", "query", "purge", "reroute", "queueMoveMessages", "queueRedirect", "echo")
+"""The management methods that a trace may call."""
 
-    def __init__(self, log: ClientLog, workload: Workload) -> None:
-        _require_known(log, workload)
-        self.workload = workload
-        self.stage = Stage(workload, max(0, log.rows[-1].ts_us) if log.rows else 0)
-        self.addresses = {producer.name: producer.to for producer in workload.producers}
-        self.sessions = {name: self.stage.broker.session(name) for name in self.addresses}
-        self.consumers = {model.name: _ReplayedConsumer(model, self) for model in workload.consumers}
-        # Of a message on a queue: who has it; and the settlement that came before its delivery.
-        self.holders: dict[tuple[str, str], tuple[_ReplayedConsumer, int]] = {}
-        self.early: dict[tuple[str, str], LogRow] = {}
-        self.settled = {(row.queue, row.label) for row in log.rows if row.event in SETTLEMENTS}
-        self.actions = {
-            "transfer": self._transfer,
-            "accept": self._settle,
-            "release": self._settle,
-            "reject": self._settle,
-            "block": self._note_window,
-            "unblock": self._note_window,
-            "error": self._end,
-        }
-
-    def feed(self, row: LogRow) -> None:
-        """Do what one row tells, and before it all that was due until then."""
-        action = self.actions.get(row.event)
-        if action is not None:
-            self.stage.agenda.enter(max(0, row.ts_us), SETTLE, lambda: action(row))
-            self.stage.run(until=row.ts_us)
-
-    def finish(self) -> Run:
-        """Return what happened."""
-        self.stage.run()
-        return self.stage.finish(self.workload)
-
-    def delivered(self, holder: _ReplayedConsumer, key: tuple[str, str], number: int) -> None:
-        """Remember who has a message; settle it next, if the log has done so already."""
-        row = self.early.pop(key, None)
-        if row is None:
-            self.holders[key] = (holder, number)
-        else:
-            agenda = self.stage.agenda
-            agenda.enter(agenda.now, SETTLE, lambda: holder.settle(number, row.event))
-
-    def _transfer(self, row: LogRow) -> None:
-        exchange, key = self.addresses[row.client]
-        message = make_message(key, row.label, row.size, row.group)
-        try:
-            self.sessions[row.client].message_transfer(message, exchange, sync=True)
-        except SessionDetached:
-            self._differ(row, "its session is dead")
-        except SessionException as error:
-            self.stage.errors[row.client] = error
-
-    def _settle(self, row: LogRow) -> None:
-        key = (row.queue, row.label)
-        if key not in self.holders:
-            self.early[key] = row
-            self._differ(row, "not delivered")
-            self.consumers[row.client].drop_surplus()
-            return
-        holder, number = self.holders.pop(key)
-        if not holder.is_alive:
-            self._differ(row, "its session is dead")
-        elif holder.model.name != row.client:
-            self._differ(row, f"delivered to {holder.model.name}")
-        holder.settle(number, row.event)
-
-    def _note_window(self, row: LogRow) -> None:
-        self.stage.note(f"client.{row.event}", row.client)
-
-    def _end(self, row: LogRow) -> None:
-        consumer = self.consumers.get(row.client)
-        session = consumer.session if consumer is not None else self.sessions.get(row.client)
-        if session is not None:
-            # The engine may have ended the session itself, and then knows better why.
-            self.stage.errors.setdefault(row.client, session.error or _recorded_error(row.label))
-            session.close()
-
-    def _differ(self, row: LogRow, engine: str) -> None:
-        detail = {"logged": row.event, "engine": engine}
-        self.stage.note("client.differs", row.client, queue=row.queue, message=row.label, detail=detail)
+FLAGS = ("pipelined", "sync")
+"""What a command's detail tells besides its arguments: how it was sent (RF-08, CM-05)."""
 
 
-def _require_known(log: ClientLog, workload: Workload) -> None:
-    producers = {producer.name for producer in workload.producers}
-    queues = {consumer.name: consumer.queue for consumer in workload.consumers}
-    for number, row in enumerate(log.rows, 1):
-        if row.event in ("transfer", "block", "unblock"):
-            allowed, is_known = producers, row.client in producers
-        elif row.event in SETTLEMENTS:
-            allowed, is_known = set(queues), queues.get(row.client) == row.queue
-        else:
-            continue
-        if not is_known:
-            raise LogError(
-                f"row {number}, column client: {row.event} by {row.client!r} on {row.queue!r} does not fit "
-                f"workload {workload.name!r}, which has {', '.join(sorted(allowed)) or 'none'} for that"
-            )
+class Step(NamedTuple):
+    """One command of a trace.
+
+    Fields
+    ------
+    row : int
+        Its place in the trace, from 0; -1 for a command that was added later.
+    time : int
+        When it is given, in microseconds.
+    kind, session : str
+        Which command, and whose.
+    arguments : dict
+        Its detail.
+    """
+
+    row: int
+    time: int
+    kind: str
+    session: str
+    arguments: dict[str, Any]
 
 
-def _recorded_error(text: str) -> AmqpException:
-    """Make the exception that an error row tells of: ``506 resource-limit-exceeded: Maximum ...``."""
-    title, _, words = text.partition(": ")
-    for kind in vars(errors).values():
-        is_refusal = isinstance(kind, type) and issubclass(kind, SessionException)
-        if is_refusal and f"{kind.code} {kind.name}" == title:
-            refusal: AmqpException = kind(words)
-            return refusal
-    return AmqpException(text)
+def steps_of(trace: Trace) -> Iterator[Step]:
+    """Yield the commands of a trace.
+
+    Raises
+    ------
+    TraceError
+        Naming the row whose detail cannot be read.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker
+    >>> from qflow.trace.replay import record
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> broker.session("s").queue_declare("q")
+    >>> [(step.row, step.kind) for step in steps_of(trace)]
+    [(0, 'session.attach'), (1, 'queue.declare')]
+    """
+    for row, kind in enumerate(trace.kind):
+        if kind in COMMANDS:
+            yield step_at(trace, row)
+
+
+def step_at(trace: Trace, row: int) -> Step:
+    """Return the command in a row of a trace.
+
+    Raises
+    ------
+    TraceError
+        If its detail cannot be read.
+    """
+    try:
+        arguments = decode_detail(trace.detail[row])
+    except ValueError as error:
+        raise TraceError(f"row {row + 1}, column detail: {error}") from None
+    return Step(row, trace.time[row], trace.kind[row], trace.session[row], arguments)
+
+
+def give(broker: Broker, step: Step) -> None:
+    """Give a broker one command of a trace, at its time.
+
+    A refusal is part of what happened and passes in silence: the broker's rows tell of it.
+
+    Raises
+    ------
+    TraceError
+        If the command cannot be given at all: a session that was never attached, an argument that is
+        missing or of a wrong type.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> give(broker, Step(0, 0, "session.attach", "s", {"connection": "s"}))
+    >>> give(broker, Step(1, 5, "queue.declare", "s", {"queue": "q"}))
+    >>> broker.now, broker.queue("q").message_depth
+    (5, 0)
+    >>> give(broker, Step(2, 5, "queue.purge", "t", {"queue": "q"}))
+    Traceback (most recent call last):
+        ...
+    qflow.trace.schema.TraceError: row 3 (queue.purge): session 't' was never attached; a trace shows \
+session.attach first
+    """
+    try:
+        if step.time > broker.now:
+            broker.advance(step.time)
+        with suppress(AmqpException, ManagementError, SessionDetached):
+            _ACTIONS.get(step.kind, _command)(broker, step)
+    except TraceError as error:
+        raise TraceError(f"{_place(step)}: {error}") from None
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise TraceError(f"{_place(step)}: the engine cannot do this: {_words(error)}") from error
+
+
+def _place(step: Step) -> str:
+    return f"row {step.row + 1} ({step.kind})" if step.row >= 0 else f"the added command {step.kind}"
+
+
+def _words(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _advance(broker: Broker, step: Step) -> None:
+    broker.advance(max(broker.now, step.arguments["now"]))
+
+
+def _attach(broker: Broker, step: Step) -> None:
+    broker.session(step.session, step.arguments.get("connection", ""))
+
+
+def _manage(broker: Broker, step: Step) -> None:
+    method = step.arguments["method"]
+    if method not in METHODS:
+        raise TraceError(f"unknown management method {method!r}, allowed are {', '.join(METHODS)}")
+    getattr(broker.management, method)(**step.arguments["arguments"])
+
+
+def _session(broker: Broker, step: Step) -> Session:
+    session = broker.sessions.get(step.session)
+    if session is None:
+        raise TraceError(f"session {step.session!r} was never attached; a trace shows session.attach first")
+    return session
+
+
+def _detach(broker: Broker, step: Step) -> None:
+    _session(broker, step).close()
+
+
+def _open_store(broker: Broker, step: Step) -> None:
+    broker.store = DelayedStore(step.arguments["flushes_on_sync"])
+    broker.store.listener = broker
+    if broker.observer is not None:
+        broker.emit("store.open", detail=step.arguments)
+
+
+def _finish_store(broker: Broker, step: Step) -> None:
+    if not isinstance(broker.store, DelayedStore):
+        raise TraceError(
+            "the broker has no store that is told when it is done; a trace shows store.open first"
+        )
+    broker.store.finish(step.arguments["message"])
+
+
+def _written(broker: Broker, step: Step) -> None:
+    with _session(broker, step).pipelined():
+        pass
+
+
+def _transfer(broker: Broker, step: Step) -> None:
+    given = step.arguments
+    session = _session(broker, step)
+    session.is_pipelining = "pipelined" in given
+    session.message_transfer(given["message"], given["exchange"], given["sync"])
+
+
+def _command(broker: Broker, step: Step) -> None:
+    session, arguments = _session(broker, step), step.arguments
+    session.is_pipelining = "pipelined" in arguments
+    if "sync" in arguments:
+        session.completions.report_when_complete(session.completions.next_number)
+    given = {key: value for key, value in arguments.items() if key not in FLAGS}
+    getattr(session, step.kind.replace(".", "_"))(**given)
+
+
+_ACTIONS: dict[str, Callable[[Broker, Step], None]] = {
+    "advance": _advance,
+    "management": _manage,
+    "message.transfer": _transfer,
+    "store.finish": _finish_store,
+    "store.open": _open_store,
+    "session.attach": _attach,
+    "session.detach": _detach,
+    "session.written": _written,
+}
+
+
+Progress = Callable[[int], None]
+"""Told, now and then, how many rows are done."""
+
+
+class Replay:
+    """A replay in the making; :attr:`trace` is valid at every moment.
+
+    Rows that only a client could tell of (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no
+    effect; they are copied to their places.
+
+    Parameters
+    ----------
+    original : Trace
+        What is replayed.
+
+    Attributes
+    ----------
+    broker : Broker
+        The engine, after the last step.
+    trace : Trace
+        What it has done so far.
+    """
+
+    def __init__(self, original: Trace) -> None:
+        self.original = original
+        self.trace = original.empty()
+        self.trace.expected = len(original)
+        self.broker = Broker(original.options)
+        self.broker.observe(self._observe)
+
+    def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
+        """Give all commands; ``before`` is shown each one before it is given.
+
+        Raises
+        ------
+        TraceError
+            For a command that cannot be given.
+        """
+        with uncollected():
+            for step in self._steps(progress):
+                if before is not None:
+                    before(step)
+                give(self.broker, step)
+        self._copy_clients_rows()
+        self.trace.expected = None
+        return self.trace
+
+    def difference(self) -> Difference | None:
+        """Return where original and replay part, or None.
+
+        A trace that is cut off may end in the midst of a command, which the replay completes.
+        """
+        found = first_difference(self.original, self.trace)
+        is_cut = self.original.expected is not None and found is not None and found.a is None
+        return None if is_cut else found
+
+    def _steps(self, progress: Progress | None) -> Iterator[Step]:
+        for step in steps_of(self.original):
+            if progress is not None:
+                progress(step.row)
+            yield step
+
+    def _observe(self, event: Event) -> None:
+        self._copy_clients_rows()
+        self.trace.append(event)
+
+    def _copy_clients_rows(self) -> None:
+        original, place = self.original, len(self.trace)
+        while place < len(original) and original.kind[place] in CLIENT_EVENTS:
+            self.trace.append_row(original.row(place)._replace(seq=place))
+            place += 1
+
+
+def replay(trace: Trace, progress: Progress | None = None) -> Trace:
+    """Give a trace's commands to a fresh engine and return what it does.
+
+    Parameters
+    ----------
+    trace : Trace
+        A whole trace, from its broker's start.
+    progress : callable or None
+        Told now and then how many rows are done.
+
+    Returns
+    -------
+    Trace
+        Equal to ``trace`` if the same engine made it.
+
+    Raises
+    ------
+    TraceError
+        Naming the row of a command that cannot be given.
+
+    Examples
+    --------
+    >>> from qflow.broker import Message
+    >>> from qflow.trace.replay import record
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> session = broker.session("s")
+    >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
+    >>> for _ in range(3):
+    ...     transfer = session.message_transfer(Message(10, routing_key="q"))
+    >>> replay(trace) == trace
+    True
+    """
+    return Replay(trace).run(progress=progress)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from qflow.broker.errors import AmqpException, InvalidConversion
 from qflow.broker.settings import QueueSettings
-from qflow.configuration.keys import is_understood, suggestion
+from qflow.configuration.spelling import is_understood, suggestion
 from qflow.workload.checks import WorkloadError
 from qflow.workload.model import Workload
 

@@ -2,6 +2,8 @@
 
 The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded
 producer this yields the very messages that it sent, at the very times it meant to send them.
+
+How long a consumer works on a message, and what it does with it then.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from math import log
 from random import Random
 
 from qflow.workload.agenda import SECOND
-from qflow.workload.clients import Producer
+from qflow.workload.clients import Consumer, Producer
 
 _FINE = 1_000_000
 """Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
@@ -89,3 +91,50 @@ def _burst(producer: Producer) -> tuple[int, int]:
         return 0, 0
     on, off = (round(seconds * SECOND * _FINE) for seconds in producer.burst)
     return on, on + off
+
+
+class Service:
+    """A consumer's chance: one service time and one verdict for each message, in turn.
+
+    Parameters
+    ----------
+    consumer : Consumer
+        Whose it is.
+
+    Examples
+    --------
+    >>> steady = Consumer("c", "q", prefetch=1, service=("const", 0.002), slow=((1, 2, 10),))
+    >>> service = Service(steady)
+    >>> service.time(999_999), service.time(1_000_000), service.time(2_000_000), service.verdict()
+    (2000, 20000, 2000, 'accept')
+    """
+
+    __slots__ = ("_random", "_rate", "_seconds", "_spells", "_release", "_reject", "_overhead")
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._random = Random(consumer.seed)
+        kind, seconds = consumer.service
+        given = seconds if isinstance(seconds, tuple) else (seconds,)
+        self._rate = 1 / given[0] if kind == "exp" else 0.0
+        self._seconds = cycle(given)
+        self._spells = [
+            (round(start * SECOND), round(end * SECOND), factor) for start, end, factor in consumer.slow
+        ]
+        self._release = consumer.release
+        self._reject = consumer.release + consumer.reject
+        self._overhead = cycle(consumer.overhead or (0.0,))
+
+    def time(self, now: int) -> int:
+        """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
+        seconds = exponential(self._random, self._rate) if self._rate else next(self._seconds)
+        for start, end, factor in self._spells:
+            if start <= now < end:
+                seconds *= factor
+        return max(1, round((seconds + next(self._overhead)) * SECOND))
+
+    def verdict(self) -> str:
+        """Return "accept", "release" or "reject"; drawn for each message, whatever the probabilities."""
+        chance = self._random.random()
+        if chance < self._release:
+            return "release"
+        return "reject" if chance < self._reject else "accept"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qflow.broker.conversions import Argument
 from qflow.broker.errors import StartupError
 from qflow.broker.options import BrokerOptions
+from qflow.broker.settings import Argument
 from qflow.workload.checks import (
     WorkloadError,
     as_tuple,

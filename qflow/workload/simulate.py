@@ -1,16 +1,21 @@
-"""Simulate a workload: its clients and the engine, in virtual time."""
+"""Simulate a workload: its clients and the engine, in virtual time.
+
+Simulate bit by bit: a long run can say how far it is, and be stopped without losing what it has.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from qflow.workload.agenda import SECOND
 from qflow.workload.checks import WorkloadError, is_whole, require
 from qflow.workload.clients import Producer
-from qflow.workload.consumer import ConsumerClient
+from qflow.workload.consumer_client import ConsumerClient
 from qflow.workload.model import Workload
-from qflow.workload.producer import ProducerClient
+from qflow.workload.producer_client import ProducerClient
 from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, uncollected
-from qflow.workload.windowed import SharedSession, WindowedProducer
+from qflow.workload.windowed_client import SharedSession, WindowedProducer
 
 MOST_MESSAGES = 1_000_000
 """How many messages may be expected of a run without a limit; ten events each, they take some gigabytes."""
@@ -119,3 +124,50 @@ def expected_messages(producer: Producer, duration: float) -> float:
     """
     on, off = producer.burst or (1, 0)
     return producer.rate * duration * on / (on + off)
+
+
+SLICE = SECOND // 10
+
+
+def simulate_in_slices(workload: Workload, tell: Callable[[int, int], None]) -> tuple[Run, bool]:
+    """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C.
+
+    Parameters
+    ----------
+    workload : Workload
+        What to run.
+    tell : callable
+        Told after each slice of virtual time how far the run is, in microseconds, and how many events
+        there are.
+
+    Returns
+    -------
+    (Run, bool)
+        What happened, and whether that is all.  A run that was interrupted ends with its last whole slice.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal of a queue.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> run, is_whole = simulate_in_slices(Workload("w", 1, {"q": {}}), lambda time, count: seen.append(time))
+    >>> run.end, is_whole, seen[-1]
+    (11000000, True, 11000000)
+    """
+    with uncollected():
+        stage = set_up(workload)
+        done, count = 0, len(stage.events)
+        try:
+            while done < stage.agenda.end:
+                until = min(done + SLICE, stage.agenda.end)
+                stage.run(until=until)
+                done, count = until, len(stage.events)
+                tell(done, count)
+            return stage.finish(workload), True
+        except KeyboardInterrupt:
+            del stage.events[count:]
+            stage.agenda.end = done
+            return stage.finish(workload), False

@@ -10,8 +10,7 @@ from operator import attrgetter
 
 from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.broker.event_table import EventTable
-from qflow.broker.events import Detail, Event
+from qflow.broker.events import Detail, Event, EventTable
 from qflow.broker.message import Message
 from qflow.workload.agenda import SECOND, Action, Agenda
 from qflow.workload.model import SETUP, Workload

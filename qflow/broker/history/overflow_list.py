@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from qflow.broker.context import BrokerContext
+from qflow.broker.context import BrokerContext, TimerTask
 from qflow.broker.errors import ResourceLimitExceededException
-from qflow.broker.routing import Router
-from qflow.broker.timers import TimerTask
-from qflow.broker.transfer import Transfer
+from qflow.broker.transfer import Router, Transfer
 
 HOLDER = "overflow list"
 INTERVAL = 100_000

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from qflow.broker import Message
-from qflow.teaching.exercise import Exercise
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
 
 Levels = list[tuple[int, int]]
 

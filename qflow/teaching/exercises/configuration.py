@@ -9,9 +9,8 @@ from typing import Any
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import FINE, Exercise, fine
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
 
 Arguments = dict[str, Any]
 

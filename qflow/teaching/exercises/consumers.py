@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT
-from qflow.teaching.exercise import Exercise
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.teaching.exercises.bench import GROUP, Bench
-from qflow.teaching.misconceptions import Misconception
 
 
 def _idle_gets(steps: list[str]) -> list[str]:

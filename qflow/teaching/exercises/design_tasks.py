@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import FINE, Exercise, fine
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.bench import Bench
 from qflow.teaching.exercises.capacity import burst
-from qflow.teaching.misconceptions import Misconception
 from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.agenda import SECOND
 from qflow.workload.measures import queue_measures

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import Exercise
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
 
 
 def _what_happens(design: str, limit: int, threshold: int, sends: int) -> tuple[int, int, int]:

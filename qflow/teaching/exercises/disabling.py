@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException, StartupError
-from qflow.teaching.exercise import FINE, Exercise, fine
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.bench import Bench
 from qflow.teaching.exercises.configuration import Arguments, measure
-from qflow.teaching.misconceptions import Misconception
 
 
 def _switched_off(answer: Callable[..., Arguments], limit: int, volume: int) -> str:

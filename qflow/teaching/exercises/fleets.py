@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from qflow.spark.layout import pack
+from qflow.spark.lake import pack
 from qflow.spark.touches import components_of
-from qflow.teaching.exercise import Exercise
-from qflow.teaching.misconceptions import Misconception
+from qflow.teaching.exercise import Exercise, Misconception
 
 Touches = list[tuple[str, str]]
 Holds = list[tuple[int, int | None]]

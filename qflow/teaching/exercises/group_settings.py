@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from qflow.broker import BrokerOptions, Message
-from qflow.teaching.exercise import FINE, Exercise, fine
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.bench import Bench
 from qflow.teaching.exercises.spellings import GROUP_ADDRESS, GROUP_LINE
-from qflow.teaching.misconceptions import Misconception
 
 Headers = dict[str, Any]
 

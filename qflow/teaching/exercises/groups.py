@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qflow.teaching.clients import Reader
-from qflow.teaching.exercise import FINE, Exercise, fine
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.bench import GROUP, Bench
-from qflow.teaching.misconceptions import Misconception
 
 
 def grouped_bench(labels: list[str]) -> Bench:

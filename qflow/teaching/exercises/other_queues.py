@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from qflow.teaching.exercise import Exercise
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
 
 
 def _lvq_at_stop(stop: int, replacements: int) -> tuple[int, str, int, int]:

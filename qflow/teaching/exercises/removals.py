@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from qflow.broker.errors import ManagementError
-from qflow.teaching.exercise import Exercise
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
 
 
 def _purge(stop: int, resume: int, sent: int, fetched: int) -> tuple[int, str, int]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qflow.teaching.exercise import Exercise
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.teaching.exercises.bench import GROUP, Bench
 from qflow.teaching.exercises.groups import group_of
-from qflow.teaching.misconceptions import Misconception
 
 
 def _ring_priorities(limit: int, priorities: list[int]) -> list[int]:

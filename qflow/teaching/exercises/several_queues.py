@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qflow.teaching.exercise import FINE, Exercise, fine
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
 
 
 def _can_sync(stops: dict[str, int], sends: list[str]) -> bool:

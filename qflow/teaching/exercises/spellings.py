@@ -7,11 +7,10 @@ from collections.abc import Callable
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError, Declaration
-from qflow.configuration.reading import read_address, read_line
-from qflow.teaching.exercise import FINE, Exercise, fine
+from qflow.configuration.spelling import read_address, read_line
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.bench import Bench
 from qflow.teaching.exercises.configuration import measure
-from qflow.teaching.misconceptions import Misconception
 
 
 def _typed(bench: Bench, line: object, queue: str) -> Declaration | str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
-from qflow.teaching.exercise import Exercise
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
 
 
 def run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, int]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import Exercise
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
 
 
 def _transaction(limit: int, stop: int, sends: int) -> tuple[int, int, str, bool]:

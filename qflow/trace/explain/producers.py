@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qflow.broker.session import Session
 from qflow.broker.transfer import Transfer
-from qflow.trace.explain.explanation import Reason, Subject, seconds
+from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.instant import Instant, counted, listed
 from qflow.trace.explain.losses import died_of
 from qflow.trace.explain.queues import on

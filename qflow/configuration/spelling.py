@@ -1,0 +1,526 @@
+"""The options of ``qpid-config add queue``, as data: which argument each one sends (rule book, table 8.2).
+
+Standard library only, so that the ``qflow`` command can offer them before the engine is loaded.
+
+Which declare arguments the broker reads, asked of the engine itself (CF-01, CF-02).
+
+Reading a declaration: from the options of ``qpid-config``, a line of them, or an address (8.2, CF-14).
+
+Writing a declaration: as a ``qpid-config`` line, and as an address string (table 8.2, CF-14).
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NoReturn
+
+from qflow.broker.errors import InvalidConversion
+from qflow.broker.history.alternatives import ARGUMENT
+from qflow.broker.settings import Argument, QueueSettings
+from qflow.configuration.declaration import PROPERTIES, ConfigurationError, Declaration, Remark, read_json_map
+
+POLICY_KEY = "qpid.policy_type"
+REPLICATE_KEY = "qpid.replicate"
+POLICIES = ("none", "reject", "ring", "ring-strict")
+SENT_POLICIES = ("reject", "ring")
+REPLICATION = ("none", "configuration", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOption:
+    """One option that sends one argument.
+
+    Attributes
+    ----------
+    flag, key : str
+        The option, and the declare argument that it sets.
+    kind : {"integer", "text", "switch"}
+        What it takes; a switch sends 1.
+    help : str
+        What the argument is for.
+    needs_durable : bool
+        Whether it is sent for durable queues only, and not when it is 0.
+    """
+
+    flag: str
+    key: str
+    kind: Literal["integer", "text", "switch"]
+    help: str
+    needs_durable: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """The name under which argparse keeps it."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+OPTIONS: tuple[QueueOption, ...] = (
+    QueueOption("--file-count", "qpid.file_count", "integer", "files in the store's journal", True),
+    QueueOption("--file-size", "qpid.file_size", "integer", "file size of the store, in pages", True),
+    QueueOption("--efp-partition-num", "qpid.efp_partition_num", "integer", "partition of the store", True),
+    QueueOption("--efp-pool-file-size", "qpid.efp_pool_file_size", "integer", "KiB per store file", True),
+    QueueOption("--wcache-page-size", "qpid.wcache-page-size", "integer", "KiB per store buffer page", True),
+    QueueOption("--wcache-num-pages", "qpid.wcache-num-pages", "integer", "store buffer pages", True),
+    QueueOption("--max-queue-size", "qpid.max_size", "integer", "limit in bytes; 0 for none"),
+    QueueOption("--max-queue-count", "qpid.max_count", "integer", "limit in messages; 0 for none"),
+    QueueOption(
+        "--lvq-key", "qpid.last_value_queue_key", "text", "keep the last message of each value of KEY"
+    ),
+    QueueOption("--flow-stop-size", "qpid.flow_stop_size", "integer", "hold producers above N bytes"),
+    QueueOption("--flow-resume-size", "qpid.flow_resume_size", "integer", "release them below N bytes"),
+    QueueOption("--flow-stop-count", "qpid.flow_stop_count", "integer", "hold producers above N messages"),
+    QueueOption("--flow-resume-count", "qpid.flow_resume_count", "integer", "release them below N messages"),
+    QueueOption("--group-header", "qpid.group_header_key", "text", "the header that names a message's group"),
+    QueueOption("--shared-groups", "qpid.shared_msg_group", "switch", "several consumers share the groups"),
+)
+
+
+def add_queue_options(parser: argparse.ArgumentParser) -> None:
+    """Give a parser the queue's name and the options of ``qpid-config add queue``.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> add_queue_options(parser)
+    >>> parser.parse_args(["orders", "--flow-stop-count=0x10"]).flow_stop_count
+    16
+    """
+    parser.add_argument("name", metavar="NAME", help="the queue's name")
+    options = parser.add_argument_group("options of qpid-config add queue")
+    for option in OPTIONS:
+        if option.kind == "switch":
+            options.add_argument(option.flag, action="store_true", help=option.help)
+        elif option.kind == "integer":
+            note = " (with --durable only)" if option.needs_durable else ""
+            options.add_argument(option.flag, type=integer, metavar="N", help=option.help + note)
+        else:
+            options.add_argument(option.flag, metavar="KEY", help=option.help)
+    options.add_argument("--limit-policy", choices=POLICIES, help="what to do when a limit is reached")
+    options.add_argument(
+        "--argument",
+        dest="extra",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any other argument: a whole number if VALUE is one, else a string; null without the =",
+    )
+    options.add_argument("--alternate-exchange", metavar="NAME", help="where dropped messages go")
+    options.add_argument("--durable", action="store_true", help="the queue survives the broker")
+    options.add_argument("--replicate", type=_level, metavar="LEVEL", help="none, configuration or all (HA)")
+    options.add_argument("--start-replica", metavar="URL", help="replicate the queue of that broker (HA)")
+
+
+def integer(text: str) -> int:
+    """Read an integer as ``qpid-config`` does: decimal, ``0x…``, ``0b…``, and octal after a leading 0.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        For anything else.
+
+    Examples
+    --------
+    >>> integer("900"), integer("0x10"), integer("010"), integer("-1")
+    (900, 16, 8, -1)
+    """
+    start = text[:2].lower()
+    try:
+        if start == "0b":
+            return int(text[2:] or "0", 2)
+        if start == "0x":
+            return int(text, 16)
+        return int(text, 8 if text.startswith("0") else 10)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid integer value: {text!r}") from None
+
+
+def _level(text: str) -> str:
+    if text in REPLICATION:
+        return text
+    raise argparse.ArgumentTypeError(
+        f"Invalid replication level {text!r}, should be one of: {', '.join(REPLICATION)}"
+    )
+
+
+PASSED_ON = frozenset([option.key for option in OPTIONS if option.needs_durable] + [REPLICATE_KEY, ARGUMENT])
+"""Keys that are not the queue's business but that of a store, of the HA module, or of this model."""
+
+_WELL_KNOWN = (
+    "qpid.max_count",
+    "qpid.max_size",
+    "qpid.policy_type",
+    "qpid.flow_stop_count",
+    "qpid.flow_resume_count",
+    "qpid.flow_stop_size",
+    "qpid.flow_resume_size",
+    "qpid.group_header_key",
+    "qpid.shared_msg_group",
+    "qpid.last_value_queue_key",
+    "qpid.priorities",
+    "qpid.fairshare",
+    "qpid.alert_count",
+    "qpid.alert_count_up",
+    "qpid.alert_count_down",
+    "qpid.alert_size",
+    "qpid.alert_size_up",
+    "qpid.alert_size_down",
+    "qpid.browse-only",
+    "qpid.queue_msg_sequence",
+    "qpid.auto_delete_timeout",
+    "qpid.lifetime-policy",
+    "no-local",
+)
+
+
+def is_understood(key: str) -> bool:
+    """Tell whether a declare argument means anything to the broker; it accepts any other in silence.
+
+    Examples
+    --------
+    >>> is_understood("qpid.max_count"), is_understood("qpid.max-count"), is_understood("qpid.fairshare-3")
+    (True, False, True)
+    """
+    # No setting is made of a bare object: either it is refused, or its text appears.
+    return key in PASSED_ON or _read(key, object()) != QueueSettings()
+
+
+def reads_same(key: str, one: Argument, other: Argument) -> bool:
+    """Tell whether two values of an argument mean the same to the broker.
+
+    Examples
+    --------
+    >>> reads_same("qpid.max_count", "10", 10), reads_same("qpid.max_count", True, 1)
+    (True, False)
+    """
+    read = _read(key, one)
+    return read is not None and read == _read(key, other) and is_understood(key)
+
+
+def suggestion(key: str) -> str:
+    """Return the understood key that looks most like this one, or "".
+
+    Examples
+    --------
+    >>> suggestion("qpid.max-count"), suggestion("x-mine")
+    ('qpid.max_count', '')
+    """
+    close = difflib.get_close_matches(key, _WELL_KNOWN, 1, 0.8)
+    return close[0] if close else ""
+
+
+def _read(key: str, value: Argument) -> QueueSettings | None:
+    try:
+        return replace(QueueSettings.from_arguments({key: value}), arguments={})
+    except InvalidConversion:
+        return None
+
+
+class _LineParser(argparse.ArgumentParser):
+    """A parser for text typed into a lab: it raises instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigurationError(message)
+
+
+def read_line(line: str | Sequence[str]) -> Declaration:
+    """Read what comes after ``qpid-config add queue``; those words themselves may be there.
+
+    Parameters
+    ----------
+    line : str or sequence of str
+        A line as for a shell, or its words.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown option or a bad value; the real tool ends with status 2 then.
+
+    Examples
+    --------
+    >>> read_line("qpid-config add queue orders --max-queue-count=10 --limit-policy ring").arguments
+    mappingproxy({'qpid.max_count': 10, 'qpid.policy_type': 'ring'})
+    """
+    try:
+        words = shlex.split(line) if isinstance(line, str) else list(line)
+    except ValueError as error:
+        raise ConfigurationError(f"the line cannot be split into words: {error}") from error
+    for start in (["qpid-config"], ["qflow", "config"]):
+        if words[: len(start) + 2] == [*start, "add", "queue"]:
+            words = words[len(start) + 2 :]
+    parser = _LineParser(prog="qpid-config add queue", add_help=False)
+    add_queue_options(parser)
+    return declaration_of(parser.parse_args(words))
+
+
+def read_address(text: str) -> Declaration:
+    """Read the queue that an address string would create.
+
+    Raises
+    ------
+    ConfigurationError
+        If the text is no address, or the address not one of a queue.
+
+    Examples
+    --------
+    >>> read_address("orders; {create: always, node: {x-declare: {arguments: {'qpid.max_count': 10}}}}")
+    Declaration(name='orders', arguments=mappingproxy({'qpid.max_count': 10}), durable=False, ...)
+    """
+    # The client API is loaded only for those who read addresses.
+    from qflow.messaging.address import LexError, ParseError, find_error, parse
+
+    try:
+        address = parse(text)
+    except (LexError, ParseError) as error:
+        raise ConfigurationError(f"no address: {error}") from error
+    options = address.options or {}
+    wrong = find_error(options, "receiver")
+    if wrong:
+        raise ConfigurationError(f"no address: {wrong}")
+    return Declaration.of_address(address.name, {str(key): value for key, value in options.items()})
+
+
+def read_any(text: str, name: str = "queue") -> Declaration:
+    """Read whatever somebody typed: declare arguments as JSON, an address string, or a line of options.
+
+    Parameters
+    ----------
+    text : str
+        A text that begins with ``{`` is JSON; one with ``; {`` in it is an address.
+    name : str
+        The queue's name where the text does not name one (JSON).
+
+    Raises
+    ------
+    ConfigurationError
+        If it cannot be read as what it looks like.
+
+    Examples
+    --------
+    >>> typed = ['{"qpid.max_count": 9}', "q; {node: {x-declare: {arguments: {'qpid.max_count': 9}}}}",
+    ...          "q --max-queue-count=9"]
+    >>> [read_any(text, "q") == Declaration("q", {"qpid.max_count": 9}) for text in typed]
+    [True, True, True]
+    """
+    if text.lstrip().startswith("{"):
+        return Declaration.of_json(name, text)
+    if re.match(r"[^;]*;\s*\{", text):
+        return read_address(text)
+    return read_line(text)
+
+
+def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration:
+    """Make a declaration of parsed options, as ``qpid-config`` makes its map.
+
+    Parameters
+    ----------
+    chosen : argparse.Namespace
+        From a parser with :func:`~qflow.configuration.spelling.add_queue_options`.
+    declare : str
+        Declare arguments as a JSON map, to which the options are added.
+    """
+    properties: dict[str, Argument] = read_json_map(declare) if declare else {}
+    for text in chosen.extra:
+        key, equals, value = text.partition("=")
+        properties[key] = as_argument(value) if equals else None
+    remarks: list[Remark] = []
+    for option in OPTIONS:
+        value = getattr(chosen, option.attribute)
+        if value is None or value is False:
+            continue
+        unsent = _why_not_sent(value, option.needs_durable, chosen.durable)
+        if unsent:
+            remarks.append(Remark("warning", f"{option.flag} {unsent}"))
+        else:
+            properties[option.key] = 1 if value is True else value
+    if chosen.limit_policy in SENT_POLICIES:
+        properties[POLICY_KEY] = chosen.limit_policy
+    if chosen.alternate_exchange:
+        properties["alternate-exchange"] = chosen.alternate_exchange
+    if chosen.durable:
+        properties["durable"] = 1
+    if chosen.replicate:
+        properties[REPLICATE_KEY] = chosen.replicate
+    return Declaration.of_properties(chosen.name, properties, (*remarks, *_remarks(chosen)))
+
+
+def as_argument(text: str) -> int | str:
+    """Turn the value of ``--argument NAME=VALUE`` into what is sent: an integer if it reads as one.
+
+    Examples
+    --------
+    >>> as_argument("10"), as_argument("1.5"), as_argument("")
+    (10, '1.5', '')
+    """
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _why_not_sent(value: object, needs_durable: bool, durable: bool) -> str:
+    if value == "":
+        return "is empty: qpid-config does not send it"
+    if needs_durable and not durable:
+        return "is for durable queues: qpid-config does not send it without --durable"
+    if needs_durable and value == 0:
+        return "is 0: qpid-config does not send it"
+    return ""
+
+
+def _remarks(chosen: argparse.Namespace) -> Iterator[Remark]:
+    if chosen.limit_policy == "ring-strict":
+        yield Remark(
+            "warning",
+            "--limit-policy=ring-strict sends nothing at all: the queue gets the default policy, reject, and "
+            "flow control",
+            ("X-26", "LP-04"),
+        )
+    elif chosen.limit_policy == "ring":
+        yield Remark(
+            "note",
+            'the tool\'s help says that ring replaces the "oldest unacquired message"; the broker evicts '
+            "acquired ones too",
+            ("X-24", "LP-10"),
+        )
+    if chosen.start_replica:
+        yield Remark("note", "--start-replica calls the HA module of the broker, which this model leaves out")
+
+
+_INT64 = 1 << 63
+
+
+def qpid_config_line(declaration: Declaration) -> str:
+    """Write the line that declares a queue; :func:`~qflow.configuration.spelling.read_line` reads it back.
+
+    A value that the tool cannot send is written as the integer that means the same to the broker
+    (``True`` as 1, ``"10"`` as 10), if there is one.
+
+    Raises
+    ------
+    ConfigurationError
+        If the tool has no way to say it.
+
+    Examples
+    --------
+    >>> print(qpid_config_line(Declaration("orders", {"qpid.flow_stop_count": 900, "qpid.alert_count": 5})))
+    qpid-config add queue orders --flow-stop-count=900 --argument qpid.alert_count=5
+    """
+    if declaration.exclusive:
+        raise ConfigurationError("exclusive: qpid-config has no option for a queue only its declarer can use")
+    rest = {key: _sendable(key, value) for key, value in declaration.arguments.items()}
+    words: list[str] = []
+    for option in OPTIONS:
+        if option.key in rest and _takes(option, rest[option.key], declaration.durable):
+            value = rest.pop(option.key)
+            words.append(option.flag if option.kind == "switch" else f"{option.flag}={value}")
+    if rest.get(POLICY_KEY) in SENT_POLICIES:
+        words.append(f"--limit-policy={rest.pop(POLICY_KEY)}")
+    if rest.get(REPLICATE_KEY) in REPLICATION:
+        words.append(f"--replicate={rest.pop(REPLICATE_KEY)}")
+    if declaration.alternate_exchange:
+        words.append(f"--alternate-exchange={declaration.alternate_exchange}")
+    if declaration.durable:
+        words.append("--durable")
+    if declaration.auto_delete:
+        rest["auto-delete"] = 1
+    for key, value in rest.items():
+        words += _extra(key, value)
+    name = declaration.name
+    words = [*words, "--", name] if name.startswith("-") else [name, *words]
+    return shlex.join(["qpid-config", "add", "queue", *words])
+
+
+def _sendable(key: str, value: Argument) -> int | str | None:
+    if key in PROPERTIES or "=" in key:
+        raise ConfigurationError(f"{key}: qpid-config cannot send a declare argument of this name")
+    if value is None or type(value) is int:
+        return value
+    as_sent = as_argument(value) if isinstance(value, str) else value
+    if isinstance(as_sent, str):
+        return as_sent
+    if isinstance(as_sent, int) and reads_same(key, value, int(as_sent)):
+        return int(as_sent)
+    raise ConfigurationError(
+        f"{key}={value!r}: qpid-config cannot send this; it sends null, whole numbers, and strings that do "
+        "not read as a whole number"
+    )
+
+
+def _takes(option: QueueOption, value: int | str | None, durable: bool) -> bool:
+    if option.needs_durable:
+        return durable and type(value) is int and value != 0
+    if option.kind == "switch":
+        return value == 1
+    return type(value) is int if option.kind == "integer" else isinstance(value, str) and value != ""
+
+
+def _extra(key: str, value: int | str | None) -> list[str]:
+    text = key if value is None else f"{key}={value}"
+    return [f"--argument={text}"] if text.startswith("-") else ["--argument", text]
+
+
+def address_string(declaration: Declaration) -> str:
+    """Write an address that creates the queue, in words that qpid-cpp and qpid-python read alike.
+
+    Raises
+    ------
+    ConfigurationError
+        If no spelling means the same to both: null, a backslash, both kinds of quotes, ``#`` in a name.
+
+    Examples
+    --------
+    >>> print(address_string(Declaration("q", {"qpid.max_count": 10}, durable=True)))
+    q; {create: always, node: {type: queue, durable: True, x-declare: {arguments: {'qpid.max_count': 10}}}}
+    """
+    declare = ", ".join(
+        f"{key}: {_spell(value)}"
+        for key, value in (
+            ("alternate-exchange", declaration.alternate_exchange),
+            ("auto-delete", declaration.auto_delete),
+            ("exclusive", declaration.exclusive),
+            ("arguments", declaration.arguments),
+        )
+        if value
+    )
+    node = "type: queue"
+    if declaration.durable:
+        node += ", durable: True"
+    if declare:
+        node += f", x-declare: {{{declare}}}"
+    return f"{_spell_name(declaration.name)}; {{create: always, node: {{{node}}}}}"
+
+
+def _spell_name(name: str) -> str:
+    if "#" in name:
+        raise ConfigurationError(f"name {name!r}: clients replace the # in an address by a random id")
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name) else _spell_text(name)
+
+
+def _spell(value: object) -> str:
+    if isinstance(value, Mapping):
+        # Always quoted: qpid-python takes a bare "true" for the constant, and no dot in a bare word.
+        return (
+            "{" + ", ".join(f"{_spell_text(str(key))}: {_spell(item)}" for key, item in value.items()) + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_spell, value)) + "]"
+    if isinstance(value, str):
+        return _spell_text(value)
+    if isinstance(value, bool) or (isinstance(value, int) and -_INT64 <= value < _INT64):
+        return str(value)
+    if isinstance(value, float) and re.fullmatch(r"-?\d+\.\d+", str(value)):
+        return str(value)
+    raise ConfigurationError(f"{value!r}: no address string says this to qpid-cpp and qpid-python alike")
+
+
+def _spell_text(text: str) -> str:
+    """Quote; qpid-cpp knows no escapes, so what would need one cannot be said."""
+    for quote in "'\"":
+        if quote not in text and "\\" not in text and text.isprintable():
+            return quote + text + quote
+    raise ConfigurationError(f"{text!r}: no quotes make qpid-cpp and qpid-python read this alike")

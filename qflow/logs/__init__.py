@@ -1,0 +1,1 @@
+"""Client logs: what clients recorded, read, replayed through the engine, and audited."""

@@ -1,0 +1,383 @@
+"""Pages of the reference with every public function and class of a room, as its docstring tells it.
+
+``qflow reference``: the pages of ``notebooks/reference`` that are read off code, rules and tests.
+
+A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from qflow.kit import RefusalError, checkout_root, kit_path
+from qflow.teaching.rules import ARGUED, RULE, cited_rules, normal, rule_titles
+
+ROOMS: dict[str, str] = {
+    "broker": "the engine",
+    "messaging": "the client API people know from qpid.messaging",
+    "configuration": "qpid-config's options, addresses and declare arguments",
+    "workload": "producers and consumers in virtual time",
+    "trace": "traces and client logs; the time machine; explain",
+    "prediction": "what would have happened under other settings",
+    "design": "thresholds that are safe",
+    "conformance": "recordings of a real broker, played against the engine",
+    "labs": "pictures that move",
+    "teaching": "chapters, exercises, predictions",
+}
+"""The rooms that have a page, and what each is."""
+
+_LISTS = {"Attributes", "Parameters", "Raises", "Returns", "Yields"}
+_ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
+
+
+def rooms_index() -> str:
+    """Return the page that leads to the rooms' pages."""
+    lines = [
+        "# Functions and classes",
+        "",
+        "Every public function and class with its own description and example. The tests run each example.",
+        "",
+        *(f"- [`qflow.{room}`](functions-{room}.md): {what}" for room, what in ROOMS.items()),
+        "",
+        "`qflow.spark` is described in chapter 13 and in [Spark in operation](spark-operations.md).",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def room_page(room: str) -> str:
+    """Return the page of a room.
+
+    Parameters
+    ----------
+    room : str
+        A key of :data:`ROOMS`.
+
+    Examples
+    --------
+    >>> room_page("conformance").splitlines()[0]
+    '# qflow.conformance'
+    """
+    package = importlib.import_module(f"qflow.{room}")
+    lines = [f"# qflow.{room}", "", *docstring(package)]
+    for module in _modules(package):
+        members = list(_members(module))
+        if members:
+            lines += ["", f"## {module.__name__}", "", *docstring(module)]
+        for name, member in members:
+            lines += ["", f"### `{name}{_signature(member)}`", "", *docstring(member)]
+            if inspect.isclass(member):
+                lines += _methods(member)
+    return "\n".join(lines) + "\n"
+
+
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    names = sorted(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
+    for name in names:
+        if not any(part.startswith("_") or part == "cli" for part in name.split(".")):
+            yield importlib.import_module(name)
+
+
+def _members(module: ModuleType) -> Iterator[tuple[str, object]]:
+    for name, member in sorted(vars(module).items()):
+        if name.startswith("_") or not (inspect.isclass(member) or inspect.isfunction(member)):
+            continue
+        if member.__module__ == module.__name__ and inspect.getdoc(member):
+            yield name, member
+
+
+def _methods(owner: type) -> list[str]:
+    lines = []
+    for name, member in vars(owner).items():
+        if isinstance(member, classmethod | staticmethod):
+            member = member.__func__
+        if name.startswith("_") or not inspect.isfunction(member) or not member.__doc__:
+            continue
+        first = inspect.cleandoc(member.__doc__).split("\n\n")[0].replace("\n", " ")
+        lines.append(f"- `{name}{_signature(member)}`: {first}")
+    return ["", *lines] if lines else []
+
+
+def _signature(member: object) -> str:
+    if dataclasses.is_dataclass(member):
+        return f"({', '.join(field.name for field in dataclasses.fields(member) if field.init)})"
+    try:
+        parameters = inspect.signature(member).parameters.values()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return ""
+    # Names only: the docstring tells types and defaults, and does not print an object's address.
+    return f"({', '.join(_named(parameter) for parameter in parameters if parameter.name != 'self')})"
+
+
+def _named(parameter: inspect.Parameter) -> str:
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        return f"*{parameter.name}"
+    return f"**{parameter.name}" if parameter.kind is inspect.Parameter.VAR_KEYWORD else parameter.name
+
+
+def docstring(member: object) -> list[str]:
+    """Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.
+
+    Parameters
+    ----------
+    member : object
+        A module, class or function.
+
+    Examples
+    --------
+    >>> docstring(docstring)[0]
+    'Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.'
+    """
+    lines: list[str] = []
+    section, is_code = "", False
+    text = (inspect.getdoc(member) or "").splitlines()
+    for line, following in zip(text, [*text[1:], ""], strict=True):
+        if line and set(line) == {"-"}:
+            continue
+        if following and set(following) == {"-"}:
+            section = line
+            lines += [f"**{line}**", ""]
+            continue
+        if line.startswith(">>>") and not is_code:
+            lines.append("```python")
+            is_code = True
+        if is_code and not line.strip():
+            lines.append("```")
+            is_code = False
+        lines.append(line if is_code else _prose(line, section))
+    return [*lines, "```"] if is_code else lines
+
+
+def _prose(line: str, section: str) -> str:
+    plain = _ROLE.sub(r"`\1`", line).replace("``", "`")
+    if section in _LISTS and plain:
+        return f"  {plain.strip()}" if plain.startswith(" ") else f"- **{plain}**  "
+    return plain
+
+
+FOLDER = "reference"
+_AREAS = {
+    "DQ": "Depth: what is counted, and when",
+    "LP": "Limit policies",
+    "FC": "Producer flow control",
+    "CM": "Completions",
+    "CAP": "Capacity: the producer's window",
+    "MG": "Message groups",
+    "CN": "Consuming: credit, dispositions, release",
+    "EX": "Exchanges",
+    "QT": "Other kinds of queues",
+    "CF": "Configuration and management",
+    "ALT": "How it was designed: what was considered",
+    "IN": "Mistakes and gaps of the documents",
+    "RF": "Corrections found by recording",
+}
+
+
+def pages() -> dict[str, Callable[[Path], str]]:
+    """Return every generated page: its name, and what writes it from a checkout.
+
+    Examples
+    --------
+    >>> sorted(pages())[-2:]
+    ['trace-format.md', 'workload-format.md']
+    """
+    made: dict[str, Callable[[Path], str]] = {
+        "rules.md": rules_page,
+        "left-out.md": lambda root: left_out_page(),
+        "trace-format.md": lambda root: trace_page(),
+        "workload-format.md": lambda root: workload_page(),
+        "functions.md": lambda root: rooms_index(),
+    }
+    for room in ROOMS:
+        made[f"functions-{room}.md"] = lambda root, room=room: room_page(room)  # type: ignore[misc]
+    return made
+
+
+def rules_page(root: Path) -> str:
+    """Return the rules in a few words each, with the tests and the chapters that hold them.
+
+    Parameters
+    ----------
+    root : pathlib.Path
+        The checkout.
+    """
+    tests, chapters = cited_rules(root / "tests"), cited_in_chapters(root / "notebooks" / "sources")
+    lines = [
+        "# The rules of the broker",
+        "",
+        "Every rule the engine follows, in a few words; the tests that hold it to that; the chapters on it.",
+        "`qflow rules` prints the same list. The ids are those that tooltips and `explain` name.",
+    ]
+    area = ""
+    for rule, title in rule_titles().items():
+        if rule.split("-")[0] != area:
+            area = rule.split("-")[0]
+            lines += ["", f"## {area}: {_AREAS[area]}", "", "| rule | what it says | tests | chapters |"]
+            lines += ["| --- | --- | --- | --- |"]
+        held = _counted(tests.get(rule, [])) or f"none: {ARGUED.get(rule, 'not argued')}"
+        lines.append(f"| {rule} | {_cell(title)} | {held} | {', '.join(chapters.get(rule, []))} |")
+    return "\n".join(lines) + "\n"
+
+
+def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
+    """Return, for each rule, the numbers of the chapters that name it.
+
+    Parameters
+    ----------
+    sources : pathlib.Path
+        The folder of the chapters' text sources.
+    """
+    found: dict[str, list[str]] = {}
+    for path in sorted(sources.glob("[0-9][0-9]-*.py")):
+        for rule in sorted({normal(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
+            found.setdefault(rule, []).append(path.name[:2])
+    return found
+
+
+def left_out_page() -> str:
+    """Return what the model leaves out, with the reasons, as the engine itself gives them."""
+    from qflow.broker.left_out import LEFT_OUT
+
+    lines = [
+        "# What is left out, and why",
+        "",
+        "Asking the engine for one of these raises the broker's own `not-implemented` error (540) with the",
+        "reason, so that nobody takes silence for an answer.",
+        "",
+        "| what | why |",
+        "| --- | --- |",
+        *(f"| {what} | {_cell(why)} |" for what, why in LEFT_OUT.items()),
+        "",
+        "Of the clients, `qflow.messaging` has what works in one process: no reconnection, no TLS.",
+        "Of time, the model has what can change what a broker does; the real broker's own speed is not",
+        "modelled, and `qflow predict` says how it stands in for the network.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def trace_page() -> str:
+    """Return the schema of traces: columns and kinds of rows."""
+    from qflow.trace.schema import COLUMNS, FORMAT, KINDS
+
+    lines = [
+        "# The format of a trace",
+        "",
+        f"`{FORMAT}`: an ordered table, one row an event; commands are rows too, so a trace can be replayed.",
+        "Parquet (`.parquet`) and JSON lines (`.jsonl`, `.jsonl.gz`) hold the same rows. In Parquet the",
+        "schema's metadata holds the format, the broker's options and the workload; in JSON lines the first",
+        "line does.",
+        "",
+        "| column | type | meaning |",
+        "| --- | --- | --- |",
+        *(f"| `{column.name}` | {column.type} | {_cell(column.meaning)} |" for column in COLUMNS),
+        "",
+        "## Kinds of rows",
+        "",
+        "| kind | what it says |",
+        "| --- | --- |",
+        *(f"| `{kind}` | {_cell(meaning)} |" for kind, meaning in KINDS.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def workload_page() -> str:
+    """Return what a workload file may hold: the attributes of its parts, as their classes tell them."""
+    from qflow.workload import Consumer, Network, Producer, Workload
+
+    lines = [
+        "# The format of a workload file",
+        "",
+        "One JSON object. Its keys are the attributes of `Workload`; `producers` and `consumers` are lists",
+        "of objects with the attributes of `Producer` and `Consumer`. `data/recordings/workloads` has",
+        "examples. A file with an unknown attribute, or a value that is not allowed, is refused with a",
+        "sentence.",
+    ]
+    for part in (Workload, Producer, Consumer, Network):
+        lines += ["", f"## {part.__name__}", "", *docstring(part)]
+    return "\n".join(lines) + "\n"
+
+
+def build(folder: Path | None = None) -> list[str]:
+    """Write the pages that differ from what is there; return their names.
+
+    Parameters
+    ----------
+    folder : pathlib.Path or None
+        Where; None for the checkout's own.
+
+    Raises
+    ------
+    RefusalError
+        Away from a checkout, where there are no tests to read.
+    """
+    root, target = _checkout(), folder or kit_path("notebooks") / FOLDER
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, page in pages().items():
+        text, path = page(root), target / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            written.append(name)
+    return written
+
+
+def stale() -> list[str]:
+    """Return the generated pages that are no longer what the code says.
+
+    Raises
+    ------
+    RefusalError
+        Away from a checkout.
+    """
+    root, folder = _checkout(), kit_path("notebooks") / FOLDER
+    return [
+        name
+        for name, page in pages().items()
+        if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != page(root)
+    ]
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``reference`` to the ``qflow`` command."""
+    parser = rooms.add_parser("reference", help="write the reference pages that are read off the code")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions.add_parser("build", help="write the pages anew")
+    actions.add_parser("check", help="fail if one is no longer what the code says")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run ``qflow reference build`` or ``check``; return the exit status."""
+    if chosen.action == "build":
+        written = build()
+        print(f"written: {', '.join(written) or 'nothing, all pages are as the code says'}")
+        return 0
+    names = stale()
+    if names:
+        print(f"no longer what the code says: {', '.join(names)}; run: qflow reference build")
+    return int(bool(names))
+
+
+def _checkout() -> Path:
+    root = checkout_root()
+    if root is None:
+        raise RefusalError("The reference is made from a checkout of qflow; run this command there.")
+    return root
+
+
+def _counted(tests: list[str]) -> str:
+    counts: dict[str, int] = {}
+    for test in tests:
+        counts[test.split("::")[0]] = counts.get(test.split("::")[0], 0) + 1
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")

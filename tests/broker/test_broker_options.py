@@ -1,0 +1,305 @@
+"""What a broker is started with: command line, environment, qpidd.conf, keywords (FC-10, rule book 8.1)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+from recordings import SCENARIOS
+
+from qflow.broker import Broker, BrokerOptions
+from qflow.broker.errors import StartupError
+from qflow.broker.options import MODELLED, NOT_MODELLED, read_options
+from qflow.configuration.broker_setup import BrokerSetup
+
+STARTUP = json.loads((SCENARIOS / "startup.json").read_text())
+CLI = "Error in command line options: "
+ENV = "Error in environment variables: "
+CONF = "Error in configuration file qpidd.conf: "
+STOP, RESUME = "--default-flow-stop-threshold", "--default-flow-resume-threshold"
+
+
+def refusal(*arguments: str, environment: dict | None = None, lines: tuple[str, ...] = ()) -> str:
+    with pytest.raises(StartupError) as raised:
+        BrokerOptions.parse(arguments, environment, lines)
+    return str(raised.value)
+
+
+# What the real broker was recorded doing
+
+
+@pytest.mark.parametrize("recorded", STARTUP, ids=[" ".join(row["options"]) or "none" for row in STARTUP])
+def test_every_recorded_start(recorded):
+    """FC-10: it starts with what it was given, or refuses with the recorded words."""
+    if recorded["starts"]:
+        broker = Broker(BrokerOptions.parse(recorded["options"]))
+        given = dict(zip(recorded["options"][::2], recorded["options"][1::2], strict=True))
+        # default-queue-limit is an unsigned number of 32 bits, and -5 is read as one.
+        taken = {**given, "--default-queue-limit": "4294967291"} if "-5" in given.values() else given
+        assert {name: str(getattr(broker.options, name[2:].replace("-", "_"))) for name in given} == taken
+    else:
+        said = recorded["stderr"][-1].removeprefix("[Broker] critical Unexpected error: ")
+        assert said.removeprefix("invalid-argument: ") == refusal(*recorded["options"])
+
+
+def test_the_same_with_an_equals_sign():
+    for recorded in STARTUP:
+        pairs = zip(recorded["options"][::2], recorded["options"][1::2], strict=True)
+        words = [f"{name}={value}" for name, value in pairs]
+        if recorded["starts"] and "--default-message-group=" not in words:
+            assert BrokerOptions.parse(words) == BrokerOptions.parse(recorded["options"])
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "attribute", "converted"),
+    [
+        ("default-queue-limit", "10000", "default_queue_limit", 10_000),
+        ("default-queue-limit", "+7", "default_queue_limit", 7),
+        ("default-queue-limit", "-5", "default_queue_limit", 4_294_967_291),
+        ("default-queue-limit", "4294967295", "default_queue_limit", 4_294_967_295),
+        ("default-event-threshold-ratio", "150", "default_event_threshold_ratio", 150),
+        ("default-event-threshold-ratio", "-1", "default_event_threshold_ratio", 65_535),
+        ("default-message-group", "EMPTY-GROUP", "default_message_group", "EMPTY-GROUP"),
+        ("default-message-group", "", "default_message_group", ""),
+        ("enable-timestamp", "yes", "enable_timestamp", True),
+        ("enable-timestamp", "ON", "enable_timestamp", True),
+        ("enable-timestamp", "0", "enable_timestamp", False),
+        ("queue-purge-interval", "30", "queue_purge_interval", 30),
+        ("queue-purge-interval", "2s", "queue_purge_interval", 2),
+        ("queue-purge-interval", "5000ms", "queue_purge_interval", 5),
+        ("max-purge-batch", "1", "max_purge_batch", 1),
+        ("message-size", "content", "message_size", "content"),
+        ("wake-up", "eager", "wake_up", "eager"),
+        ("flow-control", "java", "flow_control", "java"),
+    ],
+)
+def test_values_of_every_modelled_option(option, value, attribute, converted):
+    """8.1, and this model's own dials (DQ-09, MG-13, ALT-01): the same from each of the three places."""
+    for options in (
+        BrokerOptions.parse([f"--{option}", value]),
+        BrokerOptions.parse([], {"QPID_" + option.upper().replace("-", "_"): value}),
+        BrokerOptions.parse([], {}, [f"{option}={value}"]),
+    ):
+        assert getattr(options, attribute) == converted
+
+
+def test_defaults_are_those_of_the_table():
+    """8.1: without options; and each attribute can be given as an option."""
+    assert BrokerOptions.parse() == BrokerOptions()
+    assert [field.name.replace("_", "-") for field in fields(BrokerOptions)] == [*MODELLED]
+    defaults = BrokerOptions()
+    assert (defaults.default_queue_limit, defaults.default_event_threshold_ratio) == (104_857_600, 80)
+    assert (defaults.default_flow_stop_threshold, defaults.default_flow_resume_threshold) == (80, 70)
+    assert (defaults.default_message_group, defaults.enable_timestamp) == ("qpid.no-group", False)
+    assert (defaults.queue_purge_interval, defaults.max_purge_batch) == (600, 1000)
+
+
+INVALID = "the argument ('{}') for option '{}' is invalid"
+BOOL = ". Valid choices are 'on|off', 'yes|no', '1|0' and 'true|false'"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("default-queue-limit", "5000000000", ""),
+        ("default-queue-limit", "4294967296", ""),
+        ("default-queue-limit", "1.5", ""),
+        ("default-queue-limit", "١", ""),
+        ("default-event-threshold-ratio", "65536", ""),
+        ("default-flow-stop-threshold", "80%", ""),
+        ("enable-timestamp", "maybe", BOOL),
+        ("max-purge-batch", "many", ""),
+        ("queue-purge-interval", "soon", ""),
+        ("queue-purge-interval", "-1", ""),
+        ("queue-purge-interval", "1.5", ": this model of the broker counts whole seconds here"),
+    ],
+)
+def test_bad_values(option, value, reason):
+    """8.1: refused; on the command line the option is named with its dashes, elsewhere without."""
+    assert refusal(f"--{option}", value) == CLI + INVALID.format(value, f"--{option}") + reason
+    variable = "QPID_" + option.upper().replace("-", "_")
+    assert refusal(environment={variable: value}) == ENV + INVALID.format(value, option) + reason
+    line = f"{option}={value}"
+    assert refusal(lines=(line,)) == CONF + INVALID.format(value, option) + reason
+
+
+@pytest.mark.parametrize(
+    ("keywords", "text"),
+    [
+        ({"default_queue_limit": "10"}, "default_queue_limit: got '10', allowed is a value like 104857600"),
+        ({"default_queue_limit": -1}, "default_queue_limit: got -1, allowed are whole numbers from 0"),
+        ({"enable_timestamp": 1}, "enable_timestamp: got 1, allowed is a value like False"),
+        ({"message_size": "both"}, "message_size: got 'both', allowed are 'encoded', 'content'"),
+        ({"wake_up": "never"}, "wake_up: got 'never', allowed are 'faithful', 'eager'"),
+    ],
+)
+def test_bad_keywords(keywords, text):
+    with pytest.raises(StartupError) as raised:
+        BrokerOptions(**keywords)
+    assert str(raised.value) == text
+
+
+# The command line
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--default-msg-group", "x"], "unrecognised option '--default-msg-group'"),
+        (["--default-msg-group=x"], "unrecognised option '--default-msg-group'"),
+        (["-z"], "unrecognised option '-z'"),
+        (["default-queue-limit"], "unrecognised option 'default-queue-limit'"),
+        (["--default-queue-limit"], "the required argument for option '--default-queue-limit' is missing"),
+        (
+            ["--default-queue-limit", "--auth", "no"],
+            "the required argument for option '--default-queue-limit' is missing",
+        ),
+        (
+            ["--default-queue-limit="],
+            "the argument for option '--default-queue-limit' should follow immediately after the equal sign",
+        ),
+        (
+            ["--auth=no", "--auth=yes"],
+            "option '--auth' cannot be specified more than once",
+        ),
+        (
+            ["--default-flow=80"],
+            "option '--default-flow' is ambiguous and matches '--default-flow-resume-threshold', and "
+            "'--default-flow-stop-threshold'",
+        ),
+    ],
+)
+def test_command_lines_that_are_refused(words, text):
+    """8.1, X-03: unknown options in general are refused, the example of the group documentation too."""
+    assert refusal(*words) == CLI + text
+
+
+def test_the_start_of_a_name_is_enough():
+    assert BrokerOptions.parse(["--default-flow-s=90"]).default_flow_stop_threshold == 90
+
+
+def test_letters_switches_and_repeated_options():
+    given = read_options(["-p", "5673", "-m", "no", "-d", "--log-enable", "a", "--log-enable", "b"])
+    assert {name: option.text for name, option in given.items()} == {
+        "port": "5673",
+        "mgmt-enable": "no",
+        "daemon": "yes",
+        "log-enable": "b",
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["auth", "realm", "port", "tcp-nodelay", "worker-threads", "max-negotiate-time", "dtx-default-timeout",
+     "dtx-max-timeout", "mgmt-enable", "mgmt-publish", "mgmt-pub-interval", "mgmt-qmf2", "mgmt-qmf1",
+     "session-max-unacked"],
+)  # fmt: skip
+def test_options_without_an_effect_here(name):
+    """8.1 "not modelled": accepted, and told."""
+    assert name in NOT_MODELLED
+    setup = BrokerSetup.read([f"--{name}=1"])
+    assert (setup.options, setup.not_modelled) == (BrokerOptions(), (name,))
+    assert next(setup.remarks()).text == f"broker options that change nothing in this model: {name}"
+
+
+# Environment and configuration file
+
+
+def test_precedence():
+    """8.1: command line before environment before file, option by option."""
+    options = BrokerOptions.parse(
+        ["--default-queue-limit=1"],
+        {"QPID_DEFAULT_QUEUE_LIMIT": "2", "QPID_MAX_PURGE_BATCH": "2"},
+        ["default-queue-limit=3", "max-purge-batch=3", "queue-purge-interval=3"],
+    )
+    assert options == BrokerOptions(default_queue_limit=1, max_purge_batch=2, queue_purge_interval=3)
+
+
+def test_a_space_in_a_value():
+    """8.1: kept on the command line and in a variable, taken off in a file."""
+    assert refusal("--default-queue-limit", " 1") == CLI + INVALID.format(" 1", "--default-queue-limit")
+    assert BrokerOptions.parse([], {}, ["default-queue-limit= 1 "]).default_queue_limit == 1
+
+
+def test_ratios_are_checked_together_after_reading():
+    """FC-10: one from the file, the other from the command line."""
+    assert BrokerOptions.parse([f"{STOP}=60"], {}, ["default-flow-resume-threshold=50"])
+    assert "flowStopRatio=60 flowResumeRatio=65" in refusal(
+        f"{STOP}=60", lines=("default-flow-resume-threshold=65",)
+    )
+
+
+def test_a_value_that_loses_is_still_checked():
+    assert refusal("--auth=no", lines=("default-queue-limit=x",)).startswith(CONF)
+
+
+def test_variables_that_name_no_option_are_ignored():
+    """8.1: as qpidd does; but the explanation mentions them."""
+    variables = {"QPID_DEFAULT_MSG_GROUP": "x", "HOME": "/", "QPID_PORT": "1", "qpid_auth": "no"}
+    assert BrokerOptions.parse([], variables) == BrokerOptions()
+    setup = BrokerSetup.read([], variables)
+    assert (setup.ignored, setup.not_modelled) == (("QPID_DEFAULT_MSG_GROUP",), ("port",))
+    assert "QPID_DEFAULT_MSG_GROUP" in list(setup.remarks())[-1].text
+
+
+def test_lines_of_a_configuration_file():
+    """8.1: comments, empty lines, spaces after the sign, a comment behind the value; quotes stay."""
+    lines = [
+        "# the limits\n",
+        "\n",
+        "   # indented",
+        "\t",
+        "default-queue-limit= 10000   # ten thousand\r\n",
+        'default-message-group="none"',
+        "auth=no",
+    ]
+    options = BrokerOptions.parse([], {}, lines)
+    assert options == BrokerOptions(default_queue_limit=10_000, default_message_group='"none"')
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["default-msg-group=x", "default-queue-limit = 1", " auth=no", "auth", "--auth=no", "default-queue=1"],
+)
+def test_lines_that_are_refused(line):
+    """8.1: an unknown name, or a space before the equals sign."""
+    assert refusal(lines=(line,)) == f"{CONF}Bad argument: |{line}|"
+
+
+def test_an_option_twice_in_a_file():
+    assert refusal(lines=("auth=no", "auth=no")) == f"{CONF}option 'auth' cannot be specified more than once"
+
+
+@pytest.mark.parametrize("place", ["command line", "environment", "given", "given and named"])
+def test_the_file_is_found(tmp_path, place):
+    """8.1: named on the command line or by a variable, else the one that is given."""
+    path = tmp_path / "qpidd.conf"
+    path.write_text("default-queue-limit=5\nport=1\n")
+    words = [f"--config={path}"] if "command" in place or "named" in place else []
+    variables = {"QPID_CONFIG": str(path)} if place == "environment" else {}
+    setup = BrokerSetup.read(words, variables, str(path) if "given" in place else "")
+    assert setup.options.default_queue_limit == 5
+    assert "port" in setup.not_modelled
+    assert f"--port=1   from configuration file {path}" in setup.text()
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    path = tmp_path / "none.conf"
+    with pytest.raises(StartupError) as raised:
+        BrokerSetup.read([], {}, str(path))
+    assert str(raised.value) == f"Error in configuration file {path}: cannot read configuration file {path}"
+
+
+def test_what_was_given_as_data():
+    setup = BrokerSetup.read([f"{STOP}=90"], {"QPID_AUTH": "no"})
+    assert setup.asdict() == {
+        "options": [
+            {"name": "default-flow-stop-threshold", "value": "90", "from": "command line options"},
+            {"name": "auth", "value": "no", "from": "environment variables"},
+        ],
+        "not_modelled": ["auth"],
+    }

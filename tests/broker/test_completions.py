@@ -1,0 +1,371 @@
+"""When a transfer is complete, and when the client is told (CM)."""
+
+import pytest
+from support import Bench, refused
+
+from qflow.broker.completions import RangeSet
+
+
+def two_queues() -> Bench:
+    """X stops after one message; Y never does."""
+    bench = Bench()
+    bench.declare("x", flow_stop_count=1)
+    bench.declare("y")
+    return bench
+
+
+def reports(bench: Bench, session: str = "p") -> list[str]:
+    """What ``session.completed`` has told a client, each time."""
+    return [event.detail["completed"] for event in bench.seen("reported") if event.session == session]
+
+
+def completions(bench: Bench, session: str = "p") -> list[int]:
+    """Numbers of the commands of a session in the order in which they completed."""
+    return [event.detail["command"] for event in bench.seen("completed") if event.session == session]
+
+
+def test_a_command_that_never_left_the_client_has_no_number():
+    """CM-01: the library's own refusal leaves no gap, be it of a session's first command or a later one."""
+    bench = two_queues()
+    session = bench.session("p")
+    with pytest.raises(AttributeError):
+        session.message_transfer("no message")
+    bench.send("y")
+    with pytest.raises(AttributeError):
+        session.message_transfer("no message")
+    bench.send("y")
+    assert completions(bench) == [0, 1]
+
+
+# Holding
+
+
+def test_holding_delays_nothing_else():
+    """CM-01, MG-23: a held message is browsed, delivered and accepted like any other."""
+    bench = two_queues()
+    bench.send("x", 2)
+    assert bench.held() == "p-2"
+    assert bench.labels("x") == "p-1 p-2"
+    reader = bench.read("x")
+    assert reader.got == "p-1 p-2"
+    bench.send("x")
+    assert (reader.got, bench.held()) == ("p-1 p-2 p-3", "p-2 p-3")
+    reader.accept("p-3")
+    assert bench.held() == "p-2"
+
+
+def test_every_queue_has_to_let_go():
+    """CM-03, G-01: f1 (stop 1), f2 (stop 2); purging f1 completes message 2, message 3 waits for f2."""
+    bench = Bench()
+    for name, stop in (("f1", 1), ("f2", 2)):
+        bench.declare(name, flow_stop_count=stop)
+        bench.bind(name, "amq.fanout")
+    transfers = bench.send("", 3, exchange="amq.fanout")
+    assert [transfer.held_by for transfer in transfers] == [(), ("f1",), ("f1", "f2")]
+    bench.ctl.queue_purge("f1")
+    assert bench.held() == "p-3"
+    assert transfers[2].held_by == ("f2",)
+    bench.take("f2", 2)
+    assert (bench.held(), transfers[2].is_complete) == ("", True)
+
+
+def test_consumed_where_it_is_held():
+    """CM-03, FC-17, ALT-08: consumed from one, the other turned OFF: each lets go in its own way."""
+    bench = Bench()
+    for name in ("f1", "f2"):
+        bench.declare(name, flow_stop_count=1)
+        bench.bind(name, "amq.fanout")
+    bench.send("", 2, exchange="amq.fanout")
+    reader = bench.read("f1")
+    reader.accept("p-2")
+    assert (bench.is_on("f1"), bench.held()) == (True, "p-2")
+    bench.ctl.queue_purge("f2")
+    assert (bench.is_on("f1"), bench.held()) == (True, "")
+
+
+def test_a_completion_comes_once():
+    """CM-02: whatever lets go of it, and however often."""
+    bench = Bench()
+    for name in ("f1", "f2"):
+        bench.declare(name, flow_stop_count=1)
+        bench.bind(name, "amq.fanout")
+    transfers = bench.send("", 3, exchange="amq.fanout")
+    bench.ctl.queue_delete("f1")
+    bench.ctl.queue_purge("f2")
+    bench.ctl.queue_delete("f2")
+    for transfer in transfers:
+        transfer.let_go("f1")
+        transfer.finish()
+    assert sorted(completions(bench)) == [0, 1, 2]
+    assert bench.completed() == "0-2"
+
+
+def test_out_of_order():
+    """CM-04, G-02: X, X(held), Y, Y and one sync: a hole in the completed set; then the sync completes."""
+    bench = two_queues()
+    bench.send("x", 2)
+    bench.send("y", 2)
+    assert bench.completed() == "0 2-3"
+    bench.session("p").execution_sync()
+    assert bench.completed() == "0 2-3"
+    bench.ctl.queue_purge("x")
+    assert bench.completed() == "0-4"
+    assert completions(bench) == [0, 2, 3, 1, 4]
+
+
+def test_the_golden_ranges():
+    """CM-04: ``[0-1, 3-4]``, when one command precedes the transfers."""
+    bench = two_queues()
+    bench.session("p").message_accept([])
+    bench.send("x", 2)
+    bench.send("y", 2)
+    assert bench.session("p").completed.ranges() == [(0, 1), (3, 4)]
+
+
+# Telling the client
+
+
+def test_a_plain_transfer_is_not_reported():
+    """CM-05: neither one that completes at once nor one that was held."""
+    bench = two_queues()
+    bench.send("x", 3)
+    bench.ctl.queue_purge("x")
+    assert bench.completed() == "0-2"
+    assert reports(bench) == []
+
+
+def test_the_sync_flag():
+    """CM-05 a: reported at once, or later when it is let go."""
+    bench = two_queues()
+    bench.send("x", sync=True)
+    assert reports(bench) == ["0"]
+    bench.send("x", sync=True)
+    bench.send("y")
+    assert reports(bench) == ["0"]
+    bench.ctl.queue_purge("x")
+    assert reports(bench) == ["0", "0-2"]
+
+
+def test_an_execution_sync():
+    """CM-05 b: reported when it becomes complete."""
+    bench = two_queues()
+    bench.send("x")
+    bench.session("p").execution_sync()
+    assert reports(bench) == ["0-1"]
+    bench.send("x")
+    bench.session("p").execution_sync()
+    assert reports(bench) == ["0-1"]
+    bench.ctl.queue_purge("x")
+    assert reports(bench) == ["0-1", "0-3"]
+
+
+def test_a_flush():
+    """CM-05 c: session.flush asks for what is complete now, holes and all."""
+    bench = two_queues()
+    bench.send("x", 2)
+    bench.send("y")
+    bench.session("p").session_flush()
+    assert reports(bench) == ["0 2"]
+
+
+def test_every_65536_commands():
+    """CM-05 d: when the next expected number is a multiple of 65,536."""
+    bench = Bench()
+    session = bench.broker.session("p")
+    told = []
+    session.completions.on_report = lambda ranges: told.append(str(ranges))
+    bench.broker.observe(None)
+    for _ in range(65_535):
+        session.message_accept(())
+    assert told == []
+    for _ in range(10):
+        session.message_accept(())
+    assert told == ["0-65535"]
+
+
+def test_one_report_for_a_batch():
+    """CM-08: completions of one step are told together, in one report for each session."""
+    bench = Bench()
+    bench.declare("q", flow_stop_count=1)
+    bench.send("q")
+    for by in ("p", "r"):
+        bench.send("q", 2, by=by, sync=True)
+    told = len(reports(bench))
+    bench.ctl.queue_purge("q")
+    assert reports(bench)[told:] == ["0-2"]
+    assert reports(bench, "r") == ["0-1"]
+    assert bench.events[-1].kind == "reported"
+
+
+# Syncing
+
+
+def test_a_sync_waits_for_earlier_commands_only():
+    """CM-06, ALT-09: head-of-line over all destinations; later commands go on and complete."""
+    bench = two_queues()
+    bench.send("x", 2)
+    bench.session("p").execution_sync()
+    bench.send("y")
+    bench.session("p").execution_sync()
+    bench.send("y")
+    assert bench.completed() == "0 3 5"
+    assert bench.held() == "p-2"
+    bench.ctl.queue_purge("x")
+    assert bench.completed() == "0-5"
+
+
+def test_syncs_are_freed_one_by_one():
+    """CM-06: each by the completion which clears the last earlier command."""
+    bench = two_queues()
+    bench.send("x", 2)
+    bench.session("p").execution_sync()
+    bench.send("x")
+    bench.session("p").execution_sync()
+    reader = bench.read("x")
+    reader.accept("p-3")
+    assert bench.completed() == "0 3"
+    reader.accept("p-2")
+    assert bench.completed() == "0-4"
+
+
+def test_a_sync_after_everything_completed():
+    """CM-06: AsyncCompletion testSyncAfterComplete."""
+    bench = two_queues()
+    bench.send("y", 3, sync=True)
+    bench.session("p").execution_sync()
+    assert (bench.completed(), reports(bench)) == ("0-3", ["0", "0-1", "0-2", "0-3"])
+
+
+def test_freed_in_reverse_order():
+    """CM-06, CM-12: AsyncCompletion testWaitTillComplete, with queues where that test has a fake store."""
+    bench = Bench()
+    for name in "abc":
+        bench.declare(name, flow_stop_count=1)
+        bench.send(name, by="loader")
+        bench.send(name)
+    bench.session("p").execution_sync()
+    for name, completed in (("c", "2"), ("b", "1-2"), ("a", "0-3")):
+        assert "3" not in bench.completed()
+        bench.ctl.queue_purge(name)
+        assert bench.completed() == completed
+
+
+def test_commit_is_a_sync_point():
+    """CM-07, CM-10: its effects are there at once, its completion waits for the held transfer."""
+    bench = two_queues()
+    session = bench.session("p")
+    bench.send("x", 2)
+    session.tx_select()
+    bench.send("y")
+    assert bench.labels("y") == ""
+    session.tx_commit()
+    assert bench.labels("y") == "p-3"
+    assert bench.completed() == "0 2-3"
+    assert reports(bench) == []
+    bench.ctl.queue_purge("x")
+    assert bench.completed() == "0-4"
+    assert reports(bench) == ["0-4"]
+
+
+# The end of the producer
+
+
+@pytest.mark.parametrize("end", ["close", "506", "404"])
+def test_the_session_ends_while_transfers_are_held(end):
+    """CM-09, CM-13: messages stay, the queue stays ON, nobody is told; dequeues go on as ever."""
+    bench = two_queues()
+    bench.declare("full", max_count=1, flow_stop_count=0, flow_stop_size=0)
+    bench.send("full", by="loader")
+    transfers = bench.send("x", 3)
+    if end == "close":
+        bench.session("p").close()
+    else:
+        with refused(int(end)):
+            bench.send("full" if end == "506" else "q", exchange="" if end == "506" else "nowhere")
+    statistics = bench.stat("x")
+    assert (statistics.msgDepth, statistics.flowStopped) == (3, True)
+    told = len(completions(bench))
+    assert bench.take("x", 2) == ["p-1", "p-2"]
+    assert bench.is_on("x")
+    bench.take("x")
+    assert not bench.is_on("x")
+    assert [transfer.held_by for transfer in transfers] == [(), (), ()]
+    assert len(completions(bench)) == told
+    bench.send("x", by="next")
+    assert bench.held("next") == ""
+
+
+# What is not held
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["CM-12 transient", "CM-12 durable, no store"])
+def test_durable_messages_complete_at_once(durable):
+    """CM-12: without a store the durable path completes at once."""
+    bench = two_queues()
+    (transfer,) = bench.send("y", durable=durable)
+    assert transfer.is_complete
+    assert bench.stat("y").msgPersistEnqueues == int(durable)
+
+
+def test_unroutable_transfers_complete_at_once():
+    """EX-08, CM-02: nobody holds them."""
+    bench = two_queues()
+    (transfer,) = bench.send("nowhere")
+    assert transfer.is_complete
+    assert bench.completed() == "0"
+
+
+def test_the_statistics():
+    """CM-15: flowStopped and flowStoppedCount, current at once."""
+    bench = two_queues()
+    bench.send("x")
+    assert (bench.stat("x").flowStopped, bench.stat("x").flowStoppedCount) == (False, 0)
+    bench.send("x")
+    assert (bench.stat("x").flowStopped, bench.stat("x").flowStoppedCount) == (True, 1)
+    shown = bench.stat("x").asdict()
+    assert (shown["flowStopped"], shown["flowStoppedCount"]) == (True, 1)
+
+
+# The set of ranges
+
+
+def test_range_set_of_thousands():
+    """CM-04: holes, and their end, are the same wherever in the set they lie."""
+    ranges, others = RangeSet(), RangeSet()
+    for number in range(5_000):
+        (ranges if number % 1_000 else others).add(number)
+    assert str(ranges) == "1-999 1001-1999 2001-2999 3001-3999 4001-4999"
+    assert str(others) == "0 1000 2000 3000 4000"
+    assert (len(ranges), len(others), ranges.front, others.front) == (4_995, 5, 0, 1)
+    for number in others:
+        ranges.add(number)
+    assert (str(ranges), ranges.front) == ("0-4999", 5_000)
+    assert ranges == RangeSet.of([(0, 4_999)])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        pytest.param([], "", id="CM-04 empty"),
+        pytest.param([1, 0], "0-1", id="CM-04 SessionState testCompleted: 1, then 0"),
+        pytest.param([0, 1, 3, 4], "0-1 3-4", id="CM-04 a hole"),
+        pytest.param([0, 1, 3, 4, 2], "0-4", id="CM-04 the hole filled"),
+        pytest.param([5, 3, 1], "1 3 5", id="CM-04 descending"),
+        pytest.param([2, 2, 2], "2", id="CM-04 twice the same"),
+        pytest.param([4, 0, 2, 1], "0-2 4", id="CM-04 joined from the left"),
+        pytest.param([4, 0, 2, 3], "0 2-4", id="CM-04 joined from the right"),
+    ],
+)
+def test_range_set(numbers, text):
+    """CM-04: disjoint ranges, in ascending order."""
+    ranges = RangeSet()
+    for number in numbers:
+        ranges.add(number)
+    assert str(ranges) == text
+    assert list(ranges) == sorted(set(numbers))
+    assert len(ranges) == len(set(numbers))
+    assert [number in ranges for number in range(8)] == [number in numbers for number in range(8)]
+    assert RangeSet.of(ranges.ranges()) == ranges
+    for other in ([(0, 1)], [(0, 4)], [(2, 4)]):
+        members = {number for first, last in other for number in range(first, last + 1)}
+        assert (RangeSet.of(other) == ranges) is (members == set(numbers))

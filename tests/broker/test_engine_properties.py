@@ -1,0 +1,935 @@
+"""What holds whatever clients do: Hypothesis drives the engine, naive models and a ledger watch it.
+
+Two profiles: ``ci`` is small and always the same; ``QFLOW_PROFILE=explore`` looks for longer, and elsewhere
+each time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support import BYTES, GROUP, INFINITE, MESSAGES, Bench, Reader, arguments, sized, through_json, visible
+
+from qflow.broker import Broker, BrokerOptions, Event, Session
+from qflow.broker.completions import RangeSet
+from qflow.broker.errors import AmqpException, ManagementError
+
+settings.register_profile(
+    "ci",
+    max_examples=120,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "explore",
+    max_examples=3000,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+PROFILE = settings.get_profile(os.environ.get("QFLOW_PROFILE", "ci"))
+
+# Flow control against a model straight from the rule book's text
+
+
+class NaiveQueue:
+    """Levels, state and held transfers of one queue: FC-13 … FC-19, with a list and a flag."""
+
+    def __init__(self, stop_count: int, resume_count: int, stop_size: int, resume_size: int) -> None:
+        self.stop_count, self.stop_size = stop_count, stop_size
+        # FC-05.2: a resume of 0 becomes stop; FC-09: that of a unit without stop stays, and takes part.
+        self.resume_count = resume_count or stop_count
+        self.resume_size = resume_size or stop_size
+        self.sizes: dict[str, int] = {}
+        self.acquired: list[str] = []
+        self.is_on = False
+        self.stops = 0
+        self.held: list[str] = []
+
+    def enqueue(self, label: str, size: int) -> None:
+        self.sizes[label] = size
+        count, total = len(self.sizes), sum(self.sizes.values())
+        above_count = self.stop_count != 0 and count > self.stop_count
+        above_size = self.stop_size != 0 and total > self.stop_size
+        if not self.is_on and (above_count or above_size):
+            self.is_on = True
+            self.stops += 1
+        if self.is_on:
+            self.held.append(label)
+
+    def dequeue(self, label: str) -> None:
+        del self.sizes[label]
+        count, total = len(self.sizes), sum(self.sizes.values())
+        below_size = self.resume_size == 0 or total < self.resume_size
+        below_count = self.resume_count == 0 or count < self.resume_count
+        if self.is_on and below_size and below_count:
+            self.is_on = False
+            self.held = []
+        elif label in self.held:
+            self.held.remove(label)
+
+    def available(self) -> list[str]:
+        return [label for label in self.sizes if label not in self.acquired]
+
+    def take(self) -> str:
+        label = next(iter(self.available()), "")
+        if label:
+            self.acquired.append(label)
+        return label
+
+
+def thresholds() -> st.SearchStrategy[tuple[int, int]]:
+    """Stop and resume of one unit: resume at most stop; without stop, any residue."""
+    return st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(
+        lambda pair: not pair[0] or pair[1] <= pair[0]
+    )
+
+
+FLOW_MOVES = st.one_of(
+    st.tuples(
+        st.just("send"),
+        st.sampled_from(["p", "r"]),
+        st.sampled_from([("x",), ("y",), ("x", "y")]),
+        st.sampled_from([100, 150, 320]),
+    ),
+    st.tuples(st.sampled_from(["take", "purge"]), st.sampled_from(["x", "y"])),
+    st.tuples(
+        st.sampled_from(["accept", "reject", "release"]), st.sampled_from(["x", "y"]), st.integers(0, 5)
+    ),
+)
+
+
+@settings(PROFILE, max_examples=4 * PROFILE.max_examples)
+@given(
+    st.lists(st.tuples(thresholds(), thresholds()), min_size=2, max_size=2), st.lists(FLOW_MOVES, max_size=40)
+)
+def test_flow_control_against_a_naive_model(levels, moves):
+    """FC-13, FC-14, FC-15, FC-16, FC-17, FC-18, FC-19, FC-20, CM-03: two queues, a fanout, two producers."""
+    bench = Bench()
+    naive: dict[str, NaiveQueue] = {}
+    readers: dict[str, Reader] = {}
+    for name, ((stop_count, resume_count), (stop_size, resume_size)) in zip("xy", levels, strict=True):
+        bench.declare(
+            name, max_size=0, flow_stop_count=stop_count, flow_resume_count=resume_count,
+            flow_stop_size=100 * stop_size, flow_resume_size=100 * resume_size,
+        )  # fmt: skip
+        bench.bind(name, "amq.fanout")
+        naive[name] = NaiveQueue(stop_count, resume_count, 100 * stop_size, 100 * resume_size)
+        readers[name] = bench.idle(name, f"reader of {name}")
+    sent: dict[str, list[str]] = {"p": [], "r": []}
+    for move, name, *more in moves:
+        if move == "send":
+            queues, size = more
+            exchange, key = ("", queues[0]) if len(queues) == 1 else ("amq.fanout", "")
+            (transfer,) = bench.send(key, by=name, size=size, exchange=exchange)
+            sent[name].append(transfer.label)
+            for queue in queues:
+                naive[queue].enqueue(transfer.label, size)
+        elif move == "take":
+            assert readers[name].fetch() == naive[name].take()
+        elif move == "purge":
+            bench.ctl.queue_purge(name)
+            for label in naive[name].available():
+                naive[name].dequeue(label)
+        elif naive[name].acquired:
+            label = naive[name].acquired.pop(more[0] % len(naive[name].acquired))
+            getattr(readers[name], move)(label)
+            if move != "release":
+                naive[name].dequeue(label)
+        for queue, model in naive.items():
+            shown = bench.stat(queue)
+            assert (shown.flowStopped, shown.flowStoppedCount) == (model.is_on, model.stops)
+            assert (shown.msgDepth, shown.byteDepth) == (len(model.sizes), sum(model.sizes.values()))
+            assert shown.messageCount == len(model.available())
+        for producer, labels in sent.items():
+            held = [label for label in labels if any(label in model.held for model in naive.values())]
+            assert bench.held(producer).split() == held
+
+
+# Message groups against a model straight from the rule book's text
+
+
+class NaiveGroups:
+    """MG-06 … MG-10, MG-16, MG-20: messages, each perhaps held; a group belongs to who holds of it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.messages: dict[str, str] = {}
+        self.holder: dict[str, str] = {}
+        self.redelivered: set[str] = set()
+
+    def owner(self, group: str) -> str:
+        return next((self.holder[m] for m, g in self.messages.items() if g == group and m in self.holder), "")
+
+    def send(self, label: str, group: str) -> None:
+        while self.limit and len(self.messages) >= self.limit:
+            self.remove(next(iter(self.messages)))
+        self.messages[label] = group
+
+    def fetch(self, consumer: str) -> str:
+        for label, group in self.messages.items():
+            if label not in self.holder and self.owner(group) in ("", consumer):
+                self.holder[label] = consumer
+                return label
+        return ""
+
+    def remove(self, label: str) -> None:
+        self.messages.pop(label, None)
+        self.holder.pop(label, None)
+
+    def release(self, label: str) -> None:
+        self.holder.pop(label, None)
+
+    def close(self, consumer: str) -> None:
+        self.holder = {label: who for label, who in self.holder.items() if who != consumer}
+
+    def purge(self) -> None:
+        for label in [label for label in self.messages if label not in self.holder]:
+            self.remove(label)
+
+    def state(self) -> dict[str, tuple[int, str]]:
+        counts = Counter(self.messages.values())
+        return {group: (count, self.owner(group)) for group, count in counts.items()}
+
+
+CONSUMERS = ["c1", "c2", "c3"]
+GROUP_MOVES = st.one_of(
+    st.tuples(st.just("send"), st.sampled_from("ABC")),
+    st.tuples(st.just("fetch"), st.sampled_from(CONSUMERS)),
+    st.tuples(st.just("fetch"), st.sampled_from(CONSUMERS)),
+    st.tuples(
+        st.sampled_from(["accept", "reject", "release"]), st.sampled_from(CONSUMERS), st.integers(0, 5)
+    ),
+    st.tuples(st.sampled_from(["close", "resubscribe"]), st.sampled_from(CONSUMERS)),
+    st.tuples(st.just("purge"), st.just("")),
+)
+
+
+@settings(PROFILE, max_examples=4 * PROFILE.max_examples)
+@given(st.sampled_from([0, 0, 3, 5]), st.lists(GROUP_MOVES, max_size=50))
+def test_groups_against_a_naive_model(limit, moves):
+    """MG-06, MG-07, MG-08, MG-09, MG-10, MG-11, MG-15, MG-16, MG-18, MG-19, MG-20: three that fetch."""
+    bench = Bench()
+    bench.group("q", **({"policy_type": "ring", "max_count": limit} if limit else {}))
+    naive = NaiveGroups(limit)
+    readers = {name: bench.idle("q", name) for name in CONSUMERS}
+    taken: dict[str, list[str]] = {name: [] for name in CONSUMERS}
+    number = 0
+    for move, name, *more in moves:
+        if move == "send":
+            number += 1
+            bench.send_groups("q", f"{name}-{number}")
+            naive.send(f"{name}-{number}", name)
+        elif move == "fetch":
+            label = naive.fetch(f"{name}::s")
+            assert readers[name].fetch() == label
+            if label:
+                taken[name].append(label)
+        elif move == "close":
+            readers[name].session.close()
+            naive.close(f"{name}::s")
+            taken[name].clear()
+            bench.broker.session(name)
+            readers[name] = bench.idle("q", name)
+        elif move == "resubscribe":
+            readers[name].cancel()
+            readers[name] = bench.idle("q", name)
+        elif move == "purge":
+            bench.ctl.queue_purge("q")
+            naive.purge()
+        elif taken[name]:
+            label = taken[name].pop(more[0] % len(taken[name]))
+            getattr(readers[name], move)(label)
+            if move == "release":
+                naive.release(label)
+            else:
+                naive.remove(label)
+        assert bench.owners("q") == naive.state()
+        assert bench.stat("q").messageCount == len(naive.messages) - len(naive.holder)
+
+
+@settings(PROFILE)
+@given(st.lists(st.integers(0, 30)))
+def test_range_set_against_a_set(numbers):
+    """CM-04: the same members, in disjoint ranges that do not touch."""
+    ranges, members = RangeSet(), set()
+    for number in numbers:
+        ranges.add(number)
+        members.add(number)
+        assert (list(ranges), len(ranges)) == (sorted(members), len(members))
+        pairs = ranges.ranges()
+        assert all(last + 1 < first for (_, last), (first, _) in zip(pairs, pairs[1:], strict=False))
+
+
+# The whole engine
+
+
+Command = tuple[str, str, dict[str, object]]
+"""What a client does, as plain data: method, session (or "management" or "clock"), arguments."""
+
+KINDS: dict[str, tuple[dict[str, object], tuple[int, int, int, int] | None]] = {
+    "plain": ({}, None),
+    "count": ({"flow_stop_count": 2, "flow_resume_count": 1}, (2, 1, 0, 0)),
+    "equal": ({"flow_stop_count": 3, "flow_resume_count": 3}, (3, 3, 0, 0)),
+    "bytes": ({"flow_stop_size": 300, "flow_resume_size": 200}, (0, 0, 300, 200)),
+    "both": (
+        {"flow_stop_count": 3, "flow_resume_count": 2, "flow_stop_size": 400, "flow_resume_size": 300},
+        (3, 2, 400, 300),
+    ),
+    "residue": (
+        {"flow_stop_count": 0, "flow_resume_count": 2, "flow_stop_size": 250, "flow_resume_size": 250},
+        (0, 2, 250, 250),
+    ),
+    "limited": ({"max_count": 4}, (3, 2, 0, 0)),
+    "ring": ({"policy_type": "ring", "max_count": 3}, None),
+    "ring of bytes": ({"policy_type": "ring", "max_size": 350}, None),
+    "last value": ({"last_value_queue_key": GROUP, "flow_stop_count": 1}, (1, 1, 0, 0)),
+    "last value ring": ({"last_value_queue_key": GROUP, "policy_type": "ring", "max_count": 2}, None),
+    "priority": ({"priorities": 3, "flow_stop_count": 2}, (2, 2, 0, 0)),
+    "fair": ({"priorities": 3, "fairshare": 2}, None),
+    "priority ring": ({"priorities": 3, "policy_type": "ring", "max_count": 3}, None),
+    "groups": (
+        {"group_header_key": GROUP, "shared_msg_group": 1, "flow_stop_count": 3, "flow_resume_count": 2},
+        (3, 2, 0, 0),
+    ),
+    "groups ring": (
+        {"group_header_key": GROUP, "shared_msg_group": 1, "policy_type": "ring", "max_count": 3},
+        None,
+    ),
+    "self-destruct": ({"policy_type": "self-destruct", "max_count": 4}, (3, 2, 0, 0)),
+    "browse only": ({"browse-only": 1}, None),
+    "passing": ({"auto_delete_timeout": 1, "flow_stop_count": 1}, (1, 1, 0, 0)),
+    "until empty": ({"lifetime-policy": "delete-if-unused-and-empty"}, None),
+}
+
+
+def perform(broker: Broker, command: Command) -> str:
+    """Carry out a command; return what the broker refuses it with, or ""."""
+    method, who, given_arguments = command
+    try:
+        if who == "clock":
+            broker.advance(broker.now + given_arguments["by"])
+        elif who == "management":
+            getattr(broker.management, method)(**given_arguments)
+        else:
+            getattr(attached(broker, who), method)(**given_arguments)
+    except (AmqpException, ManagementError) as error:
+        return str(error)
+    return ""
+
+
+def attached(broker: Broker, name: str) -> Session:
+    """Return the session of a name; a new one, if the last one is gone."""
+    found = broker.sessions.get(name)
+    return found if found is not None and found.is_attached else broker.session(name)
+
+
+@dataclass
+class Copy:
+    """One message on one queue."""
+
+    label: str
+    size: int
+    group: str
+    owner: str = ""
+
+
+@dataclass
+class Page:
+    """What the ledger knows of one queue, from its declaration on."""
+
+    levels: tuple[int, int, int, int] | None
+    copies: dict[int, Copy] = field(default_factory=dict)
+    last_position: int = 0
+    enqueued: int = 0
+    dequeued: int = 0
+    is_on: bool = False
+    stops: int = 0
+    holds: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(copy.size for copy in self.copies.values())
+
+
+@dataclass
+class Sent:
+    """One transfer: whose it is, and which copies hold it."""
+
+    session: tuple[str, int]
+    number: int
+    in_transaction: bool
+    is_routing: bool = True
+    is_done: bool = False
+    holders: set[tuple[str, int]] = field(default_factory=set)
+
+
+@dataclass
+class Purse:
+    """A subscription's credit in credit mode: messages and bytes, None for unlimited."""
+
+    balance: list[int | None] = field(default_factory=lambda: [0, 0])
+    clear: bool = False
+
+
+class Ledger:
+    """Keeps the books of a run from its events, by the rules and nothing else."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Page] = {}
+        self.kinds: dict[str, str] = {}
+        self.sent: dict[str, Sent] = {}
+        self.fates: set[str] = set()
+        self.lives: Counter[str] = Counter()
+        self.transactional: set[tuple[str, int]] = set()
+        self.completions: Counter[tuple[tuple[str, int], int]] = Counter()
+        self.syncs: dict[tuple[str, int], list[int]] = {}
+        self.purses: dict[tuple[str, str], Purse] = {}
+        self.modes: dict[tuple[str, str], int] = {}
+        self.retired_enqueues = self.retired_dequeues = 0
+
+    def life(self, session: str) -> tuple[str, int]:
+        """Tell a session from an earlier one of its name."""
+        return session, self.lives[session]
+
+    def take(self, event: Event) -> None:
+        """Enter one event."""
+        entry = getattr(self, "on_" + event.kind.replace(".", "_"), None)
+        if entry is not None:
+            entry(event, event.detail or {})
+
+    # Queues
+
+    def on_queueDeclare(self, event: Event, detail: dict) -> None:
+        self.pages[event.queue] = Page(KINDS[self.kinds[event.queue]][1])
+
+    def on_queueDelete(self, event: Event, detail: dict) -> None:
+        page = self.pages.pop(event.queue)
+        assert page.copies == {}, "QT-24: a queue is empty when it is gone"
+        assert page.holds == {}, "FC-21: and holds nobody"
+        self.retired_enqueues += page.enqueued
+        self.retired_dequeues += page.dequeued
+
+    def on_enqueued(self, event: Event, detail: dict) -> None:
+        page, position = self.pages[event.queue], detail["position"]
+        assert position == page.last_position + 1, "QT-20: positions increase by 1"
+        page.last_position = position
+        page.copies[position] = Copy(event.message, event.size, event.group)
+        page.enqueued += 1
+        self.fates.add(event.message)
+        assert (detail["depth"], detail["bytes"]) == (len(page.copies), page.size)
+        if page.levels is None:
+            return
+        stop_count, _, stop_size, _ = page.levels
+        above = (stop_count and len(page.copies) > stop_count) or (stop_size and page.size > stop_size)
+        if not page.is_on and above:
+            page.is_on, page.stops = True, page.stops + 1
+        if page.is_on:
+            transfer = self.sent[event.message]
+            page.holds[position] = event.message
+            if not transfer.is_done and not transfer.in_transaction:
+                transfer.holders.add((event.queue, position))
+
+    def on_dequeued(self, event: Event, detail: dict) -> None:
+        page, position = self.pages[event.queue], detail["position"]
+        assert page.copies.pop(position).label == event.message
+        page.dequeued += 1
+        if page.levels is not None and page.is_on:
+            _, resume_count, _, resume_size = page.levels
+            below_size = not resume_size or page.size < resume_size
+            below_count = not resume_count or len(page.copies) < resume_count
+            if below_size and below_count:
+                page.is_on = False
+                for other in list(page.holds):
+                    self.let_go(event.queue, other)
+            else:
+                self.let_go(event.queue, position)
+
+    def let_go(self, queue: str, position: int) -> None:
+        label = self.pages[queue].holds.pop(position, "")
+        if label:
+            transfer = self.sent[label]
+            transfer.holders.discard((queue, position))
+            transfer.is_done = transfer.is_done or not (transfer.is_routing or transfer.holders)
+
+    def on_acquired(self, event: Event, detail: dict) -> None:
+        copy = self.pages[event.queue].copies[detail["position"]]
+        assert copy.owner == "", "a message belongs to one consumer at a time"
+        copy.owner = event.link
+
+    def on_requeued(self, event: Event, detail: dict) -> None:
+        copy = self.pages[event.queue].copies[detail["position"]]
+        assert copy.owner != ""
+        copy.owner = ""
+
+    def on_dropped(self, event: Event, detail: dict) -> None:
+        self.fates.add(event.message)
+
+    on_unroutable = on_dropped
+
+    # Sessions
+
+    def on_session_attach(self, event: Event, detail: dict) -> None:
+        self.lives[event.session] += 1
+        for key in [key for key in self.purses if key[0] == event.session]:
+            del self.purses[key]
+
+    def on_message_transfer(self, event: Event, detail: dict) -> None:
+        life = self.life(event.session)
+        assert event.message not in self.sent
+        in_transaction = life in self.transactional
+        self.sent[event.message] = Sent(life, detail["command"], in_transaction, is_done=in_transaction)
+
+    def on_tx_select(self, event: Event, detail: dict) -> None:
+        self.transactional.add(self.life(event.session))
+
+    def on_completed(self, event: Event, detail: dict) -> None:
+        key = (self.life(event.session), detail["command"])
+        self.completions[key] += 1
+        assert self.completions[key] == 1, "CM-02: a command completes once"
+
+    # Credit
+
+    def on_message_subscribe(self, event: Event, detail: dict) -> None:
+        key = (event.session, detail["tag"])
+        self.purses[key], self.modes[key] = Purse(), 1
+
+    def on_message_set_flow_mode(self, event: Event, detail: dict) -> None:
+        self.modes[event.session, detail["tag"]] = detail["flow_mode"]
+
+    def on_message_flow(self, event: Event, detail: dict) -> None:
+        key = (event.session, detail["tag"])
+        if key in self.purses and self.modes[key] == 0:
+            balance, unit = self.purses[key].balance, detail["unit"]
+            if detail["value"] == INFINITE:
+                balance[unit] = None
+            elif balance[unit] is not None:
+                balance[unit] += detail["value"]
+
+    def on_message_stop(self, event: Event, detail: dict) -> None:
+        key = (event.session, detail["tag"])
+        if key in self.purses and self.modes[key] == 0:
+            self.purses[key].balance = [0, 0]
+
+    def on_message_flush(self, event: Event, detail: dict) -> None:
+        key = (event.session, detail["tag"])
+        if key in self.purses and self.modes[key] == 0:
+            self.purses[key].clear = True
+
+    def on_delivered(self, event: Event, detail: dict) -> None:
+        copy = self.pages[event.queue].copies[detail["position"]]
+        assert copy.label == event.message
+        expected = f"{event.session}::{event.link}" if detail["acquired"] else ""
+        assert copy.owner == expected, "CN-10, CN-12: acquired by its consumer, or available to a browser"
+        if detail["mode"] == "credit":
+            balance = self.purses[event.session, event.link].balance
+            for unit, amount in ((MESSAGES, 1), (BYTES, event.size)):
+                if balance[unit] is not None:
+                    balance[unit] -= amount
+                    assert balance[unit] >= 0, "CN-05, CN-06: never more than was granted"
+
+    # The end of a command
+
+    def end_command(self) -> None:
+        """Routing is over, flushed credit is gone."""
+        for transfer in self.sent.values():
+            transfer.is_routing = False
+            transfer.is_done = transfer.is_done or not transfer.holders
+        for purse in self.purses.values():
+            if purse.clear:
+                purse.balance, purse.clear = [0, 0], False
+
+
+PRODUCERS = ["p", "r", "t"]
+READERS = ["c", "d", "t"]
+QUEUES = ["a", "b", "e"]
+
+ILLEGAL: dict[str, Command] = {
+    "transfer to nowhere": ("message_transfer", "", {"message": sized(100), "exchange": "nowhere"}),
+    "cancel nothing": ("message_cancel", "", {"tag": "nothing"}),
+    "credit for nothing": ("message_flow", "", {"tag": "nothing", "unit": 0, "value": 1}),
+    "subscribe to nothing": ("message_subscribe", "", {"queue": "nowhere", "tag": "new"}),
+    "subscribe without a name": ("message_subscribe", "", {"queue": "", "tag": "new"}),
+    "a bad argument": ("queue_declare", "", {"queue": "new", "arguments": {"qpid.max_count": "x"}}),
+    "bad thresholds": (
+        "queue_declare",
+        "",
+        {"queue": "new", "arguments": arguments(flow_stop_size=1, max_size=9)},
+    ),
+    "a bad alternate": ("queue_declare", "", {"queue": "new", "alternate_exchange": "nowhere"}),
+    "delete nothing": ("queue_delete", "", {"queue": "nowhere"}),
+    "purge nothing": ("queue_purge", "", {"queue": "nowhere"}),
+    "a bad type": ("exchange_declare", "", {"exchange": "new", "type": "star"}),
+    "bind to the default": ("exchange_bind", "", {"queue": "a", "exchange": ""}),
+    "delete amq.fanout": ("exchange_delete", "", {"exchange": "amq.fanout"}),
+}
+
+
+class Engine(RuleBasedStateMachine):
+    """Producers, consumers, browsers, a transactional session and an administrator do as they please."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.options = BrokerOptions(default_queue_limit=0)
+        self.broker = Broker(self.options)
+        self.ledger = Ledger()
+        self.commands: list[Command] = []
+        self.twin: Broker | None = None
+        self.steps_with_twin = 0
+        self.labels = 0
+        self.broker.observe(self.ledger.take)
+
+    # Doing
+
+    def do(self, method: str, who: str, **given_arguments: object) -> str:
+        """Carry a command out, on the twin as well if there is one, and close the books on it."""
+        command = (method, who, given_arguments)
+        self.commands.append(command)
+        if self.twin is not None:
+            return self.do_twice(command)
+        outcome = perform(self.broker, command)
+        self.ledger.end_command()
+        return outcome
+
+    def do_twice(self, command: Command) -> str:
+        """Restored from a snapshot, a broker does the same: same answer, same events, same hash."""
+        told: list[list[Event]] = [[], []]
+        self.broker.observe(lambda event: (told[0].append(event), self.ledger.take(event)))
+        self.twin.observe(told[1].append)
+        outcome, same = perform(self.broker, command), perform(self.twin, command)
+        self.ledger.end_command()
+        self.broker.observe(self.ledger.take)
+        assert outcome == same
+        assert told[0] == told[1]
+        assert self.broker.state_hash() == self.twin.state_hash()
+        self.steps_with_twin -= 1
+        if not self.steps_with_twin:
+            self.twin = None
+        return outcome
+
+    def subscriptions(self) -> list[tuple[str, str]]:
+        return [
+            (name, tag)
+            for name in READERS
+            if name in self.broker.sessions and self.broker.sessions[name].is_attached
+            for tag in self.broker.sessions[name].consuming.subscriptions
+        ]
+
+    def queues(self) -> list[str]:
+        return list(self.broker.queues.queues)
+
+    # Administration
+
+    @initialize(kinds=st.lists(st.sampled_from(sorted(KINDS)), min_size=2, max_size=3, unique=True))
+    def begin(self, kinds):
+        for name, kind in zip(QUEUES, kinds, strict=False):
+            self.declare_queue(name, kind, alternate=name == "b")
+        for who, queue, messages in (("c", "a", INFINITE), ("d", "a", 3), ("d", "b", INFINITE)):
+            self.begin_to_read(who, queue, queue, 0, 0, 0, messages, INFINITE)
+
+    def declare_queue(self, queue: str, kind: str, alternate: bool) -> None:
+        """Declare and bind it; its alternate may lead to other queues, and back to itself."""
+        self.ledger.kinds[queue] = kind
+        self.do(
+            "queue_declare",
+            "ctl",
+            queue=queue,
+            arguments=arguments(**KINDS[kind][0]),
+            alternate_exchange="amq.fanout" if alternate else "",
+        )
+        self.do("exchange_bind", "ctl", queue=queue, exchange="amq.fanout")
+
+    @rule(
+        action=st.sampled_from(
+            ["declare", "declare", "declare", "purge", "move", "reroute", "advance", "unbind", "delete"]
+        ),
+        kind=st.sampled_from(sorted(KINDS)),
+        first=st.integers(0, 2),
+        second=st.integers(0, 2),
+        count=st.integers(0, 2),
+        flag=st.booleans(),
+    )
+    def administrate(self, action, kind, first, second, count, flag):
+        missing = [name for name in QUEUES if name not in self.queues()]
+        if action == "declare" and missing:
+            self.declare_queue(missing[0], kind, flag)
+            return
+        if action == "advance" or not self.queues():
+            self.do("advance", "clock", by=[1, 3, 2000][count] * 1000)
+            return
+        name, other = (self.queues()[index % len(self.queues())] for index in (first, second))
+        if action == "delete":
+            self.do("queue_delete", "ctl", queue=name, if_empty=flag)
+        elif action == "purge" and flag:
+            self.do("queue_purge", "ctl", queue=name)
+        elif action == "purge":
+            self.do("purge", "management", queue=name, request=count)
+        elif action == "unbind":
+            self.do("exchange_unbind", "ctl", queue=name, exchange="amq.fanout")
+        elif action == "move":
+            self.do("queueMoveMessages", "management", srcQueue=name, destQueue=other, qty=count)
+        elif action == "reroute":
+            self.do("reroute", "management", queue=name, request=count, exchange="amq.fanout")
+
+    # Producing
+
+    @rule(
+        who=st.sampled_from(PRODUCERS),
+        goal=st.sampled_from([*QUEUES, *QUEUES, "fanout", "fanout", "nobody"]),
+        messages=st.lists(
+            st.tuples(
+                st.sampled_from([100, 150, 260]),
+                st.sampled_from(["A", "B", "C", None]),
+                st.sampled_from([None, 4, 9]),
+                st.sampled_from([0, 0, 0, 2]),
+            ),
+            min_size=1,
+            max_size=4,
+        ),
+        sync=st.booleans(),
+    )
+    def send(self, who, goal, messages, sync):
+        exchange, key = ("amq.fanout", "") if goal == "fanout" else ("", goal)
+        for size, group, priority, ttl in messages:
+            self.labels += 1
+            label = f"m{self.labels}"
+            headers = None if group is None else {GROUP: group}
+            message = sized(
+                size, exchange, routing_key=key, headers=headers, priority=priority, ttl=ttl, label=label
+            )
+            outcome = self.do("message_transfer", who, message=message, exchange=exchange, sync=sync)
+            known = label in self.ledger.fates or self.ledger.sent[label].in_transaction
+            assert known or outcome, "a message is on a queue, dropped, unroutable or refused"
+            if outcome:
+                assert outcome.startswith("resource-limit-exceeded"), outcome
+                break
+
+    @rule(who=st.sampled_from(PRODUCERS))
+    def sync(self, who):
+        session = self.broker.sessions.get(who)
+        if session is not None and session.is_attached:
+            number = session.completions.next_number
+            self.ledger.syncs.setdefault(self.ledger.life(who), []).append(number)
+            self.do("execution_sync", who)
+
+    # Consuming
+
+    @precondition(lambda self: self.queues())
+    @rule(
+        who=st.sampled_from(READERS),
+        tag=st.sampled_from(["s", "u", "v"]),
+        index=st.integers(0, 2),
+        accept_none=st.sampled_from([0, 0, 0, 1]),
+        browse=st.sampled_from([0, 0, 0, 1]),
+        mode=st.sampled_from([0, 0, 1]),
+        messages=st.sampled_from([3, INFINITE, 1, 0]),
+        volume=st.sampled_from([INFINITE, INFINITE, 200]),
+    )
+    def subscribe(self, who, tag, index, accept_none, browse, mode, messages, volume):
+        if (who, tag) in self.subscriptions():
+            return
+        queue = self.queues()[index % len(self.queues())]
+        self.begin_to_read(who, tag, queue, accept_none, browse, mode, messages, volume)
+
+    def begin_to_read(
+        self, who: str, tag: str, queue: str, accept: int, acquire: int, mode: int, messages: int, volume: int
+    ) -> None:
+        """Subscribe, choose a mode, grant bytes and messages, as far as the session lives."""
+        self.do("message_subscribe", who, queue=queue, tag=tag, accept_mode=accept, acquire_mode=acquire)
+        for method, given_arguments in (
+            ("message_set_flow_mode", {"flow_mode": mode}),
+            ("message_flow", {"unit": BYTES, "value": volume}),
+            ("message_flow", {"unit": MESSAGES, "value": messages}),
+        ):
+            if (who, tag) in self.subscriptions():
+                self.do(method, who, tag=tag, **given_arguments)
+
+    @precondition(lambda self: self.subscriptions())
+    @rule(
+        index=st.integers(0, 5),
+        how=st.sampled_from(
+            ["fetch", "fetch", "grant", "grant", "message_stop", "message_flush", "cancel", "mode"]
+        ),
+        unit=st.integers(0, 1),
+        value=st.sampled_from([0, 1, 2, 150, INFINITE]),
+    )
+    def use(self, index, how, unit, value):
+        who, tag = self.subscriptions()[index % len(self.subscriptions())]
+        if how == "grant":
+            self.do("message_flow", who, tag=tag, unit=unit, value=value)
+        elif how == "mode":
+            self.do("message_set_flow_mode", who, tag=tag, flow_mode=unit)
+        else:
+            self.do("message_cancel" if how == "cancel" else how, who, tag=tag)
+
+    def outstanding(self) -> list[tuple[str, list[int]]]:
+        """Sessions with deliveries that are remembered, and their numbers."""
+        found = [(name, self.broker.sessions.get(name)) for name in READERS]
+        return [
+            (name, list(session.consuming.records))
+            for name, session in found
+            if session is not None and session.is_attached and session.consuming.records
+        ]
+
+    @precondition(lambda self: self.outstanding())
+    @rule(
+        index=st.integers(0, 2),
+        picks=st.lists(st.integers(0, 7), min_size=1, max_size=4),
+        how=st.sampled_from(
+            ["accept", "accept", "accept", "reject", "release", "redeliver", "acquire", "complete"]
+        ),
+    )
+    def settle(self, index, picks, how):
+        who, records = self.outstanding()[index % len(self.outstanding())]
+        numbers = sorted({records[pick % len(records)] for pick in picks})
+        if how == "complete":
+            self.do("session_completed", who, transfers=numbers)
+        elif how in ("release", "redeliver"):
+            self.do("message_release", who, transfers=numbers, set_redelivered=how == "redeliver")
+        else:
+            self.do(f"message_{how}", who, transfers=numbers)
+
+    @precondition(lambda self: self.outstanding())
+    @rule(index=st.integers(0, 2))
+    def accept_everything(self, index):
+        who, records = self.outstanding()[index % len(self.outstanding())]
+        self.do("message_accept", who, transfers=records)
+        self.do("session_completed", who, transfers=records)
+
+    # Transactions, ends, twins, mistakes
+
+    @rule(method=st.sampled_from(["tx_commit", "tx_commit", "tx_rollback"]))
+    def transact(self, method):
+        session = self.broker.sessions.get("t")
+        if session is None or not session.is_attached or session.transaction is None:
+            self.do("tx_select", "t")
+            return
+        number, life = session.completions.next_number, self.ledger.life("t")
+        outcome = self.do(method, "t")
+        assert outcome in ("", "internal-error: Transaction prepare failed.")
+        if method == "tx_commit" and not outcome:
+            self.ledger.syncs.setdefault(life, []).append(number)
+
+    @precondition(lambda self: self.twin is None)
+    @rule(steps=st.integers(1, 6))
+    def fork(self, steps):
+        before = self.broker.state_hash()
+        self.twin = through_json(self.broker)
+        self.steps_with_twin = steps
+        assert self.twin.state_hash() == before == self.broker.state_hash()
+        assert visible(self.twin) == visible(self.broker)
+
+    @rule(
+        who=st.sampled_from([*PRODUCERS, *READERS]),
+        mistake=st.sampled_from([*sorted(ILLEGAL), "none"]),
+        really=st.sampled_from([False, False, False, True]),
+    )
+    def end(self, who, mistake, really):
+        """LP-06, CN-17: after a mistake the broker is as if the session had been closed."""
+        session = self.broker.sessions.get(who)
+        if session is None or not session.is_attached or not really:
+            return
+        if mistake == "none":
+            self.do("close", who)
+            return
+        twin = through_json(self.broker)
+        method, _, given_arguments = ILLEGAL[mistake]
+        assert self.do(method, who, **given_arguments) != ""
+        if mistake == "transfer to nowhere":
+            self.ledger.sent.popitem()
+        twin.sessions[who].close()
+        assert not self.broker.sessions[who].is_attached
+        assert visible(self.broker, without=who) == visible(twin, without=who)
+
+    # What always holds
+
+    @invariant()
+    def invariant_queues(self):
+        """DQ-01, FC-14, FC-16, FC-19, CF-09: levels, flow state and counts are those of the books."""
+        assert set(self.broker.queues.queues) == set(self.ledger.pages)
+        for name, page in self.ledger.pages.items():
+            shown = self.broker.queue(name).statistics()
+            free = [copy for copy in page.copies.values() if not copy.owner]
+            assert (shown.msgDepth, shown.byteDepth) == (len(page.copies), page.size)
+            assert shown.messageCount == len(free)
+            assert (shown.flowStopped, shown.flowStoppedCount) == (page.is_on, page.stops)
+            assert (shown.msgTotalEnqueues, shown.msgTotalDequeues) == (page.enqueued, page.dequeued)
+            assert [message.position for message in self.broker.queue(name).store] == sorted(page.copies)
+
+    @invariant()
+    def invariant_conservation(self):
+        """CF-10: enqueued = dequeued + on the queues, over all queues there were."""
+        totals = self.broker.statistics().totals
+        pages = self.ledger.pages.values()
+        assert totals["msgTotalEnqueues"] == self.ledger.retired_enqueues + sum(p.enqueued for p in pages)
+        assert totals["msgTotalDequeues"] == self.ledger.retired_dequeues + sum(p.dequeued for p in pages)
+        on_queues = sum(len(page.copies) for page in pages)
+        assert totals["msgTotalEnqueues"] - totals["msgTotalDequeues"] == on_queues
+
+    @invariant()
+    def invariant_held(self):
+        """FC-15, FC-17, CM-02, CM-03: held are those of the books, by queues that are ON and have them."""
+        for name, session in self.broker.sessions.items():
+            life = self.ledger.life(name)
+            mine = {label: t for label, t in self.ledger.sent.items() if t.session == life}
+            if not session.is_attached:
+                continue
+            held = {label: t for label, t in mine.items() if not t.is_done}
+            assert [transfer.label for transfer in session.held] == list(held)
+            for transfer in session.held:
+                holders = held[transfer.label].holders
+                assert sorted(transfer.held_by) == sorted(queue for queue, _ in holders)
+                for queue, position in holders:
+                    assert self.ledger.pages[queue].is_on
+                    assert position in self.ledger.pages[queue].copies
+            for transfer in mine.values():
+                assert self.ledger.completions[life, transfer.number] == int(transfer.is_done)
+
+    @invariant()
+    def invariant_completions(self):
+        """CM-04, CM-06, CM-07: incomplete are held transfers, and the syncs and commits behind one."""
+        for name, session in self.broker.sessions.items():
+            if not session.is_attached:
+                continue
+            life = self.ledger.life(name)
+            held = {t.number for t in self.ledger.sent.values() if t.session == life and not t.is_done}
+            parked = {n for n in self.ledger.syncs.get(life, []) if any(number < n for number in held)}
+            incomplete = set(range(session.completions.next_number)) - set(session.completed)
+            assert incomplete == held | parked
+
+    @invariant()
+    def invariant_groups(self):
+        """MG-06, MG-07, MG-08: one owner a group, who has every acquired member; owned while there is one."""
+        for name, page in self.ledger.pages.items():
+            answer = self.broker.management.query("queue", name)
+            if not answer:
+                continue
+            shown = {
+                group["group_id"]: (group["msg_count"], group["consumer"])
+                for group in answer["qpid.message_group_queue"]["group_state"]
+            }
+            members: dict[str, list[Copy]] = {}
+            for copy in page.copies.values():
+                members.setdefault(copy.group, []).append(copy)
+            owners = {group: {copy.owner for copy in copies} - {""} for group, copies in members.items()}
+            assert all(len(found) <= 1 for found in owners.values())
+            assert shown == {g: (len(copies), "".join(owners[g])) for g, copies in members.items()}
+
+    def teardown(self):
+        """The same commands on a new broker give the same hash."""
+        again = Broker(self.options)
+        for command in self.commands:
+            perform(again, command)
+        assert again.state_hash() == self.broker.state_hash()
+
+
+TestEngine = Engine.TestCase
+TestEngine.settings = PROFILE

@@ -1,0 +1,76 @@
+"""EventTable: a sequence of events like any other, whoever put them in and whenever somebody looks."""
+
+import pytest
+
+from qflow.broker.events import Event, EventTable
+from qflow.maintain import benchmark as workloads
+from qflow.trace.schema import encode_detail, encode_values
+
+EVENTS = [
+    Event(0, "session.detach", session="p", detail={}),
+    Event(0, "idle", queue="q", link="c::t"),
+    Event(5, "completed", session="p", detail={"command": 3}),
+    Event(7, "dequeued", queue="q", message="p-1", size=9, detail={"position": 1, "reason": "ring"}),
+]
+
+
+def filled(looks: bool) -> EventTable:
+    table = EventTable(EVENTS[:1])
+    for event in EVENTS[1:]:
+        table.append(event)
+        if looks:
+            assert table[-1] == event
+    return table
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_it_is_a_sequence_whenever_somebody_looks(looks):
+    assert len(filled(looks)) == len(EVENTS)
+    assert list(filled(looks)) == EVENTS
+    assert list(filled(looks).rows()) == [tuple(event) for event in EVENTS]
+    assert filled(looks)[1:3] == EVENTS[1:3]
+    assert filled(looks) == EventTable(EVENTS)
+    assert filled(looks) != EventTable(EVENTS[:-1])
+
+
+@pytest.mark.parametrize("looks", [False, True])
+@pytest.mark.parametrize("name", Event._fields)
+def test_a_column_is_one_field_of_all(looks, name):
+    assert filled(looks).column(name) == [getattr(event, name) for event in EVENTS]
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_details_are_told_as_names_and_values(looks):
+    texts = [encode_values(names, values) for names, values in filled(looks).details()]
+    assert texts == [encode_detail(event.detail) for event in EVENTS]
+
+
+@pytest.mark.parametrize("looks_after", range(len(EVENTS) + 1))
+@pytest.mark.parametrize("start", range(len(EVENTS) + 1))
+def test_events_are_told_from_one_on(looks_after, start):
+    table = EventTable()
+    for number, event in enumerate(EVENTS):
+        if number == looks_after:
+            assert list(table) == EVENTS[:number]
+        table.append(event)
+    told = list(table.told(start))
+    assert [row[:8] for row in told] == [tuple(event)[:8] for event in EVENTS[start:]]
+    assert [encode_values(*row[8:]) for row in told] == [
+        encode_detail(event.detail) for event in EVENTS[start:]
+    ]
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_the_last_events_can_be_forgotten(looks):
+    table = filled(looks)
+    del table[2:]
+    table.append(EVENTS[3])
+    assert list(table) == [*EVENTS[:2], EVENTS[3]]
+
+
+def test_a_table_and_a_list_are_told_the_same():
+    table, events = EventTable(), []
+    for observer in (table, events.append):
+        workloads.life_cycle(25, observer)
+    assert list(table) == events
+    assert [list(event.detail or ()) for event in table] == [list(event.detail or ()) for event in events]

@@ -1,0 +1,1063 @@
+"""Configuration as people type it: qpid-config options, addresses, JSON; what they come to (8.2, FC)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import optparse
+import re
+import subprocess
+import sys
+
+import pytest
+from commands import room_command
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from qflow.broker import Broker, BrokerOptions
+from qflow.broker.errors import AmqpException
+from qflow.broker.flow_limit import FlowLevels, FlowThresholds, Origin
+from qflow.broker.settings import QueueSettings
+from qflow.configuration import cli
+from qflow.configuration.declaration import ConfigurationError, Declaration
+from qflow.configuration.explained import Explanation, explain, report
+from qflow.configuration.spelling import (
+    OPTIONS,
+    address_string,
+    as_argument,
+    integer,
+    is_understood,
+    qpid_config_line,
+    read_address,
+    read_line,
+    suggestion,
+)
+
+DEFAULT_STOP, DEFAULT_RESUME = 83_886_080, 73_400_320
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], *words: str, what: tuple[str, ...] = ("add", "queue")
+) -> tuple[int, str, str]:
+    """Run ``qflow config …``; return its status, output and complaints."""
+    try:
+        status = room_command(cli, "config", *what, *words)
+    except SystemExit as exit:
+        status = exit.code
+    except ConfigurationError as error:
+        return 2, "", str(error)
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def explained(line: str, **options: object) -> Explanation:
+    return explain(read_line(f"q {line}"), BrokerOptions(**options))
+
+
+def levels(explanation: Explanation) -> dict[str, int]:
+    return {level.name: level.value for level in explanation.levels}
+
+
+def rules(explanation: Explanation, kind: str = "") -> list[tuple[str, ...]]:
+    return [remark.rules for remark in explanation.remarks if kind in remark.kind]
+
+
+def level(explanation: Explanation, name: str) -> tuple[int, str, tuple[str, ...]]:
+    found = next(
+        row for row in (*explanation.levels, *explanation.limits, *explanation.alerts) if row.name == name
+    )
+    return found.value, found.why, found.rules
+
+
+# Table 8.2: each option, and the argument it sends
+
+SENT = [
+    ("--max-queue-size 0", {"qpid.max_size": 0}),
+    ("--max-queue-count=0", {"qpid.max_count": 0}),
+    ("--max-queue-size=10000 --max-queue-count 100", {"qpid.max_size": 10_000, "qpid.max_count": 100}),
+    ("--limit-policy none", {}),
+    ("--limit-policy reject", {"qpid.policy_type": "reject"}),
+    ("--limit-policy ring", {"qpid.policy_type": "ring"}),
+    ("--limit-policy ring-strict", {}),
+    ("--lvq-key stock", {"qpid.last_value_queue_key": "stock"}),
+    ("--flow-stop-size 9 --flow-resume-size 8", {"qpid.flow_stop_size": 9, "qpid.flow_resume_size": 8}),
+    ("--flow-stop-count=9 --flow-resume-count=0", {"qpid.flow_stop_count": 9, "qpid.flow_resume_count": 0}),
+    ("--group-header G --shared-groups", {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}),
+    ("--argument a=5 --argument b=x --argument c", {"a": 5, "b": "x", "c": None}),
+    ("--argument a=b=c --argument d= --argument e=-7", {"a": "b=c", "d": "", "e": -7}),
+    ("--argument qpid.max_count=5 --max-queue-count=6", {"qpid.max_count": 6}),
+    ("--replicate all", {"qpid.replicate": "all"}),
+    ("--replicate none", {"qpid.replicate": "none"}),
+    ("--replicate configuration", {"qpid.replicate": "configuration"}),
+    (
+        "--durable --file-count 8 --file-size 24 --efp-partition-num 1 --efp-pool-file-size 2048 "
+        "--wcache-page-size 32 --wcache-num-pages 16",
+        {
+            "qpid.file_count": 8,
+            "qpid.file_size": 24,
+            "qpid.efp_partition_num": 1,
+            "qpid.efp_pool_file_size": 2048,
+            "qpid.wcache-page-size": 32,
+            "qpid.wcache-num-pages": 16,
+        },
+    ),
+    ("--file-count 8 --wcache-num-pages 16", {}),
+    ("--durable --file-count 0", {}),
+    ("--lvq-key '' --group-header ''", {}),
+    (
+        "--flow-stop-count=0x10 --flow-resume-count=010",
+        {"qpid.flow_stop_count": 16, "qpid.flow_resume_count": 8},
+    ),
+    ("--max-queue-c 5", {"qpid.max_count": 5}),
+    (
+        "--flow-stop-count=999 --flow-resume-count=55 --flow-stop-size=5000000 --flow-resume-size=100000",
+        {
+            "qpid.flow_stop_count": 999,
+            "qpid.flow_resume_count": 55,
+            "qpid.flow_stop_size": 5_000_000,
+            "qpid.flow_resume_size": 100_000,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "arguments"), SENT, ids=[options for options, _ in SENT])
+def test_what_each_option_sends(options, arguments):
+    """Table 8.2; the last row is queue_flow_limit_tests test_qpid_config_cmd."""
+    assert read_line(f"qpid-config add queue test01 {options}").arguments == arguments
+
+
+def test_properties():
+    """Table 8.2, CF-07: durable and alternate-exchange are properties, and so is auto-delete."""
+    declaration = read_line("q --durable --alternate-exchange alt --argument auto-delete=1")
+    assert declaration == Declaration("q", {}, durable=True, auto_delete=True, alternate_exchange="alt")
+    assert declaration.properties() == {"durable": 1, "auto-delete": 1, "alternate-exchange": "alt"}
+
+
+def test_the_table_is_complete():
+    """Table 8.2: no option of it is missing."""
+    flags = {option.flag for option in OPTIONS}
+    assert len(flags) == 15
+    line = "q --limit-policy=ring --argument=a --alternate-exchange=e --durable --replicate=all --start-r=u"
+    assert read_line(line)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["q", "--flow-stop-count=abc"], "argument --flow-stop-count: invalid integer value: 'abc'"),
+        (["q", "--max-queue-size", "10K"], "argument --max-queue-size: invalid integer value: '10K'"),
+        (["q", "--max-queue-count=1.5"], "invalid integer value: '1.5'"),
+        (["q", "--limit-policy", "RING"], "argument --limit-policy: invalid choice: 'RING'"),
+        (
+            ["q", "--replicate", "some"],
+            "Invalid replication level 'some', should be one of: none, configuration, all",
+        ),
+        (
+            ["q", "--flow-stop=5"],
+            "ambiguous option: --flow-stop=5 could match --flow-stop-size, --flow-stop-count",
+        ),
+        (["q", "--lvq-key"], "argument --lvq-key: expected one argument"),
+        (["q", "--fast"], "unrecognized arguments: --fast"),
+        ([], "the following arguments are required: NAME"),
+        ([""], "a queue needs a name"),
+        (["q", "--declare", "[1]"], "declare arguments are a JSON map, got a list"),
+        (["q", "--declare", "{"], "declare arguments are a JSON map, got something else"),
+        (["q", "--argument", "auto-delete=maybe"], "invalid conversion: Cannot convert maybe to bool"),
+    ],
+)
+def test_usage_errors(capsys, words, complaint):
+    """Table 8.2 "usage error, exit 2"; CF-06 for the empty name; the same complaint in a lab."""
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert complaint in err
+    if "--declare" not in words:
+        with pytest.raises(ConfigurationError) as raised:
+            read_line(words)
+        assert complaint in str(raised.value)
+
+
+def test_a_line_that_is_no_line():
+    with pytest.raises(ConfigurationError, match="cannot be split into words: No closing quotation"):
+        read_line("q --lvq-key='")
+
+
+OPTPARSE = optparse.OptionParser()
+OPTPARSE.add_option("--n", type="int")
+OPTPARSE.error = lambda message: (_ for _ in ()).throw(ValueError(message))
+
+
+@given(st.one_of(st.from_regex(r"[+-]?0?[xXbB]?[0-9a-f]{1,4}", fullmatch=True), st.integers().map(str)))
+def test_integers_are_read_as_optparse_does(text):
+    """Table 8.2: the tool's options are optparse's, which knows 0x, 0b and octal."""
+    try:
+        expected = OPTPARSE.parse_args([f"--n={text}"])[0].n
+    except ValueError:
+        with pytest.raises(argparse.ArgumentTypeError):
+            integer(text)
+    else:
+        assert integer(text) == expected
+
+
+# What the tool does without a word
+
+
+def test_ring_strict_sends_nothing():
+    """X-26, LP-04: so the queue rejects, and has flow control."""
+    explanation = explained("--limit-policy ring-strict --max-queue-count 10")
+    assert rules(explanation, "warning") == [("X-26", "LP-04")]
+    assert levels(explanation)["stop_count"] == 8
+
+
+def test_ring_replaces_acquired_messages_too():
+    """X-24, LP-10: the tool's help is wrong; FC-03: thresholds are not looked at, whatever they are."""
+    explanation = explained("--limit-policy ring --flow-stop-count 10 --flow-resume-count 11")
+    assert (explanation.refusal, explanation.levels, explanation.flow_rules) == (None, (), ("FC-03",))
+    assert rules(explanation) == [("X-24", "LP-10"), ("FC-03",)]
+
+
+@pytest.mark.parametrize("policy", ["RING", "ring_strict", "flow_to_disk"])
+def test_unknown_policies(policy):
+    """LP-04, X-25, X-11: accepted, treated as reject, flow control included."""
+    explanation = explained(f"--max-queue-count=10 --argument qpid.policy_type={policy}")
+    assert ("LP-04", "X-25") in rules(explanation, "warning")
+    assert levels(explanation)["stop_count"] == 8
+    assert "when full: the message is refused" in report(explanation)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            "--file-count=8",
+            "--file-count is for durable queues: qpid-config does not send it without --durable",
+        ),
+        ("--durable --file-size=0", "--file-size is 0: qpid-config does not send it"),
+        ("--lvq-key=", "--lvq-key is empty: qpid-config does not send it"),
+        (
+            "--start-replica=host",
+            "--start-replica calls the HA module of the broker, which this model leaves out",
+        ),
+        ("--replicate=all", "qpid.replicate is for a store or the HA module, which this model leaves out"),
+        ("--argument qpid.max-count=5", "(did you mean qpid.max_count?)"),
+        ("--argument x-mine=5", "x-mine means nothing to the broker, which accepts it in silence"),
+        ("--argument qpid.alert_repeat_gap=5", "qpid.alert_repeat_gap is read and never used"),
+        ("--argument x-qpid-maximum-message-count=5", "is an alert threshold, not a limit"),
+        ("--argument qpid.lifetime-policy=never", "'never' is no lifetime policy"),
+        ("--argument qpid.policy_type=self-destruct", "self-destruct does not exempt from flow control"),
+        ("--argument qpid.policy_type=self-destruct --lvq-key=k", "the last value key is ignored in silence"),
+        ("--group-header=G --shared-groups --argument qpid.group_timestamp=1", "is kept and never used"),
+        ("--durable", "this model keeps everything in memory"),
+    ],
+)
+def test_what_is_worth_knowing(options, text):
+    """CF-01, CF-02, IN-01, IN-02, QT-08, LP-16, LP-17, and what the tool leaves away."""
+    assert any(text in remark.text for remark in explained(options).remarks)
+
+
+def test_a_plain_queue_needs_no_remark():
+    assert explained("").remarks == ()
+
+
+def test_keys():
+    """CF-01, CF-02: every key of 8.3 is understood; a hyphen makes another key."""
+    assert all(is_understood(option.key) for option in OPTIONS)
+    assert all(
+        map(is_understood, ("qpid.last_value_queue", "qpid.fairshare-0", "x-qpid-priorities", "no-local"))
+    )
+    assert not any(map(is_understood, ("qpid.max-count", "", "qpid.flow_stop", "x-match")))
+    assert suggestion("qpid.flow-stop-count") == "qpid.flow_stop_count"
+
+
+# Effective thresholds, and the rule that set each
+
+GOLDEN = [
+    (1, 1, 1), (2, 2, 1), (3, 2, 2), (4, 3, 2), (5, 4, 3), (7, 6, 4), (10, 8, 7), (90, 72, 62), (100, 80, 70),
+    (170, 136, 118), (180, 144, 125), (1_000, 800, 700), (10_000, 8_000, 7_000),
+    (2_950_001, 2_360_001, 2_065_000), (104_857_600, DEFAULT_STOP, DEFAULT_RESUME),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("maximum", "stop", "resume"), GOLDEN)
+def test_golden_defaults(maximum, stop, resume):
+    """FC-04: for messages and for bytes; stop FC-02.4, resume FC-02.5."""
+    explanation = explained(f"--max-queue-count {maximum} --max-queue-size {maximum}")
+    assert list(levels(explanation).values()) == [stop, resume, stop, resume]
+    assert level(explanation, "stop_count")[1:] == (
+        f"80 % of qpid.max_count={maximum}, rounded half up",
+        ("FC-02.4",),
+    )
+    if maximum > 1:
+        assert level(explanation, "resume_size")[1:] == (
+            f"70 % of qpid.max_size={maximum}, cut off",
+            ("FC-02.5",),
+        )
+    else:
+        assert level(explanation, "resume_count")[1:] == (
+            "70 % of qpid.max_count=1, cut off; 0 means: as the stop",
+            ("FC-02.5", "FC-05.2"),
+        )
+
+
+def test_ratios_of_the_broker():
+    """FC-04, FC-10: 97 and 73 percent of 2,950,001."""
+    options = {"default_flow_stop_threshold": 97, "default_flow_resume_threshold": 73}
+    explanation = explained("--max-queue-count=2950001", **options)
+    assert levels(explanation)["stop_count"] == 2_861_501
+    assert levels(explanation)["resume_count"] == 2_153_500
+    assert level(explanation, "stop_count")[1].startswith("97 % of")
+
+
+RESUME_ABOVE = "qpid.flow_resume_{0}={1} must be less or equal to qpid.flow_stop_{0}={2}"
+STOP_ABOVE = "qpid.flow_stop_{0}={1} must be less than qpid.max_{0}={2}"
+FC_07 = [
+    ("--flow-stop-count=5 --max-queue-count=100", RESUME_ABOVE.format("count", 70, 5)),
+    ("--flow-stop-count=69 --max-queue-count=100", RESUME_ABOVE.format("count", 70, 69)),
+    ("--flow-stop-count=70 --max-queue-count=100", (70, 70)),
+    ("--flow-stop-count=80 --max-queue-count=100", (80, 70)),
+    ("--flow-stop-count=100 --max-queue-count=100", (100, 70)),
+    ("--flow-stop-count=101 --max-queue-count=100", STOP_ABOVE.format("count", 101, 100)),
+    ("--flow-stop-size=1000", RESUME_ABOVE.format("size", DEFAULT_RESUME, 1000)),
+    ("--flow-stop-size=1000 --flow-resume-size=0", (0, 0, 1000, 1000)),
+    ("--flow-stop-size=1000 --flow-resume-size=500", (0, 0, 1000, 500)),
+    ("--flow-stop-count=10", (10, 10)),
+    ("--flow-stop-count=10 --flow-resume-count=11", RESUME_ABOVE.format("count", 11, 10)),
+    ("--flow-resume-count=10", (0, 10)),
+    ("--flow-stop-size=0 --flow-stop-count=0", (0, None, 0, None)),
+    ("--flow-stop-count=0 --flow-resume-count=500 --max-queue-count=10", (0, 500)),
+    ("--flow-stop-size=209715200", STOP_ABOVE.format("size", 209_715_200, 104_857_600)),
+    ("--flow-stop-size=209715200 --max-queue-size=0", (0, 0, 209_715_200, 209_715_200)),
+]
+
+
+@pytest.mark.parametrize(("options", "outcome"), FC_07, ids=[options for options, _ in FC_07])
+def test_a_stop_value_alone(options, outcome):
+    """FC-07, FC-06, FC-05, FC-08: accepted with these levels, or refused with 542 in these words."""
+    explanation = explained(options)
+    if isinstance(outcome, str):
+        assert (explanation.refusal.code, explanation.refusal.name) == (542, "invalid-argument")
+        assert explanation.refusal.text == f'Queue "q": {outcome}'
+        assert explanation.refusal.shown == f'invalid-argument: Queue "q": {outcome}'
+        assert explanation.levels == ()
+    else:
+        names = ("stop_count", "resume_count", "stop_size", "resume_size")
+        expected = dict(zip(names, outcome, strict=False))
+        assert {name: levels(explanation).get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "rules_of_hint"),
+    [
+        ("--flow-stop-count=5 --max-queue-count=100", [("FC-07",)]),
+        ("--flow-stop-size=1000", [("FC-07",)]),
+        ("--flow-stop-size=209715200", [("FC-06",)]),
+        ("--flow-resume-count=90 --max-queue-count=100", [("FC-05", "FC-07")]),
+        ("--flow-stop-count=10 --flow-resume-count=11", []),
+        ("--flow-stop-count=101 --max-queue-count=100", []),
+        ("--max-queue-count=-1", []),
+        ("--flow-stop-count=5 --flow-resume-count=6 --flow-stop-size=9", [("FC-07",)]),
+    ],
+)
+def test_why_it_was_refused(options, rules_of_hint):
+    """FC-07, FC-06: a value that nobody typed took part; where all were typed, the broker's words suffice."""
+    assert rules(explained(options), "hint") == rules_of_hint
+
+
+@pytest.mark.parametrize(
+    ("options", "broker", "name", "value", "why", "cited"),
+    [
+        ("--flow-stop-count=9", {}, "stop_count", 9, "given as qpid.flow_stop_count", ("FC-02.6",)),
+        (
+            "--flow-stop-count=9",
+            {},
+            "resume_count",
+            9,
+            "no default: the queue has no limit in messages to take 70 % of; 0 means: as the stop",
+            ("FC-02.5", "FC-05.2"),
+        ),
+        (
+            "--flow-stop-count=9 --flow-resume-count=0",
+            {},
+            "resume_count",
+            9,
+            "given as qpid.flow_resume_count; 0 means: as the stop",
+            ("FC-02.6", "FC-05.2"),
+        ),
+        (
+            "",
+            {},
+            "stop_size",
+            DEFAULT_STOP,
+            "80 % of the broker's default-queue-limit=104857600, as no qpid.max_size is given, "
+            "rounded half up",
+            ("LP-01", "FC-02.4"),
+        ),
+        (
+            "",
+            {},
+            "stop_count",
+            0,
+            "no default: the queue has no limit in messages to take 80 % of; this unit stops nobody",
+            ("FC-02.4", "FC-08"),
+        ),
+        (
+            "--max-queue-size=0 --flow-stop-count=9",
+            {},
+            "stop_size",
+            0,
+            "no default: the queue has no limit in bytes to take 80 % of; this unit stops nobody",
+            ("FC-02.4", "FC-08"),
+        ),
+        (
+            "--flow-stop-count=9",
+            {"default_queue_limit": 0},
+            "stop_size",
+            0,
+            "no default: the queue has no limit in bytes to take 80 % of; this unit stops nobody",
+            ("FC-02.4", "FC-08"),
+        ),
+        (
+            "--max-queue-count=100 --flow-stop-count=9",
+            {"default_flow_stop_threshold": 0, "default_flow_resume_threshold": 0},
+            "resume_count",
+            9,
+            "no default: the broker's default-flow-resume-threshold is 0; 0 means: as the stop",
+            ("FC-10", "FC-02.5", "FC-05.2"),
+        ),
+        (
+            "--max-queue-count=100 --flow-stop-count=0",
+            {},
+            "resume_count",
+            70,
+            "70 % of qpid.max_count=100, cut off; this unit cannot stop, yet flow control does not end "
+            "before it is below 70",
+            ("FC-02.5", "FC-09"),
+        ),
+        (
+            "--flow-stop-count=0",
+            {},
+            "stop_count",
+            0,
+            "given as qpid.flow_stop_count; this unit stops nobody",
+            ("FC-02.6", "FC-08"),
+        ),
+        (
+            "--max-queue-count=10 --max-queue-size=0",
+            {"default_flow_stop_threshold": 1, "default_flow_resume_threshold": 1},
+            "stop_count",
+            0,
+            "1 % of qpid.max_count=10, rounded half up; this unit stops nobody",
+            ("FC-02.4", "FC-08"),
+        ),
+        ("--max-queue-count=9", {}, "max_count", 9, "given", ("LP-01",)),
+        ("", {}, "max_count", 0, "no limit in messages: there is no default for it", ("LP-01",)),
+        (
+            "",
+            {},
+            "max_size",
+            104_857_600,
+            "the broker's default-queue-limit, as no qpid.max_size is given",
+            ("LP-01",),
+        ),
+        ("--max-queue-size=0", {}, "max_size", 0, "given as 0: no limit in bytes", ("LP-01",)),
+        (
+            "",
+            {"default_queue_limit": 0},
+            "max_size",
+            0,
+            "no limit in bytes: none is given, and default-queue-limit is 0",
+            ("LP-01",),
+        ),
+    ],
+)
+def test_the_rule_that_set_each(options, broker, name, value, why, cited):
+    """FC-02, FC-05.2, FC-08, FC-09, FC-10, LP-01: value, plain words, rule."""
+    assert level(explained(options, **broker), name) == (value, why, cited)
+
+
+@pytest.mark.parametrize(
+    ("options", "broker", "flow", "cited"),
+    [
+        (
+            "--max-queue-count=1000 --flow-stop-count=900 --flow-resume-count=500 --max-queue-size=0",
+            {},
+            "Producers are held above 900 messages, and go on below 500 messages.",
+            ("FC-14", "FC-16"),
+        ),
+        (
+            "--max-queue-count=100 --flow-stop-count=0",
+            {},
+            f"Producers are held above {DEFAULT_STOP} bytes, and go on below 70 messages and "
+            f"{DEFAULT_RESUME} bytes.",
+            ("FC-14", "FC-16"),
+        ),
+        (
+            "--flow-stop-count=0 --flow-stop-size=0",
+            {},
+            "No flow control: neither unit has a stop threshold.",
+            ("FC-02.7", "FC-08"),
+        ),
+        (
+            "--max-queue-count=10",
+            {"default_flow_stop_threshold": 0, "default_flow_resume_threshold": 0},
+            "No flow control: neither unit has a stop threshold.",
+            ("FC-02.7", "FC-08"),
+        ),
+        (
+            "--limit-policy=ring",
+            {},
+            "No flow control: a ring queue never has any, whatever thresholds it is given.",
+            ("FC-03",),
+        ),
+    ],
+)
+def test_flow_control_in_one_sentence(options, broker, flow, cited):
+    """FC-03, FC-08, FC-10, FC-14, FC-16, FC-26."""
+    explanation = explained(options, **broker)
+    assert (explanation.flow, explanation.flow_rules) == (flow, cited)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "cited"),
+    [
+        ("--flow-resume-count=10", "warning", ("FC-02.2",)),
+        ("--flow-resume-size=10 --limit-policy=ring", "note", ("X-24", "LP-10")),
+        ("--max-queue-count=100 --flow-stop-count=0", "warning", ("FC-09",)),
+        ("--max-queue-count=100 --flow-stop-count=0", "note", ("FC-08",)),
+        ("--flow-stop-size=0 --max-queue-count=10", "note", ("FC-08",)),
+        ("--max-queue-count=10", "hint", ("CAP-11",)),
+        ("--max-queue-count=100 --flow-stop-count=100", "warning", ("FC-14", "LP-02")),
+        ("--max-queue-size=100 --flow-stop-size=100", "warning", ("FC-14", "LP-02")),
+    ],
+)
+def test_warnings_and_hints(options, kind, cited):
+    """FC-02.2, FC-08, FC-09, CAP-11."""
+    assert cited in rules(explained(options), kind)
+
+
+def test_the_sizing_hint():
+    """CAP-11: stop + capacities ≤ limit; none where no message limit can be exceeded by it."""
+    explanation = explained("--max-queue-count=1000 --flow-stop-count=900")
+    assert "at most 100: 900 + 100 = 1000" in explanation.remarks[0].text
+    for options in (
+        "",
+        "--limit-policy=ring --max-queue-count=9",
+        "--max-queue-count=9 --flow-stop-count=0",
+        "--max-queue-count=9 --flow-stop-count=9",
+    ):
+        assert ("CAP-11",) not in rules(explained(options))
+
+
+def test_half_disabled_is_no_note_when_the_other_unit_is_off_too():
+    """FC-08."""
+    assert ("FC-08",) not in rules(explained("--flow-stop-count=0 --flow-stop-size=0"))
+
+
+# One implementation
+
+
+FLOW = st.one_of(st.none(), st.integers(0, 200))
+
+
+@settings(max_examples=150, deadline=None)
+@given(*[FLOW] * 6, st.integers(0, 100), st.integers(0, 100), st.booleans())
+def test_the_explanation_is_the_engine(
+    stop_count, resume_count, stop_size, resume_size, count, size, one, two, ring
+):
+    """FC-02 … FC-09: what is said is what the engine's queue has, or its refusal, for any numbers."""
+    given_ = {
+        "qpid.flow_stop_count": stop_count,
+        "qpid.flow_resume_count": resume_count,
+        "qpid.flow_stop_size": stop_size,
+        "qpid.flow_resume_size": resume_size,
+        "qpid.max_count": count,
+        "qpid.max_size": size,
+        "qpid.policy_type": "ring" if ring else None,
+    }
+    arguments = {key: value for key, value in given_.items() if value is not None}
+    options = BrokerOptions(
+        default_flow_stop_threshold=max(one, two), default_flow_resume_threshold=min(one, two)
+    )
+    explanation = explain(Declaration("q", arguments), options)
+    broker = Broker(options)
+    session = broker.session("s")
+    try:
+        session.queue_declare("q", arguments)
+    except AmqpException as error:
+        assert str(error) == explanation.refusal.shown
+        return
+    assert explanation.refusal is None
+    limit = broker.queue("q").flow_limit
+    if limit is None:
+        assert explanation.flow.startswith("No flow control")
+    else:
+        in_force = limit.thresholds
+        assert list(levels(explanation).values()) == [
+            in_force.stop_count,
+            in_force.resume_count,
+            in_force.stop_size,
+            in_force.resume_size,
+        ]
+
+
+def test_origins_of_the_engine():
+    """FC-05.2, FC-09: origin and basis; the thresholds are the values of the levels."""
+    arguments = {"qpid.max_count": 1, "qpid.flow_stop_size": 0, "qpid.flow_resume_size": 9}
+    settings_ = QueueSettings.from_arguments(arguments)
+    found = FlowLevels.proposed(settings_, BrokerOptions()).checked("q")
+    assert [(row.value, row.origin, row.basis) for row in (found.stop_count, found.resume_count)] == [
+        (1, Origin.RATIO, None),
+        (1, Origin.AS_STOP, Origin.RATIO),
+    ]
+    assert [(row.value, row.origin, row.basis) for row in (found.stop_size, found.resume_size)] == [
+        (0, Origin.GIVEN, None),
+        (9, Origin.RESIDUE, Origin.GIVEN),
+    ]
+    assert FlowThresholds.of("q", settings_, BrokerOptions()) == FlowThresholds(1, 1, 0, 9)
+
+
+# Alerts
+
+
+@pytest.mark.parametrize(
+    ("options", "broker", "expected"),
+    [
+        ("", {}, {}),
+        ("--max-queue-count=10", {}, {"alert_count_up": 8, "alert_count_down": 4}),
+        ("--max-queue-size=99", {}, {"alert_size_up": 79, "alert_size_down": 39}),
+        (
+            "--max-queue-count=10",
+            {"default_event_threshold_ratio": 50},
+            {"alert_count_up": 5, "alert_count_down": 2},
+        ),
+        ("--max-queue-count=10", {"default_event_threshold_ratio": 0}, {}),
+        ("--max-queue-count=10 --argument qpid.alert_count=0", {}, {}),
+        (
+            "--argument qpid.alert_count_up=10 --argument qpid.alert_count_down=5",
+            {},
+            {"alert_count_up": 10, "alert_count_down": 5},
+        ),
+        (
+            "--argument qpid.alert_size=10 --argument qpid.alert_size_down=10",
+            {},
+            {"alert_size_up": 10, "alert_size_down": 5},
+        ),
+        (
+            "--max-queue-size=8589934592",
+            {},
+            {"alert_size_up": 2_576_980_377, "alert_size_down": 1_288_490_188},
+        ),
+    ],
+)
+def test_alert_thresholds(options, broker, expected):
+    """QT-11, QT-12, IN-10: only declared limits count; down is half unless a fitting one is given."""
+    alerts = explained(options, **broker).alerts
+    assert {alert.name: alert.value for alert in alerts} == expected
+    if not expected:
+        assert "none [QT-11]" in report(explained(options, **broker))
+
+
+def test_why_the_alerts_are_what_they_are():
+    """QT-11, QT-12, QT-13, IN-10."""
+    explanation = explained(
+        "--max-queue-size=8589934592 --argument qpid.alert_count=9 --argument qpid.alert_count_down=9"
+    )
+    assert [(alert.why, alert.rules) for alert in explanation.alerts] == [
+        ("given; an event at 9 messages or more", ("QT-11",)),
+        ("half of that, cut off (9 was given, which is not below 9); an event at 4 or less", ("QT-12",)),
+        (
+            "80 % of qpid.max_size=8589934592, cut off, and to 32 bits; an event at 2576980377 bytes or more",
+            ("QT-11", "IN-10"),
+        ),
+        ("half of that, cut off; an event at 1288490188 or less", ("QT-12",)),
+    ]
+
+
+# Refusals
+
+CONVERT = "invalid conversion: Cannot convert "
+ARGUMENT = "invalid-argument: "
+NEEDS_HEADER = ARGUMENT + "Can only specify {} if qpid.group_header_key is set"
+NOT_BOTH = ARGUMENT + "Cannot specify {} and {} for the same queue"
+HEADER, LVQ, PRIORITIES = "qpid.group_header_key", "qpid.last_value_queue_key", "qpid.priorities"
+REFUSED = [
+    ("--argument qpid.flow_stop_count=abc", CONVERT + "abc"),
+    ("--argument qpid.flow_stop_count=", CONVERT),
+    ("--argument qpid.flow_stop_count", CONVERT + "from void to uint32"),
+    ("--argument qpid.flow_stop_count=3.5", CONVERT + "3.5"),
+    ("--argument qpid.flow_stop_count=true", CONVERT + "true"),
+    ("--flow-stop-count=-1", CONVERT + "from int64 to uint32"),
+    ("--flow-stop-count=4294967296", CONVERT + "from int64 to uint32"),
+    ("--max-queue-size=-1", CONVERT + "from int64 to uint64"),
+    (
+        "--argument qpid.policy_type=5",
+        "invalid conversion: Variant is not a string; use asString() if conversion is required.",
+    ),
+    ("--group-header=G --argument qpid.shared_msg_group=yes", CONVERT + "yes to bool"),
+    (
+        "--group-header=G",
+        ARGUMENT + "Only shared groups are supported at present; "
+        "qpid.shared_msg_group is required if qpid.group_header_key is set",
+    ),
+    ("--shared-groups", NEEDS_HEADER.format("qpid.shared_msg_group")),
+    ("--argument qpid.group_timestamp=1", NEEDS_HEADER.format("qpid.group_timestamp")),
+    ("--group-header=G --shared-groups --lvq-key=k", NOT_BOTH.format(LVQ, HEADER)),
+    ("--group-header=G --shared-groups --argument qpid.priorities=3", NOT_BOTH.format(PRIORITIES, HEADER)),
+    ("--lvq-key=k --argument qpid.priorities=3", NOT_BOTH.format(LVQ, PRIORITIES)),
+    (
+        "--argument qpid.fairshare=3",
+        ARGUMENT + "Cannot specify fairshare settings when queue is not enabled for priorities",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "shown"), REFUSED, ids=[options for options, _ in REFUSED])
+def test_refusals_in_the_brokers_words(capsys, options, shown):
+    """FC-11, CF-03, CF-05, LP-04, MG-01, QT-06, RF-23: class, code, text; status 1; as text and as data."""
+    explanation = explained(options)
+    assert (explanation.refusal.code, explanation.refusal.name) == (542, "invalid-argument")
+    assert explanation.refusal.shown == shown
+    words = ["q", *options.split(" ")]
+    status, out, err = run(capsys, *words)
+    assert (status, err) == (1, "")
+    assert f"the broker refuses (542 invalid-argument)\n  {shown}" in out
+    status, out, _ = run(capsys, *words, "--json")
+    assert status == 1
+    assert json.loads(out)["refusal"] == explanation.refusal.asdict()
+    assert json.loads(out)["levels"] == []
+
+
+def test_conversion_before_combination_before_thresholds():
+    """CF-05: the order of checks."""
+    bad = "--flow-stop-count=5 --max-queue-count=100"
+    assert "must be less or equal" in explained(bad).refusal.text
+    assert "Only shared groups" in explained(f"{bad} --group-header=G").refusal.text
+    assert (
+        "Cannot convert x" in explained(f"{bad} --group-header=G --argument qpid.alert_count=x").refusal.text
+    )
+
+
+def test_other_refusals():
+    """QT-16, QT-19: a bad filter closes the connection; paging is not in this model."""
+    assert explained("--argument 'qpid.filter=a >'").refusal.code == 501
+    assert explained("--argument qpid.paging=1").refusal.code == 540
+
+
+def test_an_alternate_exchange_is_taken_for_granted():
+    """8.2: the exchange's existence is another matter."""
+    assert explained("--alternate-exchange=alt").refusal is None
+    assert explained("--alternate-exchange=amq.fanout").refusal is None
+    assert explained("--alternate-exchange=amq.none").refusal.code == 404
+
+
+def test_an_alternative_of_the_feature():
+    """ALT-01: the levels are still those of the broker as shipped, and it says so."""
+    explanation = explained("--max-queue-count=10", flow_control="java")
+    assert ("ALT-01",) in rules(explanation)
+    assert levels(explanation)["stop_count"] == 8
+
+
+# The command
+
+
+def test_the_command(capsys):
+    """FC-26: arguments, address, line, thresholds, alerts, hint; status 0."""
+    status, out, err = run(
+        capsys, "orders", "--max-queue-count=1000", "--flow-stop-count=900", "--flow-resume-count=500"
+    )
+    assert (status, err) == (0, "")
+    arguments = "{'qpid.max_count': 1000, 'qpid.flow_stop_count': 900, 'qpid.flow_resume_count': 500}"
+    for line in (
+        "queue orders",
+        "  qpid.flow_stop_count = 900",
+        f"  orders; {{create: always, node: {{type: queue, x-declare: {{arguments: {arguments}}}}}}}",
+        "  qpid-config add queue orders --max-queue-count=1000 --flow-stop-count=900 --flow-resume-count=500",
+        "  stop_count         900  given as qpid.flow_stop_count [FC-02.6]",
+        "  when full: the message is refused, and its session dies [LP-05]",
+        "  alert_count_down  400  half of that, cut off; an event at 400 or less [QT-12]",
+    ):
+        assert line in out.splitlines()
+
+
+def test_the_command_as_data(capsys):
+    status, out, _ = run(capsys, "orders", "--max-queue-count=90", "--durable", "--json")
+    data = json.loads(out)
+    assert status == 0
+    assert data["arguments"] == {"qpid.max_count": 90}
+    assert (data["queue"], data["durable"], data["refusal"]) == ("orders", True, None)
+    assert data["levels"][1] == {
+        "name": "resume_count",
+        "value": 62,
+        "why": "70 % of qpid.max_count=90, cut off",
+        "rules": ["FC-02.5"],
+    }
+    assert data["remarks"][0]["rules"] == ["CAP-11"]
+    assert data["qpid_config"] == "qpid-config add queue orders --max-queue-count=90 --durable"
+
+
+@pytest.mark.parametrize("dashes", ["--", ""])
+def test_the_broker_it_is_tried_on(capsys, monkeypatch, tmp_path, dashes):
+    """8.1, FC-10: options, environment and file of the broker."""
+    monkeypatch.setenv("QPID_DEFAULT_FLOW_RESUME_THRESHOLD", "60")
+    path = tmp_path / "qpidd.conf"
+    path.write_text("default-event-threshold-ratio=50\nauth=no\n")
+    option = f"--broker-option={dashes}default-flow-stop-threshold=90"
+    status, out, _ = run(capsys, "q", "--max-queue-count=100", option, f"--broker-config={path}", "--json")
+    data = json.loads(out)
+    assert status == 0
+    assert [row["value"] for row in data["levels"][:2]] == [90, 60]
+    assert data["alerts"][0]["value"] == 50
+    assert data["broker"]["not_modelled"] == ["auth"]
+
+
+def test_a_broker_that_does_not_start(capsys):
+    """FC-10, X-09: status 1 and qpidd's words."""
+    words = "Default queue flow stop ratio must be >= flow resume ratio: flowStopRatio=60 flowResumeRatio=70"
+    option = "--broker-option=--default-flow-stop-threshold=60"
+    assert run(capsys, "q", option) == (1, f"the broker does not start\n  {words}\n", "")
+    status, out, _ = run(capsys, "q", option, "--json")
+    assert (status, json.loads(out)) == (1, {"refusal": {"shown": words, "by": "qpidd"}})
+
+
+def test_declare_arguments_as_json(capsys):
+    """The options are added to the map, as qpid-config adds its options to --argument."""
+    given_ = '{"qpid.max_count": "100", "qpid.flow_stop_count": 80, "durable": true}'
+    status, out, _ = run(capsys, "q", "--declare", given_, "--flow-stop-count=90", "--json")
+    data = json.loads(out)
+    assert status == 0
+    assert data["arguments"] == {"qpid.max_count": "100", "qpid.flow_stop_count": 90}
+    assert data["durable"] is True
+    assert (
+        data["qpid_config"] == "qpid-config add queue q --max-queue-count=100 --flow-stop-count=90 --durable"
+    )
+
+
+def test_the_parser_does_not_load_the_engine():
+    """The qflow command adds every room's arguments before it knows which is meant."""
+    script = "import sys, qflow.configuration.cli; sys.exit('qflow.broker' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+# Address strings
+
+
+CPP_STRING = r"'[^']*'|\"[^\"]*\""
+CPP_TOKEN = re.compile(rf"\s*({CPP_STRING}|[^\s'\"{{}}\[\],:/]+|[{{}}\[\]:,])")
+
+
+def as_cpp_reads(address: str) -> Declaration:
+    """Read what the writer writes as qpid-cpp does: quotes without escapes, dots in words (CF-14)."""
+    start = re.match(rf"({CPP_STRING})|([^\s/;'\"]+)", address)
+    name = start[1][1:-1] if start[1] else start[2]
+    assert address[start.end() : start.end() + 2] == "; "
+    tokens = CPP_TOKEN.findall(address[start.end() + 2 :])
+    assert "".join(tokens) == re.sub(rf"({CPP_STRING})|\s", lambda m: m[1] or "", address[start.end() + 2 :])
+
+    def value() -> object:
+        token = tokens.pop(0)
+        if token in "{[":
+            found = []
+            while tokens[0] not in "}]":
+                found.append(value())
+                if token == "{":
+                    assert tokens.pop(0) == ":"
+                    found[-1] = (found[-1], value())
+                if tokens[0] == ",":
+                    tokens.pop(0)
+            tokens.pop(0)
+            return dict(found) if token == "{" else found
+        if token[0] in "'\"":
+            return token[1:-1]
+        if re.fullmatch(r"-?\d+(\.\d+)?", token):
+            return float(token) if "." in token else int(token)
+        return {"True": True, "False": False}.get(token, token)
+
+    options = value()
+    assert not tokens
+    return Declaration.of_address(name, options)
+
+
+CLIENTS = {"qpid-cpp": as_cpp_reads, "qpid-python": read_address}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_book_example(client):
+    """CF-14: the example with groups."""
+    declaration = read_line("q --group-header THE-GROUP --shared-groups")
+    assert address_string(declaration) == (
+        "q; {create: always, node: {type: queue, x-declare: {arguments: "
+        "{'qpid.group_header_key': 'THE-GROUP', 'qpid.shared_msg_group': 1}}}}"
+    )
+    assert CLIENTS[client](address_string(declaration)) == declaration
+
+
+def test_an_address_with_everything():
+    """CF-14: properties of the node and of x-declare, quotes, lists."""
+    declaration = Declaration(
+        "my queue",
+        {"it's": [1, -2.5, {"a": True}]},
+        durable=True,
+        auto_delete=True,
+        exclusive=True,
+        alternate_exchange="amq.fanout",
+    )
+    assert address_string(declaration) == (
+        "'my queue'; {create: always, node: {type: queue, durable: True, x-declare: "
+        "{alternate-exchange: 'amq.fanout', auto-delete: True, exclusive: True, "
+        "arguments: {\"it's\": [1, -2.5, {'a': True}]}}}}"
+    )
+    assert address_string(Declaration("orders")) == "orders; {create: always, node: {type: queue}}"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("q", {"a": None}, "None: no address string says this"),
+        ("q", {"a": "back\\slash"}, "no quotes make"),
+        ("q", {"a": "both ' and \""}, "no quotes make"),
+        ("q", {"a": "two\nlines"}, "no quotes make"),
+        ("q", {"a": 1 << 63}, "no address string says this"),
+        ("q", {"a": 1e20}, "no address string says this"),
+        ("#1", {}, "clients replace the #"),
+    ],
+)
+def test_what_no_address_says(name, arguments, text):
+    """CF-14: then the explanation has none, and a note says why."""
+    declaration = Declaration(name, arguments)
+    with pytest.raises(ConfigurationError, match=re.escape(text)):
+        address_string(declaration)
+    explanation = explain(declaration)
+    assert explanation.address == ""
+    assert any(remark.text.startswith("no address string: ") for remark in explanation.remarks)
+
+
+@pytest.mark.parametrize(
+    ("address", "complaint"),
+    [
+        ("q; {node: {type: topic}}", "node type: got 'topic', a queue is due"),
+        ("q; {node: {x-declare: {arguments: [5]}}}", "arguments: got [5], a map is due"),
+        ("q; {node: 5}", "no address: node: 5 is not a map"),
+        ("q; {create: asdf}", "no address: create: asdf not in ('always', 'sender', 'receiver', 'never')"),
+        ("q; {create always}", "no address: expecting COLON, got ID"),
+        ("q; {qpid.max_count: 10}", "no address: expecting COLON, got SYM"),
+        ("", "no address: unexpected token EOF"),
+        ("''", "a queue needs a name"),
+    ],
+)
+def test_addresses_of_no_queue(capsys, address, complaint):
+    """CF-14: malformed, unknown options, bad values, topics: status 2."""
+    status, out, err = run(capsys, address, what=("address",))
+    assert (status, out) == (2, "")
+    assert err.startswith(complaint)
+
+
+def test_an_address_on_the_command_line(capsys):
+    """CF-14: the same is said of it as of the options."""
+    address = "orders; {create: always, node: {x-declare: {arguments: {'qpid.max_count': 90}}}}"
+    status, out, _ = run(
+        capsys, address, "--json", "--broker-option=default-queue-limit=0", what=("address",)
+    )
+    assert status == 0
+    assert json.loads(out)["levels"][1]["value"] == 62
+    assert json.loads(out)["qpid_config"] == "qpid-config add queue orders --max-queue-count=90"
+
+
+# Round trips
+
+TEXTS = st.text(st.characters(blacklist_categories=["Cs", "Cc"]), max_size=8)
+NAMES = TEXTS.filter(bool)
+SENDABLE = st.one_of(
+    st.none(),
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    TEXTS.filter(lambda text: isinstance(as_argument(text), str)),
+)
+KNOWN = st.sampled_from(
+    [option.key for option in OPTIONS] + ["qpid.policy_type", "qpid.replicate", "qpid.alert_count"]
+)
+KEYS = st.one_of(
+    KNOWN,
+    TEXTS.filter(lambda key: "=" not in key and key not in ("durable", "auto-delete", "alternate-exchange")),
+)
+POLICY = st.sampled_from(["ring", "reject", "self-destruct", "none"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    NAMES,
+    st.dictionaries(KEYS, st.one_of(SENDABLE, POLICY, st.just(1)), max_size=6),
+    st.booleans(),
+    st.booleans(),
+    st.one_of(st.just(""), NAMES),
+)
+def test_a_line_reads_back(name, arguments, durable, auto_delete, alternate):
+    """Table 8.2: whatever the tool can send, the line says it, whichever option or --argument it takes."""
+    declaration = Declaration(
+        name, arguments, durable=durable, auto_delete=auto_delete, alternate_exchange=alternate
+    )
+    read = read_line(qpid_config_line(declaration))
+    assert read == declaration
+    assert [type(read.arguments[key]) for key in arguments] == [type(value) for value in arguments.values()]
+    assert read.remarks == () or "ring" in arguments.values()
+
+
+SPOKEN = st.recursive(
+    st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), TEXTS, st.just(2.5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(NAMES, st.dictionaries(TEXTS, SPOKEN, max_size=4), st.booleans(), st.booleans(), st.booleans())
+def test_both_clients_read_an_address_alike(name, arguments, durable, auto_delete, exclusive):
+    """CF-14: what is written, qpid-cpp and qpid-python read as the same declaration."""
+    declaration = Declaration(name, arguments, durable=durable, auto_delete=auto_delete, exclusive=exclusive)
+    try:
+        address = address_string(declaration)
+    except ConfigurationError:
+        reject()
+    for read in CLIENTS.values():
+        assert read(address) == declaration
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"qpid.max_count": "10"}, "--max-queue-count=10"),
+        ({"qpid.shared_msg_group": True, "qpid.group_header_key": "G"}, "--group-header=G --shared-groups"),
+        ({"qpid.browse-only": "1"}, "--argument qpid.browse-only=1"),
+        ({"qpid.policy_type": "self-destruct"}, "--argument qpid.policy_type=self-destruct"),
+        ({"qpid.last_value_queue_key": ""}, "--argument qpid.last_value_queue_key="),
+        ({"qpid.file_count": 5}, "--argument qpid.file_count=5"),
+        ({"-x": 5}, "--argument=-x=5"),
+        ({"a b": "c'd"}, "--argument 'a b=c'\"'\"'d'"),
+    ],
+)
+def test_lines_that_mean_the_same(arguments, line):
+    """CF-03: what the tool cannot send as it is, it sends as the integer the broker reads alike."""
+    assert qpid_config_line(Declaration("q", arguments)) == f"qpid-config add queue q {line}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"qpid.max_count": 1.5}, "qpid.max_count=1.5: qpid-config cannot send this"),
+        ({"qpid.max_count": True}, "qpid.max_count=True: qpid-config cannot send this"),
+        ({"x-mine": "10"}, "x-mine='10': qpid-config cannot send this"),
+        ({"x": [1]}, "x=[1]: qpid-config cannot send this"),
+        ({"a=b": 1}, "a=b: qpid-config cannot send a declare argument of this name"),
+        ({"durable": 1}, "durable: qpid-config cannot send a declare argument of this name"),
+    ],
+)
+def test_what_no_line_says(arguments, text):
+    """Table 8.2: then the explanation has no line, and a note says why."""
+    declaration = Declaration("q", arguments)
+    with pytest.raises(ConfigurationError) as raised:
+        qpid_config_line(declaration)
+    assert str(raised.value).startswith(text)
+    assert explain(declaration).line == ""
+
+
+def test_an_exclusive_queue_has_no_line():
+    with pytest.raises(ConfigurationError, match="exclusive"):
+        qpid_config_line(Declaration("q", exclusive=True))

@@ -1,0 +1,448 @@
+"""What a real broker did, step by step: every recording agrees, and a difference is told as one."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from recordings import SCENARIOS
+
+from qflow.broker import BrokerOptions
+from qflow.broker.errors import StartupError
+from qflow.conformance import check_file, load_scenarios
+from qflow.conformance.cli import run
+from qflow.conformance.report import check
+from qflow.conformance.scenario import EXPECT, QUEUE, STEPS, Scenario, ScenarioError, pack, unpack
+from qflow.conformance.scenario_player import Player, observe
+
+FILES = sorted(SCENARIOS.glob("*.jsonl"))
+COUNTS = {
+    "hand": 294,
+    "random-credit": 38,
+    "random-exchanges": 34,
+    "random-flow": 39,
+    "random-flow-fanout": 37,
+    "random-groups": 28,
+    "random-groups-flow": 29,
+    "random-lvq": 32,
+    "random-priority": 31,
+    "random-release": 32,
+    "random-ring": 31,
+    "random-tx": 34,
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_recordings(path):
+    """Every scenario of the file agrees, in every step and at its end."""
+    verdicts = list(check_file(path))
+    assert [verdict.text() for verdict in verdicts if not verdict.agrees] == []
+    assert path.stem in COUNTS, f"{path.name} is new: add it to COUNTS, with its {len(verdicts)} scenarios"
+    assert len(verdicts) == COUNTS[path.stem]
+
+
+def test_all_files_are_here():
+    """FORMAT.md's list of contents."""
+    missing = set(COUNTS) - {path.stem for path in FILES}
+    assert not missing, f"recordings that COUNTS names are not in {SCENARIOS}: {sorted(missing)}"
+
+
+# Starting
+
+
+STARTS = json.loads((SCENARIOS / "startup.json").read_text())
+PREFIXES = (
+    "[Broker] critical Broker start-up failed: invalid-argument: ",
+    "[Broker] critical Unexpected error: ",
+)
+
+
+@pytest.mark.parametrize("start", STARTS, ids=[" ".join(start["options"]) or "none" for start in STARTS])
+def test_start_options(start):
+    """FC-10, X-03, rule book 8.1: which options start a broker, and its words when they do not."""
+    if start["starts"]:
+        BrokerOptions.parse(start["options"])
+        return
+    with pytest.raises(StartupError) as raised:
+        BrokerOptions.parse(start["options"])
+    recorded = start["stderr"][0]
+    said = {recorded.removeprefix(prefix) for prefix in PREFIXES if recorded.startswith(prefix)}
+    assert said == {str(raised.value)}
+
+
+# The command
+
+
+@pytest.fixture
+def scenario() -> dict:
+    """A short recording: stop 2, a third message held, then consumed."""
+    (found,) = [
+        json.loads(line)
+        for line in (SCENARIOS / "hand.jsonl").read_text().splitlines()
+        if json.loads(line)["id"] == "fc-equal"
+    ]
+    return found
+
+
+def written(folder: Path, *scenarios: dict) -> str:
+    path = folder / "recording.jsonl"
+    path.write_text("".join(json.dumps(scenario) + "\n" for scenario in scenarios))
+    return str(path)
+
+
+def test_agreement(tmp_path, capsys, scenario):
+    """Status 0 and nothing but the last line."""
+    assert run([written(tmp_path, scenario, {**scenario, "id": "again"})]) == 0
+    assert capsys.readouterr().out == "agree: 2 of 2 scenarios\n"
+
+
+def test_several_files(tmp_path, capsys):
+    """The count is over all of them."""
+    assert run([str(SCENARIOS / "random-flow.jsonl"), str(SCENARIOS / "random-tx.jsonl")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "agree: 73 of 73 scenarios"
+
+
+def tamper(scenario: dict, number: int, path: str, value: object) -> dict:
+    """Return the scenario with one expectation changed; the step is counted from 1."""
+    changed = json.loads(json.dumps(scenario))
+    *parents, last = path.split(".")
+    place = changed["steps"][number - 1]["expect"]
+    for parent in parents:
+        place = place[parent]
+    place[last] = value
+    return changed
+
+
+def find_step(scenario: dict, key: str) -> int:
+    """Return the number, from 1, of the first step that expects something under a key."""
+    return next(n for n, step in enumerate(scenario["steps"], 1) if key in step["expect"])
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_a_tampered_number(tmp_path, capsys, scenario, as_json):
+    """Told with scenario, step, expected and got; the others still count."""
+    number = find_step(scenario, "held")
+    real = scenario["steps"][number - 1]["expect"]["queues"]["q"]["depth"]
+    bad = tamper(scenario, number, "queues.q.depth", real + 7)
+    assert run([written(tmp_path, bad, {**scenario, "id": "good"})], as_json) == 1
+    said = capsys.readouterr()
+    lines, tally = said.out.splitlines(), said.err.strip() if as_json else ""
+    assert (tally or lines.pop()) == "agree: 1 of 2 scenarios"
+    if as_json:
+        verdicts = [json.loads(line) for line in lines]
+        assert [(verdict["id"], verdict["agrees"]) for verdict in verdicts] == [
+            ("fc-equal", False),
+            ("good", True),
+        ]
+        assert verdicts[0]["steps"] == number - 1
+        assert verdicts[0]["differences"] == [{"path": "queues.q.depth", "expected": real + 7, "got": real}]
+        assert json.loads(verdicts[0]["step"])["op"] == scenario["steps"][number - 1]["op"]
+        assert verdicts[1]["steps"] == len(scenario["steps"])
+    else:
+        assert lines[0].startswith(f"fc-equal: differs at step {number}: ")
+        assert scenario["steps"][number - 1]["op"] in lines[0]
+        assert lines[1].split() == ["queues.q.depth", "expected", str(real + 7), "got", str(real)]
+        assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("held", {"p": ["p-1"]}, "held.p"),
+        ("got", {"c/s": ["p-9"]}, "got"),
+        ("errors", {"p": ["not-found", "x"]}, "errors"),
+        ("events", [["queueThresholdExceeded", "q", 1, 1]], "events"),
+        ("done", {"p": 99}, "done.p"),
+        ("groups", {"q": {"A": [1, ""]}}, "groups"),
+    ],
+)
+def test_everything_expected_is_compared(scenario, key, value, path):
+    """A changed expectation of any kind is noticed, at its step and under its path."""
+    number = find_step(scenario, "held")
+    changed = tamper(scenario, number, key, value)
+    verdict = check(Scenario.from_json(changed))
+    assert (verdict.agrees, verdict.steps) == (False, number - 1)
+    assert path in [difference.path for difference in verdict.differences]
+
+
+def test_what_is_left_out_of_an_expectation_is_compared(scenario):
+    """FORMAT: absent means 0, false or empty; so taking "flow" away is a difference."""
+    number = find_step(scenario, "held")
+    changed = json.loads(json.dumps(scenario))
+    del changed["steps"][number - 1]["expect"]["queues"]["q"]["flow"]
+    verdict = check(Scenario.from_json(changed))
+    assert [difference.path for difference in verdict.differences] == ["queues.q.flow"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"), [("sent", ["x-1"]), ("acquired", ["x-1"]), ("result", ["error", "no"])]
+)
+def test_answers_are_compared(answer, wrong):
+    """FORMAT: what an offer sent, what an acquire was granted, what a management method answered."""
+    for found in load_scenarios(SCENARIOS / "hand.jsonl"):
+        steps = json.loads(json.dumps(found.steps))
+        number = next((n for n, step in enumerate(steps) if answer in step), None)
+        if number is not None:
+            break
+    steps[number][answer] = wrong
+    record = {"id": found.id, "broker": list(found.broker), "steps": steps, "final": found.final}
+    verdict = check(Scenario.from_json(record))
+    assert (verdict.agrees, verdict.steps) == (False, number)
+    assert [difference.path.partition(".")[0] for difference in verdict.differences] == [answer]
+
+
+def test_the_end_is_compared(scenario):
+    """The final browse, too."""
+    changed = {**scenario, "final": {"q": ["p-77"]}}
+    verdict = check(Scenario.from_json(changed))
+    assert (verdict.agrees, verdict.step) == (False, "final")
+    assert verdict.differences[0].expected == ["p-77"]
+
+
+def test_an_unknown_step(tmp_path, capsys, scenario):
+    """It counts as not agreeing, and is named as not built."""
+    steps = [*scenario["steps"][:2], {"op": "levitate", "queue": "q", "expect": {}}]
+    assert run([written(tmp_path, {**scenario, "steps": steps})]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    assert last == "agree: 0 of 1 scenarios"
+    assert first.startswith("fc-equal: not agreeing at step 3, not built: ")
+    assert "'levitate'" in first
+
+
+def test_two_scenarios_with_one_id_are_told_apart(tmp_path, capsys, scenario):
+    """Each is played, and its verdict names its line."""
+    bad = {**scenario, "final": {"q": ["p-77"]}}
+    assert run([written(tmp_path, scenario, bad)]) == 1
+    assert capsys.readouterr().out.startswith("fc-equal (line 2): differs at step")
+    assert run([written(tmp_path, scenario, scenario)], as_json=True) == 0
+    said = capsys.readouterr()
+    ids = [json.loads(line)["id"] for line in said.out.splitlines()]
+    assert ids == ["fc-equal (line 1)", "fc-equal (line 2)"]
+    assert said.err == "agree: 2 of 2 scenarios\n"
+
+
+# FORMAT.md, word by word
+
+
+def section_of_format(heading: str) -> str:
+    text = (SCENARIOS / "FORMAT.md").read_text()
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def heads(section: str) -> set[str]:
+    """Return what stands in backticks before a dash, at the beginning of an item or of a sentence."""
+    found = re.findall(r"(?:^ *\* |[.;] )((?:`\w+`, )*`\w+`) - ", section, re.M)
+    return {word for head in found for word in re.findall(r"`(\w+)`", head)}
+
+
+def test_every_step_of_the_format_is_built():
+    """Each op that FORMAT.md documents can be played, and no other."""
+    section = section_of_format("Steps")
+    assert {"declare_queue", "purge_queue", "offer", "fetch", "disconnect", "qmf"} <= heads(section)
+    assert heads(section) <= set(STEPS)
+    assert set(STEPS) <= set(re.findall(r"`(\w+)`", section))
+
+
+def test_every_expectation_of_the_format_is_compared():
+    assert heads(section_of_format("expect")) == {*EXPECT, *QUEUE}
+
+
+def performed(*steps: dict) -> Player:
+    """Perform steps on a new broker, each with nothing expected of it."""
+    player = Player()
+    for step in steps:
+        player.play({"expect": {}, **step})
+    return player
+
+
+def test_words_that_no_recording_here_uses():
+    """FORMAT documents them; a recording from elsewhere may use them."""
+    queue = {"op": "declare_queue", "queue": "q", "durable": True}
+    exchange = {"op": "declare_exchange", "exchange": "e", "type": "fanout"}
+    sent = {"op": "transfer", "session": "p", "size": 60, "key": "q"}
+    player = performed(
+        queue,
+        {**exchange, "args": {"qpid.msg_sequence": 1}},
+        {**exchange, "passive": True},
+        {"op": "bind", "exchange": "e", "queue": "q", "key": ""},
+        {**sent, "label": "m-1", "exchange": "e"},
+        {"op": "subscribe", "session": "c", "queue": "q", "sub": "s", "args": {"x-apache-selector": "a = 1"}},
+        {"op": "flow", "session": "c", "sub": "s", "bytes": "inf", "messages": "inf"},
+        {**sent, "label": "m-2", "headers": {"a": 1}},
+        {"op": "unbind", "exchange": "e", "queue": "q", "key": "", "args": {}},
+        {**sent, "label": "m-3", "exchange": "e"},
+    )
+    first = player.broker.queue("q").store.find(1)
+    assert first.transfer.annotations == {"qpid.msg_sequence": 1}
+    assert player.got == {"c/s": ["m-2"]}
+    assert player.broker.queue("q").statistics().msgTotalEnqueues == 2
+
+
+def test_absent_fields_are_empty():
+    """FORMAT: absent fields mean 0, false or empty, everywhere."""
+    player = performed(
+        {"op": "declare_queue", "queue": "q"},
+        {"op": "bind", "exchange": "amq.fanout", "queue": "q"},
+        {"op": "subscribe", "session": "c", "queue": "q", "sub": "s", "messages": 1, "bytes": "inf"},
+        {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "exchange": "amq.fanout"},
+        {"op": "complete", "session": "c"},
+        {"op": "unbind", "exchange": "amq.fanout", "queue": "q"},
+        {"op": "subscribe", "session": "d", "sub": "s"},
+        {"op": "bind", "session": "e", "queue": "q"},
+    )
+    assert player.got["c/s"] == ["m-1"]
+    assert player.broker.queue("q").binding_count == 1
+    assert [player.clients[name].session.error.code for name in "de"] == [531, 542]
+
+
+def test_a_connection_that_dies_has_its_own_word():
+    """FORMAT: an error's code is the exception's name, or "connection" (QT-16)."""
+    declare = {"op": "declare_queue", "session": "d", "queue": "q", "args": {"qpid.filter": "n ="}}
+    assert observe(performed(declare))["errors"]["d"][0] == "connection"
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"), [("if_unused", "precondition-failed"), ("if_empty", "precondition-failed")]
+)
+def test_a_queue_is_deleted_only_if(condition, says):
+    player = performed(
+        {"op": "declare_queue", "queue": "q"},
+        {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "key": "q"},
+        {"op": "subscribe", "session": "c", "queue": "q", "sub": "s"},
+        {"op": "delete_queue", "session": "d", "queue": "q", condition: True},
+    )
+    assert player.clients["d"].session.error.name == says
+
+
+def test_an_error_of_the_connection_is_called_so():
+    """FORMAT, QT-16, LP-06: the code is the exception's name, or "connection", for all its sessions."""
+    player = performed(
+        {"op": "session", "session": "a", "connection": "k"},
+        {"op": "session", "session": "b", "connection": "k"},
+        {"op": "declare_queue", "session": "a", "queue": "q", "args": {"qpid.filter": "n ="}},
+        {"op": "delete_queue", "session": "d", "queue": "nosuch"},
+    )
+    codes = {name: code for name, (code, _) in observe(player)["errors"].items()}
+    assert codes == {"a": "connection", "b": "connection", "d": "not-found"}
+
+
+def test_a_dropped_connection_ends_all_its_sessions_before_anything_is_delivered():
+    """FORMAT: disconnect drops the TCP connection; what one of its sessions had, no other of them gets."""
+    subscribed = {"op": "subscribe", "queue": "q", "sub": "s", "bytes": "inf", "messages": "inf"}
+    player = performed(
+        {"op": "declare_queue", "queue": "q"},
+        {"op": "session", "session": "a", "connection": "k"},
+        {"op": "session", "session": "b", "connection": "k"},
+        {**subscribed, "session": "a"},
+        {"op": "transfer", "session": "p", "label": "m-1..3", "size": 60, "key": "q"},
+        {**subscribed, "session": "b"},
+        {**subscribed, "session": "c"},
+        {"op": "disconnect", "session": "a"},
+    )
+    assert [player.clients[name].session.is_attached for name in "abcp"] == [False, False, True, True]
+    assert player.got == {"a/s": ["m-1", "m-2", "m-3"], "b/s": [], "c/s": ["m-1*", "m-2*", "m-3*"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"colour": "red"}, "parameter 'colour' of op 'transfer'"),
+        ({"expect": {"mood": 0}}, "expectation 'mood'"),
+        ({"expect": {"queues": {"q": {"weight": 0}}}}, "expectation 'weight' of a queue"),
+        ({"expect": []}, "an expectation that is a list"),
+        ({"expect": {"queues": [1]}}, "expected queues that are a list"),
+        ({"size": 1}, "op 'transfer' with these values: content_size"),
+        ({"op": ["transfer"]}, "op ['transfer']; known are accept, "),
+        ({"op": "flow"}, "op 'flow' without 'sub', parameter 'label' of op 'flow', param"),
+        ({"op": "set_flow_mode", "sub": "s", "flow_mode": "tidal"}, "'tidal'; known are credit, window"),
+        ({"op": "qmf", "method": "getPowers"}, "management method 'getPowers'; known are purge, "),
+        ({"op": "qmf", "method": "purge"}, "management method 'purge' without 'object'"),
+        (
+            {"op": "qmf", "method": "query", "args": {"types": 1}},
+            "argument 'types' of management method 'query'",
+        ),
+    ],
+)
+def test_what_is_not_built_is_said(scenario, change, says):
+    """A word that nobody knows is never passed over, not even one whose value is 0."""
+    step = {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "expect": {}, **change}
+    verdict = check(Scenario.from_json({**scenario, "steps": [step]}))
+    assert (verdict.agrees, verdict.steps) == (False, 0)
+    assert says in verdict.not_built
+
+
+def test_what_is_not_built_of_a_scenario_is_said(scenario):
+    verdict = check(Scenario.from_json({**scenario, "cluster": ["a", "b"]}))
+    assert (verdict.agrees, verdict.not_built) == (False, "'cluster' of a scenario")
+
+
+def test_options_that_do_not_start(tmp_path, capsys, scenario):
+    """FC-10: the scenario does not agree; its verdict says what the broker said."""
+    assert run([written(tmp_path, {**scenario, "broker": ["--default-flow-stop-threshold", "60"]})]) == 1
+    assert "flowStopRatio=60 flowResumeRatio=70" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{not json\n", ["line 1", "not JSON"]),
+        ('{"id": "x"}\n', ["line 1", "list of steps"]),
+        ('{"id": "x", "steps": [{"op": "transfer"}]}\n', ["line 1", "step 1", "expect"]),
+        ("[1, 2]\n", ["line 1", "list of steps"]),
+        ('\n\n{"steps": 3}\n', ["line 3", "list of steps"]),
+        ("\n", ["no scenario in it"]),
+        ("[" * 100_000, ["line 1", "nested too deeply"]),
+        ('{"steps": [], "broker": "--auth no"}\n', ["line 1", "broker is a list of options"]),
+        ('{"steps": [], "final": [1]}\n', ["line 1", "final is an object"]),
+        (b"\xff\xfe\x00", ["cannot be read"]),
+        (None, ["cannot be read"]),
+    ],
+    ids=[
+        *(
+            "not JSON",
+            "no steps",
+            "no expect",
+            "a list",
+            "the line is named",
+            "empty",
+            "deep",
+            "broker",
+            "final",
+        ),
+        *("no text", "no such file"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, capsys, text, words):
+    """Status 2 and one sentence on standard error, which names the file."""
+    path = tmp_path / "bad.jsonl"
+    if isinstance(text, bytes):
+        path.write_bytes(text)
+    elif text is not None:
+        path.write_text(text)
+    assert run([str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("qflow conform: ")
+    assert said.count("\n") == 1
+    for word in [str(path), *words]:
+        assert word in said
+    with pytest.raises(ScenarioError):
+        list(load_scenarios(path))
+
+
+@pytest.mark.parametrize(
+    ("labels", "packed"),
+    [
+        ([], []),
+        (["p1-3"], ["p1-3"]),
+        (["p1-3", "p1-4", "p1-5"], ["p1-3..5"]),
+        (["p1-3*", "p1-4*"], ["p1-3..4*"]),
+        (["p1-3", "p1-4*"], ["p1-3", "p1-4*"]),
+        (["p1-4", "p1-3"], ["p1-4", "p1-3"]),
+        (["a-1", "b-2"], ["a-1", "b-2"]),
+        (["p1-9", "p1-10", "q", "p1-11"], ["p1-9..10", "q", "p1-11"]),
+    ],
+)
+def test_labels(labels, packed):
+    """FORMAT: runs of consecutive labels, in order, with the same star."""
+    assert pack(labels) == packed
+    assert unpack(packed) == labels

@@ -1,0 +1,300 @@
+"""Bounds: never exceeded, attained where claimed, and what they say of a workload."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qflow.broker import BrokerOptions
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.settings import QueueSettings
+from qflow.design import (
+    DesignError,
+    Sender,
+    judge,
+    judge_workload,
+    maximum_depth,
+    stall_range,
+    stalls_over_phases,
+    stays_on,
+    traffic_of,
+)
+from qflow.design.explore import phase_workload
+from qflow.workload import Consumer, Producer, Workload, simulate
+
+MESSAGES = 400
+
+
+def thresholds(stop_count=0, resume_count=0, stop_size=0, resume_size=0):
+    return FlowThresholds(stop_count, resume_count or stop_count, stop_size, resume_size or stop_size)
+
+
+def thresholds_of(workload, queue):
+    parsed = QueueSettings.from_arguments(workload.queues[queue])
+    return FlowThresholds.of(queue, parsed, workload.options)
+
+
+def fullest(run):
+    """Queue to the most messages, and the most bytes, that were ever on it."""
+    most = {name: [0, 0] for name in run.workload.queues}
+    for event in run.events:
+        if event.kind == "enqueued":
+            seen = most[event.queue]
+            seen[0], seen[1] = max(seen[0], event.detail["depth"]), max(seen[1], event.detail["bytes"])
+    return most
+
+
+# Workloads of all kinds
+
+
+def arguments():
+    stop_count = st.integers(0, 30)
+    stop_size = st.sampled_from([0, 700, 3000])
+    share = st.sampled_from([0, 0.3, 1])
+    return st.builds(
+        lambda count, size, down: {
+            "qpid.max_size": 0,
+            "qpid.flow_stop_count": count,
+            "qpid.flow_resume_count": int(count * down),
+            "qpid.flow_stop_size": size,
+            "qpid.flow_resume_size": int(size * down),
+        },
+        stop_count,
+        stop_size,
+        share,
+    ).filter(lambda made: made["qpid.flow_stop_count"] or made["qpid.flow_stop_size"])
+
+
+def producers():
+    return st.lists(
+        st.builds(
+            lambda to, rate, capacity, size, window, seed: {
+                "to": to,
+                "rate": rate,
+                "capacity": capacity,
+                "size": size,
+                "window": window,
+                "seed": seed,
+            },
+            st.sampled_from([("", "a"), ("", "b"), ("amq.fanout", "")]),
+            st.sampled_from([200, 3_000, 40_000]),
+            st.integers(1, 20),
+            st.sampled_from([0, 60, (4.0, 1.0)]),
+            st.sampled_from(["ideal", "qpid-cpp", "qpid-python"]),
+            st.integers(0, 99),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+
+
+def consumers():
+    return st.lists(
+        st.builds(
+            lambda queue, prefetch, mean, release: {
+                "queue": queue,
+                "prefetch": prefetch,
+                "service": ("exp", mean),
+                "release": release,
+            },
+            st.sampled_from(["a", "b"]),
+            st.integers(1, 10),
+            st.sampled_from([0.0005, 0.004]),
+            st.sampled_from([0.0, 0.2]),
+        ),
+        max_size=2,
+    )
+
+
+def workloads():
+    def build(a, b, senders, readers, size):
+        return Workload(
+            "drawn",
+            1,
+            {"a": a, "b": b},
+            binds=(("amq.fanout", "a", ""), ("amq.fanout", "b", "")),
+            producers=tuple(Producer(f"p{n}", **made) for n, made in enumerate(senders)),
+            consumers=tuple(Consumer(f"c{n}", seed=n, **made) for n, made in enumerate(readers)),
+            options=BrokerOptions(message_size=size),
+        )
+
+    return st.builds(
+        build, arguments(), arguments(), producers(), consumers(), st.sampled_from(["encoded", "content"])
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads())
+def test_no_workload_exceeds_its_bound(workload):
+    """CAP-11, FC-14 … FC-17, CM-03: in messages and bytes, whatever windows, sizes and destinations."""
+    run = simulate(workload, message_limit=MESSAGES)
+    traffic = traffic_of(workload)
+    for queue, (count, size) in fullest(run).items():
+        bound = maximum_depth(thresholds_of(workload, queue), traffic[queue])
+        assert bound.count is None or count <= bound.count
+        assert bound.size is None or size <= bound.size
+
+
+@settings(max_examples=40, deadline=None)
+@given(workloads(), st.integers(1, 60))
+def test_what_is_judged_safe_never_dies_of_506(workload, limit):
+    """CAP-11, LP-02: a limit at or above the bound is never exceeded."""
+    queues = {}
+    for name, given_arguments in workload.queues.items():
+        bound = maximum_depth(thresholds_of(workload, name), traffic_of(workload)[name])
+        room = (bound.count or 0) + limit - 30
+        queues[name] = {
+            **given_arguments,
+            "qpid.max_count": max(room, given_arguments["qpid.flow_stop_count"], 1),
+        }
+    workload = workload.replace(queues=queues)
+    verdicts = judge_workload(workload)
+    run = simulate(workload, message_limit=MESSAGES)
+    assert not run.errors or any(verdict.can_overflow for verdict in verdicts.values())
+    for queue, (count, _) in fullest(run).items():
+        assert count <= queues[queue]["qpid.max_count"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    st.sampled_from(["ideal", "qpid-cpp", "qpid-python"]),
+    st.sampled_from([500, 5_000, 50_000]),
+    st.integers(0, 99),
+)
+def test_a_queue_that_nobody_reads_stalls_within_its_range(stop, capacities, window, rate, seed):
+    """CAP-08: stop + number of senders to stop + Σ capacity; exactly the latter with the ideal window."""
+    made = tuple(
+        Producer(f"p{n}", ("", "q"), rate, capacity, 100, window=window, seed=seed + n)
+        for n, capacity in enumerate(capacities)
+    )
+    workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": stop}}, producers=made)
+    depth = fullest(simulate(workload))["q"][0]
+    least, most = stall_range(thresholds(stop), traffic_of(workload)["q"], window)
+    assert least <= depth <= most
+    assert window != "ideal" or least == most
+
+
+# C1 and C2
+
+
+def test_the_ideal_window_stalls_at_165_in_every_phase():
+    """CAP-08: a list without what is complete is full of what is held."""
+    assert set(stalls_over_phases(100, (50, 15), range(-100, 101, 20), "ideal").values()) == {165}
+
+
+def test_the_qpid_cpp_window_stalls_between_115_and_165_over_starting_phases():
+    """CAP-02, CAP-08: C1 begins, C2 follows; 145 is what was seen once, 115 to 165 over many runs."""
+    stalls = stalls_over_phases(100, (50, 15), range(110))
+    assert set(stalls.values()) == {115, 130, 145, 160, 165}
+
+
+def test_it_stalls_lower_if_the_sender_with_the_small_window_begins():
+    """CAP-08 allows 102 to 165: 115 is no bound, but what C1 ahead of C2 leads to."""
+    stalls = stalls_over_phases(100, (50, 15), range(-109, 0))
+    assert set(stalls.values()) == {110, 125, 140, 155, 160}
+
+
+def test_what_is_complete_and_not_looked_at_is_missing_from_the_stall():
+    """CAP-02: stop + Σ (capacity − what it had sent when the queue turned ON, modulo capacity)."""
+    for phase in range(-60, 100, 7):
+        run = simulate(phase_workload(100, (50, 15), phase))
+        kinds = [event.kind for event in run.events if event.kind in ("enqueued", "flow_stopped")]
+        senders = [event.message[:2] for event in run.events if event.kind == "enqueued"]
+        assert kinds.index("flow_stopped") == 101
+        first = senders[:100].count("C1")
+        assert len(senders) == 165 - first % 50 - (100 - first) % 15
+
+
+# Once ON
+
+
+@pytest.mark.parametrize("capacities", [(6,), (4, 2), (1, 2, 3)])
+@pytest.mark.parametrize("resume", [1, 4, 5, 6, 7, 10])
+def test_a_queue_stays_on_just_if_its_resume_is_below_the_windows(resume, capacities):
+    """FC-16, FC-17: each message taken off is followed by another that is held."""
+    made = tuple(
+        Producer(f"p{n}", ("", "q"), 20_000, capacity, 100, arrival="const")
+        for n, capacity in enumerate(capacities)
+    )
+    queue = {"qpid.flow_stop_count": 10, "qpid.flow_resume_count": resume}
+    reader = Consumer("c", "q", prefetch=3, service=("const", 0.002))
+    workload = Workload("busy", 1, {"q": queue}, producers=made, consumers=(reader,))
+    run = simulate(workload, message_limit=200)
+    stops = sum(event.kind == "flow_stopped" for event in run.events)
+    assert (stops == 1) is stays_on(thresholds(10, resume), traffic_of(workload)["q"])
+
+
+# What bounds say
+
+
+def test_each_unit_is_bounded_by_its_own_stop_or_by_the_other():
+    clients = {"p": Sender(5, largest=200, smallest=50), "r": Sender(2, largest=100, smallest=100)}
+    count = maximum_depth(thresholds(10), clients)
+    assert (count.count, count.size) == (17, 3200)
+    size = maximum_depth(thresholds(stop_size=1000), clients)
+    assert (size.count, size.size) == (27, 2200)
+    both = maximum_depth(thresholds(10, stop_size=1000), clients)
+    assert (both.count, both.size) == (17, 2200)
+    unsized = maximum_depth(thresholds(stop_size=1000), {"p": Sender(5, largest=200, smallest=0)})
+    assert (unsized.count, unsized.size) == (None, 2000)
+
+
+STOP_100 = {"qpid.flow_stop_count": 100, "qpid.flow_resume_count": 50}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "can_overflow", "words"),
+    [
+        ({**STOP_100, "qpid.max_count": 165}, False, "= 165, which is within"),
+        ({**STOP_100, "qpid.max_count": 164}, True, "above the limit of 164 by 1"),
+        ({"qpid.max_count": 500, "qpid.policy_type": "ring"}, True, "nothing stops"),
+        ({"qpid.max_count": 500, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0}, True, "nothing stops"),
+        ({"qpid.flow_stop_count": 100}, False, "within the limit of 104857600"),
+        ({"qpid.max_size": 0}, False, ""),
+        ({"qpid.max_count": 500, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 5000,
+          "qpid.flow_resume_size": 0}, False, "by the other unit's stop"),
+    ],
+)  # fmt: skip
+def test_whether_a_queue_can_overflow_and_why(arguments, can_overflow, words):
+    clients = {"C1": Sender(50, 140, 140), "C2": Sender(15, 140, 140)}
+    verdict = judge("q", arguments, clients)
+    assert verdict.can_overflow is can_overflow
+    assert words in " ".join(verdict.reasons)
+
+
+def test_arguments_that_the_broker_refuses_are_refused_in_its_words():
+    with pytest.raises(DesignError, match="qpid.flow_resume_count=70 must be less or equal"):
+        judge("q", {"qpid.max_count": 100, "qpid.flow_stop_count": 5}, {"C1": Sender(1)})
+
+
+def test_nothing_is_said_of_the_alternatives_of_flow_control():
+    with pytest.raises(DesignError, match="as it was shipped; this queue has 'watermark'"):
+        judge("q", {"qpid.max_count": 9}, {"C1": Sender(1)}, BrokerOptions(flow_control="watermark"))
+
+
+def test_traffic_follows_bindings_and_counts_as_the_broker_does():
+    """DQ-05, DQ-09, EX: who reaches what, and how large it is there."""
+    made = Workload(
+        "fan",
+        1,
+        {"a": {"qpid.max_count": 1}, "b": {}},
+        binds=(("amq.topic", "a", "x.#"), ("amq.topic", "b", "x.y")),
+        producers=(
+            Producer("both", ("amq.topic", "x.y"), 1, 3, 100),
+            Producer("one", ("amq.topic", "x.z"), 1, 4, 100),
+            Producer("none", ("amq.topic", "other"), 1, 5, 100),
+        ),
+    )
+    traffic = traffic_of(made)
+    assert {
+        name: {who: sender.capacity for who, sender in found.items()} for name, found in traffic.items()
+    } == {
+        "a": {"both": 3, "one": 4},
+        "b": {"both": 3},
+    }
+    bare = traffic_of(made.replace(options=BrokerOptions(message_size="content")))
+    assert (bare["a"]["one"].largest, bare["a"]["one"].smallest) == (100, 100)
+    assert traffic["a"]["one"].largest > 100

@@ -1,0 +1,308 @@
+"""The explorer: every state of small configurations, by the engine, against the bounds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from qflow.broker import Broker, BrokerOptions
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.design import (
+    MARKS,
+    DesignError,
+    Sender,
+    SmallConfiguration,
+    explore,
+    judge,
+    largest_batch,
+    maximum_depth,
+    positions,
+    stall_range,
+    tabulate,
+)
+from qflow.design.graph import Situation
+
+of = SmallConfiguration.of
+
+
+def bound(stop, capacities, resume=None):
+    thresholds = FlowThresholds(stop, resume or stop, 0, 0)
+    return thresholds, {f"C{n}": Sender(capacity) for n, capacity in enumerate(capacities)}
+
+
+# The law, discovered and proved
+
+
+@pytest.mark.parametrize("order", ["oldest", "any"])
+def test_the_greatest_depth_is_stop_and_all_capacities(order):
+    """CAP-11: in a table of small configurations, whatever consumers do; attained in each."""
+    stops, windows = (1, 2, 4), ((1,), (3,), (2, 1), (1, 1, 1), (3, 2))
+    rows = tabulate(
+        of(stop, capacities, resume=resume, order=order)
+        for stop in stops
+        for capacities in windows
+        for resume in {1, stop}
+    )
+    assert len(rows) == 25
+    for row in rows:
+        assert row["maximum_depth"] == row["stop"] + sum(row["capacities"])
+        assert row["maximum_depth"] == maximum_depth(*bound(row["stop"], row["capacities"])).count
+
+
+def test_165_is_the_greatest_depth_of_the_example():
+    """CAP-08, X-21: reached without a consumer from every interleaving; never exceeded with one."""
+    example = of(stop=100, capacities=(50, 15))
+    stalled = explore(of(stop=100, capacities=(50, 15), is_consumed=False))
+    assert stalled.maximum_depth == 165
+    assert [stalled.label(node) for node in stalled.ends] == ["depth 165 ON · C1 50/50 · C2 15/15"]
+    # One producer with a window of 65 can do all that C1 and C2 can: 165 is a bound for them too.
+    states = explore(example.merged())
+    assert states.maximum_depth == 165
+    assert 1_000 < len(states.graph) < 5_000
+
+
+def test_165_with_a_resume_of_50_and_with_messages_accepted_in_any_order():
+    assert explore(of(stop=20, capacities=(10, 3), resume=10, order="any").merged()).maximum_depth == 33
+    assert explore(of(stop=20, capacities=(10, 3), resume=10, order="any")).maximum_depth == 33
+
+
+def test_a_producer_of_several_queues_has_the_bound_of_each():
+    """CM-03: the window is shared, and each queue may have all of it."""
+    queues = {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 2}}
+    states = explore(SmallConfiguration(queues, {"C1": 2, "C2": 1}, to={"C2": ("a",)}))
+    assert max(states.depths("a").values()) == 1 + 3
+    assert max(states.depths("b").values()) == 2 + 2
+
+
+def test_bytes_have_a_bound_of_their_own():
+    """CAP-11 in bytes: stop_size + Σ capacity × largest, attained where the stop is exactly filled."""
+    queue = {"qpid.max_size": 0, "qpid.flow_stop_size": 300, "qpid.flow_resume_size": 100}
+    content = BrokerOptions(message_size="content")
+    states = explore(SmallConfiguration({"q": queue}, {"C1": 2}, sizes=(50, 100), options=content))
+    sizes = [facts["bytes"]["q"] for _, facts in states.graph.nodes(data=True)]
+    found = maximum_depth(FlowThresholds(0, 0, 300, 100), {"C1": Sender(2, largest=100, smallest=50)})
+    assert (max(sizes), states.maximum_depth) == (found.size, found.count) == (500, 8)
+
+
+@pytest.mark.parametrize("window", ["ideal", "qpid-cpp", "qpid-python"])
+def test_stalls_lie_within_their_range(window):
+    """CAP-08, CAP-02: with any delay of answers; the ends of the qpid-cpp range are both reached."""
+    for stop in (3, 5):
+        for capacities in ((1,), (3,), (2, 2), (3, 2)):
+            states = explore(of(stop, capacities, window=window, is_consumed=False))
+            stalls = {states.graph.nodes[node]["depth"] for node in states.ends}
+            least, most = stall_range(*bound(stop, capacities), window)
+            assert least <= min(stalls) and max(stalls) <= most
+    states = explore(of(5, (3, 2), window="qpid-cpp", is_consumed=False))
+    assert {states.graph.nodes[node]["depth"] for node in states.ends} == {7, 8, 9, 10}
+
+
+def test_every_window_keeps_the_bound_with_a_consumer():
+    for window in ("ideal", "qpid-cpp", "qpid-python"):
+        assert explore(of(3, (2, 1), resume=1, window=window)).maximum_depth <= 6
+
+
+def test_a_qpid_cpp_sender_of_the_rule_book():
+    """CAP-08, live: one sender, stop 10, fresh: capacity 1 stalls at 11, 2 and 3 at 12 (not 13)."""
+    for capacity, depth in ((1, 11), (2, 12), (3, 12)):
+        states = explore(of(10, (capacity,), window="qpid-cpp", is_consumed=False))
+        assert depth in {states.graph.nodes[node]["depth"] for node in states.ends}
+
+
+# Marks
+
+
+@pytest.mark.parametrize("limit", [3, 4, 5, 6, 7])
+def test_a_queue_overflows_just_if_its_limit_is_below_the_bound(limit):
+    """CAP-11, LP-02, FC-24: judged by the bound, confirmed by visiting every state."""
+    states = explore(of(stop=3, capacities=(2, 1), resume=2, limit=limit))
+    arguments = states.configuration.queues["q"]
+    verdict = judge("q", arguments, {"C1": Sender(2), "C2": Sender(1)})
+    assert bool(states.marks["overflow"]) is verdict.can_overflow is (limit < 6)
+    assert states.maximum_depth == min(limit, 6)
+
+
+def test_an_overflow_kills_the_session_of_the_producer():
+    states = explore(of(stop=1, capacities=(3,), limit=2, is_consumed=False))
+    (end,) = states.ends
+    assert states.path_to(end) == ["C1 sends"] * 3
+    assert states.graph.nodes[end]["dead"] == ("C1",)
+    assert states.broker(end).sessions["C1"].error.code == 506
+    assert states.label(end) == "depth 2 ON · C1 died"
+
+
+def test_a_consumer_that_waits_for_too_many_deadlocks():
+    """A batch above stop + Σ capacity never comes; one up to max(resume, Σ capacity) always does."""
+    for stop, resume, capacities in ((3, 2, (2, 2)), (4, 4, (1, 2)), (4, 1, (1, 2))):
+        safe = largest_batch(*bound(stop, capacities, resume))
+        most = stop + sum(capacities)
+        rows = tabulate(of(stop, capacities, resume=resume, batch=batch) for batch in range(1, most + 2))
+        deadlocks = [row["batch"] for row in rows if row["deadlock"]]
+        assert not [batch for batch in deadlocks if batch <= safe]
+        assert deadlocks[-1] == most + 1
+
+
+def test_a_consumer_may_starve_because_another_queue_is_on():
+    """CM-03: nobody reads b; a is empty, and its consumer waits for ever."""
+    queues = {"a": {"qpid.flow_stop_count": 2}, "b": {"qpid.flow_stop_count": 1}}
+    states = explore(SmallConfiguration(queues, {"C1": 2}, consumed=("a",)))
+    assert [states.graph.nodes[node]["depths"] for node in states.marks["deadlock"]] == [{"a": 0, "b": 3}]
+
+
+def test_marks_say_what_the_engine_says():
+    states = explore(of(stop=2, capacities=(2, 1), resume=1))
+    for node, facts in states.graph.nodes(data=True):
+        broker = states.broker(node)
+        statistics = broker.queue("q").statistics()
+        assert facts["depth"] == statistics.msgDepth == states.depths()[node]
+        assert ("on" in facts["marks"]) is statistics.flowStopped
+        held = {name: len(broker.sessions[name].held) for name in ("C1", "C2")}
+        assert facts["held"] == facts["outstanding"] == held
+        assert facts["blocked"] == tuple(name for name, most in (("C1", 2), ("C2", 1)) if held[name] == most)
+        assert ("stalled" in facts["marks"]) is (len(facts["blocked"]) == 2)
+    assert set(states.marks) == set(MARKS)
+
+
+# The graph
+
+
+CONFIGURATIONS = {
+    "one queue": of(3, (2, 1), resume=2),
+    "any order": of(3, (2, 2), resume=1, order="any"),
+    "batch": of(2, (2, 1), batch=2),
+    "limit": of(2, (2, 1), limit=4),
+    "qpid-cpp": of(2, (2, 1), resume=1, window="qpid-cpp"),
+    "qpid-cpp, flushing now and then": of(2, (5,), resume=1, window="qpid-cpp"),
+    "qpid-python": of(2, (2, 1), window="qpid-python"),
+    "qpid-python, fan-out": SmallConfiguration(
+        {"a": {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}, "b": {"qpid.flow_stop_count": 1}},
+        {"C1": 3},
+        window="qpid-python",
+    ),
+    "fan-out": SmallConfiguration(
+        {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 2}},
+        {"C1": 2, "C2": 1},
+        {"C2": ("b",)},
+    ),
+    "fan-out, any": SmallConfiguration(
+        {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 2}}, {"C1": 2, "C2": 1}, order="any"
+    ),
+    "fan-out of three, any": SmallConfiguration(
+        {name: {"qpid.flow_stop_count": 1} for name in "abc"}, {"C1": 3}, order="any"
+    ),
+    "qpid-cpp, fan-out": SmallConfiguration(
+        {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 1}}, {"C1": 2}, window="qpid-cpp"
+    ),
+    "sizes": SmallConfiguration(
+        {"q": {"qpid.flow_stop_size": 250, "qpid.flow_resume_size": 150}},
+        {"C1": 2},
+        sizes=(40, 100),
+        options=BrokerOptions(message_size="content"),
+    ),
+    "ring": SmallConfiguration({"q": {"qpid.max_count": 3, "qpid.policy_type": "ring"}}, {"C1": 2}),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_states_that_are_taken_for_one_have_the_same_future(name):
+    """Long random walks of the engine never leave the graph, and do in it what its edges say."""
+    states = explore(CONFIGURATIONS[name])
+    ways = {
+        node: {
+            action: other
+            for _, other, way in states.graph.out_edges(node, data=True)
+            for action in way["actions"]
+        }
+        for node in states.graph
+    }
+    for seed in range(5):
+        chance, node, situation = random.Random(seed), 0, Situation(states.configuration)
+        for _ in range(300):
+            assert set(situation.actions()) == set(ways[node])
+            facts = situation.facts()
+            assert {key: states.graph.nodes[node][key] for key in facts} == facts
+            if not ways[node]:
+                break
+            action = chance.choice(sorted(ways[node]))
+            situation.perform(action)
+            node = ways[node][action]
+
+
+def test_paths_are_shortest_and_lead_where_they_say():
+    import networkx
+
+    states = explore(of(2, (2, 1), resume=1))
+    lengths = networkx.single_source_shortest_path_length(states.graph, 0)
+    for node in states.graph:
+        path = states.path_to(node)
+        assert len(path) == lengths[node] == states.graph.nodes[node]["distance"]
+        assert states.situation(node).facts()["depth"] == states.graph.nodes[node]["depth"]
+    assert list(states.graph) == list(range(len(states.graph)))
+    assert isinstance(states.broker(states.deepest), Broker)
+
+
+def test_the_same_configuration_gives_the_same_graph():
+    one, other = explore(of(3, (2, 2))), explore(of(3, (2, 2)))
+    assert list(one.graph.nodes(data=True)) == list(other.graph.nodes(data=True))
+    assert list(one.graph.edges(data=True)) == list(other.graph.edges(data=True))
+
+
+def test_no_two_states_are_drawn_in_one_place():
+    states = explore(of(3, (2, 2)))
+    places = positions(states)
+    assert set(places) == set(states.graph)
+    assert len(set(places.values())) == len(places)
+    assert all(y == 0 for node, (x, y) in places.items() if not states.graph.nodes[node]["on"])
+
+
+# What is refused
+
+
+def test_more_states_than_the_limit_end_in_one_sentence():
+    endless = SmallConfiguration({"q": {}}, {"C1": 1})
+    with pytest.raises(DesignError, match="more than 50 states: the last one has depth 5"):
+        explore(endless, state_limit=50)
+
+
+def test_progress_is_told_and_can_stop_it():
+    seen = []
+    explore(of(1, (1,)), tell=seen.append)
+    assert seen == list(range(1, len(seen) + 1))
+
+    def stop(count):
+        if count == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        explore(of(3, (2, 2)), tell=stop)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: of(1, (0,)), "capacity of C1 must be a whole number from 1, got 0"),
+        (lambda: SmallConfiguration({}, {"C1": 1}), "queues must be at least one"),
+        (
+            lambda: SmallConfiguration({"q": {}}, {"C1": 1}, to={"C1": ("r",)}),
+            "to of C1 must be queues of it (q)",
+        ),
+        (lambda: of(1, (1,), batch=0), "batch must be"),
+        (lambda: of(1, (1,), order="random"), "order must be 'oldest' or 'any', got 'random'"),
+        (lambda: of(1, (1,), order="any", window="qpid-cpp"), "'oldest' unless the window is 'ideal'"),
+        (lambda: of(1, (1,), window="mine"), "window must be"),
+        (lambda: of(1, (1,), sizes=()), "sizes must be"),
+        (lambda: explore(of(1, (1,)), state_limit=0), "state_limit must be"),
+        (lambda: explore(of(5, (1,), limit=3)), "qpid.flow_stop_count=5 must be less than qpid.max_count=3"),
+        (lambda: explore(of(1, (1,))).path_to(99), "node must be a number from 0 to"),
+        (lambda: explore(of(1, (1,))).depths("r"), "queue must be one of q, got 'r'"),
+        (
+            lambda: SmallConfiguration({"q": {"qpid.policy_type": "self-destruct"}}, {"C1": 1}),
+            "policy of q must be one that keeps the queue, got 'self-destruct'",
+        ),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_ends_in_one_sentence(make, sentence):
+    with pytest.raises(DesignError) as refusal:
+        make()
+    assert sentence in str(refusal.value)

@@ -1,0 +1,289 @@
+"""Recommendations: safe by the bound, safe when simulated, and what the command says of them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from commands import status_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qflow import cli
+from qflow.configuration.spelling import read_line
+from qflow.design import DesignError, Limits, frontier, judge_workload, recommend, traffic_of
+from qflow.design.frontier import Part, best, mark, parts_of
+from qflow.workload import Consumer, Producer, Workload, simulate
+
+
+def orders(**changes):
+    """Two producers and a reader too slow for them; as declared, the queue overflows."""
+    made = {
+        "duration": 2,
+        "queues": {"orders": {"qpid.max_count": 100}},
+        "producers": (
+            Producer("C1", ("", "orders"), rate=300, capacity=50, size=100, arrival="const"),
+            Producer("C2", ("", "orders"), rate=150, capacity=15, size=100, arrival="const"),
+        ),
+        "consumers": (Consumer("reader", "orders", prefetch=10, service=("const", 0.004)),),
+    }
+    return Workload("orders", **{**made, **changes})
+
+
+def written(tmp_path, **changes):
+    """Write a workload file; return its path."""
+    workload = orders()
+    mapping = {
+        "name": workload.name,
+        "duration": workload.duration,
+        "queues": dict(workload.queues),
+        "producers": [
+            {
+                "name": p.name,
+                "to": p.to,
+                "rate": p.rate,
+                "capacity": p.capacity,
+                "size": 100,
+                "arrival": "const",
+            }
+            for p in workload.producers
+        ],
+        "consumers": [{"name": "reader", "queue": "orders", "prefetch": 10, "service": ["const", 0.004]}],
+        **changes,
+    }
+    path = tmp_path / "orders.json"
+    path.write_text(json.dumps(mapping))
+    return str(path)
+
+
+# Safe
+
+
+def test_what_overflowed_as_declared_is_safe_as_recommended():
+    """CAP-11: the same clients, the same limit, no 506."""
+    workload = orders()
+    assert {error.code for error in simulate(workload).errors.values()} == {506}
+    made = recommend(workload)
+    assert made.declared.errors and made.before["orders"].can_overflow
+    run = simulate(made.workload)
+    assert run.errors == {} == dict(made.evidence.errors)
+    assert made.evidence.maximum_depth["orders"] <= 100
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.integers(20, 120),
+    st.lists(st.tuples(st.integers(1, 60), st.sampled_from([100, (4.0, 1.0)])), min_size=1, max_size=3),
+    st.sampled_from([None, 3_000, 30_000]),
+    st.sampled_from([0.0005, 0.01]),
+    st.integers(0, 99),
+)
+def test_no_recommendation_ever_dies_of_506(limit, senders, size, service, seed):
+    """CAP-11, LP-02: in messages and bytes; or it is said that there is none."""
+    producers = tuple(
+        Producer(f"p{n}", ("", "q"), 400, capacity, volume, seed=seed + n)
+        for n, (capacity, volume) in enumerate(senders)
+    )
+    consumer = Consumer("c", "q", prefetch=5, service=("exp", service), seed=seed)
+    workload = Workload("drawn", 0.3, {"q": {}}, producers=producers, consumers=(consumer,))
+    try:
+        made = recommend(workload, {"q": Limits(limit, size)}, message_limit=150)
+    except DesignError as refusal:
+        assert "no thresholds are safe" in str(refusal)
+        volume = sum(max(1, int(s.capacity * 0.1)) * s.largest for s in traffic_of(workload)["q"].values())
+        assert sum(max(1, int(c * 0.1)) for c, _ in senders) >= limit or (size and volume >= size)
+        return
+    assert not any(verdict.can_overflow for verdict in judge_workload(made.workload).values())
+    assert simulate(made.workload, message_limit=400).errors == {}
+
+
+def test_every_row_of_the_frontier_is_safe():
+    for row in frontier(orders(), message_limit=200):
+        with_row = orders(queues=row.arguments)
+        for name, capacity in row.capacities.items():
+            with_row = with_row.with_producer(name, capacity=capacity)
+        assert not judge_workload(with_row)["orders"].can_overflow
+        assert row.costs.errors == {}
+
+
+def test_the_lines_declare_what_is_recommended():
+    """CF-14: read back, they are the arguments that were simulated."""
+    made = recommend(orders(), message_limit=200)
+    declaration = read_line(made.lines["orders"])
+    assert declaration.name == "orders"
+    assert dict(declaration.arguments) == dict(made.workload.queues["orders"])
+
+
+def test_other_arguments_of_a_queue_stay():
+    grouped = {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1}
+    workload = orders(queues={"orders": grouped})
+    made = recommend(workload, {"orders": Limits(200)}, message_limit=200, keep_capacities=True)
+    assert grouped.items() <= made.workload.queues["orders"].items()
+    assert made.capacities == {"C1": 50, "C2": 15}
+
+
+def test_a_queue_without_a_limit_and_a_ring_stay_as_they_are():
+    """FC-03, LP-01."""
+    queues = {
+        "orders": {"qpid.max_count": 300},
+        "free": {},
+        "ring": {"qpid.max_count": 3, "qpid.policy_type": "ring"},
+    }
+    made = recommend(orders(queues=queues), message_limit=200)
+    assert set(made.kept) == {"free", "ring"}
+    assert {name: made.workload.queues[name] for name in made.kept} == {
+        name: queues[name] for name in made.kept
+    }
+
+
+def test_a_shared_window_is_narrowed_for_the_tightest_queue():
+    """CM-03: one window, two queues; both are safe with it."""
+    queues = {"a": {"qpid.max_count": 30}, "b": {"qpid.max_count": 300}}
+    made = recommend(
+        Workload(
+            "fan",
+            1,
+            queues,
+            binds=(("amq.fanout", "a", ""), ("amq.fanout", "b", "")),
+            producers=(Producer("p", ("amq.fanout", ""), 500, 40, 100),),
+            consumers=(Consumer("c", "b", prefetch=5, service=("const", 0.001)),),
+        ),
+        message_limit=200,
+    )
+    assert made.capacities["p"] < 30
+    assert not any(verdict.can_overflow for verdict in made.verdicts.values())
+
+
+# The frontier
+
+
+def test_no_row_of_the_frontier_beats_another():
+    rows = [row for row in frontier(orders(), message_limit=400) if row.is_pareto]
+    assert len(rows) > 1
+    for row in rows:
+        for other in rows:
+            mine, theirs = row.costs.objectives(), other.costs.objectives()
+            assert row is other or any(a < b for a, b in zip(mine, theirs, strict=True))
+
+
+def test_what_is_not_on_the_frontier_is_beaten_by_something_on_it():
+    rows = frontier(orders(), message_limit=400)
+    marked = [row.costs.objectives() for row in rows if row.is_pareto]
+    for row in rows:
+        mine = row.costs.objectives()
+        assert row.is_pareto or any(all(a <= b for a, b in zip(o, mine, strict=True)) for o in marked)
+    assert best(rows).is_pareto
+    assert mark(rows) == rows
+
+
+def test_the_same_workload_gives_the_same_recommendation():
+    one, other = (recommend(orders(), message_limit=200).asdict() for _ in range(2))
+    assert json.dumps(one) == json.dumps(other)
+
+
+def test_parts_are_joined_by_producers_and_by_sessions():
+    """CAP-09, CM-03."""
+    one, two, three = {"p": 1}, {"r": 1}, {"p": 1, "s": 1}
+    assert parts_of({"a": one, "b": two, "c": three}) == [
+        Part(("a", "c"), ("p", "s")),
+        Part(("b",), ("r",)),
+    ]
+    joined = parts_of({"a": one, "b": two, "c": three}, {"r": "shared", "s": "shared"})
+    assert joined == [Part(("a", "b", "c"), ("p", "r", "s"))]
+
+
+# The command
+
+
+GOLDEN = """\
+qpid-config add queue orders --max-queue-count=100 --flow-stop-count=35 --flow-resume-count=31
+  messages: stop 35 + capacities 65 = 100, which is within the limit of 100 (CAP-11)
+  bytes: at most 14700, by the other unit's stop and capacities × largest messages 9555, which is within the \
+limit of 104857600 (CAP-11)
+  simulated: at most 65 messages at once
+  resume 31 is below the sum of the capacities, 65: while its producers always have something to send, the \
+queue, once ON, stays ON (FC-16, FC-17)
+  as declared it could overflow: messages: stop 80 + capacities 65 = 145, which is above the limit of 100 by \
+45 (CAP-11)
+
+producer C1: capacity 50 (as it was)
+producer C2: capacity 15 (as it was)
+"""
+
+
+def test_the_command_prints_lines_with_reasons(tmp_path, capsys):
+    assert cli.main(["design", written(tmp_path), "--keep-capacities"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(GOLDEN)
+    assert "as declared: " in said and "C1 died: resource-limit-exceeded" in said
+    table = said[said.index("frontier of orders") :].splitlines()
+    assert table[1].split() == ["capacities", "stop/resume", "flips/min", "blocked", "p50", "p99", "accepted"]
+    assert [line[0] for line in table[2:]].count(">") == 1
+
+
+def test_the_command_as_json_is_the_recommendation(tmp_path, capsys):
+    path = written(tmp_path)
+    arguments = [
+        "--max-count",
+        "orders=80",
+        "--max-count",
+        "200",
+        "--seed",
+        "3",
+        "--messages",
+        "200",
+        "--json",
+    ]
+    assert cli.main(["design", path, *arguments]) == 0
+    said = json.loads(capsys.readouterr().out)
+    made = recommend(Workload.load(path).with_seed(3), {"orders": Limits(80)}, message_limit=200)
+    assert said == json.loads(json.dumps(made.asdict()))
+    queue = said["queues"]["orders"]
+    assert queue["arguments"]["qpid.max_count"] == 80
+    assert shlex.split(queue["line"])[:4] == ["qpid-config", "add", "queue", "orders"]
+    assert queue["could_overflow_before"] and not queue["can_overflow"]
+
+
+def test_the_command_takes_the_traffic_of_a_client_log(root, capsys):
+    folder = root / "data" / "recordings" / "workloads"
+    files = [str(folder / "capacity-165.json"), "--log", str(folder / "capacity-165.csv.gz")]
+    assert cli.main(["design", *files, "--max-count", "200", "--keep-capacities", "--messages", "400"]) == 0
+    assert "+ capacities 65 = 200, which is within" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--max-count", "many"], "--max-count: must be a whole number from 1, or QUEUE=N, got 'many'"),
+        (["--max-count", "0"], "--max-count: must be a whole number from 1"),
+        (["--max-size", "-5"], "--max-size: must be a whole number from 1, or QUEUE=N, got '-5'"),
+        (["--max-size", "nope=5"], "--max-size: no queue 'nope' in the workload, which has orders"),
+        (["--messages", "-1"], "--messages: must be a whole number from 0, got -1"),
+        (["--max-count", "60", "--keep-capacities"], "no thresholds are safe"),
+        (["--max-count", "2"], "no thresholds are safe"),
+        (["--seed", "-3"], "the seed must be a whole number from 0, got -3"),
+        (["--log", "nowhere.csv"], "nowhere.csv: No such file"),
+        (["--frobnicate"], "unknown argument '--frobnicate'"),
+    ],
+)
+def test_the_command_refuses_in_one_sentence(tmp_path, capsys, arguments, sentence):
+    status = status_of("design", written(tmp_path), *arguments)
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "")
+    assert sentence in said.err and said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"queues": {"orders": {}}}, "there is nothing to design"),
+        ({"queues": {"orders": {"qpid.max_count": "abc"}}}, "invalid conversion"),
+        ({"queues": {"orders": {"qpid.max_count": 10, "qpid.flow_stop_count": 99}}}, "must be less than"),
+        ({"duration": -1}, "duration must be"),
+    ],
+)
+def test_workloads_that_make_no_sense_are_refused_in_one_sentence(tmp_path, capsys, changes, sentence):
+    assert cli.main(["design", written(tmp_path, **changes)]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err and said.err.count("\n") == 1

@@ -1,0 +1,449 @@
+"""The command: what it says, what it returns, and how it refuses."""
+
+import importlib.util
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from browser import get, serve_chapters
+from commands import status_of
+
+from qflow import __version__, cli
+from qflow.kit import RefusalError
+from qflow.launch import chapters as launch
+from qflow.launch import chapters as layout
+from qflow.progress import Line, Progress
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command that must be refused; return its one sentence."""
+    status = status_of(*arguments)
+    said = capsys.readouterr()
+    assert status == 2
+    assert said.out == ""
+    assert said.err.startswith("qflow")
+    assert said.err.count("\n") == 1, said.err
+    assert "Traceback" not in said.err
+    return said.err
+
+
+def kit_with(folder: Path, **chapters: str) -> Path:
+    """Make a folder of chapters, each with one cell."""
+    for name, source in chapters.items():
+        path = folder / f"{name.replace('_', '-').lstrip('c')}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(notebook(source))
+    return folder
+
+
+def notebook(source: str, count: int = 1) -> str:
+    """Write the JSON of a notebook with one code cell."""
+    cell = (
+        f'{{"cell_type": "code", "id": "one", "execution_count": {count}, "metadata": {{}}, "outputs": [],'
+        f' "source": ["{source}"]}}'
+    )
+    return f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}\n'
+
+
+def test_a_terminal_without_an_arrow_shows_a_question_mark(monkeypatch):
+    """Where the output is no UTF-8, an answer is still an answer."""
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    monkeypatch.setattr(cli, "_run", lambda *given: print("q is ON \u2190 101 \u00d7 1") or 0)
+    assert cli.main(["rules"]) == 0
+    sys.stdout.flush()
+    assert sys.stdout.buffer.getvalue().split() == b"q is ON ? 101 ? 1".split()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("target", "says"),
+        [("t.txt", ".jsonl.gz file"), ("no/t.jsonl", "no folder"), ("t.parquet", "a folder")],
+    )
+    def test_a_trace_that_cannot_be_written_is_refused_before_the_run(self, capsys, tmp_path, target, says):
+        (tmp_path / "t.parquet").mkdir()
+        (tmp_path / "never-read.json").write_text("no JSON")
+        said = refusal(capsys, "run", str(tmp_path / "never-read.json"), "--trace", str(tmp_path / target))
+        assert says in said
+
+    def test_a_number_that_no_memory_holds(self, capsys, root, tmp_path):
+        """Python itself refuses to read more than 4300 digits, at any of these places."""
+        digits = "9" * 5_000
+        path = tmp_path / "big.json"
+        path.write_text(f'{{"name": "x", "duration": {digits}, "queues": {{}}}}')
+        lines = tmp_path / "big.jsonl"
+        lines.write_text(f'{{"id": "x", "steps": [{{"op": "x", "expect": {{"n": {digits}}}}}]}}')
+        ring = str(root / "data" / "recordings" / "workloads" / "ring.json")
+        for command in (
+            ("run", str(path)),
+            ("conform", str(lines)),
+            ("design", ring, "--max-count", digits),
+            ("config", "add", "queue", "q", "--declare", f'{{"x": {digits}}}'),
+        ):
+            assert len(refusal(capsys, *command)) < 1_500
+
+    @pytest.mark.parametrize("command", ["run", "design", "conform"])
+    def test_what_is_nested_too_deeply(self, capsys, tmp_path, command):
+        path = tmp_path / "deep.json"
+        path.write_text("[" * 100_000)
+        assert "nested too deeply" in refusal(capsys, command, str(path))
+
+    def test_no_command(self, capsys):
+        assert "COMMAND" in refusal(capsys)
+
+    def test_unknown_command(self, capsys):
+        said = refusal(capsys, "brew")
+        assert "'brew'" in said
+        assert "'lab'" in said or "lab" in said
+
+    def test_unknown_argument(self, capsys):
+        assert "'--fast'" in refusal(capsys, "conform", "file.jsonl", "--fast")
+
+    def test_conform_without_a_file(self, capsys):
+        assert "FILE.jsonl" in refusal(capsys, "conform")
+
+    @pytest.mark.parametrize("port", ["eighty", "70000", "-1"])
+    def test_a_port_that_is_none(self, capsys, port):
+        said = refusal(capsys, "lab", f"--port={port}")
+        assert "a port is a number from 0 to 65535" in said
+        assert port in said
+
+    def test_a_file_where_a_folder_is_due(self, capsys, tmp_path):
+        (tmp_path / "notes.txt").write_text("")
+        assert "--dir takes a folder" in refusal(capsys, "lab", "--dir", str(tmp_path / "notes.txt"))
+
+    def test_a_missing_dependency(self, capsys, monkeypatch):
+        real = importlib.util.find_spec
+        hidden = {"jupyterlab", "anywidget"}
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in hidden else real(name))
+        assert refusal(capsys, "lab") == (
+            "qflow: JupyterLab and anywidget are not installed here; "
+            "install what is missing with: pip install 'qflow[lab]'\n"
+        )
+
+    def test_an_unknown_chapter(self, capsys, tmp_path):
+        (tmp_path / "sources").mkdir()
+        (tmp_path / "sources" / "01-one.py").write_text("# %%\n1\n")
+        said = refusal(capsys, "notebooks", "check", "--dir", str(tmp_path), "02-two")
+        assert "'02-two'" in said
+        assert "01-one" in said
+
+    def test_no_chapter_source_at_all(self, capsys, tmp_path):
+        assert "no chapter source" in refusal(capsys, "notebooks", "build", "--dir", str(tmp_path))
+
+
+def test_version_and_module_entry():
+    asked = subprocess.run(
+        [sys.executable, "-m", "qflow", "--version"], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(rf"qflow {re.escape(__version__)} \((compiled|pure Python)\)\n", asked.stdout)
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit) as exit:
+        cli.main(["--help"])
+    assert exit.value.code == 0
+    text = capsys.readouterr().out
+    for name in ("lab", "conform", "notebooks"):
+        assert re.search(rf"^\s+{name}\b", text, re.MULTILINE), text
+
+
+class TestLabArguments:
+    def test_what_jupyterlab_is_told(self, tmp_path):
+        kit_with(tmp_path, c01_thresholds="1", c02_more="2")
+        arguments = launch.lab_arguments(tmp_path, browser=False, port=9001, further=["--debug"])
+        assert f"--ServerApp.root_dir={tmp_path}" in arguments
+        assert "--LabApp.default_url=/lab/tree/01-thresholds.ipynb" in arguments
+        assert {"--no-browser", "--port=9001"} <= set(arguments)
+        assert arguments[-1] == "--debug"
+
+    def test_without_options_the_browser_opens(self, tmp_path):
+        kit_with(tmp_path, c01_thresholds="1")
+        arguments = launch.lab_arguments(tmp_path, browser=True, port=None)
+        assert not [a for a in arguments if a.startswith(("--no-browser", "--port"))]
+
+    def test_further_options_reach_jupyterlab(self, monkeypatch):
+        calls = []
+        monkeypatch.setattr(launch, "lab", lambda *a, **k: calls.append((a, k)) or 0)
+        assert cli.main(["lab", "--no-browser", "--ServerApp.token=x", "--port", "8899", "--debug"]) == 0
+        named = {"browser": False, "port": 8899, "further": ["--ServerApp.token=x", "--debug"]}
+        assert calls == [((None,), named)]
+
+    def test_no_chapter_no_lab(self, tmp_path):
+        with pytest.raises(RefusalError, match="no chapter"):
+            launch.lab_arguments(tmp_path, browser=True, port=None)
+
+
+class TestWhichFolder:
+    @pytest.fixture
+    def away(self, tmp_path, monkeypatch):
+        """Stand away from any checkout, with an installed kit of one chapter."""
+        here = tmp_path / "here"
+        here.mkdir()
+        monkeypatch.chdir(here)
+        kit = kit_with(tmp_path / "kit", c01_thresholds="1")
+        monkeypatch.setattr(launch, "kit_path", lambda name: kit)
+        monkeypatch.setattr(launch, "checkout_root", lambda: None)
+        return here
+
+    def test_away_from_a_checkout(self, away, capsys):
+        chapters = launch.find_chapters(None)
+        assert chapters == away / "qflow-chapters"
+        assert (chapters / "01-thresholds.ipynb").exists()
+        assert f"Laid the chapters out in {chapters}: 01-thresholds.ipynb." in capsys.readouterr().out
+
+    def test_again_from_inside_the_folder(self, away, monkeypatch, capsys):
+        chapters = launch.find_chapters(None)
+        monkeypatch.chdir(chapters)
+        assert launch.find_chapters(None) == chapters
+        assert capsys.readouterr().out.endswith(f"The chapters lie in {chapters}.\n")
+
+    def test_a_chosen_folder(self, away):
+        assert launch.find_chapters("mine") == away / "mine"
+        assert (away / "mine" / "01-thresholds.ipynb").exists()
+
+    def test_in_a_checkout(self, away, tmp_path, monkeypatch):
+        checkout = tmp_path / "checkout"
+        kit_with(checkout / "notebooks", c01_thresholds="1")
+        (checkout / "pyproject.toml").write_text('[project]\nname = "qflow"\n')
+        monkeypatch.chdir(checkout / "notebooks")
+        assert launch.find_chapters(None) == checkout / "notebooks"
+
+    def test_a_kit_without_chapters_leaves_no_folder(self, away, tmp_path):
+        (tmp_path / "kit" / "01-thresholds.ipynb").unlink()
+        with pytest.raises(RefusalError, match="no chapter"):
+            launch.find_chapters(None)
+        assert not (away / "qflow-chapters").exists()
+
+    def test_a_folder_that_cannot_be_made(self, away):
+        (away / "file").write_text("")
+        with pytest.raises(RefusalError, match="--dir FOLDER"):
+            launch.find_chapters("file/inside")
+
+
+class TestLayingOut:
+    def test_an_edited_chapter_is_never_overwritten(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1", c02_two="2"), tmp_path / "mine"
+        layout.lay_out(kit, mine)
+        (mine / "01-one.ipynb").write_text(notebook("my own thoughts"))
+        kit_with(kit, c01_one="1 + 1", c02_two="2 + 2", c03_three="3")
+        for _ in range(2):
+            again = layout.lay_out(kit, mine)
+            assert again.kept == ["01-one.ipynb"]
+            assert (mine / "01-one.ipynb").read_text() == notebook("my own thoughts")
+        assert (mine / "02-two.ipynb").read_text() == notebook("2 + 2")
+        assert (mine / "03-three.ipynb").read_text() == notebook("3")
+
+    def test_what_was_there_before_stays(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1"), kit_with(tmp_path / "mine", c01_one="theirs")
+        assert layout.lay_out(kit, mine).kept == ["01-one.ipynb"]
+        assert (mine / "01-one.ipynb").read_text() == notebook("theirs")
+
+    def test_running_a_chapter_is_not_editing_it(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
+        layout.lay_out(kit, mine)
+        (mine / "01-one.ipynb").write_text(notebook("1", count=7))
+        again = layout.lay_out(kit, mine)
+        assert (again.added, again.refreshed, again.kept) == ([], [], [])
+        assert (mine / "01-one.ipynb").read_text() == notebook("1", count=7)
+        kit_with(kit, c01_one="1 + 1")
+        assert layout.lay_out(kit, mine).refreshed == ["01-one.ipynb"]
+
+    def test_a_spoilt_register_and_a_spoilt_chapter_lose_nothing(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
+        layout.lay_out(kit, mine)
+        (mine / layout.REGISTER).write_text("{")
+        (mine / "01-one.ipynb").write_text("not a notebook any more")
+        assert layout.lay_out(kit, mine).kept == ["01-one.ipynb"]
+
+    def test_sources_and_checkpoints_stay_at_home(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
+        for inner in ("sources", ".ipynb_checkpoints", "images"):
+            kit_with(kit / inner, c01_one="1")
+        assert layout.lay_out(kit, mine).added == ["01-one.ipynb", "images/01-one.ipynb"]
+
+
+@pytest.mark.slow
+def test_the_lab_answers_on_a_chapter(tmp_path):
+    with serve_chapters(tmp_path) as server:
+        first = launch.first_chapter(server.folder)
+        status, page = get(f"{server.url}/lab/tree/{first}")
+        assert (status, "JupyterLab" in page) == (200, True)
+        assert get(f"{server.url}/api/contents/{first}?content=0")[0] == 200
+        # The question whether to fetch news would lie over the first picture.
+        answer = get(f"{server.url}/lab/api/settings/@jupyterlab/apputils-extension:notification")[1]
+        settings = json.loads(answer)["schema"]["properties"]
+        assert settings["fetchNews"]["default"] == "false"
+        assert settings["checkForUpdates"]["default"] is False
+
+
+class TestTerminalManners:
+    """What a shell does to a command: the reader leaves, the disk is full, somebody presses Ctrl-C."""
+
+    @staticmethod
+    def started(*arguments: str, **streams: object) -> subprocess.Popen[str]:
+        # With unbuffered output a print would fail by itself; the usual buffer fails only at the end.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+        command = [sys.executable, "-m", "qflow", *arguments]
+        return subprocess.Popen(command, text=True, env=environment, **streams)
+
+    @pytest.mark.parametrize("arguments", [("--help",), ("config", "add", "queue", "q"), ("rules",)])
+    def test_a_reader_that_goes_away_is_no_mistake(self, arguments):
+        command = self.started(*arguments)
+        command.stdout.close()
+        assert command.stderr.read() == ""
+        assert command.wait() == 1
+        command.stderr.close()
+
+    def test_a_refusal_that_nobody_reads_is_still_one(self):
+        command = self.started("trace", "info", "no-such-file.jsonl")
+        command.stderr.close()
+        assert command.stdout.read() == ""
+        assert command.wait() == 2
+        command.stdout.close()
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+    def test_a_full_disk_is_told_in_one_sentence(self):
+        with open("/dev/full", "w") as full:
+            command = self.started("config", "add", "queue", "q", stdout=full)
+            assert command.communicate()[1] == "qflow: No space left on device\n"
+        assert command.returncode == 2
+
+    def test_ctrl_c_leaves_one_line(self, capsys, monkeypatch):
+        def interrupt(*given):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(cli, "_run", interrupt)
+        assert cli.main(["rules"]) == 130
+        assert capsys.readouterr() == ("", "qflow: interrupted\n")
+
+    def test_progress_in_a_file_is_lines(self):
+        """A carriage return means nothing to a file, nor to who reads it."""
+        told = io.StringIO()
+        line = Progress("reading", 9, stream=told, patience=0)
+        line(1)
+        line(2)
+        line.end()
+        assert told.getvalue() == "reading: 1 of 9 rows\n"
+
+    @pytest.mark.parametrize("columns", [40, 12])
+    def test_progress_on_a_terminal_never_wraps(self, columns, monkeypatch):
+        """What has wrapped into a second line cannot be written over."""
+        monkeypatch.setenv("COLUMNS", str(columns))
+        ours, theirs = os.openpty()
+        with os.fdopen(theirs, "w") as terminal:
+            line = Line(terminal)
+            line.show("reading a-file-with-quite-a-long-name.jsonl: 1000 rows")
+            line.show("done")
+            line.end()
+        shown = os.read(ours, 4096).decode()
+        os.close(ours)
+        first, second = shown.removesuffix("\r\n").split("\r")
+        assert first == "reading a-file-with-quite-a-long-name.jsonl"[: columns - 1]
+        assert second == "done".ljust(columns - 1)
+
+    @pytest.mark.parametrize("arguments", [("trace", "info"), ("run", "--json"), ("conform", "--json")])
+    def test_what_is_told_underway_is_not_on_standard_output(self, arguments, root, monkeypatch, capsys):
+        monkeypatch.setattr("qflow.progress.PATIENCE", -1.0)
+        monkeypatch.setattr("qflow.workload.cli.PATIENCE", -1.0)
+        recordings = root / "data" / "recordings"
+        file = {
+            "trace": "scenarios/hand.jsonl",
+            "run": "workloads/ring.json",
+            "conform": "scenarios/random-ring.jsonl",
+        }[arguments[0]]
+        status = cli.main([*arguments, str(recordings / file)])
+        said = capsys.readouterr()
+        assert "\r" not in said.err
+        if arguments[0] == "trace":
+            assert (status, said.out) == (2, "")
+        else:
+            assert all(isinstance(json.loads(line), dict) for line in said.out.splitlines())
+            assert (status, said.out != "") == (0, True)
+
+
+class TestSpoiltInput:
+    """Whatever is typed or pasted ends in an answer or in one sentence, never in a traceback."""
+
+    LETTERS = [
+        *"{}[]:;,'\"\\/ \n\t=-+.019eE#*?$%&()<>|~`^@!aé漢🎉\0\u202e",
+        "qpid.",
+        "None",
+        "1e400",
+        "9" * 5000,
+        "{" * 50,
+    ]
+    ADDRESS = (
+        "orders; {create: always, node: {type: queue, x-declare: {alternate-exchange: 'amq.fanout', "
+        "arguments: {'qpid.flow_stop_count': 100, 'qpid.policy_type': ring}}, "
+        "x-bindings: [{exchange: 'amq.topic', key: 'a.#'}]}}"
+    )
+    WORDS = (
+        "--max-queue-count=10",
+        "--flow-stop-count=5",
+        "--limit-policy=ring",
+        "--argument=a=b",
+        "--shared-groups",
+    )
+    BROKER = ("--broker-option=--default-flow-stop-threshold=90", "--broker-option=default-queue-limit=5")
+
+    def spoilt(self, chance: random.Random, text: str) -> str:
+        letters = list(text)
+        for _ in range(chance.choice((1, 1, 2, 3, 8))):
+            first, second = sorted(chance.randrange(len(letters) + 1) for _ in range(2))
+            what = chance.randrange(5)
+            if what == 0:
+                letters[first:first] = chance.choice(self.LETTERS)
+            elif what == 1:
+                letters[first : first + 1] = chance.choice(self.LETTERS)
+            elif what == 2:
+                del letters[first:second]
+            elif what == 3:
+                letters[second:second] = letters[first:second]
+            else:
+                del letters[second:]
+        return "".join(letters)
+
+    def given(self, chance: random.Random, what: str, folder: Path) -> list[str]:
+        add = ["config", "add", "queue", "q"]
+        if what == "address":
+            return ["config", "address", self.spoilt(chance, self.ADDRESS)]
+        if what == "options":
+            return [*add, *(self.spoilt(chance, word) for word in chance.sample(self.WORDS, 2))]
+        if what == "declare":
+            return [*add, "--declare", self.spoilt(chance, '{"qpid.max_count": 5, "x": [1, {"y": null}]}')]
+        if what == "broker":
+            return [*add, self.spoilt(chance, chance.choice(self.BROKER))]
+        if what == "broker file":
+            text = self.spoilt(chance, "default-flow-stop-threshold=90\n# no\ndefault-queue-limit=1000\n")
+            (folder / "qpidd.conf").write_text(text, encoding="utf-8")
+            return [*add, "--broker-config", str(folder / "qpidd.conf")]
+        if what == "instant":
+            return ["trace", "why", str(folder / "no.jsonl"), self.spoilt(chance, "2.5s"), "q"]
+        return ["notebooks", "check", self.spoilt(chance, "01-one"), "--dir", str(folder)]
+
+    @pytest.mark.parametrize(
+        "what", ["address", "options", "declare", "broker", "broker file", "instant", "notebook"]
+    )
+    def test_two_hundred_times(self, what, tmp_path, capsys):
+        (tmp_path / "sources").mkdir()
+        (tmp_path / "sources" / "01-one.py").write_text("# %%\n1\n")
+        chance = random.Random(f"qflow {what}")
+        refused = 0
+        for _ in range(200):
+            given = self.given(chance, what, tmp_path)
+            status = status_of(*given)
+            said = capsys.readouterr()
+            assert status in (0, 1, 2), given
+            if status == 2:
+                assert (said.out, said.err.count("\n"), len(said.err) < 2_000) == ("", 1, True), given
+            else:
+                assert said.out or said.err, given
+            refused += status > 0
+        assert refused > 10

@@ -1,0 +1,102 @@
+"""The compiled engine does what the readable one does; built only when QFLOW_TEST_COMPILED is set."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from qflow.broker import Broker
+from qflow.kit import COMPILED
+from qflow.labs import flow_run, history_run, policy_run
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("QFLOW_TEST_COMPILED" not in os.environ, reason="compiling takes about a minute"),
+]
+
+STORY = """
+from qflow.broker import Broker, Message
+broker = Broker()
+session = broker.session("p")
+arguments = {"qpid.flow_stop_count": 3, "qpid.group_header_key": "g", "qpid.shared_msg_group": 1}
+session.queue_declare("q", arguments)
+reader = broker.session("c")
+reader.message_subscribe("q", "t")
+reader.message_flow("t", 1, 0xFFFFFFFF)
+reader.message_flow("t", 0, 2)
+for n in range(9):
+    session.message_transfer(Message(n, routing_key="q", headers={"g": f"g{n % 3}"}), sync=True)
+reader.message_accept((0,))
+reader.message_release((1,))
+"""
+
+
+@pytest.fixture(scope="module")
+def site(root, tmp_path_factory) -> Path:
+    """A compiled wheel, unpacked as an installer would."""
+    folder, site = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(
+        command, cwd=root, env={**os.environ, "QFLOW_COMPILE": "1"}, check=True, capture_output=True
+    )
+    (path,) = folder.glob("*.whl")
+    assert not path.name.endswith("none-any.whl")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(site)
+    return site
+
+
+def run(site: Path, *arguments: str) -> str:
+    """Run Python with the compiled engine and return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, "-P", *arguments]
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def test_it_says_that_it_is_compiled(site):
+    assert COMPILED in run(site, "-m", "qflow", "--version")
+
+
+def test_every_recorded_scenario_agrees(site, root):
+    scenarios = sorted(map(str, (root / "data" / "recordings" / "scenarios").glob("*.json*")))
+    verdicts = run(site, "-m", "qflow", "conform", *scenarios)
+    assert "agree: 685 of 685" in verdicts
+
+
+def test_a_state_has_the_same_hash_and_snapshot_in_both_forms(site):
+    names: dict[str, object] = {}
+    exec(STORY, names)
+    broker = names["broker"]
+    assert isinstance(broker, Broker)
+    told = run(
+        site, "-c", f"{STORY}\nimport json; print(json.dumps([broker.state_hash(), broker.snapshot()]))"
+    )
+    there_hash, there = json.loads(told)
+    assert there_hash == broker.state_hash()
+    assert Broker.restore(there).state_hash() == there_hash
+
+
+REFUSED = """
+try:
+    session.message_transfer(7)
+except (TypeError, AttributeError):
+    print("refused")
+"""
+
+
+def test_a_wrong_type_is_refused_in_both_forms(site):
+    assert run(site, "-c", STORY + REFUSED).strip() == "refused"
+    with pytest.raises(AttributeError):
+        Broker().session("s").message_transfer(7)  # type: ignore[arg-type]
+
+
+def test_labs_show_the_same_in_both_forms(site):
+    shown = [flow_run(messages=60), history_run(messages=80), policy_run(messages=60)]
+    script = """from qflow.labs import flow_run, history_run, policy_run
+for shown in (flow_run(messages=60), history_run(messages=80), policy_run(messages=60)):
+    print(*shown.claims, sep="\\n")"""
+    assert run(site, "-c", script).splitlines() == [claim for one in shown for claim in one.claims]

@@ -1,0 +1,64 @@
+"""What the README says is so: its links, its commands, its example, its numbers."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qflow import cli
+from qflow.conformance import load_scenarios
+from qflow.conformance.scenario import load_startups
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def commands() -> list[str]:
+    """List the commands of the README's table, such as ``trace info``."""
+    found = []
+    for cell in re.findall(r"^\| (`qflow .*?`) \|", TEXT, re.MULTILINE):
+        group: list[str] = []
+        for span in re.findall(r"`(.+?)`", cell):
+            words = re.match(r"[a-z ]*[a-z]", span.removeprefix("qflow "))
+            name = words[0].split() if words else []
+            group = name if span.startswith("qflow ") else [*group[:-1], *name]
+            found.append(" ".join(group))
+    return found
+
+
+def test_every_link_leads_to_a_file():
+    links = re.findall(r"\]\((?!\w+://)([^)#]+)", TEXT)
+    assert len(links) > 4
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_there(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: qflow {command}")
+
+
+def test_the_table_names_every_room_of_the_command(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    rooms = re.findall(r"^    ([a-z]+)\b", capsys.readouterr().out, re.MULTILINE)
+    assert len(rooms) > 10
+    assert set(rooms) == {command.split()[0] for command in commands()}
+
+
+def test_the_example_runs():
+    (example,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("order 0\n", "")
+
+
+def test_as_many_recordings_come_along_as_it_says():
+    """That they agree is for test_conformance.py."""
+    folder = ROOT / "data" / "recordings" / "scenarios"
+    scenarios = sum(len(list(load_scenarios(path))) for path in folder.glob("*.jsonl"))
+    starts = sum(len(list(load_startups(path))) for path in folder.glob("*.json"))
+    assert f"All {scenarios} scenarios and {starts} recorded starts" in TEXT

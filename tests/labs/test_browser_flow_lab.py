@@ -1,0 +1,320 @@
+"""Chapter 1 in JupyterLab, as a learner uses it: what is drawn, not only what Python holds."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import timeit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from browser import WATCH_SLIDER
+
+from qflow.labs import flow_run
+from qflow.labs.claims import state_sentence, step_sentence
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+CHAPTER = "01-thresholds.ipynb"
+STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
+LAB = ".qflow-lab:has(.qf-panel)"
+MOVES = 9
+
+
+class Lab:
+    """The flow lab of the chapter, in the hands of a learner."""
+
+    def __init__(self, lab_page) -> None:
+        self.page = lab_page.page
+        self.lab_page = lab_page
+
+    def seen(self) -> dict[str, str]:
+        return dict(self.page.locator(STAGE).evaluate("stage => ({ ...stage.dataset })"))
+
+    def text(self, part: str) -> str:
+        return str(self.page.locator(f"{LAB} {part}").inner_text())
+
+    def button(self, name: str) -> None:
+        self.page.locator(f"{LAB} .qf-{name}").click()
+
+    def press(self, key: str) -> None:
+        self.page.locator(f"{LAB} .qflow-scene").press(key)
+
+    def move(self, slider: str, share: float) -> None:
+        """Press and let go of the mouse somewhere on a slider's rail."""
+        rail = self.page.locator(f".qf-slider-{slider} .noUi-target")
+        rail.scroll_into_view_if_needed()
+        box = rail.bounding_box()
+        rail.click(position={"x": box["width"] * share, "y": box["height"] / 2})
+
+    def readout(self, slider: str) -> str:
+        return str(self.page.locator(f".qf-slider-{slider} .widget-readout").inner_text())
+
+    def drag(self, slider: str, share: float) -> None:
+        """Move a slider's handle, which the mouse has hold of, somewhere on its rail."""
+        box = self.page.locator(f".qf-slider-{slider} .noUi-base").bounding_box()
+        self.page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2, steps=6)
+
+    @contextmanager
+    def dragging(self, slider: str, share: float) -> Iterator[None]:
+        """Take hold of a slider, move it, and let go of it at the end."""
+        self.page.locator(f".qf-slider-{slider} .noUi-handle").hover()
+        self.page.mouse.down()
+        self.drag(slider, share)
+        yield
+        self.page.mouse.up()
+
+    def seek(self, *shares: float) -> list[int]:
+        """Press the mouse in the plot and drag it; return the times that are shown on the way."""
+        plot = self.page.locator(f"{LAB} .qf-plot .qf-catch")
+        plot.scroll_into_view_if_needed()
+        times = []
+        for share in shares:
+            box = plot.bounding_box()
+            plot.hover(position={"x": box["width"] * share, "y": box["height"] / 2})
+            self.page.mouse.down()
+            times.append(int(self.seen()["time"]))
+        self.page.mouse.up()
+        return times
+
+    def await_run(self, after: int) -> None:
+        """Wait until a later run is drawn, and drawn as a whole."""
+        seen = "const seen = document.querySelector(selector).dataset"
+        script = f"([selector, run]) => {{ {seen}; return Number(seen.run) > run && seen.whole === 'yes'; }}"
+        self.page.wait_for_function(script, arg=[STAGE, after], timeout=10_000)
+
+
+@pytest.fixture(scope="module")
+def lab(lab_page) -> Lab:
+    lab_page.open_notebook(CHAPTER)
+    lab_page.run_all()
+    lab_page.page.wait_for_selector(f"{STAGE}[data-run]", timeout=30_000)
+    return Lab(lab_page)
+
+
+def shot(lab: Lab, name: str, tmp_path: Path, of: str = LAB) -> None:
+    """Keep a picture: where QFLOW_SCREENSHOTS says, or else among the test's own files."""
+    folder = Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path))
+    lab.page.set_viewport_size({"width": 1640, "height": 1400})
+    lab.page.locator(of).evaluate("lab => lab.scrollIntoView({ block: 'center' })")
+    lab.page.mouse.move(0, 0)
+    lab.page.wait_for_timeout(300)
+    path = lab.lab_page.screenshot(folder / f"{name}.png", of=of)
+    lab.page.set_viewport_size({"width": 1400, "height": 1000})
+    assert path.stat().st_size > 20_000
+
+
+def test_the_chapter_runs_and_asks_nobody_outside(lab):
+    assert lab.lab_page.cell_errors() == []
+    assert lab.lab_page.page_errors == []
+    assert lab.lab_page.foreign_requests == []
+
+
+def test_what_is_drawn_is_what_python_says(lab):
+    frames = flow_run().frames
+    seen = lab.seen()
+    assert_true(seen)
+    assert int(seen["frame"]) == frames.most_telling()
+    assert seen["flow"] == "ON"
+    held = frames.at(int(seen["frame"]))["producer.p1.held"]
+    assert lab.page.locator(f"{LAB} .qf-cell-held rect").count() - 1 == held  # 1: legend
+
+
+def test_pictures_in_both_themes(lab, tmp_path):
+    lab.seek(0.57)
+    assert (lab.seen()["flow"], lab.seen()["held"]) == ("ON", "100")
+    assert int(lab.seen()["depth"]) < int(lab.seen()["stop"])
+    shot(lab, "flow-lab", tmp_path)
+    theme = "name => window.jupyterapp.commands.execute('apputils:change-theme', { theme: name })"
+    lab.page.evaluate(theme, "JupyterLab Dark")
+    lab.page.wait_for_selector("[data-jp-theme-light=false]", state="attached", timeout=10_000)
+    shot(lab, "flow-lab-dark", tmp_path)
+    lab.page.evaluate(theme, "JupyterLab Light")
+    lab.page.wait_for_selector("[data-jp-theme-light=true]", state="attached", timeout=10_000)
+
+
+def test_the_words_under_the_picture_are_pythons_own(lab):
+    frames = flow_run().frames
+    for change in frames.transitions:
+        lab.press("Home")
+        while int(lab.seen()["frame"]) < change.frame:
+            lab.button("later")
+        assert lab.text(".qf-step") == step_sentence(frames, change.frame)
+        assert lab.text(".qf-state") == state_sentence(frames, change.frame)
+
+
+def test_a_step_back_returns_to_the_very_same_picture(lab):
+    lab.button("later") if lab.page.locator(f"{LAB} .qf-later").is_enabled() else lab.button("earlier")
+    before, words = lab.seen(), lab.text(".qf-state")
+    lab.button("step-on")
+    after = lab.seen()
+    assert int(after["frame"]) == int(before["frame"]) + 1
+    lab.button("step-back")
+    assert lab.seen() == before
+    assert lab.text(".qf-state") == words
+
+
+def test_the_keyboard_does_all_of_it(lab):
+    cells = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+    lab.press("Home")
+    active = lab.page.evaluate(cells)
+    assert lab.seen()["frame"] == "0"
+    lab.press("ArrowRight")
+    assert lab.seen()["frame"] == "1"
+    lab.press("ArrowLeft")
+    assert lab.seen()["frame"] == "0"
+    lab.press("Shift+ArrowRight")
+    assert lab.seen()["flow"] == "ON"
+    lab.press("Shift+ArrowRight")
+    assert lab.seen()["flow"] == "OFF"
+    lab.press("End")
+    assert int(lab.seen()["frame"]) == int(lab.seen()["frames"]) - 1
+    lab.press("Shift+ArrowLeft")
+    assert lab.seen()["flow"] == "OFF"
+    assert lab.page.evaluate(cells) == active, "JupyterLab took the arrow keys for itself"
+
+
+def test_it_plays_and_pauses(lab):
+    lab.press("Home")
+    lab.press("Space")
+    script = "selector => Number(document.querySelector(selector).dataset.frame) > 20"
+    lab.page.wait_for_function(script, arg=STAGE, timeout=10_000)
+    lab.press("Space")
+    stopped = lab.seen()["frame"]
+    lab.page.wait_for_timeout(150)
+    assert lab.seen()["frame"] == stopped
+
+
+def test_less_motion_means_still_pictures(lab):
+    count = """selector => new Promise(done => {
+        let drawn = 0;
+        const watch = new MutationObserver(() => { drawn += 1; });
+        watch.observe(document.querySelector(selector), { attributes: true, attributeFilter: ["data-time"] });
+        setTimeout(() => { watch.disconnect(); done(drawn); }, 1500);
+    })"""
+    drawn = {}
+    for motion in ("no-preference", "reduce"):
+        lab.page.emulate_media(reduced_motion=motion)
+        lab.press("Home")
+        lab.press("Space")
+        drawn[motion] = lab.page.evaluate(count, STAGE)
+        lab.press("Space")
+    lab.page.emulate_media(reduced_motion="no-preference")
+    moving, still = (round(number / 1.5) for number in drawn.values())
+    print(f"\npictures drawn a second: {moving}, with reduced motion {still}")
+    assert 1 <= drawn["reduce"] <= 4 < drawn["no-preference"]
+
+
+def test_dragging_in_the_plot_scrubs(lab):
+    end = flow_run().frames.topology.end
+    for share, shown in zip((0.2, 0.6), lab.seek(0.2, 0.6), strict=True):
+        assert abs(shown - share * end) < 0.02 * end
+
+
+def test_moving_the_stop_slider_redraws_in_time(lab):
+    """The slider is let go of, the engine runs 2,000 messages, the picture is on the screen."""
+    lab.page.evaluate(WATCH_SLIDER, STAGE)
+    tell_slowness()
+    for move in range(MOVES):
+        run = int(lab.seen()["run"])
+        lab.move("stop", 0.45 + 0.12 * (move % 3) + 0.02 * (move // 3))
+        lab.await_run(run)
+        lab.page.wait_for_timeout(250)
+    drawn = lab.page.evaluate("() => window.qflowDrawn")
+    first = {seen["run"]: seen["ms"] for seen in reversed(drawn)}
+    whole = {seen["run"]: seen["ms"] for seen in drawn}
+    waits = sorted(first.values())
+    print(
+        f"\nslider released to picture redrawn, 2,000 messages, {len(waits)} moves: "
+        f"median {statistics.median(waits):.0f} ms, fastest {waits[0]:.0f} ms, slowest {waits[-1]:.0f} ms; "
+        f"until the run was whole: median {statistics.median(whole.values()):.0f} ms"
+    )
+    assert len({seen["stop"] for seen in drawn}) == len(waits) == MOVES
+    for seen in drawn:
+        assert_true(seen)
+
+
+def assert_true(seen: dict[str, str]) -> None:
+    """Compare what was drawn, be it of the whole run or of its beginning, with the whole run in Python."""
+    frames = flow_run(stop=int(seen["stop"])).frames
+    index = frames.index_at(int(seen["time"]))
+    frame = frames.at(index)
+    expected = [index, *(frame[f"queue.orders.{name}"] for name in ("depth", "held", "flow"))]
+    assert [*(int(seen[name]) for name in ("frame", "depth", "held")), seen["flow"] == "ON"] == expected
+    assert seen["whole"] == "no" or int(seen["frames"]) == frames.count
+
+
+def tell_slowness() -> None:
+    """Print how slow this machine is now: other work goes on beside the tests."""
+    taken = timeit.repeat(flow_run, number=1, repeat=5)
+    print(f"\nthe run alone, in Python: {1000 * statistics.median(taken):.0f} ms")
+
+
+def test_a_slider_that_rests_in_the_hand_has_its_picture_before_it_is_let_go(lab):
+    lab.move("stop", 0.75)
+    lab.page.wait_for_timeout(1_000)
+    before = lab.seen()
+    with lab.dragging("stop", 0.6):
+        lab.await_run(int(before["run"]))
+        held = lab.seen()
+        assert held["stop"] == lab.readout("stop") != before["stop"]
+        assert_true(held)
+    lab.page.wait_for_timeout(500)
+    assert lab.seen() == held, "it was run again although nothing was new"
+
+
+def test_a_slider_that_comes_back_to_where_it_was_brings_its_picture_back(lab):
+    before = lab.seen()
+    with lab.dragging("stop", 0.8):
+        lab.await_run(int(before["run"]))
+        away = lab.seen()
+        assert away["stop"] != before["stop"]
+        lab.drag("stop", int(before["stop"]) / 1_200)
+        assert lab.readout("stop") == before["stop"]
+    lab.await_run(int(away["run"]))
+    assert lab.seen() == {**before, "run": lab.seen()["run"]}
+
+
+def test_a_slider_tells_its_rule(lab):
+    assert "(FC-14)" in lab.page.locator(".qf-slider-stop [title]").first.get_attribute("title")
+
+
+def test_the_stop_slider_moves_with_the_keyboard_too(lab):
+    before = lab.seen()
+    handle = lab.page.locator(".qf-slider-stop .noUi-handle")
+    handle.focus()
+    handle.press("ArrowLeft")
+    lab.await_run(int(before["run"]))
+    after = lab.seen()
+    assert int(after["stop"]) < int(before["stop"])
+    assert_true(after)
+
+
+def test_a_refused_combination_shows_the_brokers_words_and_keeps_the_picture(lab, tmp_path):
+    lab.move("stop", 0.75)
+    lab.page.wait_for_timeout(1_000)
+    before = lab.seen()
+    lab.move("resume", 0.95)
+    lab.page.wait_for_selector(f"{LAB} .qf-refusal:not([hidden])", timeout=10_000)
+    stop = lab.page.locator(".qf-slider-stop .widget-readout").inner_text()
+    resume = lab.page.locator(".qf-slider-resume .widget-readout").inner_text()
+    words = (
+        f'invalid-argument: Queue "orders": qpid.flow_resume_count={resume} '
+        f"must be less or equal to qpid.flow_stop_count={stop}"
+    )
+    assert words in lab.text(".qf-refusal")
+    assert lab.seen() == before
+    shot(lab, "flow-lab-refused", tmp_path)
+    lab.move("resume", 500 / 1_200)
+    lab.await_run(int(before["run"]))
+    assert not lab.page.locator(f"{LAB} .qf-refusal").is_visible()
+    assert lab.lab_page.cell_errors() == []
+
+
+def test_the_recorded_lab_draws_the_real_broker(lab, tmp_path):
+    recorded = ".qflow-lab:not(:has(.qf-panel))"
+    assert lab.page.locator(f"{recorded} .qf-lane-real").count() >= 13
+    assert lab.page.locator(f"{recorded} .qf-samples").count() == 1
+    shot(lab, "recorded-lab", tmp_path, of=recorded)

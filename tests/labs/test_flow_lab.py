@@ -1,0 +1,287 @@
+"""The flow lab and the recorded lab, without a browser: what sliders do, what is said, what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from waiting import until
+
+from qflow.broker.errors import AmqpException
+from qflow.labs import depth_chart, flow_lab, flow_run, recorded_lab, recorded_picture
+from qflow.labs.claims import share, times
+from qflow.labs.opened import agreement, on_spans
+from qflow.labs.scene import Scene
+from qflow.labs.slider_labs import KNOBS
+from qflow.trace import LogError, QueueSample
+
+
+@pytest.fixture
+def lab():
+    return flow_lab(messages=300, stop=40, resume=20, capacity=10, limit=100)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return recorded_picture("slow-consumer")
+
+
+def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
+    same = flow_run(messages=300, stop=40, resume=20, capacity=10, limit=100)
+    assert lab.claims == same.claims
+    assert lab.scene.numbers == same.frames.packed()[1]
+    assert repr(lab) == repr(same) == "\n".join(same.claims)
+
+
+def test_sliders_carry_the_product_s_names_and_the_rules():
+    assert [knob.label for knob in KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
+    assert {knob.setting for knob in KNOBS} == {"stop", "resume", "capacity", "prefetch", "rate", "service"}
+    for knob, slider in zip(KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
+        assert any(f"({family}-" in slider.tooltip for family in ("FC", "CAP", "CN")), knob.tooltip
+        assert slider.tooltip == knob.tooltip
+        assert not slider.continuous_update
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("stop", 60), ("resume", 10), ("capacity", 3), ("prefetch", 1), ("rate", 300), ("service", 9)],
+)
+def test_moving_a_slider_runs_again_and_replaces_picture_and_words(lab, setting, value):
+    before = lab.picture
+    lab.sliders[setting].value = value
+    assert lab.picture is not before
+    assert lab.scene.run == 2
+    assert lab.scene.refusal == ""
+    assert lab.scene.numbers == lab.picture.frames.packed()[1] != before.frames.packed()[1]
+    for claim in lab.claims:
+        assert claim.split("“")[0] in lab.children[-1].value.replace("&#x27;", "'")
+
+
+def test_a_refused_combination_shows_the_brokers_words_and_keeps_the_last_picture(lab):
+    kept = lab.picture
+    lab.sliders["resume"].value = 50
+    words = (
+        'invalid-argument: Queue "orders": qpid.flow_resume_count=50 '
+        "must be less or equal to qpid.flow_stop_count=40"
+    )
+    assert words in lab.scene.refusal
+    assert lab.picture is kept
+    assert lab.scene.run == 1
+    lab.sliders["stop"].value = 110
+    assert "qpid.flow_stop_count=110 must be less than qpid.max_count=100" in lab.scene.refusal
+    lab.sliders["stop"].value = 60
+    assert lab.scene.refusal == ""
+    assert lab.scene.run == 4
+
+
+def test_whatever_goes_wrong_is_told_in_the_lab_and_not_as_a_traceback(lab, monkeypatch):
+    def fails(*_, **__):
+        raise ZeroDivisionError("a fault of ours")
+
+    kept = lab.picture
+    monkeypatch.setattr(lab, "_steps", fails)
+    lab.sliders["stop"].value = 50
+    assert "a fault of ours" in lab.scene.refusal
+    assert lab.picture is kept
+
+
+def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
+    late = flow_run(messages=20, stop=5, resume=3)
+    early = flow_run(messages=10, stop=5, resume=3)
+    assert lab.show(late, 7)
+    assert not lab.show(early, 6)
+    assert lab.picture is late
+    assert lab.scene.run == 7
+    assert lab.scene.numbers == late.frames.packed()[1]
+
+
+# A run that takes longer: its beginning first
+
+
+@pytest.fixture
+def drawn(lab, monkeypatch):
+    """Note what is drawn, run by run, as if every run took long."""
+    monkeypatch.setattr("qflow.labs.slider_labs.WORTHWHILE", 0)
+    seen = []
+    show = lab.scene.show
+
+    def noted(picture, run, *, is_whole=True):
+        is_drawn = show(picture, run, is_whole=is_whole)
+        if is_drawn:
+            seen.append((run, is_whole, picture))
+        return is_drawn
+
+    monkeypatch.setattr(lab.scene, "show", noted)
+    return seen
+
+
+def look_at(lab, time):
+    lab.scene._handle_custom_msg({"ask": "look", "time": time}, [])
+
+
+def test_a_longer_run_first_shows_the_instant_that_is_looked_at(lab, drawn):
+    look_at(lab, 200_000)
+    lab.sliders["stop"].value = 60
+    (first, is_whole, beginning), (second, is_whole_then, whole) = drawn
+    assert (first, is_whole, second, is_whole_then) == (2, False, 2, True)
+    index = beginning.frames.index_at(200_000)
+    assert index == whole.frames.index_at(200_000)
+    assert beginning.frames.at(index) == whole.frames.at(index)
+    assert 200_000 < beginning.frames.topology.end < whole.frames.topology.end
+    assert not beginning.claims, "what a run shows is said when it has ended"
+    assert whole.claims == lab.claims
+    assert lab.scene.is_whole
+
+
+def test_a_late_instant_is_shown_with_the_whole_run(lab, drawn):
+    look_at(lab, lab.picture.frames.topology.end + 10**9)
+    lab.sliders["stop"].value = 60
+    assert [(run, is_whole) for run, is_whole, _ in drawn] == [(2, True)]
+
+
+def test_a_beginning_never_overwrites_the_whole_nor_a_later_run(lab):
+    early = flow_run(messages=10, stop=5, resume=3)
+    assert not lab.scene.show(early, 1, is_whole=False)
+    assert lab.scene.show(early, 3, is_whole=False)
+    assert not lab.scene.show(early, 2)
+    assert lab.scene.show(early, 3)
+    assert not lab.scene.show(early, 3)
+
+
+def test_a_run_that_fails_after_its_beginning_was_drawn_leaves_the_last_whole_picture(
+    lab, drawn, monkeypatch
+):
+    kept, plain = lab.picture, lab._steps
+
+    def fails(**settings):
+        for part in plain(**settings):
+            yield part
+            if part.time > 400_000:
+                break
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setattr(lab, "_steps", fails)
+    look_at(lab, 200_000)
+    lab.sliders["stop"].value = 50
+    assert [is_whole for _, is_whole, _ in drawn] == [False, True]
+    assert drawn[-1][2] is kept is lab.picture
+    assert "a fault of ours" in lab.scene.refusal
+
+
+def test_the_next_move_ends_a_run_whose_beginning_is_drawn(lab, drawn):
+    async def learner():
+        look_at(lab, 100_000)
+        lab.sliders["stop"].value = 50
+        assert not lab.scene.is_whole
+        lab.sliders["stop"].value = 60
+        await until(lambda: lab.scene.is_whole, "the run of 60 is whole")
+
+    asyncio.run(learner())
+    assert [(run, is_whole) for run, is_whole, _ in drawn] == [(2, False), (3, False), (3, True)]
+    assert lab.picture.frames.topology.queues[0].stop_count == 60
+
+
+def test_unknown_settings_are_named():
+    with pytest.raises(TypeError, match="flow_lab has no setting 'stopp'; it has stop, resume, capacity"):
+        flow_lab(stopp=3)
+    with pytest.raises(AmqpException, match="flow_resume_count=30 must be less or equal"):
+        flow_lab(stop=20, resume=30)
+
+
+def test_text_forms_hold_no_address(lab):
+    bundle = lab._repr_mimebundle_()
+    assert bundle["text/plain"] == "\n".join(lab.claims)
+    assert repr(lab.scene) == f"Scene(run=1, frames={lab.picture.frames.count})"
+    assert repr(Scene()) == "Scene(run=0, frames=0)"
+
+
+def test_claims_count_what_the_events_say():
+    picture = flow_run()
+    kinds = [event.kind for event in picture.run.events]
+    assert f"orders turned ON {times(kinds.count('flow_stopped'))};" in picture.claims[0]
+    assert f"orders turned OFF {times(kinds.count('flow_resumed'))}, at 499 messages" in picture.claims[1]
+    assert f"c1 accepted {kinds.count('message.accept')} messages." in picture.claims
+
+
+def test_claims_of_a_queue_that_never_turned_on():
+    never = flow_run(messages=50)
+    deepest = max(never.frames.column("queue.orders.depth"))
+    assert never.claims[0] == (
+        f"orders never turned ON: at most {deepest} messages against a stop threshold of 900 messages."
+    )
+    assert "none of its transfers was ever held; it never had to wait." in never.claims[2]
+
+
+def test_shares_are_never_rounded_to_all_or_nothing():
+    assert share(((0, 999),), 1_000) == "more than 99 %"
+    assert share(((0, 1_000),), 1_000) == "100 %"
+    assert share(((0, 1),), 1_000) == "less than 1 %"
+
+
+# The recorded lab
+
+
+def test_the_engine_and_the_real_broker_agree_on_the_recorded_log(recorded):
+    real = next(lane for lane in recorded.lanes if lane.kind == "real")
+    ours = next(lane for lane in recorded.lanes if lane.kind == "on")
+    assert len(real.spans) == len(ours.spans) == 13
+    for (began, ended), (really_began, really_ended) in zip(ours.spans[:-1], real.spans[:-1], strict=True):
+        assert abs(began - really_began) < 120_000  # two polls
+        assert abs(ended - really_ended) < 120_000
+    assert "The real orders turned ON 13 times, the engine's 13 times." in recorded.claims
+    assert any("763 times the engine agrees" in claim for claim in recorded.claims)
+
+
+def test_agreement_tells_a_broker_that_differs(recorded):
+    lying = [QueueSample(time, 0, 0, True, 40, 0, 0, 0) for time in range(0, 4_000_000, 50_000)]
+    found = agreement(recorded.frames, "orders", lying)
+    assert (found.polls, found.agreeing, found.really_turned_on) == (80, 0, 40)
+    assert found.farthest > 4_000_000
+    assert on_spans(lying) == ((0, 3_950_000),)
+
+
+def test_a_recording_that_is_not_there_is_named():
+    with pytest.raises(LogError, match="there is no recording 'slow'; there are .*slow-consumer"):
+        recorded_lab("slow")
+
+
+# Charts
+
+
+def test_a_chart_comes_in_three_forms(recorded):
+    chart = depth_chart(recorded)
+    bundle = chart._repr_mimebundle_()
+    assert set(bundle) == {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
+    ElementTree.fromstring(bundle["image/svg+xml"])
+    assert bundle["image/svg+xml"].count('class="b"') == 13
+    names = [trace["name"] for trace in bundle["application/vnd.plotly.v1+json"]["data"]]
+    assert names == ["flow control ON", "real broker: ON", "depth of orders", "real broker: depth"]
+    assert bundle["text/plain"] == repr(recorded)
+
+
+def test_thinning_keeps_every_extreme(recorded):
+    depths = recorded.frames.column("queue.orders.depth")
+    kept = depth_chart(recorded).curve.points
+    assert max(depth for _, depth in kept) == max(depths)
+    assert len(kept) < 1_700
+    assert [time for time, _ in kept] == sorted(time for time, _ in kept)
+
+
+def test_a_queue_that_is_not_there_is_named(recorded):
+    with pytest.raises(KeyError, match="no queue 'order' in this picture; there are orders"):
+        depth_chart(recorded, "order")
+
+
+def test_labs_and_charts_run_where_numpy_does_not():
+    script = (
+        "import sys; sys.modules['numpy'] = None; sys.modules['pandas'] = None\n"
+        "from qflow.labs import depth_chart, flow_lab\n"
+        "lab = flow_lab(messages=60, stop=10, resume=5)\n"
+        "lab.sliders['stop'].value = 20\n"
+        "print(lab.scene.run, depth_chart(lab.picture).figure.layout.height)\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert answer.stdout.split() == ["2", "340"], answer.stderr

@@ -1,0 +1,287 @@
+"""Frames: a run as rows of numbers, which must agree with the engine after every single step."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Message
+from qflow.broker.errors import AmqpException
+from qflow.labs import flow_run, flow_workload, fold
+from qflow.labs.channels import pack, unpack
+from qflow.labs.claims import claims_of, state_sentence, step_sentence
+from qflow.labs.words import BITS, STEP
+from qflow.workload import Consumer, Producer, Run, Workload, simulate
+
+
+def told(frames, index):
+    """List the parts of a step by name."""
+    parts = frames.at(index)["step.parts"]
+    return [name for name, bit in BITS.items() if parts & bit]
+
+
+def two_queues(**clients) -> Workload:
+    return Workload(
+        "fan-out",
+        duration=2,
+        queues={
+            "f1": {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 3},
+            "f2": {"qpid.flow_stop_count": 6, "qpid.flow_resume_count": 2},
+        },
+        binds=(("amq.fanout", "f1", ""), ("amq.fanout", "f2", "")),
+        producers=(Producer("p1", ("amq.fanout", ""), rate=200, capacity=4, size=50),),
+        consumers=(
+            Consumer("c1", "f1", prefetch=3, service=("const", 0.020)),
+            Consumer("c2", "f2", prefetch=2, service=("const", 0.025)),
+        ),
+        **clients,
+    )
+
+
+class Driver:
+    """Gives an engine commands at random, and knows what the engine itself says after each."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.workload = two_queues()
+        self.broker = Broker()
+        self.events: list[Event] = []
+        self.broker.observe(self.events.append)
+        self.producer = self.broker.session("p1")
+        for name, arguments in self.workload.queues.items():
+            self.producer.queue_declare(name, arguments)
+            self.producer.exchange_bind(name, "amq.fanout", "")
+        self.sent = 0
+        self.consumers = {}
+        self.received = {"c1": [], "c2": []}
+        for consumer in self.workload.consumers:
+            session = self.broker.session(consumer.name)
+            session.consuming.on_delivery = self.received[consumer.name].append
+            session.message_subscribe(consumer.queue, consumer.name)
+            session.message_flow(consumer.name, BYTE_UNIT, INFINITE)
+            session.message_flow(consumer.name, MESSAGE_UNIT, consumer.prefetch)
+            self.consumers[consumer.name] = session
+
+    def step(self) -> None:
+        self.broker.advance(self.broker.now + self.random.randrange(3))
+        choice = self.random.random()
+        if choice < 0.55:
+            self.sent += 1
+            sync = self.random.random() < 0.5
+            self.producer.message_transfer(Message(50), "amq.fanout", sync=sync)
+            return
+        if choice < 0.6:
+            self.producer.session_flush()
+            return
+        name = self.random.choice(["c1", "c2"])
+        if self.received[name]:
+            record = self.received[name].pop(self.random.randrange(len(self.received[name])))
+            if choice < 0.9:
+                self.consumers[name].message_accept([record.id])
+            else:
+                self.consumers[name].message_release([record.id])
+            self.consumers[name].session_completed([record.id])
+
+    def expected(self) -> dict[str, int]:
+        seen = {"producer.p1.sent": self.sent, "producer.p1.held": len(self.producer.held)}
+        reported = len(self.producer.completions.reported)
+        seen["producer.p1.outstanding"] = self.producer.completions.next_number - max(reported, 4)
+        for name in self.workload.queues:
+            queue = self.broker.queue(name)
+            statistics = queue.statistics()
+            seen[f"queue.{name}.depth"] = statistics.msgDepth
+            seen[f"queue.{name}.bytes"] = statistics.byteDepth
+            seen[f"queue.{name}.flow"] = int(statistics.flowStopped)
+            seen[f"queue.{name}.held"] = len(queue.flow_limit.held)
+            seen[f"queue.{name}.acquired"] = statistics.msgDepth - statistics.messageCount
+        for name, records in self.received.items():
+            seen[f"consumer.{name}.holds"] = len(records)
+        return seen
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_frame_is_what_the_engine_says_at_that_moment(seed):
+    driver = Driver(seed)
+    for _ in range(150):
+        driver.step()
+        frames = fold(Run(driver.workload, driver.events, driver.broker.now))
+        last = frames.at(-1)
+        assert {name: last[name] for name in driver.expected()} == driver.expected()
+
+
+def test_a_transfer_held_by_two_queues_fills_one_cell_of_the_window():
+    frames = fold(simulate(two_queues()))
+    assert frames.topology.routes == ((0, 0), (0, 1))
+    held = frames.column("producer.p1.held")
+    by_queue = [frames.column(f"queue.{name}.held") for name in ("f1", "f2")]
+    both = [index for index in range(frames.count) if all(column[index] for column in by_queue)]
+    assert both
+    assert all(held[index] <= 4 for index in range(frames.count))
+    assert any(sum(column[index] for column in by_queue) > held[index] for index in both)
+
+
+def test_the_first_frame_is_from_before_everything():
+    frames = flow_run(messages=10).frames
+    assert not any(frames.at(0).values())
+    assert step_sentence(frames, 0) == "Nothing has happened yet."
+
+
+def test_every_frame_differs_from_the_one_before():
+    frames = flow_run(messages=300, stop=20, resume=10).frames
+    rows = [frames.at(index) for index in range(frames.count)]
+    assert all(rows[index] != rows[index + 1] for index in range(frames.count - 1))
+    assert [row["time"] for row in rows] == sorted(row["time"] for row in rows)
+
+
+def test_transitions_are_the_engines_own():
+    picture = flow_run()
+    changes = [event for event in picture.run.events if event.kind in ("flow_stopped", "flow_resumed")]
+    assert [(c.time, c.queue, c.is_on) for c in picture.frames.transitions] == [
+        (event.time, event.queue, event.kind == "flow_stopped") for event in changes
+    ]
+    for change in picture.frames.transitions:
+        assert picture.frames.at(change.frame)["queue.orders.flow"] == change.is_on
+        assert picture.frames.at(change.frame - 1)["queue.orders.flow"] != change.is_on
+        assert ("turned_on" if change.is_on else "turned_off") in told(picture.frames, change.frame)
+
+
+def test_the_document_s_numbers():
+    frames = flow_run().frames
+    assert {change.is_on for change in frames.transitions} == {True, False}
+    for change in frames.transitions:
+        depths = [frames.at(index)["queue.orders.depth"] for index in (change.frame - 1, change.frame)]
+        assert depths == ([900, 901] if change.is_on else [500, 499])
+
+
+def test_index_at_finds_the_last_frame_not_later():
+    frames = flow_run(messages=200, stop=20, resume=10).frames
+    times = frames.column("time")
+    for wanted in (0, 1, times[50], times[50] + 1, times[-1], times[-1] + 10**6):
+        index = frames.index_at(wanted)
+        assert times[index] <= wanted
+        assert index == frames.count - 1 or times[index + 1] > wanted
+
+
+def test_an_idle_end_is_cut_off_and_a_stalled_one_is_not():
+    served = flow_run(messages=50, stop=20, resume=10)
+    assert served.frames.topology.end == served.frames.at(-1)["time"] < served.run.end
+    stalled = simulate(flow_workload(stop=20, resume=10).replace(consumers=(), duration=1))
+    frames = fold(stalled)
+    assert frames.topology.end == stalled.end
+    assert frames.spans("producer.p1.blocked")[-1][1] == stalled.end
+    assert "orders was still ON at the end." in claims_of(frames)
+
+
+def test_a_refused_message_ends_the_window_and_is_told():
+    picture = flow_run(capacity=120)
+    frames = picture.frames
+    index = next(index for index in range(frames.count) if "refused" in told(frames, index))
+    before, after = frames.at(index - 1), frames.at(index)
+    assert before["queue.orders.depth"] == after["queue.orders.depth"] == 1000
+    assert before["producer.p1.held"] > 0
+    assert after["producer.p1.held"] == after["producer.p1.outstanding"] == 0
+    assert "p1's session dies" in step_sentence(frames, index)
+    assert "its session is dead" in state_sentence(frames, index)
+    assert any(
+        "resource-limit-exceeded: Maximum depth exceeded on orders" in claim for claim in picture.claims
+    )
+    assert min(frames.column("queue.orders.held")) == 0  # the queue lets go of what no session waits for
+
+
+def test_every_sentence_can_be_told():
+    for run in (simulate(two_queues()), flow_run(messages=400, stop=20, resume=10, capacity=5).run):
+        frames = fold(run)
+        for index in range(frames.count):
+            assert "{" not in step_sentence(frames, index) + state_sentence(frames, index)
+            assert step_sentence(frames, index) or not frames.at(index)["step.parts"]
+    assert len(STEP) < 31  # one bit each in 32 bits with a sign
+
+
+def test_what_is_packed_is_whole_and_small():
+    frames = flow_run(messages=400, stop=20, resume=10, capacity=5).frames
+    planes, sent = frames.packed()
+    assert unpack(planes, sent, frames.count) == frames.data
+    assert len(sent) < frames.count * len(frames.channels) * 4 / 3
+    for table in frames.lasting.values():
+        assert unpack(*table.packed(), len(table)) == table.data
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=60), st.integers(1, 5))
+def test_every_table_survives_packing(numbers, width):
+    table = array("i", numbers[: len(numbers) // width * width])
+    assert unpack(*pack(table, width), rows=len(table) // width) == table
+
+
+def test_what_is_not_there_is_named():
+    frames = flow_run(messages=5).frames
+    with pytest.raises(KeyError, match=r"no channel 'queue\.order\.depth'; there are time"):
+        frames.column("queue.order.depth")
+    with pytest.raises(IndexError, match="no frame 99999; there are"):
+        frames.at(99_999)
+
+
+def test_a_run_longer_than_the_clock_is_refused():
+    workload = flow_workload()
+    late = [Event(3 * 10**9, "client.block", session="p1")]
+    with pytest.raises(ValueError, match="ends at 2147 s; the run has an event at 3000 s"):
+        fold(Run(workload, late, 3 * 10**9))
+
+
+def test_a_refused_declaration_is_the_brokers_own_error():
+    with pytest.raises(AmqpException) as caught:
+        flow_run(stop=500, resume=600)
+    assert str(caught.value) == (
+        'invalid-argument: Queue "orders": qpid.flow_resume_count=600 '
+        "must be less or equal to qpid.flow_stop_count=500"
+    )
+
+
+def test_folding_two_thousand_messages():
+    """How long it takes is printed, not asserted: other work goes on beside the tests."""
+    run = simulate(flow_workload(), message_limit=2_000)
+    taken = []
+    for _ in range(5):
+        begun = time.process_time()
+        frames = fold(run)
+        taken.append(time.process_time() - begun)
+    print(f"\nfold: {len(run.events)} events, {frames.count} frames, {1000 * min(taken):.1f} ms")
+    assert (len(run.events), frames.count) == (22_227, 5_981)
+    assert {name: len(table) for name, table in frames.lasting.items()} == {
+        "sendings": 2_000,
+        "stays": 2_000,
+        "holdings": 2_000,
+        "locks": 0,
+    }
+
+
+def test_pictures_need_the_standard_library_only():
+    script = (
+        "import sys; from qflow.labs import flow_run, recorded_picture; flow_run(messages=50)\n"
+        "names = ('numpy', 'ipywidgets', 'anywidget', 'plotly', 'traitlets')\n"
+        "print([name for name in names if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_producers_that_share_a_session_have_windows_of_their_own():
+    queues = {"q": {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 3}}
+    clients = [Producer(name, ("", "q"), 100, 4, size=50, session="shared") for name in ("p1", "p2")]
+    workload = Workload("shared session", duration=1, queues=queues, producers=tuple(clients))
+    broker, events = Broker(), []
+    broker.observe(events.append)
+    session = broker.session("shared")
+    session.queue_declare("q", queues["q"])
+    for label in ("p1-1", "p2-1", "p1-2", "p1-3", "p1-4", "p1-5", "p2-2", "p1-6"):
+        session.message_transfer(Message(50, routing_key="q", label=label), sync=True)
+    last = fold(Run(workload, events, 0)).at(-1)
+    assert (last["producer.p1.sent"], last["producer.p2.sent"]) == (6, 2)
+    assert (last["producer.p1.held"], last["producer.p2.held"]) == (2, 1)
+    assert (last["producer.p1.outstanding"], last["producer.p2.outstanding"]) == (2, 1)

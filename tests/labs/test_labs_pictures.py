@@ -1,0 +1,340 @@
+"""The labs without widgets: each returns its picture and says what it shows, as the engine's events do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from qflow.broker.errors import AmqpException
+from qflow.configuration.declaration import ConfigurationError
+from qflow.design import DesignError
+from qflow.kit import kit_path
+from qflow.labs import (
+    GroupTable,
+    capacity_run,
+    config_run,
+    fanout_run,
+    flow_run,
+    group_run,
+    history_run,
+    picture_of,
+    policy_run,
+    run_picture,
+    state_space_run,
+    trace_picture,
+)
+from qflow.labs.channels import NEVER
+from qflow.labs.claims import step_sentence
+from qflow.labs.experiments import flow_workload
+from qflow.labs.opened import MOST_QUEUES
+from qflow.labs.running import finished, running
+from qflow.labs.scene import layout_of
+from qflow.labs.words import DEAD
+from qflow.trace import LogError
+from qflow.trace.files import write_trace
+from qflow.trace.replay import trace_of
+from qflow.trace.schema import TraceError
+from qflow.workload import Consumer, Producer, Workload, simulate
+
+RECORDINGS = kit_path("data") / "recordings" / "workloads"
+
+
+def last(picture) -> dict[str, int]:
+    return picture.frames.at(-1)
+
+
+# Capacity
+
+
+@pytest.mark.parametrize(("capacity", "producers"), [(15, 3), (10, 4), (60, 1)])
+def test_no_run_is_deeper_than_stop_plus_all_capacities(capacity, producers):
+    """CAP-11: the bound holds, and within the limit nobody is refused."""
+    picture = capacity_run(capacity=capacity, producers=producers, messages=600)
+    deepest = max(picture.frames.column("queue.orders.depth"))
+    assert deepest <= 100 + capacity * producers
+    assert picture.run.errors == {}
+    assert f"The bound is {100 + capacity * producers} messages" in picture.claims[0]
+
+
+def test_windows_beyond_the_limit_kill_sessions_although_flow_control_is_on():
+    """FC-24."""
+    picture = capacity_run(capacity=30)
+    assert picture.run.errors
+    assert f"{len(picture.run.errors)} of 3 sessions died of it" in picture.claims[1]
+    for name in picture.run.errors:
+        assert last(picture)[f"producer.{name}.mood"] == 3
+
+
+# Fanout
+
+
+def test_the_slow_queue_alone_holds_up_the_producer():
+    picture = fanout_run(messages=300)
+    on = {name for name in ("fast", "medium", "slow") if picture.frames.spans(f"queue.{name}.flow")}
+    assert on == {"slow"}
+    assert picture.frames.spans("producer.p1.blocked")
+    assert "fast and medium never turned ON" in picture.claims[2]
+    assert picture.frames.topology.exchanges == ("amq.fanout",)
+    assert picture.frames.topology.bindings == ((0, 0), (0, 1), (0, 2))
+
+
+# Groups
+
+
+def test_a_groups_messages_keep_their_order_if_everybody_accepts():
+    picture = group_run(messages="AABACBBCADAB", prefetch=(1, 2, 3))
+    assert "Every group was accepted in the order in which it was sent." in picture.claims
+    assert last(picture)["queue.orders.depth"] == 0
+
+
+def test_a_release_behind_another_breaks_the_order():
+    """MG-18: c1 holds A-1 and A-2, releases A-1, accepts A-2."""
+    actions = [("c1", "release", "p1-1"), ("c1", "accept", "p1-2"), ("c1", "accept")]
+    picture = group_run(messages="AA", prefetch=(2,), actions=actions)
+    assert "Accepted in another order than sent: group A (MG-18)." in picture.claims
+    stays = picture.frames.lasting["stays"]
+    again = [stays.row(row)["again"] for row in range(len(stays))]
+    assert [value < NEVER for value in again] == [True, False]
+
+
+def test_the_owner_in_the_picture_is_the_engines():
+    table = GroupTable("AABACBBCAD", prefetch=(2, 2, 2))
+    for consumer, verdict in (("c1", "accept"), ("c2", "release"), ("c3", "reject"), ("c1", "accept")):
+        if table.holds(consumer):
+            table.settle(consumer, verdict)
+        frames = table.picture().frames
+        locks = frames.lasting["locks"]
+        shown = {
+            frames.groups[locks.row(row)["group"] - 1]: frames.topology.consumers[
+                locks.row(row)["consumer"] - 1
+            ].name
+            for row in locks.alive(frames.count - 1)
+        }
+        assert shown == table.owners()
+
+
+def test_who_waits_beside_a_free_group_is_told():
+    """MG-13: an accept that frees a group wakes nobody."""
+    table = GroupTable("AAAA", prefetch=(1, 1))
+    assert table.holds("c2") == []
+    for verdict, label in (("nod", ""), ("accept", "p1-9")):
+        with pytest.raises(ValueError, match="c1 holds p1-1|a consumer can accept, release, reject"):
+            table.settle("c1", verdict, label)
+    with pytest.raises(ValueError, match="there is no consumer 'c9'; there are c1, c2"):
+        table.settle("c9", "accept")
+
+
+# Policies
+
+
+def test_five_policies_on_the_same_messages():
+    both = policy_run()
+    lost = {name: last(picture)["queue.orders.discards"] for name, picture in both.pictures.items()}
+    assert list(lost) == ["reject", "ring", "self-destruct", "last value", "priority"]
+    assert lost["reject"] == 0
+    assert "p1" in both["reject"].run.errors
+    assert last(both["self-destruct"])["queue.orders.gone"] == 1
+    for name in ("ring", "last value", "priority"):
+        kinds = Counter(event.kind for event in both[name].run.events)
+        gone = Counter(event.detail["reason"] for event in both[name].run.events if event.kind == "dequeued")
+        assert lost[name] == kinds["dropped"] + gone["ring"] + gone["lvq"]
+        assert kinds["message.transfer"] == 150
+
+
+@pytest.mark.parametrize("name, told", [("ring", "is thrown out"), ("last value", "is replaced")])
+def test_what_is_sent_and_what_gives_way_are_two_messages(name, told):
+    """LP-10, FC-23: each loss is told once, by the name of the message that the trace says is gone."""
+    shown = policy_run(limit=12, messages=60).pictures[name]
+    reason = {"ring": "ring", "last value": "lvq"}[name]
+    lost = [
+        event.message
+        for event in shown.run.events
+        if event.kind == "dequeued" and event.detail["reason"] == reason
+    ]
+    said = [step_sentence(shown.frames, frame) for frame in range(shown.frames.count)]
+    said = [sentence for sentence in said if told in sentence]
+    assert len(said) == len(lost) > 5
+    for sentence, message in zip(said, lost, strict=True):
+        assert sentence.startswith("p1 sends p1-")
+        assert f"{message} {told}" in sentence
+        assert f"sends {message}." not in sentence
+
+
+def test_a_priority_queue_hands_out_the_most_urgent_first():
+    """QT-05: nothing that waits while a message is handed out is more urgent than it."""
+    frames = policy_run()["priority"].frames
+    stays, holdings = frames.lasting["stays"], frames.lasting["holdings"]
+
+    def urgency(stay: int) -> int:
+        return int(frames.groups[stays.get(stay, "group") - 1][1:])
+
+    for row in range(len(holdings)):
+        frame = holdings.get(row, "start")
+        taken = {holdings.get(one, "stay") for one in holdings.alive(frame)}
+        waiting = [stay for stay in stays.alive(frame) if stay not in taken]
+        assert all(urgency(stay) >= urgency(holdings.get(row, "stay")) for stay in waiting)
+
+
+def test_with_flow_control_the_limit_is_never_reached():
+    both = policy_run(stop=9, limit=20)
+    assert both["reject"].run.errors == {}
+    assert last(both["self-destruct"])["queue.orders.gone"] == 0
+    assert both["ring"].frames.transitions == (), "a ring has no flow control (FC-03)"
+
+
+# History
+
+
+def test_the_alternatives_differ_as_the_rule_book_says():
+    both = history_run()
+    assert list(both.pictures) == [
+        "shipped in 0.10",
+        "before the feature",
+        "proof of concept",
+        "watermark proposal",
+        "Java broker",
+    ]
+    assert set(both["before the feature"].run.errors) == {"p1"}
+    assert all(not both[name].run.errors for name in both.pictures if name != "before the feature")
+    assert max(both["proof of concept"].frames.column("queue.orders.depth")) == 80
+    assert not any(both["Java broker"].frames.column("queue.orders.held")), "ALT-12: nothing is withheld"
+    assert 4 in both["Java broker"].frames.column("producer.p1.mood")
+
+
+def test_an_obedient_producer_is_the_usual_one_where_nobody_is_told_to_stop():
+    workload = flow_workload(stop=20, resume=10)
+    ours = finished(running(workload.with_producer("p1", obeys_flow=True), 300)).events
+    assert ours == simulate(workload, message_limit=300).events
+
+
+# Configuration
+
+
+def test_the_configuration_lab_says_what_the_engine_says():
+    picture = config_run('{"qpid.max_count": 90}')
+    assert (picture.values()["stop_count"].value, picture.values()["resume_count"].value) == (72, 62)
+    assert any("(FC-02.5)" in claim for claim in picture.claims)
+    assert "stop 72" in picture.svg
+    refused = config_run("orders --max-queue-count 100 --flow-stop-count 5")
+    assert "must be less or equal to qpid.flow_stop_count=5" in refused.refusal
+    with pytest.raises(ConfigurationError):
+        config_run("orders --no-such-option 3")
+
+
+# Traces
+
+
+def test_a_trace_without_its_workload_shows_what_the_run_shows(tmp_path):
+    run = simulate(flow_workload(stop=20, resume=10, capacity=5), message_limit=200)
+    trace = trace_of(run)
+    trace.workload = None
+    write_trace(trace, tmp_path / "run.jsonl")
+    seen, known = trace_picture(tmp_path / "run.jsonl"), picture_of(run)
+    for channel in ("queue.orders.depth", "producer.p1.held", "consumer.c1.holds", "queue.orders.flow"):
+        assert seen.frames.column(channel) == known.frames.column(channel)
+    assert seen.frames.topology.producers[0].capacity == 5
+    assert seen.frames.topology.consumers[0].prefetch == 20
+
+
+def test_a_client_log_is_replayed_with_its_workload(tmp_path):
+    picture = trace_picture(RECORDINGS / "overflow-despite-flow-control.csv.gz")
+    assert any("the engine agrees" in claim for claim in picture.claims)
+    (tmp_path / "log.csv.gz").write_bytes((RECORDINGS / "capacity-165.csv.gz").read_bytes())
+    with pytest.raises(LogError, match="put it beside the log as log.json"):
+        trace_picture(tmp_path / "log.csv.gz")
+
+
+def test_a_recorded_producer_whose_session_died_is_never_free_to_send_again():
+    kept = kit_path("data") / "recordings" / "workloads"
+    frames = trace_picture(kept / "overflow-despite-flow-control.csv.gz").frames
+    moods = frames.column("producer.p1.mood").tolist()
+    assert set(moods[moods.index(DEAD) :]) == {DEAD}
+    assert frames.at(-1)["producer.p1.blocked"] == 0
+
+
+def test_of_many_queues_some_are_shown_and_which_is_said():
+    queues = {f"q{n}": {} for n in range(9)}
+    producers = tuple(
+        Producer(f"p{n}", ("", f"q{n}"), rate=50, capacity=5, size=10, seed=n) for n in range(9)
+    )
+    workload = Workload("nine", duration=1, queues=queues, producers=producers)
+    picture = run_picture(simulate(workload, message_limit=90), ["q3", "q4"])
+    assert picture.claims[0] == "2 of 9 queues are shown: q3, q4."
+    assert [spot.name for spot in picture.frames.topology.producers] == ["p3", "p4"]
+    assert len(run_picture(simulate(workload, message_limit=9)).frames.topology.queues) <= MOST_QUEUES
+    with pytest.raises(TraceError, match="no queue 'q10' in this trace"):
+        run_picture(simulate(workload, message_limit=9), ["q10"])
+
+
+# States
+
+
+def test_a_state_in_the_picture_is_the_state_of_the_graph():
+    space = state_space_run(stop=2, resume=1, capacity_1=2, capacity_2=1)
+    for node in (0, space.states.deepest, max(space.states.graph)):
+        picture = state_space_run(stop=2, resume=1, capacity_1=2, capacity_2=1, state=node).picture
+        facts, seen = space.states.graph.nodes[node], last(picture)
+        assert seen["queue.q.depth"] == facts["depth"]
+        assert seen["queue.q.flow"] == bool(facts["on"])
+        assert seen["producer.C1.held"] == facts["held"]["C1"]
+        assert seen["producer.C1.outstanding"] == facts["outstanding"]["C1"]
+
+
+def test_refused_thresholds_are_the_brokers_refusal_everywhere():
+    for run in (flow_run, capacity_run, fanout_run, history_run, state_space_run):
+        with pytest.raises(
+            (AmqpException, DesignError), match="must be less or equal to qpid.flow_stop_count"
+        ):
+            run(stop=5, resume=6)
+
+
+# Spans, layout, the standard library
+
+
+def test_spans_agree_with_the_counts_in_every_frame():
+    frames = policy_run(messages=60)["ring"].frames
+    stays, holdings, sendings = (frames.lasting[name] for name in ("stays", "holdings", "sendings"))
+    for index in range(0, frames.count, 7):
+        now = frames.at(index)
+        assert len(list(stays.alive(index))) == now["queue.orders.depth"]
+        assert len(list(holdings.alive(index))) == now["queue.orders.acquired"]
+        assert len(list(sendings.alive(index))) == now["producer.p1.outstanding"]
+
+
+def test_held_spans_agree_with_the_counts():
+    frames = flow_run(messages=300, stop=20, resume=10, capacity=7).frames
+    stays = frames.lasting["stays"]
+    for index in range(frames.count):
+        held = [
+            row
+            for row in stays.alive(index)
+            if stays.get(row, "held_start") <= index < stays.get(row, "held_end")
+        ]
+        assert len(held) == frames.at(index)["queue.orders.held"]
+
+
+def test_the_layout_needs_no_numpy_and_crosses_few_lines():
+    consumers = tuple(
+        Consumer(f"c{n}", f"q{(n * 3) % 5}", prefetch=1, service=("const", 0.1)) for n in range(5)
+    )
+    workload = Workload("w", duration=1, queues={f"q{n}": {} for n in range(5)}, consumers=consumers)
+    order = layout_of(picture_of(simulate(workload)).frames.topology)
+    reads = [(n * 3) % 5 for n in order["consumer"]]
+    assert [order["queue"].index(queue) for queue in reads] == sorted(range(5))
+
+
+def test_pictures_need_the_standard_library_only():
+    script = (
+        "import sys\n"
+        "for name in ('ipywidgets', 'anywidget', 'plotly', 'networkx', 'numpy', 'pyarrow', 'pandas'):\n"
+        "    sys.modules[name] = None\n"
+        "import qflow.labs as labs\n"
+        "for name in ('capacity', 'fanout', 'flow', 'history', 'policy'):\n"
+        "    getattr(labs, f'{name}_run')(messages=20)\n"
+        "print(len(labs.group_run().claims) > 3, labs.config_run().refusal == '')\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert answer.stdout.split() == ["True", "True"], answer.stderr

@@ -1,0 +1,668 @@
+"""The labs' widgets without a browser: sliders, buttons, questions, tokens, files, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import random
+import re
+import threading
+import xml.etree.ElementTree as ElementTree
+import zlib
+from pathlib import Path
+
+import pytest
+from waiting import all_else_is_over, until
+
+from qflow.kit import RefusalError, kit_path
+from qflow.labs import (
+    Lab,
+    blocked_chart,
+    bytes_chart,
+    capacity_lab,
+    capacity_run,
+    config_lab,
+    fanout_lab,
+    flow_lab,
+    flow_run,
+    flow_workload,
+    group_lab,
+    group_run,
+    held_chart,
+    history_lab,
+    latency_chart,
+    open_token,
+    ownership_chart,
+    policy_lab,
+    prefetch_chart,
+    save_html,
+    state_space_lab,
+    trace_lab,
+)
+from qflow.labs.experiments import history_steps, policy_steps
+from qflow.labs.html_export import to_html
+from qflow.labs.lab import actions_of, fork_picture, why
+from qflow.labs.linked import plotly_script
+from qflow.labs.opened import replayed_picture
+from qflow.labs.share import LABS, Token, TokenError, engine_hash
+from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS, SliderLab
+from qflow.teaching.rules import RULE, rule_titles
+from qflow.trace.files import write_trace
+from qflow.trace.replay import trace_of
+from qflow.trace.schema import TraceError
+from qflow.workload import simulate
+
+MOVED = {"fanout": "prefetch", "state_space": "capacity_1"}
+"""Which slider is moved, where that is not the producer's capacity."""
+
+OPENERS = {
+    "capacity": lambda: capacity_lab(messages=60),
+    "fanout": lambda: fanout_lab(messages=60),
+    "policy": lambda: policy_lab(messages=40),
+    "history": lambda: history_lab(messages=60),
+    "flow": lambda: flow_lab(messages=60),
+    "state_space": lambda: state_space_lab(stop=1, resume=1, capacity_1=1, capacity_2=0),
+}
+
+
+def ask(lab, **content) -> None:
+    """Send what the browser would send."""
+    lab.scene._handle_custom_msg(content, [])
+
+
+@pytest.fixture
+def small():
+    return capacity_lab(messages=80, stop=20, resume=10, limit=60, capacity=5)
+
+
+@pytest.mark.parametrize("knobs", [CAPACITY_KNOBS, FANOUT_KNOBS, POLICY_KNOBS, HISTORY_KNOBS])
+def test_every_slider_names_a_rule(knobs):
+    for knob in knobs:
+        assert set(RULE.findall(knob.tooltip)) & set(rule_titles()), knob
+
+
+@pytest.mark.parametrize("name", sorted(OPENERS))
+def test_every_lab_moves_refuses_and_is_shared(name):
+    lab = OPENERS[name]()
+    before = lab.scene.run
+    lab.sliders[MOVED.get(name, "capacity")].value += 1
+    assert lab.scene.run > before
+    assert lab.scene.refusal == ""
+    kept = lab.picture
+    if "resume" in lab.sliders:
+        lab.sliders["resume"].value = lab.sliders["stop"].value + 1
+        assert "must be less or equal to qpid.flow_stop_count" in lab.scene.refusal
+        assert lab.picture is kept
+        lab.sliders["resume"].value = 0
+    token = Token.read(lab.token(1_000, 0))
+    assert (token.lab, token.time, token.engine) == (name, 1_000, engine_hash())
+    again = open_token(token.text())
+    assert again.settings == lab.settings
+    assert again.claims == lab.claims
+    assert again.scene.place == {"time": 1_000, "back": 0}
+
+
+def test_a_token_of_another_engine_says_so():
+    lab = open_token(Token("flow", {"messages": 20, "limit": 1_000}, engine="0" * 12).text())
+    assert "made with another engine (000000000000" in lab.scene.refusal
+    assert lab.scene.run == 1
+
+
+@pytest.mark.parametrize("text", ["", "hello", "qf1.abc", Token("flow", {}).text()[:-9]])
+def test_what_is_no_token_is_refused_in_a_sentence(text):
+    with pytest.raises(TokenError, match="token"):
+        open_token(text)
+
+
+def test_tokens_of_labs_or_settings_that_are_not_here():
+    with pytest.raises(TokenError, match="this token is of a lab 'rabbit'; here there are flow"):
+        Token.read(Token("rabbit", {}).text())
+    with pytest.raises(TokenError, match="no setting 'carrots'"):
+        open_token(Token("flow", {"carrots": 3}).text())
+    assert set(LABS) == {*OPENERS, "group", "config", "trace"}
+
+
+def packed(value: object) -> str:
+    """Pack any value the way a token is."""
+    plain = json.dumps(value).encode()
+    return "qf1." + base64.urlsafe_b64encode(zlib.compress(plain)).decode().rstrip("=")
+
+
+def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
+    """Its checksum tells; the one letter that may differ without a trace holds bits nobody reads."""
+    whole = Token("capacity", {"stop": 90, "resume": 70}, time=1_234_567, back=3)
+    text = whole.text()
+    chance = random.Random(1)
+    spoilt = {text[:n] for n in range(len(text))}
+    for _ in range(300):
+        place, letter = chance.randrange(len(text)), chance.choice("AZaz09-_ .é漢\n{")
+        spoilt.add(text[:place] + letter + text[place + 1 :])
+        spoilt.add(text[:place] + letter + text[place:])
+    for wrong in spoilt - {text}:
+        try:
+            assert Token.read(wrong) == whole, wrong
+        except TokenError as error:
+            assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (None, "this token is not whole"),
+        (["flow", {}, 0, 0], "this token is not whole"),
+        ([["flow"], {}, 0, 0, "e"], r"of a lab \['flow'\]; here there are flow"),
+        (["x" * 9_999, {}, 0, 0, "e"], "here there are flow"),
+        (["flow", [], 0, 0, "e"], r"settings must be a map, got \[\]"),
+        (["flow", {}, "soon", 0, "e"], "time must be a whole number of microseconds from 0, got 'soon'"),
+        (["flow", {}, 1e300, 0, "e"], "time must be a whole number"),
+        (["flow", {}, 0, -1, "e"], "steps back must be a whole number from 0, got -1"),
+        (["flow", {}, 0, 0, None], "engine must be its hash, got None"),
+        (["flow", {"stop": "x"}, 0, 0, "e"], "flow_lab: stop must be a number, got 'x'"),
+        (["history", {"messages": -1}, 0, 0, "e"], "messages must be a whole number from 1, got -1"),
+        (["policy", {"messages": 1.5}, 0, 0, "e"], "messages must be a whole number from 1, got 1.5"),
+        (["config", {"text": {}}, 0, 0, "e"], "expected a unicode string"),
+        (["config", {"broker_options": None}, 0, 0, "e"], "the lab of this token is another one here"),
+        (["group", {"wake_up": [1]}, 0, 0, "e"], r"wake_up: got \[1\]"),
+        (["group", {"moves": [["fly", "p1-1"]]}, 0, 0, "e"], "the lab of this token is another one here"),
+        (["trace", {"path": "x.txt"}, 0, 0, "e"], "a trace is a .parquet"),
+        ([0] * 3_000_000, "this token is not whole"),
+    ],
+)
+def test_a_token_that_makes_no_sense_ends_in_one_short_sentence(values, said):
+    with pytest.raises(TokenError, match=said) as refusal:
+        open_token(packed(values))
+    assert len(str(refusal.value)) < 500
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_token_of_groups_brings_what_was_played():
+    lab = group_lab(messages="AAB", prefetch=(1, 1))
+    assert lab.can_share
+    lab.table.send("C")
+    lab.do(lambda: lab.table.settle("c2", "release"))
+    lab.do(lambda: lab.table.settle("c1", "accept"))
+    again = open_token(lab.token(0, 0))
+    assert (again.claims, again.table.done) == (lab.claims, lab.table.done)
+    assert again.table.broker.state_hash() == lab.table.broker.state_hash()
+
+
+def test_a_token_of_a_configuration_brings_what_was_typed():
+    lab = config_lab("orders --max-queue-count 90")
+    lab.typed.value = '{"qpid.max_count": 200}'
+    kept = lab.claims
+    lab.typed.value = "orders --no-such-option 3"
+    lab._button.click()
+    again = open_token(lab._token.value)
+    assert again.claims == kept
+    assert "made with another engine" not in again._refusal.value
+    other = open_token(Token("config", {"text": "orders"}, engine="0" * 12).text())
+    assert "made with another engine (000000000000" in other._refusal.value
+
+
+def test_a_token_of_a_file_tells_whether_it_is_the_same_file(tmp_path):
+    path = tmp_path / "run.jsonl"
+    write_trace(trace_of(simulate(flow_workload(stop=20, resume=10), message_limit=60)), path)
+    lab = trace_lab(path, queues=["orders"])
+    text = lab.token(1_000, 0)
+    again = open_token(text)
+    assert (again.claims, again.scene.refusal, again.scene.place["time"]) == (lab.claims, "", 1_000)
+    write_trace(trace_of(simulate(flow_workload(stop=30, resume=10), message_limit=60)), path)
+    assert "run.jsonl is not the file that this token was made of" in open_token(text).scene.refusal
+    path.unlink()
+    with pytest.raises(TokenError, match=r"the file this token is about is not here: .*run\.jsonl"):
+        open_token(text)
+
+
+def test_a_lab_that_no_token_opens_says_so():
+    lab = Lab(flow_run(messages=5))
+    assert "token" not in lab.scene.offers
+    with pytest.raises(TokenError, match="no token can open this lab"):
+        lab.token(0, 0)
+
+
+# Groups, by hand
+
+
+def test_a_learner_is_the_consumer():
+    lab = group_lab(messages="AAB", prefetch=(1, 1))
+    hand = lab._rows["c1"]
+    assert hand.choice.options == ("p1-1",)
+    hand.buttons[0].click()
+    assert lab.table.holds("c1") == ["p1-2"]
+    assert lab.scene.run == 2
+    hand.buttons[1].click()
+    assert lab.table.done[-2:] == ["c1 accepts p1-1.", "c1 releases p1-2."]
+    assert lab.claims[-2:] == ("c1 accepted 1 message.", "c2 accepted 0 messages.")
+    lab.sliders["c1"].value = 2
+    assert lab.table.holds("c1") == ["p1-1", "p1-2"]
+
+
+def test_what_nobody_can_do_is_told_in_the_lab():
+    lab = group_lab(messages="A", prefetch=(1, 1))
+    lab.do(lambda: lab.table.settle("c2", "accept"))
+    assert lab.scene.refusal == "c2 holds nothing; it cannot accept anything"
+    assert lab._rows["c2"].buttons[0].disabled
+
+
+# Configuration
+
+
+def test_typing_tries_it_and_keeps_what_could_be_read():
+    lab = config_lab("orders --max-queue-count 90")
+    lab.typed.value = "orders --max-queue-count 100 --flow-stop-count 5"
+    assert "must be less or equal" in lab._refusal.value
+    kept = lab.picture
+    lab.typed.value = "orders --no-such"
+    assert "cannot be read" in lab._refusal.value
+    assert lab.picture is kept
+    lab.typed.value = "orders; {create: always, node: {x-declare: {arguments: {'qpid.max_count': 200}}}}"
+    assert lab._refusal.value == ""
+    assert lab.picture.values()["stop_count"].value == 160
+    lab.options.value = "--default-flow-stop-threshold=50"
+    assert "does not start" in lab._refusal.value
+    lab.options.value = "--default-flow-stop-threshold=90"
+    assert lab.picture.values()["stop_count"].value == 180
+
+
+# States
+
+
+def test_choosing_a_state_loads_its_history():
+    lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
+    run = lab.scene.run
+    lab.map.chosen = 0
+    assert lab.scene.run == run + 1
+    assert "State 0 is: depth 0" in "\n".join(lab.claims)
+    lab.map.chosen = lab.space.states.deepest
+    ask(lab, ask="why", picture=0, subject="queue:q", number=1, frame=lab.picture.frames.count - 1)
+    assert lab.scene.answer["links"][0]["text"].startswith("q has been ON since")
+    assert "purge:q" in dict(lab.scene.actions)
+    ask(lab, ask="fork", action="leave:C1", time=200_000, back=0, frame=4)
+    assert list(lab.picture.pictures) == ["as it was", "C1 goes away"]
+    nodes = lab.map.graph["nodes"]
+    assert len(nodes) == len(lab.space.states.graph)
+    json.dumps(lab.map.graph)
+
+
+# Why
+
+
+def test_why_follows_the_engine_and_its_links_lead_to_frames():
+    picture = flow_run(messages=300, stop=20, resume=10, capacity=5)
+    frame = picture.frames.transitions[0].frame + 1
+    told = why(picture, frame, "queue:orders")
+    assert told["links"][0]["text"].startswith("orders has been ON since")
+    assert told["links"][0]["rules"] == ["FC-14"]
+    assert told["links"][0]["frame"] == picture.frames.transitions[0].frame
+    assert all(0 <= link["frame"] < picture.frames.count for link in told["links"])
+    assert "refusal" in why(picture, frame, "queue:nowhere")
+
+
+def test_the_scene_is_answered(small):
+    ask(small, ask="why", picture=0, frame=40, subject="producer:p1", number=3)
+    assert (small.scene.answer["number"], small.scene.answer["subject"]) == (3, "producer:p1")
+    assert small.scene.answer["links"]
+    ask(small, ask="why", picture=0, frame=40, subject="nobody:x", number=4)
+    assert small.scene.answer["refusal"]
+
+
+# Forks and comparisons
+
+
+def test_a_fork_is_the_same_up_to_its_frame_and_another_run_after_it():
+    picture = flow_run(messages=200, stop=20, resume=10, capacity=5)
+    frame = picture.frames.transitions[2].frame
+    assert set(actions_of(picture)) == {"purge:orders", "leave:c1", "leave:p1"}
+    for action in actions_of(picture):
+        both = fork_picture(picture, frame, action)
+        was, now = both.pictures.values()
+        broker = [event for event in was.run.events if not event.kind.startswith("client.")]
+        pairs = zip(broker, now.run.events, strict=False)
+        common = next(index for index, (one, other) in enumerate(pairs) if one[:7] != other[:7])
+        assert broker[common].time >= picture.frames.at(frame)["time"]
+    with pytest.raises(KeyError, match="no action 'explode'"):
+        fork_picture(picture, frame, "explode")
+
+
+def test_fork_and_compare_from_the_scene(small):
+    alone = small.picture
+    ask(small, ask="fork", action="purge:orders", frame=60, time=small.picture.frames.at(60)["time"], back=0)
+    assert list(small.picture.pictures) == ["as it was", "orders is purged"]
+    assert "pinned" in small.scene.offers
+    ask(small, ask="compare", frame=0, time=0, back=0)
+    assert small.picture is alone
+    ask(small, ask="compare", frame=0, time=0, back=0)
+    assert list(small.picture.pictures) == ["pinned", "now"]
+    small.sliders["capacity"].value = 9
+    capacities = [p.frames.topology.producers[0].capacity for p in small.picture.pictures.values()]
+    assert capacities == [5, 9]
+    ask(small, ask="compare", frame=0, time=0, back=0)
+    assert small.picture.frames.topology.producers[0].capacity == 9
+
+
+def test_share_and_save_from_the_scene(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ask(small, ask="token", time=5_000, back=1, frame=3)
+    assert Token.read(small.scene.token).time == 5_000
+    for expected in ("qflow-run.html", "qflow-run-2.html"):
+        ask(small, ask="html", time=5_000, back=1, frame=3)
+        assert small.scene.token == f"saved: {expected}"
+        assert (tmp_path / expected).read_text().count("<script") == 2
+
+
+def test_a_file_of_a_run_asks_nobody(tmp_path):
+    page = save_html(flow_run(messages=40), tmp_path / "run.html", "A <run>").read_text()
+    assert "A &lt;run&gt;" in page
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+    assert "import " not in page.split('<script type="module">')[1].split("const unpack")[0].replace(
+        "// ", ""
+    )
+    json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1].replace("<\\/", "</"))
+    assert to_html(flow_run(messages=40)) == to_html(flow_run(messages=40)), "the same run, the same bytes"
+
+
+# Charts
+
+
+def test_every_chart_comes_in_three_forms(tmp_path):
+    picture = capacity_run(messages=200)
+    groups = group_run()
+    for make, shown in (
+        (bytes_chart, picture),
+        (held_chart, picture),
+        (blocked_chart, picture),
+        (latency_chart, picture),
+        (prefetch_chart, picture),
+        (ownership_chart, groups),
+        (ownership_chart, picture),
+    ):
+        chart = make(shown)
+        bundle = chart._repr_mimebundle_()
+        assert set(bundle) == {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
+        ElementTree.fromstring(bundle["image/svg+xml"])
+        assert bundle["text/plain"] == "\n".join(chart.claims) != ""
+    path = held_chart(picture).save(tmp_path / "held.svg")
+    assert path.read_text() == held_chart(picture).svg
+    page = held_chart(picture).save(tmp_path / "held.html").read_text()
+    assert "<script src=" not in page
+    with pytest.raises(RefusalError, match=r"as \.svg, \.html or \.png, got 'held.doc'"):
+        held_chart(picture).save(tmp_path / "held.doc")
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, ImportError])
+def test_a_png_from_python_says_what_is_missing(tmp_path, monkeypatch, error):
+    """Without kaleido, or with one that finds no Chrome: which of them fails how is plotly's affair."""
+    chart = held_chart(flow_run(messages=20))
+
+    def write_image(figure, path):
+        raise error("no kaleido here")
+
+    monkeypatch.setattr("plotly.graph_objects.Figure.write_image", write_image)
+    with pytest.raises(RefusalError) as refusal:
+        chart.save(tmp_path / "held.png")
+    told = str(refusal.value)
+    assert told.startswith("held.png: to write a PNG from Python, plotly needs the package kaleido")
+    assert "camera" in told
+
+
+def test_owners_are_told_apart_without_colours():
+    chart = ownership_chart(group_run(messages="AABBCC", prefetch=(1, 1, 1)))
+    bars = chart.figure.data
+    assert {bar.name: set(bar.text) for bar in bars if bar.y} == {
+        name: {f"<b>{name}</b>"} for name in ("c1", "c2", "c3")
+    }
+    assert len({bar.marker.pattern.shape for bar in bars}) == len(bars)
+    assert ">c2</text>" in chart.svg
+    assert 'fill="url(#k1)"' in chart.svg
+
+
+def test_a_linked_chart_shows_every_later_run(small):
+    chart = small.chart(bytes_chart, queue="orders")
+    assert chart.cursor_of is small.scene
+    assert chart.has_time
+    assert not small.chart(latency_chart).has_time
+    before = chart.figure
+    small.sliders["capacity"].value += 5
+    assert chart.figure != before
+    assert str(chart) == str(bytes_chart(small.picture, queue="orders"))
+    bundle, _ = chart._repr_mimebundle_()
+    assert bundle["text/plain"] == str(chart)
+    ElementTree.fromstring(bundle["image/svg+xml"])
+    small.close()
+    assert chart.comm is None
+
+
+def test_a_page_asks_once_for_plotlys_script_and_is_told_if_there_is_none(small, monkeypatch):
+    chart = small.chart(held_chart)
+    sent = []
+    monkeypatch.setattr(chart, "send", lambda content, buffers=None: sent.append((content, buffers)))
+    chart._handle_custom_msg({"ask": "plotly"}, [])
+    ((content, (script,)),) = sent
+    assert content == {"script": "plotly"}
+    assert b"Plotly" in gzip.decompress(script)
+    monkeypatch.setattr("qflow.labs.linked.files", lambda _: tmp_nowhere)
+    tmp_nowhere = Path("nowhere")
+    plotly_script.cache_clear()
+    chart._handle_custom_msg({"ask": "plotly"}, [])
+    assert "which is not installed beside this kernel" in sent[1][0]["missing"]
+
+
+def test_the_latencies_are_the_events_own():
+    picture = capacity_run(messages=200)
+    chart = latency_chart(picture)
+    reported = sum(
+        1 for row in picture.frames.lasting["sendings"].column("end") if row < picture.frames.count
+    )
+    assert sum(count for _, count in chart.diagram.bars) == reported
+    assert chart.claims[0].startswith(f"Of {reported} completed transfers")
+
+
+# Manners
+
+
+class Slow:
+    """A run of so many steps, each taking a moment of its own."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.taken = 0
+        self.finished: list[float] = []
+
+    def __call__(self, stop: float, **_: float):
+        import time
+
+        for step in range(self.steps if stop > 5 else 1):
+            time.sleep(0.01)
+            self.taken += 1
+            yield step / self.steps
+        self.finished.append(stop)
+        return flow_run(messages=10, stop=int(stop) or 1, resume=1)
+
+
+def slow_lab(steps: int) -> tuple[SliderLab, Slow]:
+    from qflow.labs.slider_labs import stop_knob
+
+    slow = Slow(steps)
+    return SliderLab([stop_knob(100)], {"stop": 1}, slow), slow
+
+
+def test_a_long_run_makes_room_for_a_later_one_and_never_comes_back_over_it():
+    lab, slow = slow_lab(400)
+
+    async def learner() -> None:
+        lab.sliders["stop"].value = 50
+        await until(lambda: lab.scene.progress, "the run of 50 tells how far it is")
+        assert lab.scene.progress < 1
+        lab.sliders["stop"].value = 3
+        await all_else_is_over()
+
+    asyncio.run(learner())
+    assert slow.finished == [1, 3]
+    assert lab.first.frames.topology.queues[0].stop_count == 3
+    assert lab.scene.progress == 0
+
+
+def rest(lab: SliderLab, value: int) -> None:
+    """Say what the browser says of a slider that is still held."""
+    lab._hear(lab.scene, {"ask": "rest", "setting": "stop", "value": value}, [])
+
+
+def test_a_slider_that_is_let_go_of_where_it_rested_is_not_run_again():
+    lab, slow = slow_lab(3)
+
+    async def learner() -> None:
+        rest(lab, 50)
+        await all_else_is_over()
+        assert slow.finished == [1, 50]
+        lab.sliders["stop"].value = 50
+        await all_else_is_over()
+
+    asyncio.run(learner())
+    assert slow.finished == [1, 50]
+    assert lab.first.frames.topology.queues[0].stop_count == 50
+
+
+def test_a_slider_that_moves_on_is_heard_before_a_run_of_where_it_rested_is_over():
+    lab, slow = slow_lab(400)
+
+    async def learner() -> None:
+        before = slow.taken
+        rest(lab, 50)
+        await until(lambda: slow.taken > before, "the run of where it rested has begun")
+        lab.sliders["stop"].value = 3
+        await all_else_is_over()
+
+    asyncio.run(learner())
+    assert slow.finished == [1, 3]
+
+
+def test_where_a_slider_rested_is_not_where_it_is():
+    lab, slow = slow_lab(3)
+    rest(lab, 500)
+    assert slow.finished == [1, 100], "beyond its range"
+    assert lab.settings == {"stop": 1}
+    for _ in range(2):
+        rest(lab, 1)
+        assert slow.finished == [1, 100, 1], "resting on is no news"
+    lab._hear(lab.scene, {"ask": "rest", "setting": "nothing", "value": 1}, [])
+    assert slow.finished == [1, 100, 1]
+
+
+@pytest.mark.parametrize("steps", [history_steps, policy_steps])
+def test_progress_of_several_runs_only_grows(steps):
+    parts = list(steps(messages=60))
+    assert parts == sorted(parts)
+    assert parts[-1] == 1
+
+
+def test_a_long_run_can_be_cancelled():
+    lab, slow = slow_lab(400)
+    kept = lab.picture
+
+    async def learner() -> None:
+        lab.sliders["stop"].value = 50
+        await until(lambda: lab.scene.running, "the run can be cancelled")
+        lab.scene.cancelled = lab.scene.running
+        await all_else_is_over()
+
+    asyncio.run(learner())
+    assert slow.finished == [1]
+    assert lab.picture is kept
+    assert lab.scene.refusal.startswith("Cancelled.")
+    lab.sliders["stop"].value = 2
+    assert lab.scene.refusal == ""
+
+
+def test_without_a_loop_a_long_run_goes_on_to_its_end():
+    lab, slow = slow_lab(80)
+    lab.sliders["stop"].value = 50
+    assert slow.finished == [1, 50]
+
+
+@pytest.fixture
+def slow_file(tmp_path, monkeypatch):
+    """A log that counts as large, and whose replay waits to be looked at."""
+    monkeypatch.setattr("qflow.labs.trace_widget.LARGE", 0)
+    monkeypatch.setattr("qflow.labs.trace_widget._BREATH", 0.01)
+    look = threading.Event()
+
+    def replayed(log, workload, tell):
+        tell(len(log.rows) // 2)
+        assert look.wait(20)
+        tell(len(log.rows))
+        return replayed_picture(log, workload)
+
+    monkeypatch.setattr("qflow.labs.opened.replayed_picture", replayed)
+    kept = kit_path("data") / "recordings" / "workloads"
+    (path,) = kept.glob("overflow-despite-flow-control.csv.gz")
+    return path, look
+
+
+def test_a_long_file_is_opened_while_its_lab_is_there(slow_file):
+    path, look = slow_file
+
+    async def opened():
+        lab = trace_lab(path)
+        assert lab.claims == (f"{path.name} is being read.",)
+        assert lab.scene.run == 0
+        await until(lambda: lab.scene.progress >= 0.35, "half of the replay is told")
+        assert lab.scene.progress < 0.45
+        look.set()
+        await lab._task
+        return lab
+
+    lab = asyncio.run(opened())
+    assert (lab.scene.run, lab.scene.progress, lab.scene.refusal) == (1, 0, "")
+    assert lab.claims == trace_lab(path).claims
+    assert lab.token(0, 0)
+
+
+def test_nobody_has_to_wait_for_a_long_file(slow_file):
+    path, look = slow_file
+
+    async def cancelled():
+        lab = trace_lab(path)
+        await until(lambda: lab.scene.running, "the reading can be cancelled")
+        lab.scene.cancelled = lab.scene.running
+        await lab._task
+        return lab
+
+    lab = asyncio.run(cancelled())
+    look.set()
+    assert lab.scene.refusal == f"Cancelled: {path.name} is not read. Run the cell again to read it."
+    assert (lab.scene.run, lab.scene.progress) == (0, 0)
+    assert lab.claims == (f"{path.name} is not read.",)
+    lab.close()
+
+
+def test_a_file_that_is_none_is_refused_at_once_or_told_in_the_lab(tmp_path, monkeypatch):
+    path = tmp_path / "none.jsonl"
+    path.write_text("hello\n")
+    with pytest.raises(TraceError, match="none.jsonl"):
+        trace_lab(path)
+    monkeypatch.setattr("qflow.labs.trace_widget.LARGE", 0)
+
+    async def told():
+        lab = trace_lab(path)
+        await lab._task
+        return lab.scene.refusal
+
+    assert "none.jsonl" in asyncio.run(told())
+
+
+def test_closing_a_lab_frees_its_widgets():
+    before = set(_instances())
+    labs = [flow_lab(messages=20), group_lab(), config_lab(), state_space_lab(stop=1, resume=1)]
+    assert set(_instances()) - before
+    for lab in labs:
+        lab.close()
+    left = set(_instances()) - before
+    assert not left, [type(_instances()[key]).__name__ for key in left]
+
+
+def _instances():
+    from ipywidgets.widgets import widget
+
+    return widget._instances

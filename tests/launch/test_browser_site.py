@@ -1,0 +1,188 @@
+"""The site without a server: chapters that run inside the browser, engine, sliders and all.
+
+Two chapters are run each time. All of them, with the paths and exercises, take half an hour::
+
+    QFLOW_TEST_WHOLE_SITE=1 python -m pytest tests/launch/test_browser_site.py
+"""
+
+import json
+import os
+import shutil
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from browser import REQUIRED, LabServer, chromium_page, find_chromium
+
+from qflow.kit import RefusalError
+from qflow.launch import cargo, site
+from qflow.launch import cargo as pyodide
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
+INTERACTIVE_SECONDS = 120
+"""A page that takes this long is broken; how long it does take is printed."""
+CHAPTER_SECONDS = 600
+
+ROOT = Path(__file__).resolve().parents[2]
+IN_CI = ["00-tour.ipynb", "01-thresholds.ipynb"]
+
+
+def chapters_to_run() -> list[str]:
+    """Name what the site lets a reader run: two chapters, or everything if asked for."""
+    if os.environ.get("QFLOW_TEST_WHOLE_SITE") != "1":
+        return IN_CI
+    books = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "exercises").glob("*.ipynb")]
+    names = sorted(path.relative_to(ROOT).as_posix().removeprefix("notebooks/") for path in books)
+    return [name for name in names if not Path(name).name.startswith(site.EXECUTED_ONLY)]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The site, built as `qflow site build` does."""
+    find_chromium()
+    keep = cargo.cargo_folder()
+    if not REQUIRED and shutil.which("npm") is None and not (keep / f"pyodide-{pyodide.VERSION}").exists():
+        pytest.skip("Pyodide has to be fetched, and there is no npm")
+    return site.build(tmp_path_factory.mktemp("site") / "out")
+
+
+@pytest.fixture(scope="module")
+def server(built, tmp_path_factory):
+    """The site on a port of its own."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built))) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.server_port}"
+        yield LabServer(url, built, tmp_path_factory.mktemp("log") / "none")
+        listening.shutdown()
+
+
+@pytest.fixture
+def page(server):
+    """A browser that has never seen the site: nothing it kept of another test can get in the way."""
+    with chromium_page(server) as lab:
+        yield lab
+
+
+def open_chapter(lab, name: str) -> float:
+    """Open a chapter and wait for its kernel; return the seconds that took."""
+    start = time.monotonic()
+    lab.page.goto("about:blank")
+    lab.page.goto(f"{lab.server.url}/lab/index.html?path={name}")
+    lab.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=INTERACTIVE_SECONDS * 1000)
+    lab.wait_idle(INTERACTIVE_SECONDS)
+    return time.monotonic() - start
+
+
+@pytest.mark.parametrize("name", chapters_to_run())
+def test_a_chapter_runs_and_asks_nobody_outside(page, name, capsys):
+    seconds = open_chapter(page, name)
+    start = time.monotonic()
+    page.run_all(CHAPTER_SECONDS)
+    ran = time.monotonic() - start
+    with capsys.disabled():
+        print(f"\n{name}: {seconds:.1f} s from the link to a kernel at rest, {ran:.1f} s to run all of it")
+    assert page.cells_not_run() == []
+    assert page.cell_errors() == []
+    assert page.page_errors == []
+    assert page.foreign_requests == []
+
+
+def test_the_spark_chapter_is_shown_as_it_was_executed(page):
+    lab = page.page
+    lab.goto(f"{page.server.url}/lab/index.html?path=13-spark.ipynb")
+    lab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=INTERACTIVE_SECONDS * 1000)
+    lab.locator(".jp-RenderedMarkdown", has_text="you see this chapter as it was executed").wait_for()
+    cells = "window.jupyterapp.shell.currentWidget.content.widgets"
+    assert lab.evaluate(f"() => {cells}.filter(cell => cell.outputArea?.model.length).length") > 10
+    assert page.cell_errors() == []
+    output = lab.locator(".jp-OutputArea-output").first
+    output.scroll_into_view_if_needed()
+    assert output.inner_text().strip()
+    assert page.page_errors == []
+    assert page.foreign_requests == []
+
+
+def test_a_slider_moves_the_engine_in_the_browser(page):
+    open_chapter(page, "01-thresholds.ipynb")
+    page.run_all()
+    stage = page.page.locator(f"{STAGE}[data-run]")
+    stage.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+    stage.scroll_into_view_if_needed()
+    before = int(stage.get_attribute("data-run"))
+    rail = page.page.locator(".qf-slider .noUi-target").first
+    rail.scroll_into_view_if_needed()
+    box = rail.bounding_box()
+    rail.click(position={"x": 0.65 * box["width"], "y": box["height"] / 2})
+    grown = "([stage, run]) => Number(document.querySelector(stage).dataset.run) > run"
+    page.page.wait_for_function(grown, arg=[STAGE, before], timeout=INTERACTIVE_SECONDS * 1000)
+    assert int(stage.get_attribute("data-run")) > before
+
+
+def test_it_holds_every_chapter(built, root):
+    listed = json.loads((built / "api" / "contents" / "all.json").read_text())
+    held = {entry["name"] for entry in listed["content"]}
+    assert {path.name for path in (root / "notebooks").glob("*.ipynb")} <= held
+
+
+def test_texts_are_joined_as_a_server_would(tmp_path):
+    """A list of lines would be shown with commas between them."""
+    site.write_contents(tmp_path)
+    books = [json.loads(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.ipynb")]
+    outputs = [output for book in books for cell in book["cells"] for output in cell.get("outputs", ())]
+    texts = [output["text"] for output in outputs if output["output_type"] == "stream"]
+    texts += [text for output in outputs for text in output.get("data", {}).values()]
+    assert len(texts) > 100
+    assert [text for text in texts if isinstance(text, list)] == []
+
+
+def test_nothing_else_is_overwritten(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(RefusalError, match="choose another with --out"):
+        site.build(tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+def test_what_spark_needs_is_shown_as_executed():
+    book = {"cells": [{"cell_type": "markdown", "source": "# 13"}, {"cell_type": "code", "source": "1"}]}
+    shown = site.ready(book, runs=False)["cells"]
+    assert [cell["cell_type"] for cell in shown] == ["markdown", "markdown", "code"]
+    assert "have to run on a computer" in shown[1]["source"]
+    book["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "1"}]
+    assert "as it was executed" in site.ready(book, runs=False)["cells"][1]["source"]
+    run = site.ready(book, runs=True)["cells"]
+    assert [cell["cell_type"] for cell in run] == ["markdown", "code", "code"]
+    assert "piplite.install" in run[1]["source"]
+
+
+class TestTheLock:
+    """Pyodide refuses a library whose digest is not the lock's."""
+
+    def test_every_library_has_the_digest_of_its_wheel(self, built):
+        import hashlib
+
+        place = built / "static" / "pyodide"
+        packages = json.loads((place / "pyodide-lock.json").read_text())["packages"]
+        assert sorted(packages) == sorted(pyodide.LIBRARIES)
+        for entry in packages.values():
+            assert hashlib.sha256((place / entry["file_name"]).read_bytes()).hexdigest() == entry["sha256"]
+            assert set(entry["depends"]) <= set(packages)
+
+    def test_a_missing_wheel_names_the_cure(self, tmp_path):
+        package = tmp_path / "package"
+        package.mkdir()
+        for name in (*pyodide.CORE, "pyodide-lock.json"):
+            (package / name).write_text('{"packages": {}}')
+        with pytest.raises(RefusalError, match="no wheel of asttokens .* qflow site fetch"):
+            pyodide.lay_out(package, tmp_path, tmp_path / "out")

@@ -1,0 +1,190 @@
+"""Address strings: grammar, options, and the words of their refusals (CF-14; the cases of ``address.py``)."""
+
+import pytest
+from messaging_support import Bench
+
+from qflow.messaging import InvalidOption, MalformedAddress
+from qflow.messaging.address import WSPACE, LexError, ParseError, find_error, lex, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        ("foo-bar", "ID"),
+        ("foo-3", "ID"),
+        ("foo - bar", "ID SYM ID"),
+        ("foo - 3", "ID SYM NUMBER"),
+        ("-foo", "SYM ID"),
+        ("foo-", "ID SYM"),
+        ("-3", "NUMBER"),
+        ("id1", "ID"),
+        ("id 1", "ID NUMBER"),
+        ("a\\/b", "ID ESC ID"),
+        ("{[:,;/]}", "LBRACE LBRACK COLON COMMA SEMI SLASH RBRACK RBRACE"),
+    ],
+)
+def test_words(text: str, types: str) -> None:
+    """CF-14: dashes belong to names if something follows, to numbers in front."""
+    assert " ".join(token.type for token in lex(text) if token.type != WSPACE) == f"{types} EOF"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "subject", "options"),
+    [
+        ("foo", "foo", None, None),
+        ("foo/bar.#", "foo", "bar.#", None),
+        ("foo/bar.*", "foo", "bar.*", None),
+        ("foo/", "foo", None, None),
+        ("foo/a/b", "foo", "a/b", None),
+        ("foo.bar/baz.qux:moo:arf", "foo.bar", "baz.qux:moo:arf", None),
+        ("foo.bar/baz.qux:moo:arf; {key: value}", "foo.bar", "baz.qux:moo:arf", {"key": "value"}),
+        ("name/subject; {key: value,}", "name", "subject", {"key": "value"}),
+        ("name/subject; {key: None}", "name", "subject", {"key": None}),
+        ("foo.bar/'baz.qux;moo:arf'; {key: value}", "foo.bar", "baz.qux;moo:arf", {"key": "value"}),
+        ("'a/b;c'; {}", "a/b;c", None, {}),
+        ("foo.bar/baz.qux.{moo,arf}", "foo.bar", "baz.qux.{moo,arf}", None),
+        ("foo.bar/baz.qux.{moo,arf}; {key: value}", "foo.bar", "baz.qux.{moo,arf}", {"key": "value"}),
+        ("foo.bar/baz.qux.{moo,arf; {key: value}", "foo.bar", "baz.qux.{moo,arf", {"key": "value"}),
+        ("foo.bar\\/baz.qux.{moo,arf; {key: value}", "foo.bar/baz.qux.{moo,arf", None, {"key": "value"}),
+        ("foo.bar\\x00baz; {key: value}", "foo.bar\x00baz", None, {"key": "value"}),
+        ("foo.bar\\xFFbaz; {key: value}", "foo.bar\xffbaz", None, {"key": "value"}),
+        ("foo.bar\\u1234baz; {key: value}", "foo.bar\u1234baz", None, {"key": "value"}),
+        ("foo.bar\\uFFFFbaz; {key: value}", "foo.bar\uffffbaz", None, {"key": "value"}),
+        ("n/s; { key: [] }", "n", "s", {"key": []}),
+        ("n/s; { key: ['one'] }", "n", "s", {"key": ["one"]}),
+        ("n/s; { key: [1, [2, 3], 4,] }", "n", "s", {"key": [1, [2, 3], 4]}),
+        ("n/s; { 'key': value }", "n", "s", {"key": "value"}),
+        ("n/s; { 1: value }", "n", "s", {1: "value"}),
+        ('n/s; { "foo.bar": value }', "n", "s", {"foo.bar": "value"}),
+        (
+            "n/s; {t1: True, t2: true, f1: False, f2: false}",
+            "n",
+            "s",
+            {"t1": True, "t2": True, "f1": False, "f2": False},
+        ),
+        (
+            "n; {i: 12, j: -3, k: +7, x: 3.14, y: .5, e: ''}",
+            "n",
+            None,
+            {"i": 12, "j": -3, "k": 7, "x": 3.14, "y": 0.5, "e": ""},
+        ),
+        ("n; {a: {b: {}}}", "n", None, {"a": {"b": {}}}),
+        ("my\n queue ; { }", "myqueue", None, {}),
+        (
+            "q; {create: always, node: {x-declare: {arguments: {'qpid.group_header_key': 'THE-GROUP'}}}}",
+            "q",
+            None,
+            {
+                "create": "always",
+                "node": {"x-declare": {"arguments": {"qpid.group_header_key": "THE-GROUP"}}},
+            },
+        ),
+    ],
+)
+def test_valid(text: str, name: str, subject: str | None, options: object) -> None:
+    assert parse(text) == (name, subject, options)
+
+
+VALUE = "(NUMBER, STRING, ID, LBRACE, LBRACK)"
+PAIR = "(NUMBER, STRING, ID, LBRACE, LBRACK, RBRACE)"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("; {key: value}", "unexpected token SEMI(;) line:1,0:; {key: value}"),
+        ("", "unexpected token EOF line:1,0:"),
+        ("/asdf; {key: value}", "unexpected token SLASH(/) line:1,0:/asdf; {key: value}"),
+        ("name/subject; {", f"expecting {PAIR}, got EOF line:1,15:name/subject; {{"),
+        ("name/subject; { 3", "expecting COLON, got EOF line:1,17:name/subject; { 3"),
+        ("name/subject; { key:", f"expecting {VALUE}, got EOF line:1,20:name/subject; {{ key:"),
+        (
+            "name/subject; { key: value",
+            "expecting (COMMA, RBRACE), got EOF line:1,26:name/subject; { key: value",
+        ),
+        (
+            "name/subject; { key: value asdf",
+            "expecting (COMMA, RBRACE), got ID(asdf) line:1,27:name/subject; { key: value asdf",
+        ),
+        ("name/subject; { key: value,", f"expecting {PAIR}, got EOF line:1,27:name/subject; {{ key: value,"),
+        (
+            "name/subject; { key: value } asdf",
+            "expecting EOF, got ID(asdf) line:1,29:name/subject; { key: value } asdf",
+        ),
+        ("n; { key: [ }", f"expecting {VALUE}, got RBRACE(}}) line:1,12:n; {{ key: [ }}"),
+        ("n; { key: [ 1 }", "expecting (COMMA, RBRACK), got RBRACE(}) line:1,14:n; { key: [ 1 }"),
+        ("n; { key: [ 1 2 }", "expecting (COMMA, RBRACK), got NUMBER(2) line:1,14:n; { key: [ 1 2 }"),
+        ("n; {qpid.max_count: 10}", "expecting COLON, got SYM(.) line:1,8:n; {qpid.max_count: 10}"),
+        ("n; {\n  key value}", "expecting COLON, got ID(value) line:2,6:  key value}"),
+        ("n; {[1]: 2}", "expecting (NUMBER, STRING, ID), got LBRACK([) line:1,4:n; {[1]: 2}"),
+        ("n; {k: '\\x1'}", "unexpected token STRING('\\x1') line:1,7:n; {k: '\\x1'}"),
+    ],
+)
+def test_unparsable(text: str, error: str) -> None:
+    """CF-14: what is expected, what is there, and where."""
+    with pytest.raises(ParseError) as raised:
+        parse(text)
+    assert str(raised.value) == error
+
+
+@pytest.mark.parametrize("text", ["\0x0\0x1", "name; {key: ?}", "ümlaut", "'never closed"])
+def test_unlexable(text: str) -> None:
+    with pytest.raises(LexError, match="unrecognized characters line:1,"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", [None, "", "name/subject; {bad options", "\0x0\0x1\0x2\0x3"])
+def test_malformed_address(text: str | None) -> None:
+    """CF-14: a sender and a receiver refuse it; the session lives on."""
+    bench = Bench()
+    for make in (bench.session.sender, bench.session.receiver):
+        with pytest.raises(MalformedAddress):
+            make(text)
+    bench.sender("q; {create: always}").send("still here")
+
+
+ALLOWED = "('always', 'sender', 'receiver', 'never')"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ("{create: asdf}", f"create: asdf not in {ALLOWED}"),
+        ("{delete: 1, assert: maybe}", f"delete: 1 not in {ALLOWED}, assert: maybe not in {ALLOWED}"),
+        ("{node: asdf}", "node: asdf is not a map"),
+        ("{node: {this-property-does-not-exist: 3}}", "node: this-property-does-not-exist: illegal key"),
+        ("{node: {durable: []}}", "node: durable: [] is not a bool"),
+        ("{node: {type: stack}}", "node: type: stack not in ('queue', 'topic')"),
+        ("{node: {x-declare: 5}}", "node: x-declare: 5 is not a map"),
+        ("{node: {x-bindings: {}}}", "node: x-bindings: {} is not a list"),
+        ("{node: {x-bindings: [{exchange: 5}]}}", "node: x-bindings: exchange: 5 is not a str"),
+        ("{link: {name: 5}}", "link: name: 5 is not a str"),
+        (
+            "{link: {reliability: high}}",
+            "link: reliability: high not in ('unreliable', 'at-most-once', 'at-least-once', 'exactly-once')",
+        ),
+        ("{x: 1}", "x: illegal key"),
+        ("{create: None, node: None}", None),
+        ('{link: {x-subscribe: {exclusive: True}, selector: "a = 1", timeout: 5}}', None),
+    ],
+)
+def test_options(options: str, error: str | None) -> None:
+    """CF-14: every option and value is checked before the broker is asked."""
+    bench = Bench()
+    address = f"q; {options}"
+    assert find_error(parse(address).options or {}, "sender") == error
+    if error is None:
+        return
+    for make in (bench.session.sender, bench.session.receiver):
+        with pytest.raises(InvalidOption) as raised:
+            make(address)
+        assert str(raised.value) == f"error in options: {error}"
+
+
+def test_mode_is_for_receivers() -> None:
+    """CF-14."""
+    bench = Bench()
+    with pytest.raises(InvalidOption, match="mode: illegal key"):
+        bench.sender("q; {mode: browse}")
+    with pytest.raises(InvalidOption, match=r"not in \('browse', 'consume'\)"):
+        bench.receiver('name; {mode: "this-is-a-bad-receiver-mode"}')

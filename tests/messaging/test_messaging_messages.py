@@ -1,0 +1,269 @@
+"""Messages: what arrives of them, and how many bytes the broker counts for them (DQ-05 … DQ-09)."""
+
+from uuid import UUID
+
+import pytest
+from messaging_support import Bench, address
+
+from qflow.broker import Message as BrokerMessage
+from qflow.messaging import REJECTED, Disposition, EncodeError, Message
+from qflow.messaging.messages import content_size
+
+MAP = {
+    "key1": "string",
+    "key2": "ünicode",
+    "key3": 3,
+    "key4": -3,
+    "key5": 3.14,
+    "key7": ["one", 2, 3.14],
+    "key8": [],
+    "key9": {"sub-key0": 3},
+    "key10": True,
+    "key11": False,
+    "key12": None,
+    "key13": UUID(int=7),
+    "key14": b"bytes",
+    "x-amqp-0-10.app-id": "test-app-id",
+    "x-amqp-0-10.content-encoding": "test-content-encoding",
+}
+FIELDS = ("id", "subject", "user_id", "reply_to", "correlation_id", "durable", "priority", "redelivered")
+
+
+def echo(message: Message) -> Message:
+    bench = Bench()
+    bench.sender(address("q")).send(message)
+    return bench.receiver("q").fetch(0)
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type"),
+    [
+        ("string", None),
+        (b"bytes", None),
+        (None, None),
+        ({}, "amqp/map"),
+        ([], "amqp/list"),
+    ],
+)
+def test_content_type(content: object, content_type: str | None) -> None:
+    message = Message(content)
+    assert (message.content, message.content_type) == (content, content_type)
+
+
+def test_content_type_given() -> None:
+    message = Message()
+    message.content_type = "text/html; charset=utf8"
+    message.content = "<html/>"
+    back = echo(message)
+    assert (back.content, back.content_type) == ("<html/>", "text/html; charset=utf8")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message("string"),
+        Message(MAP),
+        Message([]),
+        Message([1, 2, 3]),
+        Message(["one", 2, 3.14, {"four": 4}]),
+        Message({"true": True, "false": False}),
+        Message(content_type="this-content-type-does-not-exist"),
+        Message(content_type="text/plain", content="asdf"),
+        Message(content_type="text/plain"),
+        Message("x", subject="subject", correlation_id="cid", durable=True, priority=7, properties=dict(MAP)),
+        Message("x", durable=False),
+        Message("x", id="an id"),
+        Message("x", id=UUID(int=5), user_id="me"),
+    ],
+    ids=repr,
+)
+def test_echo(message: Message) -> None:
+    """All of a message arrives; the broker adds the routing key."""
+    back = echo(message)
+    assert (back.content, back.content_type) == (message.content, message.content_type)
+    for field in FIELDS:
+        assert getattr(back, field) == getattr(message, field), field
+    added = {"x-amqp-0-10.routing-key": "q"} | ({"qpid.subject": message.subject} if message.subject else {})
+    assert back.properties == message.properties | added
+    if isinstance(message.content, dict) and "true" in message.content:
+        assert all(isinstance(value, bool) for value in back.content.values())
+
+
+@pytest.mark.parametrize(
+    ("reply_to", "arrives"),
+    [
+        ("name", "name"),
+        ("name; {node: {type: queue}}", "name"),
+        ("name/subject; {node: {type: queue}}", "name"),
+        ("name; {node: {type: topic}}", "name; {node: {type: topic}}"),
+        ("name/subject; {node: {type: topic}}", "name/subject; {node: {type: topic}}"),
+    ],
+)
+def test_reply_to(reply_to: str, arrives: str) -> None:
+    assert echo(Message(reply_to=reply_to)).reply_to == arrives
+
+
+def test_time_to_live() -> None:
+    """QT-07: what is left of it arrives."""
+    bench = Bench()
+    bench.sender(address("q")).send(Message("x", ttl=60))
+    bench.sleep(1.5)
+    assert bench.receiver("q").fetch(0).ttl == 58.5
+
+
+def test_timestamp() -> None:
+    """CF-11: present only if the broker stamps arrivals; 8 bytes (DQ-05)."""
+    bench = Bench(enable_timestamp=True)
+    bench.sleep(100)
+    bench.sender(address("q")).send("x")
+    assert bench.receiver("q").fetch(0).properties["x-amqp-0-10.timestamp"] == 100
+    assert bench.stat("q").byteDepth == 26 + 1 + 1 + 8
+    assert "x-amqp-0-10.timestamp" not in echo(Message("x")).properties
+
+
+def test_a_message_is_a_copy() -> None:
+    """What happens to a message after it was sent, or after it was fetched, changes no other copy."""
+    bench = Bench()
+    sender = bench.sender(address("q"))
+    message = Message({"list": [1]}, properties={"key": "sent"})
+    sender.send(message)
+    message.content["list"].append(2)
+    message.properties["key"] = "changed"
+    one, two = (bench.receiver("q; {mode: browse}").fetch(0) for _ in range(2))
+    one.content["list"].append(3)
+    one.properties["key"] = "changed"
+    assert (two.content, two.properties["key"]) == ({"list": [1]}, "sent")
+
+
+def test_send_again_what_was_received() -> None:
+    """MessagingSessionTests testResend…: a fetched message can be sent on as it is."""
+    bench = Bench()
+    bench.sender(address("q")).send(Message({"a": 1}, subject="s"))
+    received = bench.receiver("q").fetch(0)
+    bench.sender(address("r")).send(received)
+    again = bench.receiver("r").fetch(0)
+    assert (again.content, again.subject, again.properties["x-amqp-0-10.routing-key"]) == ({"a": 1}, "s", "r")
+
+
+def test_what_an_engine_client_sends() -> None:
+    """A message without a body that was put on the queue by hand arrives with None."""
+    bench = Bench()
+    receiver = bench.receiver(address("q"))
+    session = bench.broker.session("by hand")
+    session.message_transfer(BrokerMessage(100, routing_key="q", headers={"k": 1}, label="mine"))
+    message = receiver.fetch(0)
+    assert (message.content, message.properties) == (None, {"k": 1, "x-amqp-0-10.routing-key": "q"})
+
+
+def test_repr() -> None:
+    assert repr(Message("x")) == "Message('x')"
+    assert repr(Message(content_type="t", priority=3)) == "Message(priority=3, content_type='t')"
+    assert repr(Disposition(REJECTED, code=1)) == "Disposition(REJECTED, code=1)"
+
+
+# Bytes
+
+
+@pytest.mark.parametrize(
+    ("queue", "message", "size"),
+    [
+        ("ttq", Message("12345"), 29 + 5),
+        ("enqueue_test", Message("x" * 10), 38 + 10),
+        ("tx_enqueue_test", Message("x" * 40), 41 + 40),
+        ("ab", Message(""), 28),
+        ("ab", Message("ä"), 28 + 2),
+        ("ab", Message("", priority=4), 28 + 1),
+        ("ab", Message("", ttl=5), 28 + 8),
+        ("ab", Message("", properties={"a": 1}), 28 + 11),
+        ("ab", Message("", properties={"a": "b"}), 28 + 6),
+        ("ab", Message("", durable=True), 28 + 1),
+        ("ab", Message("", durable=False), 28 + 1),
+        ("ab", Message("", content_type="text/plain"), 28 + 11),
+        ("ab", Message("", correlation_id="cid"), 28 + 5),
+        ("ab", Message("", id=UUID(int=1)), 28 + 16),
+        ("ab", Message("", id="text"), 28 + 16),
+        ("ab", Message("", reply_to="reply"), 28 + 4 + 6),
+        ("ab", Message("", reply_to="x/k; {node: {type: topic}}"), 28 + 4 + 2 + 2),
+        ("ab", Message({}), 28 + 9 + 8),
+        ("ab", Message({"index": 0}), 28 + 9 + 23),
+        ("ab", Message([]), 28 + 10 + 8),
+    ],
+    ids=repr,
+)
+def test_size(queue: str, message: Message, size: int) -> None:
+    """DQ-07, DQ-08: 26 + len(queue) + len(text) for text; everything else is added to that."""
+    bench = Bench()
+    bench.sender(address(queue)).send(message)
+    assert bench.stat(queue).byteDepth == size
+
+
+def test_size_through_an_exchange() -> None:
+    """DQ-08: 63 + len(text) for stats-test-exchange/a; receives, drops and routes count it (stats.py)."""
+    bench = Bench()
+    bench.receiver("stats-test-exchange/a; {create: always, node: {type: topic}}")
+    for size, subject in ((10, "a"), (20, "b"), (30, "a"), (40, "b")):
+        bench.sender(f"stats-test-exchange/{subject}").send("x" * size)
+    exchange = bench.object("exchange", "stats-test-exchange")
+    assert (exchange.msgReceives, exchange.msgDrops, exchange.msgRoutes) == (4, 2, 2)
+    assert (exchange.byteReceives, exchange.byteDrops, exchange.byteRoutes) == (
+        100 + 4 * 63,
+        60 + 2 * 63,
+        40 + 2 * 63,
+    )
+
+
+def test_content_only_accounting() -> None:
+    """DQ-09: as until 0.24, only the content counts."""
+    bench = Bench(message_size="content")
+    bench.sender(address("q")).send(Message("12345", reply_to="r", durable=False))
+    assert bench.stat("q").byteDepth == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "size"),
+    [
+        ({}, "amqp/map", 8),
+        ({"a": 1, "b": "c"}, "amqp/map", 8 + (2 + 1 + 8) + (2 + 1 + 3)),
+        ({"m": {"x": None}}, "amqp/map", 8 + 2 + 1 + (8 + 2 + 1)),
+        ([True, 2.5, b"ab"], "amqp/list", 8 + (1 + 1) + (1 + 8) + (1 + 4 + 2)),
+        (b"abc", "image/png", 3),
+        (None, "amqp/map", 0),
+    ],
+)
+def test_content_size(content: object, content_type: str, size: int) -> None:
+    """DQ-07."""
+    assert content_size(content, content_type) == size
+
+
+# What cannot be encoded
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda: Message("asdf", content_type="amqp/map"),
+            "content of type 'amqp/map': got a str, wanted a dict",
+        ),
+        (
+            lambda: Message({}, content_type="amqp/list"),
+            "content of type 'amqp/list': got a dict, wanted a list",
+        ),
+        (lambda: Message({}, content_type=None), "content of type None: got a dict, wanted a str"),
+        (lambda: Message({"k": object()}), "cannot encode the content: a header holds None, bool"),
+        (
+            lambda: Message("x", properties={"k": {1, 2}}),
+            "cannot encode the message: a header holds None, bool",
+        ),
+        (lambda: Message(5), "content: got a int, allowed are str, bytes, dict, list and None"),
+        (lambda: Message("x", reply_to="; bad"), r"reply_to: unexpected token SEMI\(;\)"),
+    ],
+)
+def test_cannot_be_encoded(make: object, text: str) -> None:
+    """The call fails, nothing is sent, and everything else goes on."""
+    bench = Bench()
+    sender = bench.sender(address("q"), capacity=1)
+    with pytest.raises(EncodeError, match=text):
+        sender.send(make())
+    sender.send("fine")
+    assert bench.stat("q").msgDepth == 1

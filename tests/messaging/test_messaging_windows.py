@@ -1,0 +1,422 @@
+"""Sender windows: what each lets through, and what a stopped queue does to them (CAP-01 … CAP-11)."""
+
+import pytest
+from messaging_support import Bench, address, contents, drain
+
+from qflow.broker import Broker
+from qflow.broker.completions import RangeSet
+from qflow.broker.store import DelayedStore
+from qflow.messaging import (
+    UNLIMITED,
+    Connection,
+    InsufficientCapacity,
+    Message,
+    Sender,
+    SendWouldBlock,
+    SyncWouldBlock,
+    TargetCapacityExceeded,
+    Timeout,
+    brokers,
+)
+from qflow.messaging.windows import (
+    IdealWindow,
+    QpidCppWindow,
+    QpidPythonWindow,
+    Step,
+    Window,
+    make_window,
+)
+
+
+def stopping(count: int, resume: int = 0) -> dict[str, object]:
+    return {"qpid.flow_stop_count": count, "qpid.flow_resume_count": resume, "qpid.max_size": 0}
+
+
+def numbers(*ranges: tuple[int, int]) -> RangeSet:
+    return RangeSet.of(ranges)
+
+
+def fill(window: Window, count: int) -> None:
+    for number in range(count):
+        window.sent(number)
+
+
+# The state machines alone
+
+
+@pytest.mark.parametrize(
+    ("window", "unsettled", "step"),
+    [
+        (IdealWindow, 2, Step.SEND),
+        (QpidPythonWindow, 4, Step.WAIT),
+        (QpidCppWindow, 4, Step.SYNC),
+    ],
+)
+def test_a_gap_hides_what_is_behind_it(window: type[Window], unsettled: int, step: Step) -> None:
+    """CM-14: clients credit from the front; only the ideal window sees 1 and 3 complete behind 0."""
+    made = window(4)
+    fill(made, 4)
+    made.reported(numbers((1, 1), (3, 3)))
+    assert (made.unsettled(), made.next_step()) == (unsettled, step)
+
+
+@pytest.mark.parametrize(
+    ("window", "capacity", "step"),
+    [
+        (IdealWindow, 0, Step.REFUSE),
+        (QpidPythonWindow, 0, Step.REFUSE),
+        (QpidPythonWindow, -1, Step.REFUSE),
+        (QpidCppWindow, 0, Step.SYNC),
+        (IdealWindow, None, Step.SEND),
+        (QpidPythonWindow, None, Step.SEND),
+        (QpidCppWindow, None, Step.SEND),
+    ],
+)
+def test_no_capacity_and_any(window: type[Window], capacity: int | None, step: Step) -> None:
+    """CAP-03, CAP-07: 0 is an error for qpid-python, and like 1 for qpid-cpp."""
+    assert window(capacity).next_step() is step
+
+
+def test_cpp_capacity_zero_syncs_each_time() -> None:
+    """CAP-03."""
+    window = QpidCppWindow(0)
+    for number in range(3):
+        assert window.next_step() is Step.SYNC
+        window.reported(numbers((0, number)))
+        window.synced()
+        assert window.next_step() is Step.SEND
+        window.sent(number)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "asks"), [(1, "1"), (2, "01"), (4, "0011"), (5, "00111"), (10, "0000011111")]
+)
+def test_python_sync_flag(capacity: int, asks: str) -> None:
+    """CAP-07: completions are asked for when at most ⌈capacity/2⌉ places are free."""
+    window = QpidPythonWindow(capacity)
+    flags = ""
+    for number in range(capacity):
+        flags += str(int(window.sync_flag(False)))
+        window.sent(number)
+    assert flags == asks
+
+
+def test_python_asks_always_when_told_to_wait() -> None:
+    """CAP-07."""
+    assert QpidPythonWindow(None).sync_flag(True)
+    assert not QpidPythonWindow(None).sync_flag(False)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "flushes"), [(1, "111"), (3, "111"), (4, "0101"), (8, "001001"), (50, "0" * 12 + "1")]
+)
+def test_cpp_flushes_each_quarter(capacity: int, flushes: str) -> None:
+    """CAP-02: it asks without waiting after ⌊capacity/4⌋ + 1 messages."""
+    window = QpidCppWindow(capacity)
+    assert "".join(str(int(window.wants_flush())) for _ in flushes) == flushes
+
+
+def test_cpp_reaps_first_after_a_flush() -> None:
+    """CAP-02: the list is only looked at again if the last thing done to it was a flush."""
+    window = QpidCppWindow(2)
+    window.wants_flush()
+    fill(window, 2)
+    window.reported(numbers((0, 1)))
+    assert window.next_step() is Step.SEND, "flushed: reaps, finds both complete"
+    fill(window, 2)
+    assert window.next_step() is Step.SYNC, "not flushed since: the list has its two entries"
+
+
+def test_cpp_available_wraps() -> None:
+    """CAP-04: lowered below what is outstanding, it is a very large number."""
+    window = QpidCppWindow(10)
+    fill(window, 10)
+    assert window.resize(4), "shrinking flushes"
+    assert not window.resize(5)
+    assert window.available() == 2**32 - 5
+
+
+def test_unknown_window() -> None:
+    with pytest.raises(ValueError, match="got 'fast', allowed are 'ideal', 'qpid-python', 'qpid-cpp'"):
+        make_window("fast", 5)
+
+
+# On a broker
+
+
+def send_until_blocked(sender: Sender, limit: int = 1000) -> int:
+    for sent in range(limit):
+        try:
+            sender.send("x", sync=False, timeout=0)
+        except InsufficientCapacity:
+            return sent
+    return limit
+
+
+@pytest.mark.parametrize(("capacity", "depth"), [(1, 11), (2, 12), (3, 12)])
+def test_cpp_alone_on_a_queue_that_stops_at_ten(capacity: int, depth: int) -> None:
+    """CAP-08, G-04: the lazy window stalls below stop + capacity."""
+    bench = Bench()
+    sender = bench.sender(address("q", stopping(10)), window="qpid-cpp", capacity=capacity)
+    send_until_blocked(sender)
+    assert bench.stat("q").msgDepth == depth
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 10])
+@pytest.mark.parametrize("window", ["ideal", "qpid-python"])
+def test_others_fill_their_window(window: str, capacity: int) -> None:
+    """CAP-08: stop + capacity is the bound; the ideal window reaches it."""
+    bench = Bench()
+    sender = bench.sender(address("q", stopping(10)), window=window, capacity=capacity)
+    send_until_blocked(sender)
+    assert bench.stat("q").msgDepth <= 10 + capacity
+    if window == "ideal":
+        assert bench.stat("q").msgDepth == 10 + capacity
+        assert (sender.unsettled(), sender.available()) == (capacity, 0)
+
+
+@pytest.mark.parametrize(("window", "burst"), [("qpid-cpp", [50, 15]), ("ideal", [51, 15])])
+def test_the_165_example(window: str, burst: list[int]) -> None:
+    """CAP-08, G-03, X-21: pre-loaded 100, capacities 50 and 15: 165; 100 is still ON; 99 is OFF; a burst.
+
+    The message that fills the queue up to 100 again completes at once.  The ideal window knows and sends
+    one more, to 165; the qpid-cpp window does not look, and stalls at 164.
+    """
+    bench = Bench()
+    target = address("q", stopping(100))
+    loader = bench.sender(target)
+    for _ in range(100):
+        loader.send("preload")
+    senders = [bench.new_session().sender(target, window=window, capacity=n) for n in (50, 15)]
+    for sender in senders:
+        send_until_blocked(sender)
+    queue = bench.stat("q")
+    assert (queue.msgDepth, queue.flowStopped, queue.flowStoppedCount) == (165, True, 1)
+    receiver = bench.receiver("q")
+    drain(receiver, limit=65)
+    bench.session.acknowledge()
+    queue.update()
+    assert (queue.msgDepth, queue.flowStopped) == (100, True)
+    assert [sender.unsettled() for sender in senders] == [50, 15]
+    drain(receiver, limit=1)
+    bench.session.acknowledge()
+    queue.update()
+    assert (queue.msgDepth, queue.flowStopped) == (99, False)
+    assert [send_until_blocked(sender) for sender in senders] == burst
+    queue.update()
+    assert (queue.msgDepth, queue.flowStopped, queue.flowStoppedCount) == (99 + sum(burst), True, 2)
+
+
+def test_unsettled_send() -> None:
+    """CAP-04, CAP-05: qpid-cpp's 10 sends are unsettled until a sync; capacity 50 unless said otherwise."""
+    bench = Bench()
+    sender = bench.sender(address("q"), window="qpid-cpp")
+    assert sender.capacity == 50
+    for _ in range(10):
+        sender.send("x")
+    assert (sender.unsettled(), sender.available()) == (10, 40)
+    bench.session.sync()
+    assert (sender.unsettled(), sender.available()) == (0, 50)
+
+
+def test_python_unsettled_and_unlimited() -> None:
+    """CAP-05, CAP-07: without a capacity nothing is asked for, and nothing is limited."""
+    bench = Bench()
+    sender = bench.sender(address("q"))
+    assert (sender.capacity, sender.available()) == (UNLIMITED, UNLIMITED)
+    for _ in range(10):
+        sender.send("x", sync=False)
+    assert sender.unsettled() == 10
+    sender.sync()
+    assert sender.unsettled() == 0
+
+
+def test_sync_send_on_a_stopped_queue() -> None:
+    """CAP-07, CM-01: Timeout, although the message is on the queue; it says who holds it."""
+    bench = Bench()
+    sender = bench.sender(address("q", stopping(1)))
+    sender.send("one")
+    before = bench.broker.now
+    with pytest.raises(Timeout, match="sender sync timed out") as raised:
+        sender.send("two", timeout=3)
+    assert "queue 'q' (flow control ON at 2 messages; OFF below 1)" in str(raised.value)
+    assert bench.broker.now - before == 3_000_000
+    assert bench.stat("q").msgDepth == 2
+    with pytest.raises(SyncWouldBlock) as blocked:
+        sender.send("three")
+    assert blocked.value.held_by == ("q",)
+    assert [label.rpartition("-")[2] for label in blocked.value.held] == ["2", "3"]
+
+
+@pytest.mark.parametrize("window", ["ideal", "qpid-python", "qpid-cpp"])
+def test_full_window_names_who_holds_it(window: str) -> None:
+    """CAP-01, FC-15: with no time-out nobody could ever make room; the message was not sent."""
+    bench = Bench()
+    sender = bench.sender(address("orders", stopping(1)), window=window, capacity=1)
+    sender.send("one", sync=False)
+    sender.send("two", sync=False)
+    with pytest.raises(SendWouldBlock, match="capacity = 1: the window is full") as blocked:
+        sender.send("three", sync=False)
+    assert blocked.value.held_by == ("orders",)
+    assert len(blocked.value.held) == 1
+    assert bench.stat("orders").msgDepth == 2
+    assert isinstance(blocked.value, InsufficientCapacity)
+    with pytest.raises(InsufficientCapacity, match="capacity = 1: .* is held by queue 'orders'"):
+        sender.send("three", sync=False, timeout=1)
+
+
+@pytest.mark.parametrize("ends", ["delete", "purge", "consume"])
+def test_whatever_frees_the_queue_frees_the_sender(ends: str) -> None:
+    """FC-20, FC-21: consume, purge or delete; the sender goes on without an error."""
+    bench = Bench()
+    sender = bench.sender(address("q", stopping(2)), capacity=1)
+    assert send_until_blocked(sender) == 3
+    if ends == "delete":
+        bench.broker.management.delete("queue", "q")
+    elif ends == "purge":
+        bench.stat("q").purge(0)
+    else:
+        drain(bench.receiver("q"))
+        bench.session.acknowledge()
+    assert sender.unsettled() == 0
+    sender.send("on", sync=False)
+
+
+def test_a_time_out_frees_the_sender() -> None:
+    """FC-21, QT-08, CAP-07: while send waits in told time, the unused queue's auto-delete comes."""
+    bench = Bench()
+    arguments = {**stopping(1), "qpid.auto_delete_timeout": 5}
+    sender = bench.sender(address("q", arguments))
+    bench.consumer("q").close()
+    sender.send("one")
+    sender.send("two", timeout=60)
+    assert not bench.exists("queue", "q")
+    assert bench.broker.now == 5_000_000, "it waited no longer than it had to"
+
+
+def test_expiry_frees_the_sender() -> None:
+    """QT-07, FC-20: without a time-out, the expiry cleaner is what can still happen."""
+    bench = Bench()
+    sender = bench.sender(address("q", stopping(1)))
+    sender.send(Message("one", ttl=1))
+    sender.send(Message("two", ttl=1000))
+    assert bench.broker.now == 1_200_000_000, "the second run of the cleaner finds both expired"
+    assert bench.stat("q").discardsTtl == 2
+
+
+def test_head_of_line_between_destinations() -> None:
+    """CAP-09, CM-06, ALT-09: a full qpid-cpp window waits for what another sender's queue holds."""
+    bench = Bench()
+    bench.sender(address("busy", stopping(1)))
+    bench.sender(address("idle"))
+    session = bench.new_session()
+    busy = session.sender("busy", window="qpid-cpp", capacity=5)
+    idle = session.sender("idle", window="qpid-cpp", capacity=1)
+    for _ in range(2):
+        busy.send("x")
+    idle.send("y")
+    with pytest.raises(SendWouldBlock) as blocked:
+        idle.send("y")
+    assert blocked.value.held_by == ("busy",)
+    apart = bench.new_session().sender("idle", window="qpid-cpp", capacity=1)
+    for _ in range(5):
+        apart.send("z")
+    assert bench.stat("idle").msgDepth == 6
+
+
+@pytest.mark.parametrize(
+    ("window", "waits"),
+    [
+        pytest.param("qpid-cpp", True, id="CAP-05 qpid-cpp syncs the session"),
+        pytest.param("qpid-python", True, id="CM-14 qpid-python sees no completion behind a gap"),
+        pytest.param("ideal", False, id="CM-04 the ideal window learns of its own message"),
+    ],
+)
+def test_sending_with_sync_behind_what_another_sender_has_held(window: str, waits: bool) -> None:
+    """CAP-05, CAP-09: the message itself is complete; another one of the session is not."""
+    bench = Bench()
+    bench.sender(address("busy", stopping(1)))
+    bench.sender(address("idle"))
+    session = bench.new_session()
+    busy, idle = session.sender("busy", window=window), session.sender("idle", window=window)
+    for _ in range(2):
+        busy.send("x", sync=False)
+    if waits:
+        with pytest.raises(Timeout, match="is held by queue 'busy'"):
+            idle.send("y", sync=True, timeout=1)
+    else:
+        idle.send("y", sync=True, timeout=1)
+    assert bench.stat("idle").msgDepth == 1
+
+
+def test_overflow_in_spite_of_flow_control() -> None:
+    """CAP-11, FC-24: capacity > max − stop, so that the hard limit comes first; the next call says so."""
+    bench = Bench()
+    sender = bench.new_session().sender(address("q", {"qpid.max_count": 3}), capacity=5)
+    for _ in range(4):
+        sender.send("x", sync=False)
+    with pytest.raises(
+        TargetCapacityExceeded, match="resource-limit-exceeded: Maximum depth exceeded on q"
+    ) as raised:
+        sender.send("x", sync=False)
+    assert raised.value.code == 506
+    assert bench.stat("q").msgDepth == 3
+    assert bench.stat("q").discardsOverflow == 1
+    bench.session.receiver("q")
+
+
+def test_unreliable_links_track_nothing() -> None:
+    """CAP-06."""
+    bench = Bench()
+    bench.sender(address("q", stopping(1)))
+    sender = bench.sender("q; {link: {reliability: at-most-once}}", capacity=1)
+    for _ in range(5):
+        sender.send("x")
+    assert sender.unsettled() == 0
+    assert bench.stat("q").msgDepth == 5
+
+
+def test_shrinking_a_cpp_window_asks(capacity: int = 3) -> None:
+    """CAP-04: what the flush brings to light is settled."""
+    bench = Bench()
+    sender = bench.sender(address("q"), window="qpid-cpp", capacity=50)
+    for _ in range(5):
+        sender.send("x")
+    sender.capacity = capacity
+    assert sender.unsettled() == 0
+
+
+def test_transactions_are_not_throttled() -> None:
+    """CM-10, G-18: in a transaction nothing is held; the next plain sender is."""
+    bench = Bench()
+    session = bench.new_session(transactional=True)
+    sender = session.sender(address("q", stopping(5)))
+    for _ in range(10):
+        sender.send("x", timeout=0)
+    session.commit()
+    queue = bench.stat("q")
+    assert (queue.msgDepth, queue.flowStopped, queue.flowStoppedCount) == (10, True, 1)
+    with pytest.raises(Timeout):
+        bench.sender("q").send("y", timeout=0)
+
+
+def test_durable_waits_for_the_store_and_the_queue() -> None:
+    """CM-12: a slow store holds a durable transfer like a stopped queue does."""
+    store = DelayedStore()
+    brokers.install("slow-store", Broker(store=store))
+    sender = Connection.establish("slow-store").session().sender(address("q"), durable=True)
+    with pytest.raises(SyncWouldBlock, match="is held by the store"):
+        sender.send("one")
+    store.finish_all()
+    assert sender.unsettled() == 0
+
+
+def test_contents_arrive_in_order_through_any_window() -> None:
+    """CAP-07: 15 messages through capacities 1, 5 and any."""
+    for window in ("ideal", "qpid-python", "qpid-cpp"):
+        for capacity in (1, 5, UNLIMITED):
+            bench = Bench()
+            sender = bench.sender(address("q"), window=window, capacity=capacity)
+            for number in range(15):
+                sender.send(f"m{number}", sync=False)
+            assert contents(drain(bench.receiver("q"))) == [f"m{number}" for number in range(15)]

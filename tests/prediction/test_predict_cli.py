@@ -1,0 +1,151 @@
+"""The command lines of qflow predict and qflow run."""
+
+import json
+
+import pytest
+from commands import room_command
+from recordings import paths
+
+from qflow.design import cli as design_cli
+from qflow.prediction import cli
+from qflow.prediction.predict import report_text
+from qflow.workload import cli as run_cli
+
+
+def test_predict_prints_one_json_object(capsys):
+    workload, log = paths("capacity-165")
+    words = ["--queue-arguments", '{"q": {"qpid.flow_stop_count": 60}}', "--prefetch", "late=2", "--json"]
+    assert (
+        room_command(cli, "predict", workload, log, *words, "--settings", workload, "--model", "closed") == 0
+    )
+    report = json.loads(capsys.readouterr().out)
+    assert report["model"] == "closed"
+    assert report["settings"]["queue_arguments"]["q"]["qpid.flow_stop_count"] == 60
+    assert report["settings"]["prefetch"] == {"late": 2}
+    assert report["queues"]["q"]["predicted"]["max_depth"] <= 125
+    assert "recorded" in report_text(report)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--capacity", "p1"], "--capacity: must be a client's name and a whole number, NAME=N, got 'p1'"),
+        (
+            ["--capacity", "C1=" + "9" * 5000],
+            "--capacity: must be a client's name and a whole number, NAME=N",
+        ),
+        (["--capacity", "nobody=5"], "the producer to change must be one of C1, C2, got 'nobody'"),
+        (["--queue-arguments", "5"], "--queue-arguments: must be a JSON map"),
+        (["--queue-arguments", '{"q": {"qpid.flow_resume_count": 900}}'], "resume"),
+        (["--settings", paths("fanout-one-slow")[0]], "a queue must be one of q, got 'fast, medium, slow'"),
+        (["--replays", "0"], "replays must be a whole number from 1"),
+    ],
+)
+def test_predict_refuses_in_one_sentence(capsys, words, sentence):
+    assert room_command(cli, "predict", *paths("capacity-165"), *words) == 2
+    # On a slow machine a line of progress comes before.
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("qflow")]
+    assert len(told) == 1
+    assert sentence in told[0]
+
+
+def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, capsys):
+    other = {
+        "duration": 5,
+        "queues": {"q": {"qpid.flow_stop_count": 30}, "audit": {}},
+        "producers": [{"name": "C1", "to": ["", "q"], "rate": 9, "capacity": 4, "size": 9}],
+    }
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(other))
+    assert room_command(cli, "predict", *paths("capacity-165"), "--settings", str(path), "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["settings"]["left_out"] == ["consumer late", "producer C2", "queue audit"]
+    assert report["settings"]["capacity"] == {"C1": 4}
+    assert "only one of the two files has them: consumer late, producer C2, queue audit" in report_text(
+        report
+    )
+
+
+def write(tmp_path, **more):
+    mapping = {
+        "duration": 1,
+        "queues": {"q": {"qpid.flow_stop_count": 5}},
+        "producers": [{"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 9, **more}],
+    }
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(mapping))
+    return str(path)
+
+
+def test_run_prints_a_summary_and_writes_a_trace(tmp_path, capsys):
+    trace = tmp_path / "out.jsonl"
+    path = write(tmp_path, network={"latency": 0.001})
+    assert room_command(run_cli, "run", path, "--seed", "4", "--json", "--trace", str(trace)) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["queues"]["q"]["max_depth"] == 10
+    assert summary["producers"]["p"] == {"sent": 10, "blocks": 1}
+    assert trace.stat().st_size > 0
+    assert room_command(run_cli, "run", path) == 0
+    assert "queue q: mean_depth" in capsys.readouterr().out
+
+
+def test_run_refuses_in_one_sentence(tmp_path, capsys):
+    assert room_command(run_cli, "run", write(tmp_path, window="wide")) == 2
+    assert "window must be 'ideal'" in capsys.readouterr().err
+    assert room_command(run_cli, "run", write(tmp_path), "--trace", "out.xlsx") == 2
+    assert "a trace is" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
+    def interrupt(self, time, count):
+        if time >= 500_000:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_cli._Progress, "__call__", interrupt)
+    assert room_command(run_cli, "run", write(tmp_path), "--json") == 130
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["interrupted"] is True
+    assert summary["seconds"] == 0.5
+
+
+def test_slow_predictions_show_progress(monkeypatch, capsys):
+    monkeypatch.setattr("qflow.progress.PATIENCE", 0.0)
+    assert room_command(cli, "predict", *paths("capacity-165")) == 0
+    error = capsys.readouterr().err
+    assert "looking at what the clients of capacity-165.csv.gz did" in error
+    assert "predicting, closed model: " in error
+    assert " of 30 s" in error
+
+
+# Declare arguments in a workload file
+
+
+def write_workload(folder, arguments):
+    producer = {"name": "p", "to": ["", "orders"], "rate": 10, "capacity": 5, "size": 5}
+    path = folder / "small.json"
+    path.write_text(json.dumps({"duration": 1, "queues": {"orders": arguments}, "producers": [producer]}))
+    return str(path)
+
+
+@pytest.mark.parametrize(("room", "name"), [(run_cli, "run"), (design_cli, "design")])
+def test_a_misspelt_argument_is_passed_over_and_said_so_in_one_line(tmp_path, capsys, room, name):
+    path = write_workload(tmp_path, {"qpid.flow_stop_cuont": 5, "qpid.max_count": 50})
+    assert room_command(room, name, path) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"qflow {name}: queue 'orders': the broker passes over 'qpid.flow_stop_cuont' (CF-02); "
+        "did you mean 'qpid.flow_stop_count'?"
+    ]
+
+
+def test_predict_says_so_too_of_what_is_changed(capsys):
+    workload, log = paths("capacity-165")
+    assert room_command(cli, "predict", workload, log, "--queue-arguments", '{"q": {"x-mine": 5}}') == 0
+    assert "qflow predict: queue 'q': the broker passes over 'x-mine' (CF-02)\n" in capsys.readouterr().err
+
+
+def test_an_argument_of_the_wrong_type_is_refused_with_its_queue_and_key(tmp_path, capsys):
+    path = write_workload(tmp_path, {"qpid.max_count": "many"})
+    assert room_command(run_cli, "run", path) == 2
+    assert capsys.readouterr().err == (
+        "qflow run: queue 'orders', 'qpid.max_count': invalid conversion: Cannot convert many\n"
+    )

@@ -1,0 +1,103 @@
+"""Replays: how far chance decides, and what is shown where it does."""
+
+import pytest
+from recordings import load
+
+from qflow.prediction import Settings, predict
+from qflow.prediction.predict import is_near_limit, report_text, shifted
+from qflow.trace import ClientLog
+from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
+
+
+@pytest.fixture(scope="module")
+def on_the_edge():
+    """The clients of one recording under the tighter limits of another, in which one producer died."""
+    log, workload = load("bytes-and-count")
+    _, target = load("overflow-despite-flow-control")
+    source = workload.replace(duration=target.duration)
+    return predict(source, log, Settings.of(target, source), compare_models=False)
+
+
+def test_what_ends_most_often_is_shown_where_few_bytes_decide(on_the_edge):
+    assert set(on_the_edge["errors"]) == {"p1"}
+    log, _ = load("overflow-despite-flow-control")
+    accepted = sum(row.event == "accept" and row.ts_us <= 15_000_000 for row in log.rows)
+    predicted = on_the_edge["queues"]["q"]["predicted"]
+    assert predicted["throughput"] == pytest.approx(accepted / 15, rel=0.01)
+    assert predicted["share_on"] == pytest.approx(0.0614, abs=0.02)
+    assert predicted["flowStoppedCount"] == 2
+
+
+def test_the_report_says_how_often_it_ended_otherwise(on_the_edge):
+    replays = on_the_edge["replays"]
+    assert replays["number"] == 7
+    assert [outcome["ended"] for outcome in replays["outcomes"]] == [["p1"], ["p1", "p2"]]
+    assert sum(outcome["replays"] for outcome in replays["outcomes"]) == 7
+    low, high = replays["spread"]["q"]["throughput"]
+    assert low < 100 < 200 < high
+    assert "of 7 p1 and p2 ended" in report_text(on_the_edge)
+
+
+def small(**queue):
+    return Workload(
+        "small",
+        3,
+        {"q": queue or {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 20}},
+        producers=(Producer("p", ("", "q"), 200, 10, 100),),
+        consumers=(Consumer("c", "q", 5, ("exp", 0.008), overhead=(0.0, 0.004, 0.001, 0.002)),),
+    )
+
+
+def test_one_replay_is_enough_where_nothing_is_near():
+    replays = predict(small(), ClientLog("empty", []), compare_models=False)["replays"]
+    assert replays["number"] == 1
+    assert replays["outcomes"] == [{"ended": [], "replays": 1}]
+
+
+def test_under_other_settings_the_replay_in_the_middle_is_shown():
+    """The log's own instants say nothing of another day."""
+    log, workload = load("capacity-165")
+    lower = Settings({"q": {"qpid.flow_resume_count": 80}})
+    report = predict(workload, log, lower, compare_models=False)
+    assert report["replays"]["number"] == 5
+    low, high = report["replays"]["spread"]["q"]["mean_depth"]
+    assert low < report["queues"]["q"]["predicted"]["mean_depth"] < high
+    unchanged = Settings({"q": {"qpid.flow_resume_count": 50}})
+    assert predict(workload, log, unchanged, compare_models=False)["replays"]["number"] == 1
+
+
+def test_replays_that_are_asked_for_differ_by_chance_only():
+    def report():
+        return predict(small(), ClientLog("empty", []), replays=4, compare_models=False)
+
+    found = report()
+    assert found == report()
+    low, high = found["replays"]["spread"]["q"]["mean_depth"]
+    assert low <= found["queues"]["q"]["predicted"]["mean_depth"] <= high
+    assert found["replays"]["number"] == 4
+
+
+def test_no_replay_is_refused():
+    with pytest.raises(WorkloadError, match="replays must be a whole number from 1"):
+        predict(small(), ClientLog("empty", []), replays=0)
+
+
+def test_shifting_changes_nothing_but_when_interruptions_come():
+    workload = small()
+    assert shifted(workload, 0) == workload
+    moved = shifted(workload, 1, of=2)
+    assert sorted(moved.consumers[0].overhead) == sorted(workload.consumers[0].overhead)
+    assert moved.with_consumer("c", overhead=workload.consumers[0].overhead) == workload
+
+
+@pytest.mark.parametrize(
+    ("queue", "is_near"),
+    [
+        ({"qpid.max_count": 50, "qpid.flow_stop_count": 40, "qpid.flow_resume_count": 20}, False),
+        ({"qpid.max_count": 49, "qpid.flow_stop_count": 40, "qpid.flow_resume_count": 20}, True),
+        ({"qpid.max_size": 7_000, "qpid.flow_stop_size": 6_500, "qpid.flow_resume_size": 100}, True),
+        ({"qpid.max_count": 20, "qpid.policy_type": "ring"}, False),
+    ],
+)
+def test_a_limit_is_near_unless_the_thresholds_keep_away_from_it(queue, is_near):
+    assert is_near_limit(simulate(small(**queue))) is is_near

@@ -1,0 +1,73 @@
+"""What the Spark tests share: one session a test run, and a small piece of the recorded fleet."""
+
+from functools import cache
+
+import pytest
+from recordings import WORKLOADS
+
+from qflow.kit import RefusalError
+from qflow.spark.lake_audit import audit_in_memory as audit
+from qflow.spark.lake_audit import lake_of
+from qflow.spark.tables import LAKE
+from qflow.trace import ClientLog
+from qflow.workload import Workload
+
+SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
+"""Three components of the fleet, for what takes long."""
+SECONDS = 8
+"""How much of the fleet's log the tests use: all 24 components, some of them stopped."""
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Return the session of this test run; the tests of it are skipped where there is no pyspark or Java."""
+    pytest.importorskip("pyspark")
+    from qflow.spark.spark_session import session
+
+    try:
+        return session()
+    except RefusalError as refusal:
+        pytest.skip(str(refusal))
+
+
+@cache
+def fleet():
+    """Return the fleet's workload and the first seconds of its log."""
+    pytest.importorskip("pyarrow")
+    workload = Workload.load(WORKLOADS / "fleet.json")
+    rows = ClientLog.load(WORKLOADS / "fleet.parquet").rows
+    return workload, [row for row in rows if row.ts_us < SECONDS * 1_000_000]
+
+
+@cache
+def fleet_lake():
+    """Return the same as a lake in memory: component to rows."""
+    return lake_of("fleet", *fleet())
+
+
+def small_lake():
+    """Return some components of it."""
+    return {name: fleet_lake()[name] for name in SOME}
+
+
+@cache
+def fleet_results():
+    """Return what the plain in-memory audit gives: what every other way must give too."""
+    return audit(fleet_lake())
+
+
+def lake_frame(spark, lake):
+    """Return a lake as a frame."""
+    rows = [(component, *row) for component in sorted(lake) for row in lake[component]]
+    return spark.createDataFrame(rows, LAKE.ddl)
+
+
+def write_log(path, rows, columns=None):
+    """Write rows as a client log in Parquet."""
+    import pyarrow
+    from pyarrow import parquet
+
+    names = columns or ("ts_us", "client", "event", "queue", "label", "size", "group")
+    table = {name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+    parquet.write_table(pyarrow.table(table), path)
+    return str(path)

@@ -1,0 +1,192 @@
+"""The audit of one component, without Spark: what it finds, and that its state may be cut anywhere."""
+
+import json
+import random
+
+import pytest
+from recordings import WORKLOADS, load
+from spark_kit import fleet, fleet_lake, fleet_results
+
+from qflow.spark.auditor import Auditor
+from qflow.spark.lake_audit import audit_in_memory as audit
+from qflow.spark.lake_audit import lake_of, result_hash
+from qflow.spark.touches import components_of, part_of, touches_of, workload_text
+from qflow.trace import LogRow
+from qflow.workload import Consumer, Producer, Workload, simulate
+
+STALL = Workload(
+    "stall",
+    1,
+    {"q": {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}},
+    producers=(Producer("p", ("", "q"), rate=10, capacity=9, size=100),),
+    consumers=(Consumer("c", "q", prefetch=1, service=("const", 1)),),
+)
+
+
+def sends(*times):
+    return [LogRow(time, "p", "transfer", "q", f"p-{time}", 100, "") for time in times]
+
+
+def accepts(*pairs):
+    return [LogRow(time, "c", "accept", "q", f"p-{number}", 0, "") for time, number in pairs]
+
+
+def of_kind(results, kind):
+    return [result[3:10] for result in results if result[2] == kind]
+
+
+def found(results):
+    return {result[5]: (result[9], result[8]) for result in results if result[2] == "finding"}
+
+
+def test_intervals_tell_what_was_on_and_held_and_why_it_ended():
+    rows = sends(1, 2, 3, 4) + accepts((10, 1), (11, 2), (12, 3))
+    results = audit(lake_of("log", STALL, rows))
+    # FC-14: above 2, that is with the third message; FC-17: below 1 again.
+    assert of_kind(results, "flow_on") == [("q", "", "", 3, None, "p-3", 3)]
+    assert of_kind(results, "held") == [
+        ("q", "p", "p-3", 3, 12, "dequeued", 1),
+        ("q", "p", "p-4", 4, None, "", 1),
+    ]
+    results = audit(lake_of("log", STALL, rows + accepts((13, 4))))
+    assert of_kind(results, "flow_on") == [("q", "", "", 3, 13, "p-3", 3)]
+    assert of_kind(results, "held")[1] == ("q", "p", "p-4", 4, 13, "resumed", 1)
+
+
+def test_a_blocked_producer_is_laid_to_the_queues_that_hold_its_transfers():
+    block = [LogRow(5, "p", "block", "", "", 0, ""), LogRow(20, "p", "unblock", "", "", 0, "")]
+    results = audit(lake_of("log", STALL, sends(1, 2, 3, 4) + block))
+    assert of_kind(results, "blocked") == [("q", "p", "", 5, 20, "held", 2)]
+
+
+def test_group_ownership_has_its_owner_and_its_times():
+    queues = {"q": {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1}}
+    rows = [LogRow(1, "p", "transfer", "q", "p-1", 100, "red"), *accepts((9, 1))]
+    results = audit(lake_of("log", STALL.replace(queues=queues), rows))
+    assert of_kind(results, "group_owned") == [("q", "c::c", "red", 1, 9, "", 0)]
+
+
+@pytest.mark.parametrize("cuts", [1, 9])
+def test_the_state_may_be_cut_anywhere_and_carried_on_as_text(cuts):
+    chance = random.Random(cuts)
+    results = []
+    for component, rows in fleet_lake().items():
+        places = sorted(chance.randrange(len(rows)) for _ in range(cuts))
+        state = None
+        for start, end in zip([0, *places], [*places, len(rows)], strict=True):
+            auditor = Auditor(component, state)
+            results += auditor.feed(rows[start:end])
+            state = auditor.state()
+    assert result_hash(results) == result_hash(fleet_results())
+
+
+def test_duplicates_change_nothing():
+    for component, rows in fleet_lake().items():
+        auditor = Auditor(component)
+        results = auditor.feed(row for row in rows for _ in (1, 2))
+        assert auditor.duplicates == len(rows)
+        assert results == [row for row in fleet_results() if row[0] == component]
+
+
+def test_a_gap_is_found_and_the_audit_goes_on():
+    (rows,) = lake_of("log", STALL, sends(1, 2, 3, 4)).values()
+    results = audit({"log/q": [row for row in rows if row[0] != 2]})
+    assert found(results)["gap"] == (1, "events 2 to 2 are missing; what follows is not certain")
+    assert found(results)["most"][0] == 3
+
+
+def test_a_log_that_breaks_off_and_a_workload_that_is_missing_are_findings():
+    (rows,) = lake_of("log", STALL, sends(1, 2, 3, 4)).values()
+    assert "cut-off" in found(audit({"log/q": rows[:-1]}))
+    assert "no-begin" in found(audit({"log/q": rows[1:]}))
+
+
+def test_a_queue_that_the_broker_refuses_is_a_finding_in_its_words():
+    workload = STALL.replace(queues={"q": {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 9}})
+    _, words = found(audit(lake_of("log", workload, sends(1, 2))))["refused"]
+    assert "qpid.flow_resume_count=9 must be less or equal to qpid.flow_stop_count=2" in words
+
+
+def test_an_unknown_event_kind_changes_nothing_but_is_told():
+    (rows,) = lake_of("log", STALL, sends(1, 2)).values()
+    odd = [*rows[:2], (2, 2, "p", "teleport", "q", "p-2", 0, ""), *[(3, *rows[3][1:])]]
+    assert "unknown" in found(audit({"log/q": odd}))
+
+
+def test_the_engine_agrees_with_what_the_broker_reported_of_the_fleet():
+    reports = [(row[9], row[8]) for row in fleet_results() if row[5] == "reports"]
+    assert len(reports) == 27
+    agreeing = sum(count for count, _ in reports)
+    total = sum(int(text.split(" of ")[1].split()[0]) for _, text in reports)
+    assert agreeing >= 0.99 * total
+
+
+def test_held_transfers_are_those_of_the_engines_own_trace():
+    """What the audit makes of a run's log is what the engine itself told during the run."""
+    run = simulate(STALL.replace(duration=30), message_limit=60)
+    rows = []
+    labels = {}
+    for event in run.events:
+        if event.kind == "message.transfer":
+            rows.append(LogRow(event.time, event.session, "transfer", "q", event.message, 100, event.group))
+        elif event.kind == "delivered":
+            labels[event.session, event.detail["delivery"]] = event.message
+        elif event.kind == "message.accept":
+            for number in event.detail["transfers"]:
+                label = labels[event.session, number]
+                rows.append(LogRow(event.time, event.session, "accept", "q", label, 0, ""))
+    results = audit(lake_of("log", STALL, rows))
+    told = [(event.message, event.time) for event in run.events if event.kind == "held"]
+    assert told and sorted((r[5], r[6]) for r in results if r[2] == "held") == sorted(told)
+
+
+def test_components_are_those_of_the_fleet():
+    workload, _ = fleet()
+    components = components_of(touches_of("fleet", workload))
+    assert len(set(components.values())) == 24
+    # One producer sends to both; no other client joins them with a third queue.
+    assert components["fleet", "queue", "q10b"] == components["fleet", "client", "p10"] == "fleet/q10"
+
+
+def test_topologies_of_two_times_are_joined_by_their_union():
+    early = [("log", "c", "q"), ("log", "p", "q"), ("log", "d", "r")]
+    late = [("log", "d", "q")]
+    assert len(set(components_of(early).values())) == 2
+    assert set(components_of(early + late).values()) == {"log/q"}
+
+
+def test_a_part_of_a_workload_holds_what_belongs_to_it_and_nothing_else():
+    workload, _ = fleet()
+    part = part_of(workload, ["p10", "c10.0"], ["q10", "q10b"], "fleet/q10")
+    assert set(part.queues) == {"q10", "q10b"} and [bind[1] for bind in part.binds] == ["q10", "q10b"]
+    again = Workload.from_json(json.loads(workload_text(part)))
+    assert again == part
+
+
+def test_a_session_that_died_is_found_with_the_brokers_words():
+    name = "overflow-despite-flow-control"
+    log, workload = load(name)
+    results = audit(lake_of("log", workload, log.rows))
+    assert "resource-limit-exceeded" in found(results)["died"][1]
+
+
+def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
+    """A trace holds the engine's own effects; the audit sees what its clients did, and finds them again."""
+    from qflow.spark.ingest import trace_log, workload_of
+    from qflow.trace.files import write_trace
+    from qflow.trace.replay import trace_of
+
+    recorded = Workload.load(WORKLOADS / "fanout-one-slow.json")
+    run = simulate(
+        recorded.with_queue("slow", {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}),
+        message_limit=700,
+    )
+    trace = trace_of(run)
+    write_trace(trace, tmp_path / "fan.jsonl")
+    workload, rows, quarantine = trace_log(tmp_path / "fan.jsonl")
+    assert not quarantine
+    told = sorted((e.queue, e.message, e.time) for e in run.events if e.kind == "held")
+    assert told
+    for behind in (workload, workload_of(trace)):
+        results = audit(lake_of("fan", behind, rows))
+        assert sorted((r[3], r[5], r[6]) for r in results if r[2] == "held") == told

@@ -1,0 +1,118 @@
+"""The same results for any number of partitions, order of input, batch size and setting of Spark."""
+
+import pytest
+from spark_kit import fleet, fleet_lake, fleet_results, lake_frame, spark, write_log  # noqa: F401
+
+from qflow.spark.lake_audit import result_hash
+
+EXPECTED = result_hash(fleet_results())
+
+
+@pytest.fixture
+def setting(spark):  # noqa: F811
+    """Change settings of the session, and put them back."""
+    before = {}
+
+    def change(name, value):
+        before.setdefault(name, spark.conf.get(name))
+        spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="module")
+def lake(spark, tmp_path_factory):  # noqa: F811
+    """Return the folder of a lake that the pipeline made of the fleet's log."""
+    from qflow.spark import ingest
+    from qflow.spark import lake as layout
+    from qflow.spark import touches as topology
+
+    folder = tmp_path_factory.mktemp("fleet")
+    workload, rows = fleet()
+    path = write_log(folder / "fleet.parquet", rows)
+    events, quarantine = ingest.ingest(spark, [path])
+    assert quarantine.count() == 0
+    components = topology.components(topology.touches(events, {"fleet": workload}))
+    assigned = layout.assign(events, components)
+    made = layout.lay_out(assigned, components, {"fleet": workload})
+    counts = layout.write_lake(made, folder / "lake", 5)
+    assert counts == {name: len(rows) for name, rows in fleet_lake().items()}
+    return folder / "lake"
+
+
+def audited(frame):
+    from qflow.spark.lake_audit import audit
+
+    return result_hash(audit(frame).collect())
+
+
+def test_the_lake_holds_each_component_in_order_and_one_file_is_one_partition(spark, lake):  # noqa: F811
+    from qflow.spark.lake import read_lake
+
+    frame = read_lake(spark, lake)
+    assert frame.rdd.getNumPartitions() == 5
+    for rows in frame.select("component", "seq").rdd.glom().collect():
+        places = [(row.component, row.seq) for row in rows]
+        assert places == sorted(places)
+
+
+def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
+    from qflow.spark.lake import read_lake
+
+    frame = read_lake(spark, lake)
+    assert "Exchange" not in frame._jdf.queryExecution().executedPlan().toString()
+    assert audited(frame) == EXPECTED
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa: F811
+    from pyspark.sql import functions as sf
+
+    from qflow.spark.lake import in_order
+
+    shuffled = lake_frame(spark, fleet_lake()).orderBy(sf.rand(partitions))
+    assert audited(in_order(shuffled, partitions)) == EXPECTED
+
+
+@pytest.mark.parametrize("rows", [1, 100, 10_000])
+def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
+    from qflow.spark.lake import read_lake
+
+    setting("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
+    assert audited(read_lake(spark, lake)) == EXPECTED
+
+
+@pytest.mark.parametrize("rows", [1, 100, 10_000])
+def test_any_size_of_batches_that_a_worker_reads_itself(lake, rows):
+    from qflow.spark.lake import read_lake_file
+    from qflow.spark.lake_audit import audit_batches
+
+    results = [
+        tuple(row.values())
+        for path in lake.rglob("*.parquet")
+        for batch in audit_batches(read_lake_file(str(path), rows))
+        for row in batch.to_pylist()
+    ]
+    assert result_hash(results) == EXPECTED
+
+
+def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):  # noqa: F811
+    from qflow.spark.lake_audit import audit_to
+    from qflow.spark.workers import peak_accumulator
+
+    told = []
+    peak = peak_accumulator(spark)
+    results = audit_to(spark, lake, tmp_path / "results", told.append, peak)
+    assert result_hash(results.collect()) == EXPECTED
+    assert told == [5] and 10 << 20 < peak.value < 1 << 30
+
+
+@pytest.mark.parametrize("name", ["spark.sql.adaptive.enabled", "spark.sql.ansi.enabled"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_adaptive_execution_and_ansi_on_and_off(spark, setting, name, value):  # noqa: F811
+    from qflow.spark.lake import in_order
+
+    setting(name, value)
+    assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == EXPECTED

@@ -1,0 +1,185 @@
+"""Ingest and layout: nothing is dropped silently, and what cannot be used is said in one sentence."""
+
+import json
+
+import pytest
+from recordings import WORKLOADS
+from spark_kit import spark, write_log  # noqa: F401
+
+from qflow.kit import RefusalError
+from qflow.spark.ingest import COLUMNS, NUMBERED, log_files, read_log
+from qflow.spark.lake import pack
+from qflow.trace import LogRow
+
+pytest.importorskip("pyarrow")
+
+GOOD = [LogRow(n, "p", "transfer", "q", f"p-{n}", 100, "") for n in range(6)]
+WORKLOAD = {
+    "duration": 1,
+    "queues": {"q": {"qpid.flow_stop_count": 2}},
+    "producers": [{"name": "p", "to": ["", "q"], "rate": 10, "capacity": 9, "size": 100}],
+}
+
+
+def read(path):
+    good, bad = [], []
+    for bit in read_log(str(path)):
+        good += [] if bit.good is None else [tuple(row.values()) for row in bit.good.to_pylist()]
+        bad += bit.problems
+    return good, bad
+
+
+def test_good_rows_are_numbered_in_order(tmp_path):
+    good, bad = read(write_log(tmp_path / "log.parquet", GOOD))
+    assert not bad and good == [("log", n, *row) for n, row in enumerate(GOOD)]
+
+
+@pytest.mark.parametrize(
+    "changed, column, reason",
+    [
+        ({"event": "teleport"}, "event", "must be one of transfer, complete"),
+        ({"client": ""}, "client", "must be a name"),
+        ({"size": -1}, "size", "must not be negative, got -1"),
+        ({"ts_us": 0}, "ts_us", "time must not go back, got 0 after 3"),
+    ],
+)
+def test_a_bad_row_is_set_aside_with_its_reason_and_the_others_stay(tmp_path, changed, column, reason):
+    rows = [*GOOD[:4], GOOD[4]._replace(**changed), GOOD[5]]
+    good, bad = read(write_log(tmp_path / "log.parquet", rows))
+    assert [row[1] for row in good] == [0, 1, 2, 3, 5]
+    ((source, number, where, why, values),) = bad
+    assert (source, number, where) == ("log", 5, column) and why.startswith(reason)
+    assert "p-4" in values
+
+
+def test_csv_and_parquet_are_read_alike(tmp_path):
+    lines = [",".join(COLUMNS), *(",".join(map(str, row)) for row in GOOD), "soon,p,transfer,q,p-9,1,"]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    good, bad = read(tmp_path / "log.csv")
+    assert good == read(write_log(tmp_path / "log.parquet", GOOD))[0]
+    assert bad[0][1:4] == (7, "ts_us", "must be a whole number, got 'soon'")
+
+
+def test_only_the_broker_reports_before_the_start_in_either_format(tmp_path):
+    early = [
+        LogRow(-9, "broker", "stats", "q", "[0, 0, false, 0, 0, 0, 0]", 0, ""),
+        LogRow(-5, "p", "transfer", "q", "p-0", 1, ""),
+        *GOOD,
+    ]
+    good, bad = read(write_log(tmp_path / "log.parquet", early))
+    assert [(row[1], row[2]) for row in good[:2]] == [(0, 0), (2, 0)]
+    assert [problem[1:4] for problem in bad] == [
+        (2, "ts_us", "must not be negative, only the broker reports before the start; got -5")
+    ]
+    lines = [",".join(COLUMNS)]
+    (tmp_path / "log.csv").write_text(
+        "\n".join([*lines, *('{},{},{},{},"{}",{},{}'.format(*row) for row in early)])
+    )
+    again, same = read(tmp_path / "log.csv")
+    assert (again, [problem[1:4] for problem in same]) == (good, [problem[1:4] for problem in bad])
+
+
+def test_a_missing_column_and_a_damaged_file_are_one_row_of_the_quarantine(tmp_path):
+    path = write_log(tmp_path / "short.parquet", [row[:-1] for row in GOOD], COLUMNS[:-1])
+    assert read(path)[1][0][3].startswith("the column group is missing; the columns must be ts_us, client")
+    whole = (WORKLOADS / "fleet.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    good, bad = read(tmp_path / "cut.parquet")
+    assert not good and bad[0][1] == 0 and "cut off or damaged" in bad[0][3]
+    # Its end is whole, so that some of it can be read; what cannot is told.
+    (tmp_path / "hole.parquet").write_bytes(whole[:300_000] + b"\0" * 200_000 + whole[500_000:])
+    good, bad = read(tmp_path / "hole.parquet")
+    assert "cut off or damaged" in bad[0][3]
+
+
+def test_a_log_that_numbers_itself_may_be_shuffled(tmp_path):
+    rows = [(n, *row) for n, row in enumerate(GOOD)]
+    good, bad = read(write_log(tmp_path / "log.parquet", rows[::-1], NUMBERED))
+    assert not bad and sorted(good) == [("log", *row) for row in rows]
+
+
+def test_names_of_logs_tell_them_apart(tmp_path):
+    write_log(tmp_path / "monday.parquet", GOOD)
+    (tmp_path / "monday.csv").write_text("")
+    with pytest.raises(RefusalError, match="two logs are named 'monday'"):
+        log_files([tmp_path])
+    with pytest.raises(RefusalError, match="no client log is there"):
+        log_files([tmp_path / "notes.txt"])
+
+
+def test_buckets_are_packed_largest_first():
+    events = {f"c{n:02}": 1 + n * n for n in range(40)}
+    loads = {}
+    for component, bucket in pack(events, 5).items():
+        loads[bucket] = loads.get(bucket, 0) + events[component]
+    assert len(loads) == 5 and max(loads.values()) < 1.05 * min(loads.values())
+
+
+def lake_of_files(spark, folder, name, rows, columns=None):  # noqa: F811
+    from qflow.spark.ingest import make_lake
+
+    write_log(folder / f"{name}.parquet", rows, columns)
+    (folder / f"{name}.json").write_text(json.dumps(WORKLOAD))
+    return make_lake(spark, [folder / f"{name}.parquet"], folder / "lake", buckets=1)
+
+
+def test_strangers_and_gaps_are_counted_in_the_quarantine(spark, tmp_path):  # noqa: F811
+    rows = [(n, *row) for n, row in enumerate(GOOD)]
+    rows[2] = (2, 2, "stranger", "accept", "q", "p-1", 0, "")
+    del rows[4]
+    report = lake_of_files(spark, tmp_path, "log", rows[::-1], NUMBERED)
+    told = {(row.row, row.reason) for row in report.quarantine}
+    assert told == {
+        (3, "must be a client or queue of the workload, got stranger"),
+        (0, "1 events are missing between 0 and 5"),
+    }
+    assert report.set_aside == 2 and report.events == {"log/q": 6}
+
+
+def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
+    with pytest.raises(RefusalError, match="^log: the column group is missing"):
+        lake_of_files(spark, tmp_path, "log", [row[:-1] for row in GOOD], COLUMNS[:-1])
+
+
+def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
+    from qflow.spark.lake import read_lake
+
+    (tmp_path / "half" / "_temporary").mkdir(parents=True)
+    with pytest.raises(RefusalError, match="half: its writing was broken off; clear the folder"):
+        read_lake(spark, tmp_path / "half")
+    with pytest.raises(RefusalError, match="no lake can be read there"):
+        read_lake(spark, tmp_path / "nowhere")
+    write_log(tmp_path / "other.parquet", GOOD)
+    with pytest.raises(
+        RefusalError, match="a lake has the column component of type string, here it is missing"
+    ):
+        read_lake(spark, tmp_path)
+
+
+def test_topologies_of_two_periods_are_joined_on_spark(spark):  # noqa: F811
+    from qflow.spark.tables import TOUCHES
+    from qflow.spark.touches import components
+
+    early = spark.createDataFrame([("log", "c", "q"), ("log", "d", "r")], TOUCHES.ddl)
+    late = spark.createDataFrame([("log", "d", "q")], TOUCHES.ddl)
+    assert {row.component for row in components(early).collect()} == {"log/q", "log/r"}
+    assert {row.component for row in components(early.union(late)).collect()} == {"log/q"}
+
+
+def test_a_trace_and_its_bad_rows_go_the_same_way(spark, tmp_path):  # noqa: F811
+    from qflow.spark.ingest import make_lake
+    from qflow.spark.lake import read_lake
+    from qflow.spark.lake_audit import audit
+    from qflow.trace.files import write_trace
+    from qflow.trace.replay import trace_of
+    from qflow.workload import Workload, simulate
+
+    run = simulate(Workload.from_json(WORKLOAD))
+    path = tmp_path / "run.jsonl"
+    write_trace(trace_of(run), path)
+    path.write_text(path.read_text() + '{"not": "a row"}\n')
+    report = make_lake(spark, [path], tmp_path / "lake", buckets=1)
+    assert report.set_aside == 1
+    results = audit(read_lake(spark, tmp_path / "lake")).where("kind = 'held'").collect()
+    told = [event.message for event in run.events if event.kind == "held"]
+    assert told and [row.subject for row in sorted(results, key=lambda row: row.number)] == told

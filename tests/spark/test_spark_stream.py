@@ -1,0 +1,160 @@
+"""The stream: late, duplicated and cut at random, it gives what the batch gives; so it does after a kill."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark  # noqa: F401
+from waiting import wait_until
+
+from qflow.cli import main
+from qflow.spark.lake_audit import audit_in_memory as audit
+from qflow.spark.lake_audit import result_hash
+from qflow.spark.live import Shipper, write_rows
+from qflow.spark.stream import StreamedComponent
+
+
+def expected():
+    return result_hash(row for row in fleet_results() if row[0] in SOME)
+
+
+def disturbed(rows, chance, reach=40):
+    """Return rows with some twice and all a little out of order."""
+    copies = [row for row in rows for _ in range(1 + (chance.random() < 0.1))]
+    places = sorted(range(len(copies)), key=lambda place: place + chance.random() * reach)
+    return [copies[place] for place in places]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_late_and_duplicate_events_with_random_cuts(seed):
+    chance = random.Random(seed)
+    results = []
+    for component, rows in small_lake().items():
+        rows = disturbed(rows, chance)
+        cuts = sorted(chance.randrange(len(rows)) for _ in range(6))
+        state = None
+        for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+            streamed = StreamedComponent(component, state)
+            results += streamed.take(rows[start:end])
+            state = streamed.state()
+        assert streamed.waiting == 0
+    assert result_hash(results) == expected()
+
+
+def test_an_event_that_never_comes_counts_as_lost_when_patience_ends():
+    rows = [row for row in small_lake()["fleet/q15"] if row[0] != 50]
+    streamed = StreamedComponent("fleet/q15", patience=100)
+    results = []
+    for row in rows:
+        results += streamed.take([row])
+    gaps = [row[8] for row in results if row[5] == "gap"]
+    assert gaps == ["events 50 to 50 are missing; what follows is not certain"]
+    # What waited too long is audited as a batch would: with the same gap.
+    batch = audit({"fleet/q15": rows})
+    assert result_hash(results) == result_hash(batch[: len(results)]) and len(batch) - len(results) < 200
+
+
+def test_the_processor_alone_without_a_jvm():
+    pytest.importorskip("pyspark")
+    pytest.importorskip("google.protobuf")
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    from qflow.spark.stream import processor
+    from qflow.spark.tables import LAKE
+
+    rows = [
+        Row(**dict(zip(LAKE.names, ("fleet/q15", *row), strict=True))) for row in small_lake()["fleet/q15"]
+    ]
+    tester = TwsTester(processor())
+    results = []
+    for start in range(0, len(rows), 400):
+        results += [tuple(row) for row in tester.test("fleet/q15", rows[start : start + 400])]
+    assert tester.peekValueState("component", "fleet/q15") is not None
+    assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] == "fleet/q15")
+
+
+@pytest.fixture(scope="module")
+def incoming(tmp_path_factory):
+    """Return a folder of six files with the events of three components, disturbed across files."""
+    pytest.importorskip("pyarrow")
+    chance = random.Random(5)
+    folder = tmp_path_factory.mktemp("incoming")
+    rows = disturbed([(name, *row) for name, rows in small_lake().items() for row in rows], chance, 500)
+    size = -(-len(rows) // 6)
+    for number in range(6):
+        write_rows(folder / f"part-{number}.parquet", rows[number * size : (number + 1) * size])
+    return folder
+
+
+def test_structured_streaming_gives_what_the_batch_gives(spark, incoming, tmp_path):  # noqa: F811
+    from qflow.spark.stream import audit_stream, read_results, read_stream, start
+
+    query = start(audit_stream(read_stream(spark, incoming, files=2)), tmp_path, once=True)
+    query.awaitTermination()
+    assert len(list((tmp_path / "results").iterdir())) >= 3
+    assert result_hash(read_results(spark, tmp_path).collect()) == expected()
+
+
+def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(spark, incoming, tmp_path):  # noqa: F811
+    from qflow.spark.stream import read_results
+
+    command = [
+        sys.executable,
+        "-m",
+        "qflow",
+        "spark",
+        "stream",
+        incoming,
+        "--out",
+        tmp_path,
+        "--once",
+        "--files",
+        "1",
+    ]
+    first = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    steps = tmp_path / "results"
+    wait_until(lambda: list(steps.glob("step=*/_SUCCESS")) or first.poll() is not None, "one step is done")
+    os.killpg(first.pid, signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL, first.stderr.read()
+    done = {path: path.stat().st_mtime_ns for path in steps.glob("step=*/_SUCCESS")}
+    assert 1 <= len(done) < 6
+    # Another driver goes on: this process, with the session of all tests.
+    assert main([str(word) for word in command[3:]]) == 0
+    kept = {path: path.stat().st_mtime_ns for path in done}
+    # The last step of before may have been written and not yet noted: then it is written again, alike.
+    assert sum(kept[path] != done[path] for path in done) <= 1
+    assert result_hash(read_results(spark, tmp_path).collect()) == expected()
+
+
+def test_a_shipped_log_is_the_lake(tmp_path):
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    workload, rows = fleet()
+    shipper = Shipper("fleet", workload, tmp_path)
+    for start in range(0, len(rows), 9_000):
+        shipper.send(rows[start : start + 9_000])
+    shipper.end()
+    shipped = {}
+    for path in sorted(tmp_path.iterdir()):
+        for row in parquet.read_table(path).to_pylist():
+            shipped.setdefault(row["component"], []).append(tuple(row.values())[1:])
+    assert shipped == fleet_lake()
+
+
+def test_the_live_lab_knows_in_the_end_what_the_batch_knows(spark, tmp_path):  # noqa: F811
+    from qflow.spark.live import watch
+    from qflow.spark.stream import read_results
+
+    workload, rows = fleet()
+    glances = list(watch(spark, "fleet", workload, rows, tmp_path, every=4))
+    assert len(glances) == 2
+    assert glances[0].results < glances[1].results == len(fleet_results())
+    assert "27 queues were ON at some time" in repr(glances[1])
+    assert result_hash(read_results(spark, tmp_path / "out").collect()) == result_hash(fleet_results())

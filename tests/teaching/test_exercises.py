@@ -1,0 +1,327 @@
+"""Exercises: solutions pass, tasks begin with their first hint, and wrong answers are told what they show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from wrong_answers import WRONG
+
+from qflow import cli
+from qflow.kit import RefusalError
+from qflow.launch import chapters as launch
+from qflow.maintain.notebooks import PLACEHOLDER, solution_of, task_of
+from qflow.maintain.notebooks import exercise_drift as drift
+from qflow.maintain.notebooks import select_exercises as select
+from qflow.maintain.sentence_map import listed
+from qflow.teaching import check, hint
+from qflow.teaching import learner as progress
+from qflow.teaching import learner as report
+from qflow.teaching.catalogue import THEMES, all_exercises, exercises, find
+from qflow.teaching.checks import judge
+from qflow.teaching.exercise import Exercise
+from qflow.teaching.rules import rule_titles
+
+ALL = {exercise.name: exercise for exercise in all_exercises()}
+FILES = {file.name: file for file in select()}
+TABLE = [(name, misconception) for name, answers in WRONG.items() for misconception in answers]
+
+
+def functions(notebook) -> dict[str, object]:
+    """Run a notebook's code cells, without a kernel, and return what they define."""
+    names: dict[str, object] = {}
+    with redirect_stdout(StringIO()):
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                exec(compile(cell.source, cell.id, "exec"), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def solved() -> dict[str, object]:
+    """Every solution by the exercise's name."""
+    found: dict[str, object] = {}
+    for file in FILES.values():
+        names = functions(solution_of(file))
+        found.update({name: names[name] for name in ALL if name in names})
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    kept = tmp_path / "progress.json"
+    monkeypatch.setenv(progress.VARIABLE, str(kept))
+    return kept
+
+
+def test_every_theme_has_its_source_and_asks_its_exercises():
+    assert sorted(FILES) == sorted(THEMES)
+    for name, file in FILES.items():
+        cells = [cell.id for cell in task_of(file).cells]
+        for exercise in exercises(name):
+            assert {exercise.name, f"{exercise.name}-task", f"{exercise.name}-check"} <= set(cells)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_tasks_and_solutions_are_what_their_source_says(name):
+    assert drift(FILES[name]) == []
+
+
+def test_building_tasks_twice_gives_the_same_bytes():
+    for file in FILES.values():
+        assert task_of(file) == task_of(file)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_tasks_do_not_give_the_solution_away(name):
+    task, solution = task_of(FILES[name]), solution_of(FILES[name])
+    asked = {exercise.name for exercise in exercises(name)}
+    assert sum(PLACEHOLDER in cell.source for cell in task.cells) == len(asked)
+    assert not any("SOLUTION" in cell.source for cell in (*task.cells, *solution.cells))
+    assert not any(cell.id.endswith("-why") for cell in task.cells)
+    assert sum(cell.id.endswith("-why") for cell in solution.cells) == len(asked)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_solution_passes(name, solved):
+    verdict = judge(ALL[name], solved[name])
+    assert verdict, verdict
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_unsolved_task_fails_with_its_first_hint(name):
+    names = functions(task_of(FILES[name]))
+    for exercise in exercises(name):
+        verdict = judge(exercise, names[exercise.name])
+        assert not verdict
+        assert f"Hint 1 of 3: {exercise.hints[0]}" in repr(verdict)
+        assert verdict.misconception is None
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_empty_or_a_constant_answer_never_passes(name, solved):
+    exercise = ALL[name]
+    constants = [None, ..., 0, 1, True, "", [], {}]
+    if exercise.name != "give_up":
+        constants += [exercise.returned(solved[name], case) for case in exercise.cases]
+    for constant in constants:
+        assert not judge(exercise, lambda *_, value=constant: value), constant
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_at_least_three_plausible_wrong_answers_are_in_the_table(name):
+    assert name in WRONG, f"exercise {name} is new: write plausible wrong answers to it in wrong_answers.py"
+    assert len(WRONG[name]) >= 3
+    assert len({misconception.name for misconception in ALL[name].misconceptions}) >= 3
+
+
+@pytest.mark.parametrize(("name", "misconception"), TABLE)
+def test_a_wrong_answer_is_told_what_it_shows(name, misconception):
+    exercise = ALL[name]
+    verdict = judge(exercise, WRONG[name][misconception])
+    assert not verdict
+    meant = next(known for known in exercise.misconceptions if known.name == misconception)
+    assert verdict.misconception is meant, verdict
+    assert meant.message in repr(verdict)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_misconception_is_wrong_and_tells_itself_from_the_others(name):
+    exercise = ALL[name]
+    for misconception in exercise.misconceptions:
+        verdict = judge(exercise, lambda *given, m=misconception: m.answer(*given))
+        assert not verdict
+        assert verdict.misconception is misconception, (misconception.name, verdict)
+
+
+@pytest.mark.parametrize("exercise", ALL.values(), ids=lambda exercise: exercise.name)
+def test_hints_are_three_and_rules_exist(exercise: Exercise):
+    assert len(exercise.hints) == len(set(exercise.hints)) == 3
+    assert all(exercise.hints)
+    assert set(exercise.rules) <= set(rule_titles())
+    assert exercise.rules
+
+
+def test_every_golden_scenario_has_an_exercise():
+    shown = {golden for exercise in ALL.values() for golden in exercise.shows}
+    assert shown == {f"G-{number:02d}" for number in range(1, 19)}
+
+
+# What the documents' examples and the golden scenarios come to, as the real broker was seen to do it.
+SEEN = (
+    ("on_and_off", (1000, 900, 500), (901, 499)),
+    ("message_bytes", ("", "q1", 1), 13),
+    ("states_both", ([(11, 1100), (5, 500), (4, 400)], (10, 2000), (5, 1000)), ("ON", "ON", "OFF")),
+    ("last_left", (100, 8500), 69),
+    ("completed", (["X", "X", "Y", "Y"], {"X": 1, "Y": 9}), (0, 2, 3)),
+    ("completed_after_purges", ({"f1": 1, "f2": 2}, 3, ["f1", "f2"]), ((1,), (1, 2), (1, 2, 3))),
+    ("worst_depth", (100, [50, 15]), 165),
+    ("after_the_stall", (100, [50, 15]), (165, 66, 164, 2)),
+    ("cpp_depth", (10, 1), 11),
+    ("cpp_depth", (10, 2), 12),
+    ("cpp_depth", (10, 3), 12),
+    ("overflow", (3, 2, 4), (3, "ON", 506, False)),
+    ("default_thresholds", (100, 90, 75), (90, 75)),
+    ("default_thresholds", (90, 80, 70), (72, 62)),
+    ("second_gets", (["A-1", "A-2", "A-3", "B-1", "B-2"], False), "B-1"),
+    ("next_gets", (2, ["release", "accept"], 1), ("A-1", "A-3")),
+    ("idle_gets", (["owner accepts"],), ()),
+    ("idle_gets", (["owner accepts", "B-1 arrives"],), ("A-2", "B-1")),
+    ("turns", (7, 3), ((0, 3, 6), (1, 4), (2, 5))),
+    ("ring_priorities", (3, [5, 6, 7, 4, 5, 9]), (5, 2, 1)),
+    ("ring_last_values", (3, ["a", "b", "c", "b"]), ("c", "b")),
+    ("self_destruct", (10, 9), (True, 9, 1)),
+    ("self_destruct", (10, 10), (True, 10, 2)),
+    ("self_destruct", (10, 11), (False, 0, 0)),
+    ("lvq_at_stop", (10, 1), (10, "ON", 1, 1)),
+    ("after_move", (5, 2, 0), (0, 2, 3)),
+    ("survives", (1, 1, False), False),
+    ("transaction", (5, 4, 10), (541, 0, "OFF", False)),
+    ("transaction", (100, 5, 10), (0, 10, "ON", False)),
+)
+
+
+@pytest.mark.parametrize(("name", "case", "outcome"), SEEN)
+def test_documented_examples_are_among_the_cases_and_come_out_as_seen(name, case, outcome):
+    exercise = ALL[name]
+    assert exercise.wanted[exercise.cases.index(case)] == outcome
+
+
+def test_every_example_of_the_documents_has_an_exercise():
+    examples = [sentence for sentence in listed() if sentence.says.startswith("example: ")]
+    assert len(examples) > 20
+    for sentence in examples:
+        assert any(place.startswith("exercise:") for place in sentence.where), sentence
+
+
+def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(launch, "checkout_root", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    chapters = launch.find_chapters("mine")
+    for name in FILES:
+        assert (chapters / "exercises" / f"{name}.ipynb").exists()
+        assert (chapters / "exercises" / "solutions" / f"{name}.ipynb").exists()
+    assert not (chapters / "exercises" / "sources").exists()
+    assert f"Laid the exercises out in {chapters / 'exercises'}" in capsys.readouterr().out
+    mine = chapters / "exercises" / "01-thresholds.ipynb"
+    mine.write_text(mine.read_text().replace("raise NotImplementedError", "return 901, 499"))
+    launch.find_chapters("mine")
+    assert "Left as you changed them: 01-thresholds.ipynb" in capsys.readouterr().out
+    assert "return 901, 499" in mine.read_text()
+
+
+def test_in_a_checkout_jupyterlab_shows_chapters_and_exercises(root):
+    arguments = launch.lab_arguments(root / "notebooks", browser=False, port=None)
+    assert f"--ServerApp.root_dir={root}" in arguments
+    assert f"--LabApp.default_url=/lab/tree/notebooks/{launch.FIRST_CHAPTER}" in arguments
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_the_exercises(root, tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    carried = set(zipfile.ZipFile(wheel).namelist())
+    for name in FILES:
+        assert f"qflow/_kit/exercises/{name}.ipynb" in carried
+        assert f"qflow/_kit/exercises/solutions/{name}.ipynb" in carried
+    assert {"qflow/_kit/data/glossary.csv", "qflow/_kit/data/sentences.csv"} <= carried
+    assert not [name for name in carried if "exercises/sources" in name]
+
+
+def test_an_answer_that_raises_is_told_so():
+    def on_and_off(limit, stop, resume):
+        return stop / 0
+
+    assert "ended with the error ZeroDivisionError" in repr(judge(ALL["on_and_off"], on_and_off))
+
+
+def test_an_answer_that_spoils_its_arguments_spoils_nothing_else(solved):
+    def flow_states(depths, stop, resume):
+        states = solved["flow_states"](depths, stop, resume)
+        depths.clear()
+        return states
+
+    assert judge(ALL["flow_states"], flow_states)
+    assert judge(ALL["flow_states"], solved["flow_states"])
+
+
+def test_an_array_is_as_good_as_a_list():
+    class Array:
+        def tolist(self):
+            return [901, 499]
+
+    exercise = ALL["on_and_off"]
+    assert exercise.results(lambda *_: Array())[0] == exercise.wanted[0]
+
+
+def test_a_wrong_answer_nobody_thought_of_is_shown_beside_the_brokers():
+    verdict = judge(ALL["on_and_off"], lambda limit, stop, resume: (17, 4))
+    assert verdict.misconception is None
+    assert "gave (17, 4); the broker says (901, 499)." in repr(verdict)
+
+
+def test_checks_and_hints_are_kept_as_progress(file, solved, capsys):
+    def on_and_off(limit, stop, resume):
+        return stop, resume
+
+    check(on_and_off)
+    hint("on_and_off", 2)
+    hint("on_and_off", 1)
+    assert progress.read("exercises") == {"on_and_off": {"tries": 1, "solved": False, "hints": 2}}
+    check(solved["on_and_off"])
+    check(on_and_off)
+    assert progress.read("exercises")["on_and_off"] == {"tries": 3, "solved": True, "hints": 2}
+    capsys.readouterr()
+    assert cli.main(["exercises", "progress"]) == 0
+    said = capsys.readouterr().out
+    assert cli.main(["exercises"]) == 0
+    assert capsys.readouterr().out == said
+    assert "[x] on_and_off" in said
+    assert f"Exercises: 1 of {len(ALL)} solved." in said
+    assert str(file) in said
+
+
+def test_checks_work_where_nothing_can_be_kept(monkeypatch, solved):
+    monkeypatch.setenv(progress.VARIABLE, "/dev/null/progress.json")
+    assert check(solved["turns"])
+
+
+def test_a_spoilt_progress_file_is_survived(file, solved):
+    file.write_text('{"exercises": {"turns": {"tries": "many", "hints": []}, "completed": 7}}')
+    assert check(solved["turns"])
+    hint("turns")
+    assert report.report(progress.read("exercises"), {})
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(RefusalError, match="did you mean 'turns'"):
+        find("turn")
+    with pytest.raises(RefusalError, match="no exercise"):
+        check(lambda: 1)
+    with pytest.raises(RefusalError, match="hints 1, 2 and 3"):
+        hint("turns", 0)
+
+
+def test_the_command_checks_and_refuses(capsys):
+    assert cli.main(["exercises", "check", "01-thresholds"]) == 0
+    assert cli.main(["exercises", "check", "01-nothing"]) == 2
+    assert "there are: 01-thresholds" in capsys.readouterr().err
+
+
+def test_drift_is_seen(tmp_path, capsys):
+    top = tmp_path / "exercises"
+    (top / "sources").mkdir(parents=True)
+    (top / "solutions").mkdir()
+    for part in ("sources/01-thresholds.py", "01-thresholds.ipynb", "solutions/01-thresholds.ipynb"):
+        (top / part).write_bytes((FILES["01-thresholds"].source.parent.parent / part).read_bytes())
+    assert cli.main(["exercises", "check", "--dir", str(top)]) == 0
+    source = top / "sources" / "01-thresholds.py"
+    source.write_text(source.read_text().replace("return stop + 1, resume - 1", "return stop + 1, resume"))
+    assert cli.main(["exercises", "check", "--dir", str(top)]) == 1
+    assert "solutions/01-thresholds.ipynb is not what its source says" in capsys.readouterr().err

@@ -1,0 +1,218 @@
+"""Building chapters: the same bytes twice, stable ids, no noise; and noticing drift."""
+
+import configparser
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+
+from qflow import cli
+from qflow.kit import RefusalError
+from qflow.maintain import notebooks
+from qflow.maintain import notebooks as tidy
+
+TINY = """\
+# %% [markdown] id="intro"
+# # Tiny
+
+# %%
+import ipywidgets as widgets
+
+# %% tags=["nbval-ignore-output"]
+print("an", object())
+
+# %%
+widgets.IntSlider(description="stop")
+
+# %%
+x = 1
+
+# %%
+x = 1
+"""
+
+
+def chapters_with(folder: Path, source: str, name: str = "01-tiny") -> notebooks.Chapter:
+    """Write a chapter's source."""
+    path = folder / "sources" / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    return notebooks.Chapter(path, folder / f"{name}.ipynb")
+
+
+def ids(chapter: notebooks.Chapter) -> list[str]:
+    """List the cell ids of a chapter's source."""
+    return [cell.id for cell in notebooks.read_source(chapter).cells]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A tiny chapter, built once."""
+    chapter = chapters_with(tmp_path_factory.mktemp("chapters"), TINY)
+    assert notebooks.build(folder=str(chapter.built.parent)) == 0
+    return chapter
+
+
+@pytest.fixture
+def copy(built, tmp_path):
+    """That chapter, in a folder a test may spoil."""
+    chapter = chapters_with(tmp_path, TINY)
+    chapter.built.write_bytes(built.built.read_bytes())
+    return chapter
+
+
+def check(chapter, capsys) -> tuple[int, str]:
+    """Run the check as the command does."""
+    status = cli.main(["notebooks", "check", "--dir", str(chapter.built.parent)])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    return status, said.err
+
+
+class TestBuild:
+    def test_the_same_bytes_twice(self, built):
+        first = built.built.read_bytes()
+        assert notebooks.build(["01-tiny"], folder=str(built.built.parent)) == 0
+        assert built.built.read_bytes() == first
+        assert not list(built.built.parent.glob(".*"))
+
+    def test_no_noise(self, built):
+        text = built.built.read_text()
+        notebook = json.loads(text)
+        assert set(notebook["metadata"]) == {"kernelspec", "language_info"}
+        assert notebook["metadata"]["language_info"] == {"name": "python"}
+        assert "widget-view" not in text
+        assert "an <object object at 0xADDR>" in text
+        assert "IntSlider(value=0, description='stop')" in text
+        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        assert [cell["execution_count"] for cell in cells] == [1, 2, 3, 4, 5]
+        assert cells[1]["metadata"] == {"tags": ["nbval-ignore-output"]}
+
+    def test_a_failing_cell_writes_nothing(self, tmp_path, capsys):
+        chapter = chapters_with(tmp_path, "# %%\nprint('before')\n\n# %%\n1 / 0\n")
+        assert cli.main(["notebooks", "build", "--dir", str(tmp_path)]) == 1
+        assert "a cell failed with ZeroDivisionError; nothing was written" in capsys.readouterr().err
+        assert not chapter.built.exists()
+
+    def test_a_kernel_that_dies_is_told_in_one_sentence(self, tmp_path, capsys):
+        chapter = chapters_with(tmp_path, "# %%\nimport os\n\nos._exit(3)\n")
+        assert cli.main(["notebooks", "build", "--dir", str(tmp_path)]) == 1
+        said = capsys.readouterr().err
+        assert "01-tiny.py: its kernel died; nothing was written." in said
+        assert "Traceback" not in said
+        assert not chapter.built.exists()
+
+    def test_ctrl_c_while_a_cell_runs_is_one_line(self, tmp_path):
+        started = tmp_path / "started"
+        chapter = chapters_with(
+            tmp_path, f"# %%\nimport time\n\nopen({str(started)!r}, 'w').close()\ntime.sleep(60)\n"
+        )
+        command = [sys.executable, "-m", "qflow", "notebooks", "build", "--dir", str(tmp_path)]
+        work = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_until(started.exists, "the cell runs")
+        work.send_signal(signal.SIGINT)
+        assert work.communicate(timeout=60) == ("", "qflow: interrupted\n")
+        assert work.returncode == 130
+        assert not chapter.built.exists()
+
+
+class TestIds:
+    def test_given_and_derived(self, tmp_path):
+        chapter = chapters_with(tmp_path, TINY)
+        names = ids(chapter)
+        assert names[0] == "intro"
+        assert len(set(names)) == len(names) == 6
+        assert names == ids(chapter)
+
+    def test_an_inserted_cell_leaves_the_others_alone(self, tmp_path):
+        before = ids(chapters_with(tmp_path, TINY))
+        after = ids(chapters_with(tmp_path, TINY.replace("# %%\nimport", "# %%\ny = 0\n\n# %%\nimport")))
+        assert len(after) == len(before) + 1
+        assert [name for name in after if name in before] == before
+
+    @pytest.mark.parametrize(
+        ("source", "why"),
+        [
+            ('# %% id="a"\n1\n\n# %% id="a"\n2\n', "'a' is used twice"),
+            ('# %% id="a b"\n1\n', "'a b' may hold at most 64"),
+        ],
+    )
+    def test_bad_ids_are_refused(self, tmp_path, source, why):
+        with pytest.raises(RefusalError, match=why):
+            ids(chapters_with(tmp_path, source))
+
+
+class TestCheck:
+    def test_agreement(self, copy, capsys):
+        assert check(copy, capsys) == (0, "")
+
+    def test_a_changed_source(self, copy, capsys):
+        copy.source.write_text(TINY.replace('"stop"', '"resume"'))
+        status, said = check(copy, capsys)
+        assert status == 1
+        assert "is not what its source says: cell 4 differs in its source" in said
+        assert "qflow notebooks build 01-tiny" in said
+
+    def test_an_added_cell(self, copy, capsys):
+        copy.source.write_text(TINY + "\n# %%\ny = 2\n")
+        assert "it has 6 cells, the source has 7" in check(copy, capsys)[1]
+
+    def test_changed_tags(self, copy, capsys):
+        copy.source.write_text(TINY.replace("nbval-ignore-output", "other"))
+        assert "cell 3 differs in its metadata" in check(copy, capsys)[1]
+
+    def test_a_missing_notebook(self, copy, capsys):
+        copy.built.unlink()
+        status, said = check(copy, capsys)
+        assert (status, "is missing; build it again" in said) == (1, True)
+
+    def test_a_notebook_without_a_source(self, copy, capsys):
+        (copy.built.parent / "09-other.ipynb").write_text("{}")
+        assert "09-other.ipynb has no source" in check(copy, capsys)[1]
+
+    def test_an_unreadable_notebook(self, copy, capsys):
+        copy.built.write_text("{")
+        assert "cannot be read as a notebook" in check(copy, capsys)[1]
+
+    def test_cells_that_were_never_run(self, copy, capsys):
+        text = copy.built.read_text()
+        copy.built.write_text(text.replace('"execution_count": 5', '"execution_count": null'))
+        assert "never run" in check(copy, capsys)[1]
+
+    def test_what_a_run_by_hand_leaves(self, copy, capsys):
+        text = copy.built.read_text()
+        copy.built.write_text(
+            text.replace('"name": "python"\n', '"name": "python",\n   "version": "3.11.7"\n')
+        )
+        assert "what a run by hand leaves behind" in check(copy, capsys)[1]
+
+
+def test_the_chapters_agree_with_their_sources(root, capsys):
+    assert list((root / "notebooks" / "sources").glob("*.py"))
+    status = cli.main(["notebooks", "check", "--dir", str(root / "notebooks")])
+    assert status == 0, capsys.readouterr().err
+
+
+def test_the_chapters_name_no_folder_of_a_machine(root):
+    built = sorted((root / "notebooks").glob("*.ipynb"))
+    assert built
+    for chapter in built:
+        text = chapter.read_text()
+        assert not re.search(r"/(?:home|root|Users|tmp)/|site-packages", text), chapter.name
+
+
+def test_nbval_and_the_build_replace_the_same(root):
+    rules = configparser.RawConfigParser()
+    rules.read(root / "tests" / "nbval_sanitize.cfg")
+    read = [(name, rules[name]["regex"], rules[name]["replace"]) for name in rules.sections()]
+    assert read == [(name, pattern.replace('\\"', '"'), new) for name, pattern, new in tidy.REPLACEMENTS]
+
+
+def test_folders_of_this_machine_are_replaced(root):
+    assert tidy.tidy_text(f"{root}/qflow/cli.py:1") == "qflow-checkout/qflow/cli.py:1"
+    assert tidy.tidy_text("no folder here") == "no folder here"

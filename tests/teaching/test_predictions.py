@@ -1,0 +1,192 @@
+"""Predictions, what becomes of them, and the file that keeps them."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from qflow.teaching import Predictions
+from qflow.teaching import learner as guess_memory
+from qflow.teaching import learner as progress
+from qflow.teaching.learner import kept_calibration
+from qflow.teaching.predictions import Question
+
+
+@pytest.fixture(autouse=True)
+def nothing_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guess_memory, "_typed", {})
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    kept = tmp_path / "deep" / "progress.json"
+    monkeypatch.setenv(progress.VARIABLE, str(kept))
+    return kept
+
+
+def ask(predictions: Predictions, **guesses: object) -> None:
+    predictions.predict(
+        "on", "ON at?", guesses.get("on"), sure=guesses.get("sure"), revisit="FC-14", because={900: "equal"}
+    )
+    predictions.predict("state", "Then?", guesses.get("state"), choices=("ON", "OFF"), revisit="FC-16")
+
+
+def test_without_guesses_the_output_is_always_the_same_and_nothing_is_kept(file, capsys):
+    for _ in range(2):
+        predictions = Predictions("01")
+        ask(predictions)
+        predictions.compare(on=901, state="ON")
+    said = capsys.readouterr().out
+    half = len(said) // 2
+    assert said[:half] == said[half:] != ""
+    assert "no predictions" in said
+    assert not file.exists()
+
+
+def test_right_and_wrong_guesses_and_the_misunderstanding_behind_one(file, capsys):
+    predictions = Predictions("01")
+    ask(predictions, on=900, state="on", sure=100)
+    predictions.compare(on=901, state="ON")
+    said = capsys.readouterr().out
+    assert "you said 900: equal" in said
+    assert "You had 1 of 2." in said
+    assert "Worth another look: FC-14." in said
+    assert "FC-16" not in said
+    assert json.loads(file.read_text())["predictions"]["01"]["on"] == {"right": False, "sure": 100}
+
+
+def test_calibration_over_chapters(file):
+    for chapter, guess in (("01", 901), ("02", 900)):
+        predictions = Predictions(chapter)
+        ask(predictions, on=guess, sure=50)
+        predictions.compare(on=901, state="ON")
+    assert kept_calibration(progress.read("predictions")) == [
+        "Predictions: 1 of 2 right.",
+        "You were 50 % sure on average, and right in 50 %: well judged.",
+    ]
+
+
+@pytest.mark.parametrize("sure", [-1, 101])
+def test_certainty_is_a_percentage(sure):
+    with pytest.raises(ValueError, match="0 to 100"):
+        Predictions("01").predict("n", "?", 1, sure=sure)
+
+
+def test_a_state_is_one_of_the_choices():
+    with pytest.raises(ValueError, match="ON, OFF"):
+        Predictions("01").predict("n", "?", "open", choices=("ON", "OFF"))
+
+
+def test_every_question_needs_its_answer():
+    predictions = Predictions("01")
+    ask(predictions)
+    with pytest.raises(ValueError, match="state"):
+        predictions.compare(on=901)
+
+
+def test_the_field_writes_into_the_question_and_the_text_stays():
+    predictions = Predictions("01")
+    ask(predictions)
+    question = Question(predictions.asked["on"])
+    bundle = question._repr_mimebundle_()
+    assert bundle["text/plain"] == "ON at? No guess yet."
+    assert any("widget" in kind for kind in bundle)
+
+
+def test_a_typed_number_counts_as_the_guess(capsys):
+    from qflow.teaching.predictions import _field
+
+    predictions = Predictions("01")
+    ask(predictions)
+    entry, sure, said = _field(predictions.asked["on"]).children[1].children
+    entry.value = "many"
+    assert (predictions.asked["on"].guess, said.value) == (None, "Please type a number.")
+    entry.value, sure.value = "1,000", 80
+    assert (predictions.asked["on"].guess, predictions.asked["on"].sure) == (1000, 80)
+
+
+def test_a_typed_guess_survives_running_the_cell_again(file, capsys):
+    from qflow.teaching.predictions import _field
+
+    predictions = Predictions("01")
+    ask(predictions)
+    entry, sure, _ = _field(predictions.asked["on"]).children[1].children
+    entry.value, sure.value = "901", 90
+    again = Predictions("01")
+    ask(again)
+    assert (again.asked["on"].guess, again.asked["on"].sure) == (901, 90)
+    field = _field(again.asked["on"]).children[1].children
+    assert (field[0].value, field[1].value) == ("901", 90)
+    again.compare(on=901, state="ON")
+    assert "you had it" in capsys.readouterr().out
+    field[0].value = ""
+    forgotten = Predictions("01")
+    ask(forgotten)
+    assert forgotten.asked["on"].guess is None
+    assert json.loads(file.read_text())["guesses"] == {"01": {}}
+
+
+def test_a_typed_guess_survives_where_nothing_can_be_kept(monkeypatch):
+    monkeypatch.setenv(progress.VARIABLE, "")
+    predictions = Predictions("01")
+    ask(predictions)
+    predictions.asked["state"].keep("ON", None)
+    again = Predictions("01")
+    ask(again)
+    assert again.asked["state"].guess == "ON"
+
+
+def test_a_typed_guess_survives_a_new_kernel(file, monkeypatch):
+    Predictions("01").predict("on", "ON at?")
+    guess_memory.remember("01", "on", 900, None)
+    monkeypatch.setattr(guess_memory, "_typed", {})
+    predictions = Predictions("01")
+    ask(predictions)
+    assert predictions.asked["on"].guess == 900
+
+
+def test_what_is_written_in_the_cell_wins(file):
+    guess_memory.remember("01", "on", 900, 50)
+    predictions = Predictions("01")
+    ask(predictions, on=901)
+    assert (predictions.asked["on"].guess, predictions.asked["on"].sure) == (901, None)
+
+
+def test_progress_survives_a_broken_file(file):
+    file.parent.mkdir()
+    file.write_text("{ not json")
+    assert progress.read("exercises") == {}
+    assert progress.keep("exercises", "a", {"solved": True})
+    assert progress.read("exercises") == {"a": {"solved": True}}
+
+
+def test_progress_keeps_what_was_there(file):
+    progress.keep("exercises", "a", {"solved": True})
+    progress.keep("predictions", "01", {"on": {"right": True}})
+    progress.keep("exercises", "b", {"solved": False})
+    assert set(progress.read("exercises")) == {"a", "b"}
+    assert set(progress.read("predictions")) == {"01"}
+
+
+def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(progress.VARIABLE, "/dev/null/progress.json")
+    assert not progress.keep("exercises", "a", {})
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    predictions = Predictions("01")
+    ask(predictions, on=901)
+    predictions.compare(on=901, state="ON")
+    assert "you had it" in capsys.readouterr().out
+
+
+def test_an_empty_variable_keeps_nothing(monkeypatch):
+    monkeypatch.setenv(progress.VARIABLE, "")
+    assert progress.progress_file() is None
+    assert not progress.keep("exercises", "a", {})
+
+
+def test_the_users_data_folder_is_the_default(monkeypatch):
+    monkeypatch.delenv(progress.VARIABLE)
+    found = progress.progress_file()
+    assert found is not None
+    assert found.parts[-2:] == ("qflow", "progress.json")

@@ -1,0 +1,111 @@
+"""Every sentence of the original documents that claims a behaviour is run somewhere."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from qflow import cli
+from qflow.maintain import sentence_map
+from qflow.maintain.sentence_map import TABLE, fingerprint, listed, missing, sentences, targets
+
+DOCUMENTS = os.environ.get("QFLOW_DOCUMENTS", "")
+
+
+def test_every_claim_is_run_and_every_place_exists(root):
+    known = targets(root)
+    for sentence in listed():
+        assert bool(sentence.where) == sentence.is_claim, sentence
+        assert set(sentence.where) <= known, sentence
+        assert sentence.says
+
+
+def test_every_sentence_is_listed_once():
+    found = listed()
+    assert len({sentence.id for sentence in found}) == len(found)
+    assert len({sentence.fingerprint for sentence in found}) == len(found)
+    for letter in "FTM":
+        numbers = [int(sentence.id[2:]) for sentence in found if sentence.id[0] == letter]
+        assert numbers == list(range(1, len(numbers) + 1))
+    # So many different sentences each document has; a row that got lost would show here.
+    assert Counter(name for sentence in found for name in sentence.documents) == {
+        "draft": 104,
+        "manual-web": 108,
+        "manual-markdown": 105,
+        "ticket": 99,
+        "groups": 78,
+    }
+
+
+def test_the_table_is_up_to_date(root):
+    assert (root / TABLE).read_text(encoding="utf-8") == sentence_map.table()
+
+
+def test_no_sentence_is_given_verbatim():
+    for sentence in listed():
+        assert fingerprint(sentence.says) != sentence.fingerprint
+
+
+@pytest.mark.skipif(not DOCUMENTS, reason="QFLOW_DOCUMENTS does not name a folder of the documents")
+def test_nothing_is_missing():
+    documents = sorted(Path(DOCUMENTS).glob("*.txt"))
+    assert len(documents) == 5
+    for document in documents:
+        assert missing(document) == []
+
+
+MARKDOWN = """# <span>1</span> Title
+
+A queue is **on**. It stays
+so until it is empty.
+
+| Key  | Value           |
+|------|-----------------|
+| stop | when to\\_stop  |
+"""
+MAIL = """Log:
+Some words.
+
++<section id="x">
++  <para>A queue is <emphasis>on</emphasis>.  It stays so until it
+is empty.</para>
++  <entry>when to_stop</entry>
++<!-- Nothing -->
+-----
+To unsubscribe, write.
+"""
+TICKET = """Details
+      Description
+
+      A queue is on.
+
+          Ken added a comment -
+
+          It stays so until it is empty.
+
+          Show
+          Ken added a comment - It stays so until it is empty. And again.
+
+            People
+            • Nobody counts here.
+"""
+
+
+def test_the_same_sentence_is_found_in_every_format():
+    markdown, mail, ticket = (
+        [fingerprint(sentence) for sentence in sentences(text)] for text in (MARKDOWN, MAIL, TICKET)
+    )
+    wanted = [fingerprint("A queue is on."), fingerprint("It stays so until it is empty.")]
+    assert all(set(wanted) <= set(found) for found in (markdown, mail, ticket))
+    assert fingerprint("when to_stop") in set(markdown) & set(mail)
+    assert not any("again" in sentence or "Nobody" in sentence for sentence in sentences(TICKET))
+    assert not any("unsubscribe" in sentence for sentence in sentences(MAIL))
+
+
+def test_a_sentence_nobody_mapped_is_seen(tmp_path, capsys, monkeypatch):
+    (tmp_path / "new.txt").write_text("Flow control makes coffee.\n")
+    monkeypatch.setattr(sentence_map, "TABLE", tmp_path / "table.md")
+    assert cli.main(["exercises", "sentences", "--documents", str(tmp_path)]) == 1
+    assert "new.txt: not in the table: Flow control makes coffee." in capsys.readouterr().err
+    assert cli.main(["exercises", "sentences", "--documents", str(tmp_path / "none")]) == 2

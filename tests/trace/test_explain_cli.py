@@ -1,0 +1,98 @@
+"""``qflow trace why``: the chain on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_explain_documents import flow_165
+
+from qflow.cli import main
+from qflow.trace.files import write_trace
+from qflow.trace.replay import trace_of
+from qflow.workload import Producer, Workload, simulate
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("why") / "165.jsonl"
+    write_trace(flow_165().trace, path)
+    return str(path)
+
+
+def test_the_chain_is_printed(file, capsys):
+    assert main(["trace", "why", file, "2.5s", "C1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("C1 is blocked: a message has been due since 1.14 s, and its window is full.")
+    assert lines[-1].strip().startswith("← Nobody consumes from q until late subscribes at 3 s")
+
+
+def test_the_chain_as_json(file, capsys):
+    assert main(["trace", "why", file, "605", "producer:C1", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["seq"] == 605
+    assert data["links"][0]["subject"] == {"kind": "producer", "name": "C1"}
+
+
+@pytest.mark.parametrize(
+    ("instant", "subject", "sentence"),
+    [
+        ("soon", "C1", "an instant is a row's seq, such as 1200, or a time, such as 2.5s; got 'soon'"),
+        ("-1s", "C1", "an instant is a row's seq"),
+        ("1e999999999s", "C1", "an instant is a row's seq"),
+        ("9" * 5000, "C1", "an instant is a row's seq"),
+        ("٣s", "C1", "an instant is a row's seq"),
+        ("2.5s", "C9", "nothing in this trace is called 'C9'; it has producers C1, C2, queues q"),
+        ("2.5s", "queue:orders", "there is no queue 'orders' in this trace; its queues are q"),
+    ],
+)
+def test_a_wrong_question_ends_in_one_sentence(file, capsys, instant, subject, sentence):
+    assert main(["trace", "why", file, instant, subject]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"qflow: {sentence}")
+    assert error.count("\n") == 1
+    assert len(error) < 200
+
+
+@pytest.mark.parametrize("instant", ["99s", "14.000001s", "812", "999999"])
+def test_an_instant_after_the_end_is_answered_for_the_end_and_says_so(file, capsys, instant):
+    assert main(["trace", "why", file, "811", "C1"]) == 0
+    at_the_end = capsys.readouterr().out
+    note = "The trace ends at 14 s (seq 811); this is the state at its end."
+    assert main(["trace", "why", file, instant, "C1"]) == 0
+    assert capsys.readouterr().out == f"{note}\n{at_the_end}"
+    assert main(["trace", "why", file, instant, "C1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["note"] == note
+
+
+@pytest.mark.parametrize("instant", ["14s", "811", "0s"])
+def test_an_instant_of_the_trace_needs_no_such_note(file, capsys, instant):
+    assert main(["trace", "why", file, instant, "C1"]) == 0
+    assert "ends at 14 s (seq" not in capsys.readouterr().out
+    assert main(["trace", "why", file, instant, "C1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["note"] is None
+
+
+def test_the_planned_time_after_the_last_row_belongs_to_the_trace(tmp_path, capsys):
+    """Nothing happened in it, which is part of what the run tells."""
+    workload = Workload(
+        "short",
+        1,
+        {"q": {}},
+        producers=(
+            Producer(
+                "p", ("", "q"), rate=1, capacity=5, size=1, arrival="recorded", recorded=((0.1, 1, ""),)
+            ),
+        ),
+    )
+    path = tmp_path / "short.jsonl"
+    write_trace(trace_of(simulate(workload)), path)
+    for instant, is_after in (("0.9s", False), ("1s", False), ("1.1s", True)):
+        assert main(["trace", "why", str(path), instant, "q"]) == 0
+        assert capsys.readouterr().out.startswith("The trace ends at") is is_after
+
+
+def test_a_file_that_is_no_trace_ends_in_one_sentence(tmp_path, capsys):
+    (tmp_path / "no.jsonl").write_text("hello\n")
+    assert main(["trace", "why", str(tmp_path / "no.jsonl"), "1", "q"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
