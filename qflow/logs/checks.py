@@ -65,6 +65,8 @@ class Finding(NamedTuple):
         By how many microseconds.
     bytes, depth_off, depth_off_most : int
         ``most``: the bytes; ``reports``: the sum and the largest of msgDepth's differences.
+    count : int
+        How many it is about: messages, events or reports.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class Finding(NamedTuple):
     bytes: int = 0
     depth_off: int = 0
     depth_off_most: int = 0
+    count: int = 1
 
     @property
     def rule(self) -> str:
@@ -230,7 +233,8 @@ class LabelSet:
     Examples
     --------
     >>> labels = LabelSet()
-    >>> labels.add("p-1"); labels.add("p-2"); labels.add("odd")
+    >>> [labels.add(label) for label in ("p-1", "p-2", "odd", "p-1")]
+    [True, True, True, False]
     >>> "p-2" in labels, "p-3" in labels, labels.state()
     (True, False, {'p': [[0, 1]], '': ['odd']})
     """
@@ -241,16 +245,19 @@ class LabelSet:
         self._odd: dict[str, None] = dict.fromkeys((state or {}).pop("", ()))
         self._ranges = {name: RangeSet.of(ranges) for name, ranges in (state or {}).items()}
 
-    def add(self, label: str) -> None:
-        """Add a label."""
+    def add(self, label: str) -> bool:
+        """Add a label; return whether it is new."""
         name, _, number = label.rpartition("-")
         if name and number.isdecimal() and number[0] != "0":
             ranges = self._ranges.get(name)
             if ranges is None:
                 ranges = self._ranges[name] = RangeSet()
+            before = len(ranges)
             ranges.add(int(number) - 1)
-        else:
-            self._odd[label] = None
+            return len(ranges) > before
+        is_new = label not in self._odd
+        self._odd[label] = None
+        return is_new
 
     def __contains__(self, label: str) -> bool:
         name, _, number = label.rpartition("-")
@@ -340,7 +347,8 @@ class QueueCourse:
 class _Sent:
     """A message under way."""
 
-    __slots__ = ("row", "time", "place", "client", "group", "freed", "open", "holds", "queues", "is_complete")
+    __slots__ = ("row", "time", "place", "client", "group", "freed", "open", "holds", "queues", "is_complete",
+                 "is_settled")  # fmt: skip
 
     def __init__(self, row: int, time: int, place: int, client: str, group: str) -> None:
         self.row, self.time, self.place, self.client, self.group = row, time, place, client, group
@@ -349,7 +357,7 @@ class _Sent:
         self.open = 0
         self.holds: dict[str, list[Any]] = {}
         self.queues: list[str] = []
-        self.is_complete = False
+        self.is_complete = self.is_settled = False
 
     def state(self) -> list[Any]:
         return [getattr(self, name) for name in self.__slots__]
@@ -411,6 +419,8 @@ class RuleChecks:
         What is no finding.
     find : callable
         Gets each finding, as soon as it is certain.
+    pending : list or None
+        Filled with what is not certain yet, the earliest first: with :meth:`due`, from its time on.
     state : dict or None
         What :meth:`state` returned, to continue there.
 
@@ -420,7 +430,7 @@ class RuleChecks:
     >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
     >>> found = []
     >>> checks = RuleChecks(workload, Tolerance(0, 0), found.append)
-    >>> checks.accept(1, 5, "c", "q", "p-1"); found[0].text()
+    >>> checks.accept(1, 5, "c", "q", "p-1", ""); found[0].text()
     'row 1, 5e-06 s: not held (CN-13), c, q, p-1: accept; allowed: what was delivered to the client and is not settled'
     """
 
@@ -429,6 +439,7 @@ class RuleChecks:
         workload: Workload,
         tolerance: Tolerance,
         find: Callable[[Finding], None],
+        pending: list[list[Any]] | None = None,
         state: dict[str, Any] | None = None,
     ) -> None:
         self._skew, self._lag, self._find = tolerance.skew, tolerance.lag, find
@@ -445,7 +456,7 @@ class RuleChecks:
         # Delivered before their transfer; on no queue any more, and not complete.
         self._ahead: dict[str, list[list[Any]]] = {}
         self._odd: dict[str, None] = {}
-        self.pending: list[list[Any]] = []
+        self.pending: list[list[Any]] = [] if pending is None else pending
         self._suspects: dict[str, list[Any]] = {}
         self.events = {
             "enqueued": self._on_enqueued,
@@ -478,10 +489,9 @@ class RuleChecks:
 
     def transfer(self, row: int, time: int, client: str, queue: str, label: str, group: str) -> None:
         """Take a transfer, before the engine gets it."""
-        if label in self._sent_labels:
+        if not self._sent_labels.add(label):
             self._find(Finding(row, time, "sent twice", client, queue, label))
             return
-        self._sent_labels.add(label)
         self._place += 1
         self._sent[label] = _Sent(row, time, self._place, client, group)
         _remember(self._odd, label, self._forget)
@@ -495,26 +505,27 @@ class RuleChecks:
     def complete(self, row: int, time: int, client: str, queue: str, label: str) -> None:
         """Take a completion."""
         sent = self._sent.get(label)
-        if label not in self._sent_labels or (sent is not None and sent.client != client):
+        if sent.client != client if sent is not None else label not in self._sent_labels:
             self._find(Finding(row, time, "never sent", client, queue, label, "complete"))
-        elif label in self._done_labels:
+            return
+        if not self._done_labels.add(label):
             self._find(Finding(row, time, "completed twice", client, queue, label))
-        elif sent is not None:
-            since, until = sent.time - self._lag, time + self._lag
-            for held, (lows, is_high) in sent.holds.items():
-                self.pending.append([until, "held", row, time, client, held, label, since, lows, is_high])
-            late = time - sent.freed
-            if not sent.holds and late > PATIENCE + self._lag:
-                if not any(self._queues[name].course.can_have_been_on(since) for name in sent.queues):
-                    self.pending.append(
-                        [until, "late", row, time, client, queue, label, since, late, sent.queues]
-                    )
-        self._done_labels.add(label)
-        if sent is not None and not sent.is_complete:
-            sent.is_complete = True
-            if not sent.open:
-                del self._sent[label]
+            return
+        if sent is None:
+            return
+        since, until = sent.time - self._lag, time + self._lag
+        for held, (lows, is_high) in sent.holds.items():
+            self.pending.append([until, "held", row, time, client, held, label, since, lows, is_high])
+        late = time - sent.freed
+        if late > PATIENCE + self._lag and not sent.holds and not self._can_have_been_on(sent.queues, since):
+            self.pending.append([until, "late", row, time, client, queue, label, since, late, sent.queues])
+        sent.is_complete = True
+        if not sent.open:
+            del self._sent[label]
             self._odd.pop(label, None)
+
+    def _can_have_been_on(self, queues: Iterable[str], since: int) -> bool:
+        return any(self._queues[name].course.can_have_been_on(since) for name in queues)
 
     def due(self, time: int) -> None:
         """Decide what could not be decided until an instant has passed."""
@@ -522,7 +533,7 @@ class RuleChecks:
             _, what, row, at, client, queue, label, since, *rest = self.pending.pop(0)
             if what == "late":
                 late, queues = rest
-                if not any(self._queues[name].course.can_have_been_on(since) for name in queues):
+                if not self._can_have_been_on(queues, since):
                     kind = "withheld without cause"
                     self._find(Finding(row, at, kind, client, queue, label, gap=late))
                 continue
@@ -549,8 +560,9 @@ class RuleChecks:
             self._ahead.setdefault(label, []).append([row, time, client, queue])
             if len(self._ahead) > MOST_ODD:
                 self._never_sent(next(iter(self._ahead)))
+        state.overtaken.pop(label, None)
         holder = state.holders.get(label)
-        if holder is not None or label in state.gone:
+        if holder is not None or ((sent is None or sent.is_settled) and label in state.gone):
             name = holder[0] if holder else "a consumer that settled it"
             self._find(Finding(row, time, "delivered twice", client, queue, label, name))
             return
@@ -588,15 +600,15 @@ class RuleChecks:
         else:
             newest[sent.client] = [sent.place, label, sent.time]
 
-    def accept(self, row: int, time: int, client: str, queue: str, label: str) -> None:
+    def accept(self, row: int, time: int, client: str, queue: str, label: str, _group: str) -> None:
         """Take an accept."""
         self._settle(row, time, client, queue, label, "accept")
 
-    def release(self, row: int, time: int, client: str, queue: str, label: str) -> None:
+    def release(self, row: int, time: int, client: str, queue: str, label: str, _group: str) -> None:
         """Take a release."""
         self._settle(row, time, client, queue, label, "release")
 
-    def reject(self, row: int, time: int, client: str, queue: str, label: str) -> None:
+    def reject(self, row: int, time: int, client: str, queue: str, label: str, _group: str) -> None:
         """Take a reject."""
         self._settle(row, time, client, queue, label, "reject")
 
@@ -604,6 +616,8 @@ class RuleChecks:
         state = self._queues[queue]
         holder = state.holders.get(label)
         if holder is None or holder[0] != client:
+            # It did reach a consumer.
+            state.overtaken.pop(label, None)
             name = f"{event}, {holder[0]} holds it" if holder else event
             self._find(Finding(row, time, "not held", client, queue, label, name))
             return
@@ -614,6 +628,9 @@ class RuleChecks:
         else:
             state.returned.pop(label, None)
             state.gone.add(label)
+            sent = self._sent.get(label)
+            if sent is not None:
+                sent.is_settled = True
         if state.is_grouped:
             self._leave_group(client, holder[1], state, time)
 
@@ -707,7 +724,6 @@ class RuleChecks:
 
     def _arrived(self, state: _Queue, label: str, sent: _Sent) -> None:
         """Note that a message was delivered: those sent before it that were not are overtaken."""
-        state.overtaken.pop(label, None)
         groups = state.waiting.get(sent.client)
         labels = groups.get(sent.group) if groups is not None else None
         if groups is None or not labels or label not in labels:
@@ -776,7 +792,8 @@ class RuleChecks:
         self._place, self._held, self._ahead = state["place"], state["held"], state["ahead"]
         self._sent = {label: _Sent.restored(sent) for label, sent in state["sent"].items()}
         self._sent_labels, self._done_labels = map(LabelSet, state["labels"])
-        self._odd, self.pending = dict.fromkeys(state["odd"]), state["pending"]
+        self._odd = dict.fromkeys(state["odd"])
+        self.pending += state["pending"]
         self._suspects = state["suspects"]
         for name, queue in state["queues"].items():
             self._queues[name].restore(queue)

@@ -145,7 +145,7 @@ class LogPlayer:
         self._settled(time, client, queue, label, "release")
 
     def reject(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
-        """Reject a message, which dequeues it (CN-16, FC-20), and complete its delivery."""
+        """Reject a message and complete its delivery: it is dequeued (CN-16), which flow control counts (FC-20)."""
         self._settled(time, client, queue, label, "reject")
 
     def error(self, time: int, client: str, _queue: str, label: str, _size: int, _group: str) -> None:
@@ -190,6 +190,10 @@ class LogPlayer:
         for session in self.broker.sessions.values():
             if session.error is not None:
                 self.errors.setdefault(session.name, session.error)
+
+    def dissolve(self) -> None:
+        """Let engine and clients know each other no more, so that nothing of them stays in memory."""
+        self._stage.dissolve()
 
     # Consumers
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qflow.logs.client_log import ClientLog, LogError, LogRow
+from qflow.logs.client_log import ClientLog
+from qflow.logs.log_file import LogError, LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.clients import Consumer, Producer
 from qflow.workload.model import Workload
@@ -91,6 +92,17 @@ def workload_json(workload: Workload) -> dict[str, Any]:
     True
     """
     return _different(workload)
+
+
+def workload_text(workload: Workload) -> str:
+    """Return the same as one line of text, the same for the same workload.
+
+    Examples
+    --------
+    >>> workload_text(Workload("w", 1, {"q": {}}))
+    '{"name":"w","duration":1,"queues":{"q":{}}}'
+    """
+    return json.dumps(workload_json(workload), separators=(",", ":"))
 
 
 def write_workload(workload: Workload, path: str | Path) -> None:

@@ -11,7 +11,8 @@ from itertools import pairwise, takewhile
 from statistics import median
 from typing import NamedTuple
 
-from qflow.logs.client_log import ClientLog, LogRow
+from qflow.logs.client_log import ClientLog
+from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import (
     FEW,
     Load,

@@ -1,6 +1,7 @@
 """Traces and logs: what was recorded, what the engine makes of it, any instant of it, and why."""
 
-from qflow.logs.client_log import ClientLog, LogError, LogRow, QueueSample, replay
+from qflow.logs.client_log import ClientLog, QueueSample, replay
+from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.diff import Comparison, compare
 from qflow.trace.explain import Explanation, explain
 from qflow.trace.files import read_trace, write_trace

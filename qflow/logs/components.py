@@ -1,0 +1,292 @@
+"""Components: which clients and queues can ever influence one another, and a log split accordingly.
+
+A queue's history is a sequence, which cannot be split; but what no client joins has nothing to do with one another.
+Two queues that one client touches belong together: a transfer is complete only when each of its queues has let go
+of it (CM-03), so that a producer carries what one queue does over to the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from qflow.broker.errors import AmqpException
+from qflow.broker.events import Event
+from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
+from qflow.logs.log_file import LogRow
+from qflow.logs.workload_file import workload_text
+from qflow.workload.model import Workload
+from qflow.workload.stage import Stage, make_message
+
+Touch = tuple[str, str, str]
+"""Source, client, queue: a row of TOUCHES."""
+
+
+def touches_of(source: str, workload: Workload) -> list[Touch]:
+    """Return who touches what according to a workload.
+
+    Where a producer's messages go is asked of the engine: it routes one of each producer.  Queues of a
+    headers exchange are taken to be touched by all who send to it, as there it is the message that decides.
+
+    Parameters
+    ----------
+    source : str
+        Name of the log.
+    workload : Workload
+        Queues, bindings and clients.
+
+    Examples
+    --------
+    >>> from qflow.workload import Consumer, Producer
+    >>> workload = Workload(
+    ...     "w",
+    ...     1,
+    ...     {"q": {}, "r": {}},
+    ...     (("amq.fanout", "q", ""), ("amq.fanout", "r", "")),
+    ...     (Producer("p", ("amq.fanout", ""), rate=1, capacity=1, size=1),),
+    ...     (Consumer("c", "q", prefetch=1, service=("const", 1)),),
+    ... )
+    >>> touches_of("log", workload)
+    [('log', 'c', 'q'), ('log', 'p', 'q'), ('log', 'p', 'r'), ('log', 'q', 'q'), ('log', 'r', 'r')]
+    """
+    pairs = {(queue, queue) for queue in workload.queues}
+    pairs |= {(consumer.name, consumer.queue) for consumer in workload.consumers}
+    try:
+        pairs |= _routes(workload)
+    except AmqpException:
+        # A queue that the broker refuses: what cannot start is told by the audit, of all its clients.
+        pairs |= {(p.name, queue) for p in workload.producers for queue in workload.queues}
+    pairs |= {(session, queue) for session, queue in _shared_sessions(workload, pairs)}
+    return [(source, client, queue) for client, queue in sorted(pairs)]
+
+
+def _routes(workload: Workload) -> set[tuple[str, str]]:
+    stage = Stage(workload, 0)
+    headers = {name for name, _, _ in workload.binds if _is_headers(name)}
+    pairs: set[tuple[str, str]] = set()
+    for producer in workload.producers:
+        exchange, key = producer.to
+        reached: list[Event] = []
+        stage.broker.observe(reached.append)
+        session = stage.broker.session(producer.name)
+        # Refused or full, it has no effect on any queue.
+        with suppress(AmqpException):
+            session.message_transfer(make_message(key, "probe", 0, ""), exchange)
+        session.close()
+        pairs |= {(producer.name, event.queue) for event in reached if event.kind in ("enqueued", "dropped")}
+        if exchange in headers:
+            pairs |= {(producer.name, queue) for name, queue, _ in workload.binds if name == exchange}
+    return pairs
+
+
+def _is_headers(exchange: str) -> bool:
+    # A workload declares no exchanges of its own.
+    return exchange == "amq.match"
+
+
+def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Producers on one session share its fate and its window (CAP-09)."""
+    by_session: dict[str, set[str]] = {}
+    for producer in workload.producers:
+        if producer.session:
+            queues = {queue for client, queue in pairs if client == producer.name}
+            by_session.setdefault(producer.session, set()).update(queues)
+    return {
+        (producer.name, queue)
+        for producer in workload.producers
+        for queue in by_session.get(producer.session, ())
+    }
+
+
+def components_of(touches: Iterable[Touch]) -> dict[tuple[str, str, str], str]:
+    """Return the component of each client and each queue: connected parts of what touches what.
+
+    Topologies of different times are joined by giving the touches of all of them.
+
+    Parameters
+    ----------
+    touches : iterable of (source, client, queue)
+        In any order, each any number of times.
+
+    Returns
+    -------
+    dict
+        (source, role, member) to component, role ``client`` or ``queue``.  A component is named after its
+        source and the least of its queues, the same for any order of the touches.
+
+    Examples
+    --------
+    >>> components_of([("log", "p", "r"), ("log", "c", "q"), ("log", "p", "q")])[("log", "client", "c")]
+    'log/q'
+    """
+    import networkx
+
+    graph = networkx.Graph()
+    for source, client, queue in touches:
+        graph.add_edge((source, "client", client), (source, "queue", queue))
+    found: dict[tuple[str, str, str], str] = {}
+    for part in networkx.connected_components(graph):
+        source = min(part)[0]
+        least = min(member for _, role, member in part if role == "queue")
+        found.update(dict.fromkeys(part, f"{source}/{least}"))
+    return dict(sorted(found.items()))
+
+
+def part_of(workload: Workload, clients: Iterable[str], queues: Iterable[str], name: str) -> Workload:
+    """Return the part of a workload that belongs to one component.
+
+    Examples
+    --------
+    >>> part_of(Workload("w", 1, {"q": {}, "r": {}}), [], ["r"], "w/r").queues
+    {'r': {}}
+    """
+    clients, queues = set(clients), set(queues)
+    return workload.replace(
+        name=name,
+        queues={queue: arguments for queue, arguments in workload.queues.items() if queue in queues},
+        binds=tuple(bind for bind in workload.binds if bind[1] in queues),
+        producers=tuple(p for p in workload.producers if p.name in clients),
+        consumers=tuple(c for c in workload.consumers if c.name in clients),
+    )
+
+
+def parts_of(
+    workloads: Mapping[str, Workload], components: Mapping[tuple[str, str, str], str]
+) -> dict[str, str]:
+    """Return each component's own workload, as JSON text.
+
+    Parameters
+    ----------
+    workloads : mapping
+        Source to its workload.
+    components : mapping
+        What :func:`components_of` gave.
+    """
+    members: dict[str, dict[str, Any]] = {}
+    for (source, role, member), component in components.items():
+        entry = members.setdefault(component, {"source": source, "client": set(), "queue": set()})
+        entry[role].add(member)
+    return {
+        component: workload_text(
+            part_of(workloads[entry["source"]], entry["client"], entry["queue"], component)
+        )
+        for component, entry in sorted(members.items())
+        if entry["source"] in workloads
+    }
+
+
+class Splitter:
+    """Splits a log by components and numbers the events of each, without gaps, between its begin and its end.
+
+    A reader of the parts can so tell what is late and what came twice, whatever order they arrive in.
+
+    Parameters
+    ----------
+    source : str
+        Name of the log.
+    workload : Workload
+        What was run.
+
+    Examples
+    --------
+    >>> splitter = Splitter("log", Workload("w", 1, {"q": {}}))
+    >>> [(component, row[3]) for component, row in [*splitter.split([]), *splitter.end()]]
+    [('log/q', 'begin'), ('log/q', 'end')]
+    """
+
+    def __init__(self, source: str, workload: Workload) -> None:
+        self._source, self._time = source, 0
+        self._components = components_of(touches_of(source, workload))
+        self._begins = parts_of({source: workload}, self._components)
+        self._next: dict[str, int] = {}
+
+    def split(self, rows: Iterable[LogRow]) -> Iterator[tuple[str, LakeRow]]:
+        """Yield each row with its component, the begin of all components first.
+
+        Rows of clients and queues that the workload has not are left out.
+        """
+        for name, text in self._begins.items():
+            self._next[name] = 1
+            yield name, (0, 0, "", BEGIN, "", "", 0, "", text)
+        self._begins = {}
+        for row in rows:
+            self._time = max(0, row.ts_us)
+            role, member = ("queue", row.queue) if row.event == "stats" else ("client", row.client)
+            component = self._components.get((self._source, role, member))
+            if component is not None:
+                seq = self._next[component]
+                self._next[component] = seq + 1
+                yield component, (seq, self._time, *row[1:], None)
+
+    def end(self) -> Iterator[tuple[str, LakeRow]]:
+        """Yield the end of all components: the end of each is the end of the log."""
+        for name, seq in self._next.items():
+            yield name, (seq, self._time, "", END, "", "", 0, "", None)
+
+
+def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
+    """Split a log by components, in memory.
+
+    Parameters
+    ----------
+    source : str
+        Name of the log.
+    workload : Workload
+        What was run.
+    rows : sequence of LogRow
+        The log, in order.
+
+    Returns
+    -------
+    dict
+        Component to its rows.
+
+    Examples
+    --------
+    >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [])
+    >>> [row[3] for row in lake["log/q"]]
+    ['begin', 'end']
+    """
+    splitter = Splitter(source, workload)
+    lake: dict[str, list[LakeRow]] = {}
+    for component, row in (*splitter.split(rows), *splitter.end()):
+        lake.setdefault(component, []).append(row)
+    return lake
+
+
+def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
+    """Audit each component; results in order of component and number.
+
+    Examples
+    --------
+    >>> audit_in_memory(lake_of("log", Workload("w", 1, {"q": {}}), []))
+    []
+    """
+    results: list[ResultRow] = []
+    for component in sorted(lake):
+        auditor = Auditor(component)
+        results += auditor.feed(lake[component])
+        results += auditor.cut_off()
+    return results
+
+
+def result_hash(results: Iterable[Sequence[object]]) -> str:
+    """Return a hash of results in any order: equal for equal results, however they came about.
+
+    Parameters
+    ----------
+    results : iterable of rows
+        Rows of RESULTS: tuples, or what Spark's ``collect`` gives.
+
+    Examples
+    --------
+    >>> result_hash([("b", 1), ("a", 2)]) == result_hash([["a", 2], ["b", 1]])
+    True
+    """
+    digest = hashlib.sha256()
+    for line in sorted(json.dumps(list(row), separators=(",", ":")) for row in results):
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
