@@ -72,8 +72,8 @@ except RefusalError as refusal:
 # take one queue's events, and start in the middle.
 
 # %% id="naive"
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import lake_of
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import lake_of
 from qflow.trace import ClientLog, LogError
 from qflow.workload import Workload
 
@@ -114,7 +114,7 @@ if in_memory:
 # touches. What hangs together is a **component**. It is a small table, and `networkx` finds the parts.
 
 # %% id="components"
-from qflow.spark.touches import components_of, touches_of
+from qflow.logs.components import components_of, touches_of
 
 components = components_of(touches_of("fleet", workload))
 names = sorted(set(components.values()))
@@ -157,7 +157,7 @@ if spark:
 # %% id="audit"
 from qflow.spark.lake import read_lake
 from qflow.spark.lake_audit import audit as audit_lake
-from qflow.spark.lake_audit import result_hash
+from qflow.logs.components import result_hash
 
 if spark:
     lake = read_lake(spark, folder)

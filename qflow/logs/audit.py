@@ -1,13 +1,14 @@
-"""Auditor: one component's log in, and out what was ON, held, blocked and owned, from when to when, and findings.
+"""Auditor: a component's log in; out, what was ON, held, blocked and owned, from when to when, and findings.
 
 The rows go through :class:`~qflow.logs.player.LogPlayer` to the engine, and through
-:class:`~qflow.logs.checks.RuleChecks`; the engine's events are folded into intervals here.  Rows come in the order of
-``seq``: the first is ``begin`` with the component's workload, the last is ``end``.  One that was seen already is a
-duplicate and changes nothing, as a stream delivers at least once; where one is missing, what follows is not certain
-any more, so that a finding says so and the rules are no longer asked.
+:class:`~qflow.logs.checks.RuleChecks`; the engine's events are folded into intervals here.  Rows come in the
+order of ``seq``: the first is ``begin`` with the component's workload, the last is ``end``.  One that was
+seen already is a duplicate and changes nothing, as a stream delivers at least once; where one is missing,
+what follows is not certain any more, so that a finding says so and the rules are no longer asked.
 
-It holds what goes on at the moment and not what has been, and between two rows its state is text.  A whole file in
-memory (:func:`audit`), a partition of a lake, a stream and a piece between two checkpoints are the same code.
+It holds what goes on at the moment and not what has been, and between two rows its state is text.  A whole
+file in memory (:func:`audit`), a partition of a lake, a stream and a piece between two checkpoints are the
+same code.
 """
 
 from __future__ import annotations
@@ -193,15 +194,24 @@ class Intervals:
             self._end_block(client, None)
         found = self.results.append
         for queue, (count, size) in sorted(self._most.items()):
-            found(Finding(0, time, "most", queue=queue, count=count, bytes=size))
+            found(Finding(0, time, "most", queue=queue, number=count, bytes=size))
         for kind, counts in (("dropped", self._drops), ("differs", self._differs)):
             for queue, names in sorted(counts.items()):
                 for name, number in sorted(names.items()):
-                    found(Finding(0, time, kind, queue=queue, name=name, count=number))
+                    found(Finding(0, time, kind, queue=queue, name=name, number=number))
         for queue, (reports, agreeing, total, most, *_) in sorted(self._samples.items()):
             found(
-                Finding(0, time, "reports", queue=queue, seen=agreeing, expected=reports, count=reports,
-                        depth_off=total, depth_off_most=most)  # fmt: skip
+                Finding(
+                    0,
+                    time,
+                    "reports",
+                    queue=queue,
+                    seen=agreeing,
+                    expected=reports,
+                    number=reports,
+                    depth_off=total,
+                    depth_off_most=most,
+                )  # fmt: skip
             )
 
     def agreements(self) -> dict[str, Agreement]:
@@ -356,7 +366,7 @@ class Auditor:
         if seq < self.next_seq:
             self.duplicates += 1
             return False
-        missing = Finding(seq, time, "gap", seen=seq - 1, expected=self.next_seq, count=seq - self.next_seq)
+        missing = Finding(seq, time, "gap", seen=seq - 1, expected=self.next_seq, number=seq - self.next_seq)
         self._find(missing)
         self._is_whole = False
         return True
@@ -481,7 +491,11 @@ class Auditor:
         first = self._number
         self._number += len(results)
         return [
-            (self.component, number, *(_finding_row(result) if isinstance(result, Finding) else (*result, *_NO_FINDING)))
+            (
+                self.component,
+                number,
+                *(_finding_row(result) if isinstance(result, Finding) else (*result, *_NO_FINDING)),
+            )
             for number, result in enumerate(results, first)
         ]
 
@@ -514,9 +528,7 @@ class Auditor:
             self.begin(workload, (value["player"], value["checks"]))
 
 
-def _both(
-    first: Callable[[Event], None], second: Callable[[Event], None]
-) -> Callable[[Event], None]:
+def _both(first: Callable[[Event], None], second: Callable[[Event], None]) -> Callable[[Event], None]:
     def both(event: Event) -> None:
         first(event)
         second(event)
@@ -527,7 +539,7 @@ def _both(
 def _finding_row(found: Finding) -> tuple[Any, ...]:
     """Return a finding as a row of RESULTS without its key."""
     return (
-        "finding", found.queue, found.client, found.kind, found.time, found.time, found.name, found.count,
+        "finding", found.queue, found.client, found.kind, found.time, found.time, found.name, found.number,
         found.bytes, found.row, found.message, found.seen, found.expected, found.gap, found.depth_off,
         found.depth_off_most,
     )  # fmt: skip
@@ -542,7 +554,8 @@ def finding_of(result: Any) -> Finding:
     'the log breaks off after event -1: its end is missing'
     """
     (_, _, _, queue, client, kind, time, _, name, count, size, row, message, *rest) = result
-    return Finding(row, time, kind, client, queue, message, name, *rest[:3], size, *rest[3:], count)
+    seen, expected, gap, *depth = rest
+    return Finding(row, time, kind, client, queue, message, name, seen, expected, gap, size, *depth, count)
 
 
 # A whole log in memory
@@ -616,9 +629,7 @@ def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None
     player.dissolve()
     found = [finding_of(result) for result in results if result[2] == "finding"]
     run = Run(workload, events, end, player.errors)
-    return Audit(
-        run, sorted(one for one in found if one.rule), tolerance, auditor.intervals.agreements()
-    )
+    return Audit(run, sorted(one for one in found if one.rule), tolerance, auditor.intervals.agreements())
 
 
 def _numbered(rows: Iterable[LogRow]) -> Iterator[LakeRow]:

@@ -1,17 +1,17 @@
 """RuleChecks: what clients logged, held against the rules, row by row.
 
-A log shows what clients saw; the rules say what they can have seen.  Nothing arrives before it is sent (CM-01); a
-message is delivered once unless it is given back (CN-10), to a consumer that has credit for it (CN-04), oldest first
-(CN-27, MG-06), and of a group only to the group's owner (MG-07); what is settled was held (CN-13); a completion
-comes when every queue has let go of the transfer (FC-15), and then at once (CM-02); a queue that drops nothing
-delivers what it took (LP-05).
+A log shows what clients saw; the rules say what they can have seen.  Nothing arrives before it is sent
+(CM-01); a message is delivered once unless it is given back (CN-10), to a consumer that has credit for it
+(CN-04), oldest first (CN-27, MG-06), and of a group only to the group's owner (MG-07); what is settled was
+held (CN-13); a completion comes when every queue has let go of the transfer (FC-15), and then at once
+(CM-02); a queue that drops nothing delivers what it took (LP-05).
 
-Whose completion a queue may hold is the engine's knowledge, so the checks also take the engine's events, as the
-player makes them.  A client's log says when the client did something, not when that reached the broker: a finding
-is only what no clock and no chance explains (:class:`Tolerance`, :class:`QueueCourse`).
+Whose completion a queue may hold is the engine's knowledge, so the checks also take the engine's events, as
+the player makes them.  A client's log says when the client did something, not when that reached the broker: a
+finding is only what no clock and no chance explains (:class:`Tolerance`, :class:`QueueCourse`).
 
-What is remembered grows with what is under way, not with the log: of a message that is gone its number stays, in a
-set of ranges.  Between two rows the state is a plain value.
+What is remembered grows with what is under way, not with the log: of a message that is gone its number stays,
+in a set of ranges.  Between two rows the state is a plain value.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Finding(NamedTuple):
         By how many microseconds.
     bytes, depth_off, depth_off_most : int
         ``most``: the bytes; ``reports``: the sum and the largest of msgDepth's differences.
-    count : int
+    number : int
         How many it is about: messages, events or reports.
 
     Examples
@@ -87,7 +87,7 @@ class Finding(NamedTuple):
     bytes: int = 0
     depth_off: int = 0
     depth_off_most: int = 0
-    count: int = 1
+    number: int = 1
 
     @property
     def rule(self) -> str:
@@ -148,8 +148,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "differs": ("", "settled in the log, in the engine {name}"),
     "reports": (
         "",
-        "flowStopped agrees in {seen} of {expected} reports of the broker; the depth is off by {mean} messages "
-        "on average, {depth_off_most} at most",
+        "flowStopped agrees in {seen} of {expected} reports of the broker; the depth is off by {mean} "
+        "messages on average, {depth_off_most} at most",
     ),
 }
 """Kind of finding to the rule that it breaks, and its sentence."""
@@ -274,9 +274,9 @@ class LabelSet:
 class QueueCourse:
     """One queue as the engine ran it, and how far that may be from the real one's course.
 
-    What consumers may hold (``slack``) may have been settled earlier or later than the engine thought.  The queue
-    was certainly ON from when it had been well above a stop level for a while, for as long as it did not come near
-    its resume levels; it can have been ON whenever it was not well below them.
+    What consumers may hold (``slack``) may have been settled earlier or later than the engine thought.  The
+    queue was certainly ON from when it had been well above a stop level for a while, for as long as it did
+    not come near its resume levels; it can have been ON whenever it was not well below them.
     """
 
     __slots__ = ("levels", "slack", "high_since", "lows", "on_until", "is_near_on", "depth", "bytes")
@@ -373,8 +373,8 @@ class _Sent:
 class _Queue:
     """What a log has shown of one queue: nested maps of names, so that they are plain values."""
 
-    __slots__ = ("is_fifo", "is_grouped", "policy", "windows", "course", "gone", "evicts", "holders", "returned",
-                 "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
+    __slots__ = ("is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts", "holders",
+                 "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
 
     def __init__(self, workload: Workload, name: str, prefetch: int) -> None:
         settings = QueueSettings.from_arguments(workload.queues[name])
@@ -397,14 +397,14 @@ class _Queue:
         self.waiting: dict[str, dict[str, dict[str, None]]] = {}
         self.overtaken: dict[str, list[Any]] = {}
 
-    def state(self) -> list[Any]:
-        plain = [getattr(self, name) for name in self.__slots__[6:]]
-        return [self.windows, self.course.state(), self.gone.state(), *plain]
+    def state(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in self.__slots__[5:]}
+        return {"course": self.course.state(), "gone": self.gone.state(), **plain}
 
-    def restore(self, state: Sequence[Any]) -> None:
-        self.windows, self.gone = state[0], LabelSet(state[2])
-        self.course.restore(state[1])
-        for name, value in zip(self.__slots__[6:], state[3:], strict=True):
+    def restore(self, state: dict[str, Any]) -> None:
+        self.course.restore(state.pop("course"))
+        self.gone = LabelSet(state.pop("gone"))
+        for name, value in state.items():
             setattr(self, name, value)
 
 
@@ -431,7 +431,8 @@ class RuleChecks:
     >>> found = []
     >>> checks = RuleChecks(workload, Tolerance(0, 0), found.append)
     >>> checks.accept(1, 5, "c", "q", "p-1", ""); found[0].text()
-    'row 1, 5e-06 s: not held (CN-13), c, q, p-1: accept; allowed: what was delivered to the client and is not settled'
+    'row 1, 5e-06 s: not held (CN-13), c, q, p-1: accept; allowed: what was delivered to the client and is not
+    settled'
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """ClientLog: what clients of a real broker wrote down, and what the engine adds to it.
 
-A log is what people can record without touching the broker.  :meth:`ClientLog.load` reads one, :func:`replay` plays
-it through the engine, which so fills in what no client could see, and :func:`client_rows` goes the other way: what
-the clients of a run would have written down.
+A log is what people can record without touching the broker.  :meth:`ClientLog.load` reads one, :func:`replay`
+plays it through the engine, which so fills in what no client could see, and :func:`client_rows` goes the
+other way: what the clients of a run would have written down.
 """
 
 from __future__ import annotations
@@ -288,7 +288,9 @@ class ClientSide:
         if kind is not None:
             kind(event, event.detail)
 
-    def _note(self, event: Event, word: str, queue: str = "", label: str = "", size: int = 0, group: str = "") -> None:
+    def _note(
+        self, event: Event, word: str, queue: str = "", label: str = "", size: int = 0, group: str = ""
+    ) -> None:
         self.rows.append(LogRow(event.time, event.session, word, queue, label, size, group))
 
     def _transfer(self, event: Event, detail: Any) -> None:

@@ -1,8 +1,8 @@
 """Components: which clients and queues can ever influence one another, and a log split accordingly.
 
-A queue's history is a sequence, which cannot be split; but what no client joins has nothing to do with one another.
-Two queues that one client touches belong together: a transfer is complete only when each of its queues has let go
-of it (CM-03), so that a producer carries what one queue does over to the next.
+A queue's history is a sequence, which cannot be split; but what no client joins has nothing to do with one
+another. Two queues that one client touches belong together: a transfer is complete only when each of its
+queues has let go of it (CM-03), so that a producer carries what one queue does over to the next.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Client logs as files: the columns of a log, and the one reader of all its kinds.
 
-A log is a table with one row for each thing that a client did or saw, in order of time.  It is a ``.csv`` or a
-``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file.  It may number its rows itself, in a first
-column ``seq``; they may then be shuffled, and what is missing shows.
+A log is a table with one row for each thing that a client did or saw, in order of time.  It is a ``.csv`` or
+a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file.  It may number its rows itself, in a
+first column ``seq``; they may then be shuffled, and what is missing shows.
 
-Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the column
-and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which every row is
-good is checked column by column, at once; only where one is not, each row is looked at for itself.
+Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the
+column and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which
+every row is good is checked column by column, at once; only where one is not, each row is looked at for
+itself.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def read_log(path: str | Path) -> Iterator[Bit]:
     Parameters
     ----------
     path : str or Path
-        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them.  Parquet needs
-        pyarrow.
+        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them.  Parquet
+        needs pyarrow.
 
     Raises
     ------
@@ -210,9 +211,9 @@ class _Reader:
             try:
                 number, row = self._row(values)
             except _BadRowError as bad:
-                shown = "" if isinstance(values, _BadRowError) else list(values)
-                text = shown and json.dumps(shown, ensure_ascii=False, default=str)[:500]
-                bit.problems.append(QuarantinedRow(self.number, *bad.args, text or ""))
+                column, reason = bad.args
+                shown = "" if bad is values else json.dumps(list(values), ensure_ascii=False, default=str)  # type: ignore[arg-type]
+                bit.problems.append(QuarantinedRow(self.number, column, reason, shown[:500]))
                 continue
             bit.numbers.append(number)
             bit.rows.append(row)
@@ -358,11 +359,11 @@ def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
     with path.open("rb") as raw:
         binary = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
         damage: list[Exception] = []
-        with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:  # type: ignore[arg-type]
+        with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
             given = _until_damage(rows(text), damage)
             header = next(given, ())
             if not damage:
-                reader.begin(header)  # type: ignore[arg-type]
+                reader.begin(header)
             while part := list(islice(given, MOST_ROWS)):
                 yield reader.take(part)
     if damage:

@@ -1,19 +1,21 @@
 """LogPlayer: recorded clients led through the engine by their log, one row at a time.
 
 A client's log says what the client did; what the broker did in between nobody wrote down.  The player sends
-each transfer, accept, release and reject to the engine at its recorded time, and the engine works out the rest:
-whose transfer was held and let go, when a queue turned ON and OFF, which message was where.  What the log says of
-completions, deliveries and statistics is not sent to the engine, so that it can be compared with it.
+each transfer, accept, release and reject to the engine at its recorded time, and the engine works out the
+rest: whose transfer was held and let go, when a queue turned ON and OFF, which message was where.  What the
+log says of completions, deliveries and statistics is not sent to the engine, so that it can be compared with
+it.
 
 A client's clock is not the broker's.  The engine may therefore deliver a message to another consumer than the
 real broker did, or later, or never.  Two rules keep the two together:
 
 - A message is settled where the engine delivered it, as soon as it has.
-- When a consumer settles a message that the engine has not delivered, its oldest delivery which the log has not
+- When a consumer settles a message that the engine has not delivered, its oldest delivery which the log has
+not
   shown leaves its window: the real consumer had another message in that place.
 
-The player never looks ahead: a stream has no "ahead", and a batch, a checkpoint and a whole file must give what
-the stream gives.  Between two rows its state is a plain value that JSON can hold.
+The player never looks ahead: a stream has no "ahead", and a batch, a checkpoint and a whole file must give
+what the stream gives.  Between two rows its state is a plain value that JSON can hold.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ class LogPlayer:
     workload : Workload
         Queues, bindings and clients.  Rows of other clients must not be played.
     observer : callable
-        Gets every event of the engine, and the rows of clients that :data:`qflow.workload.CLIENT_EVENTS` lists;
-        a settlement that the engine's clients cannot do is a ``client.differs``.
+        Gets every event of the engine, and the rows of clients that :data:`qflow.workload.CLIENT_EVENTS`
+        lists; a settlement that the engine's clients cannot do is a ``client.differs``.
     state : dict or None
         What :meth:`state` returned, to continue there.
 
@@ -76,8 +78,8 @@ class LogPlayer:
     """
 
     __slots__ = (
-        "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_sessions", "_consumers", "_joins",
-        "_holders", "_owned", "_early", "_shown", "_arrived",
+        "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_sessions", "_consumers",
+        "_joins", "_holders", "_owned", "_early", "_shown", "_arrived",
     )  # fmt: skip
 
     def __init__(
@@ -145,7 +147,7 @@ class LogPlayer:
         self._settled(time, client, queue, label, "release")
 
     def reject(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
-        """Reject a message and complete its delivery: it is dequeued (CN-16), which flow control counts (FC-20)."""
+        """Reject a message, which dequeues it (CN-16, FC-20), and complete its delivery."""
         self._settled(time, client, queue, label, "reject")
 
     def error(self, time: int, client: str, _queue: str, label: str, _size: int, _group: str) -> None:

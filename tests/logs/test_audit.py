@@ -8,7 +8,8 @@ from commands import room_command
 from recordings import WORKLOADS, load
 
 from qflow.kit import RefusalError
-from qflow.logs.audit import Tolerance, audit
+from qflow.logs.audit import audit
+from qflow.logs.checks import Tolerance
 from qflow.logs.workload_file import inferred_workload, workload_json
 from qflow.prediction.extraction import extract
 from qflow.trace import ClientLog, LogRow, cli

@@ -7,10 +7,10 @@ import pytest
 from recordings import WORKLOADS, load
 from spark_kit import fleet, fleet_lake, fleet_results
 
-from qflow.spark.auditor import Auditor
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import lake_of, result_hash
-from qflow.spark.touches import components_of, part_of, touches_of, workload_text
+from qflow.logs.audit import Auditor
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import components_of, lake_of, part_of, result_hash, touches_of
+from qflow.logs.workload_file import workload_text
 from qflow.trace import LogRow
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -172,7 +172,7 @@ def test_a_session_that_died_is_found_with_the_brokers_words():
 
 def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     """A trace holds the engine's own effects; the audit sees what its clients did, and finds them again."""
-    from qflow.spark.ingest import trace_log, workload_of
+    from qflow.logs.workload_file import workload_of
     from qflow.trace.files import write_trace
     from qflow.trace.replay import trace_of
 

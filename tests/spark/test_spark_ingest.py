@@ -7,7 +7,8 @@ from recordings import WORKLOADS
 from spark_kit import spark, write_log  # noqa: F401
 
 from qflow.kit import RefusalError
-from qflow.spark.ingest import COLUMNS, NUMBERED, log_files, read_log
+from qflow.logs.log_file import COLUMNS, NUMBERED
+from qflow.spark.ingest import log_files
 from qflow.spark.lake import pack
 from qflow.trace import LogRow
 
@@ -157,8 +158,8 @@ def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noq
 
 
 def test_topologies_of_two_periods_are_joined_on_spark(spark):  # noqa: F811
+    from qflow.spark.lake import components
     from qflow.spark.tables import TOUCHES
-    from qflow.spark.touches import components
 
     early = spark.createDataFrame([("log", "c", "q"), ("log", "d", "r")], TOUCHES.ddl)
     late = spark.createDataFrame([("log", "d", "q")], TOUCHES.ddl)

@@ -11,10 +11,10 @@ from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark 
 from waiting import wait_until
 
 from qflow.cli import main
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import result_hash
-from qflow.spark.live import Shipper, write_rows
-from qflow.spark.stream import StreamedComponent
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import result_hash
+from qflow.spark.stream import Shipper, StreamedComponent
+from qflow.spark.tables import write_rows
 
 
 def expected():
@@ -150,6 +150,7 @@ def test_a_shipped_log_is_the_lake(tmp_path):
 
 def test_the_live_lab_knows_in_the_end_what_the_batch_knows(spark, tmp_path):  # noqa: F811
     from qflow.spark.live import watch
+
     from qflow.spark.stream import read_results
 
     workload, rows = fleet()

@@ -11,12 +11,11 @@ from spark_kit import SOME, fleet_lake, fleet_results, lake_frame, small_lake, s
 from waiting import wait_until
 
 from qflow.cli import main
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import result_hash
 from qflow.spark.cuts import audit_from_checkpoint as audit_piece
 from qflow.spark.cuts import record
 from qflow.spark.lake import bound, speed_up
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import result_hash
-from qflow.spark.live import write_rows
 from qflow.spark.sweep import (
     AS_RECORDED,
     FleetSettings,
@@ -29,6 +28,7 @@ from qflow.spark.sweep import (
     whole_components,
 )
 from qflow.spark.synth import FleetModel, share, synthetic_rows
+from qflow.spark.tables import write_rows
 
 pytest.importorskip("pyarrow")
 
@@ -213,7 +213,7 @@ def test_pieces_cut_where_nothing_is_under_way_give_the_same_results():
 
 
 def test_a_piece_begun_in_a_wrong_state_is_audited_again():
-    from qflow.spark.auditor import END
+    from qflow.logs.audit import END
     from qflow.spark.cuts import audit_piece, stitch
 
     # In the middle of q22 messages wait: no place to cut, and the check must say so.
