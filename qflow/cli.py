@@ -145,7 +145,7 @@ def _run(chosen: argparse.Namespace, further: list[str]) -> int:
     if chosen.command == "rules":
         from qflow.teaching import rules
 
-        return rules.show()
+        return rules.show(chosen.rules)
     from qflow.maintain import notebooks
 
     work = notebooks.build if chosen.action == "build" else notebooks.check
@@ -164,7 +164,12 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
             importlib.import_module(module).add_arguments(rooms)
         else:
             rooms.add_parser(name, help=purpose)
-    rooms.add_parser("rules", help="list the broker's rules and the tests that hold the engine to each")
+    rules = rooms.add_parser(
+        "rules", help="list the broker's rules and the tests that hold the engine to each"
+    )
+    rules.add_argument(
+        "rules", nargs="*", metavar="RULE", help="an id such as FC-14, to print that rule whole"
+    )
     return parser
 
 

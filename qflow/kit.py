@@ -21,10 +21,18 @@ _CARRIED = _PACKAGE / "_kit"
 
 
 class RefusalError(Exception):
-    """A request that cannot be fulfilled, told in one plain sentence.
+    """A request that cannot be fulfilled; the text says in one sentence why.
 
     The ``qflow`` command prints the sentence and ends with status 2; a traceback would tell a learner
     nothing.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise RefusalError("there is no such chapter")
+    ... except RefusalError as refusal:
+    ...     print(refusal)
+    there is no such chapter
     """
 
 

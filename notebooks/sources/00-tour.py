@@ -195,7 +195,7 @@ recorded
 
 # %% id="why"
 from qflow.trace.explain import explain as why
-from qflow.trace.replay import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.workload import Producer, Workload, simulate
 
 stalled = Workload(

@@ -212,7 +212,7 @@ print(*played.claims[:2], sep="\n")
 # asks for no more. Group A is free. `A-2` lies there. And?
 
 # %% id="surprise"
-from qflow.trace.replay import record
+from qflow.trace.replaying import record
 
 
 def two_waiting(options=None):

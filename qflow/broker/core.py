@@ -108,7 +108,9 @@ class QueueRegistry(Restorable):
         return queue
 
     def destroy(self, queue: Queue, reason: str) -> None:
-        """Empty a queue whose bindings are gone, and tell its readers (FC-21, QT-24, RF-15).
+        """Empty a queue whose bindings are gone, and tell its readers.
+
+        Rules: FC-21, QT-24, RF-15.
 
         Raises
         ------

@@ -1,4 +1,7 @@
-"""Lifetime: who owns a queue exclusively, and when a queue deletes itself (QT-08, RF-19, CN-23)."""
+"""Lifetime: who owns a queue exclusively, and when a queue deletes itself.
+
+Rules: QT-08, RF-19, CN-23.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Management: the QMF methods of the broker and of its queues (CF-07, CF-08, CF-11).
+"""Management: the QMF methods of the broker and of its queues.
 
 Redirect: two queues swap what is sent to them, without their messages moving (QT-18).
 
 Answers to AMQP's questions about queues, exchanges and bindings (EX-13).
+
+Rules: CF-07, CF-08, CF-11.
 """
 
 from __future__ import annotations

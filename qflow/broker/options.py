@@ -1,6 +1,6 @@
-"""BrokerOptions: what ``qpidd`` is started with, checked the way it checks (FC-10, rule book 8.1).
+"""BrokerOptions: what ``qpidd`` is started with, checked as it checks (FC-10, rules.md#broker-options).
 
-Where qpidd reads its options from: command line, environment, configuration file (rule book 8.1).
+Where qpidd reads its options from: command line, environment, file (rules.md#broker-options).
 
 Reading only: what a value means for the broker is said in :mod:`qflow.broker.options`.  The words
 of the refusals are those of ``Options.cpp`` and of the option parser it uses, Boost.
@@ -257,7 +257,7 @@ class BrokerOptions:
         Seconds between runs of the expiry cleaner (QT-07); 0 turns it off.
     flow_control : str
         ``shipped``, or an alternative of QPID-2935: ``pre-feature``, ``overflow-list``,
-        ``watermark``, ``java`` (rule book, section 9).
+        ``watermark``, ``java`` (rules.md#alt-design-alternatives).
     completions : {"any-order", "in-order"}
         Whether a later transfer may complete before an earlier one; before the feature it could
         not (CM-04).

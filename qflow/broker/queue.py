@@ -1,6 +1,7 @@
 """Queue: deliver, acquire, release, dequeue; everything else is an observer or a policy of it.
 
-Beside ``Queue.cpp``; in which order store, policy, listeners and observers are called: rule book, section 0.
+Beside ``Queue.cpp``.  The order in which store, policy, listeners and observers are called:
+rules.md#order-of-events.
 
 What a queue tells the observer; called only when there is one.
 
@@ -265,7 +266,7 @@ class Queue(QueueView):
         return self.depth.take_room(transfer.size) or POLICIES[self.policy](self, transfer)
 
     def push(self, transfer: Transfer, delivery_count: int = -1, in_transaction: bool = False) -> None:
-        """Add a message for which room is reserved, and wake whoever is to get it (section 0, step 3)."""
+        """Add a message for which room is reserved, and notify consumers (rules.md#order-of-events)."""
         self.position += 1
         message = QueuedMessage(transfer, self.position, delivery_count)
         if self.annotates:
@@ -291,7 +292,7 @@ class Queue(QueueView):
     # Dequeue
 
     def remove(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Take a message off the queue for good, whatever state it is in (rule book, section 0)."""
+        """Take a message off the queue for good, whatever state it is in (rules.md#order-of-events)."""
         transfer = message.transfer
         self.depth.give_back(transfer.size)
         self.counters.dequeue(transfer.size, in_transaction)

@@ -2,8 +2,8 @@
 
 QueueObserver: what flow control, groups and alerts have in common.
 
-A queue calls its observers in the order of registration: groups, alerts, flow limit (rule book,
-section 0).  That is why neither the queue nor its store knows a word about them.
+A queue calls its observers in the order of registration: groups, alerts, flow limit
+(rules.md#order-of-events).  That is why neither the queue nor its store knows a word about them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Taking AVAILABLE messages off a queue by hand: purge, reroute, move (QT-22, QT-23, RF-11)."""
+"""Taking AVAILABLE messages off a queue by hand: purge, reroute, move.
+
+Rules: QT-22, QT-23, RF-11.
+"""
 
 from __future__ import annotations
 

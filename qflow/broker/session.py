@@ -322,7 +322,7 @@ class MessageHandler(DispositionHandler):
     # Producing
 
     def message_transfer(self, message: Message, exchange: str = "", sync: bool = False) -> Transfer:
-        """Send a message to an exchange (rule book, section 0).
+        """Send a message to an exchange (rules.md#order-of-events).
 
         Parameters
         ----------
@@ -605,7 +605,7 @@ class QueueHandler(MessageHandler):
         queue : str
             Its name.
         arguments : mapping or None
-            Rule book 8.3, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count": 900}``.
+            As in rules.md#declare-arguments: ``{"qpid.max_count": 1000, "qpid.flow_stop_count": 900}``.
         auto_delete : bool
             Delete it when it is not used any more (QT-08).
         exclusive : bool

@@ -1,4 +1,4 @@
-"""QueueSettings: the arguments of ``queue.declare``, converted and checked once (rule book 8.3).
+"""QueueSettings: the arguments of ``queue.declare``, converted and checked once (rules.md#declare-arguments).
 
 Turning a declare argument into the type its key asks for, with the broker's refusals (CF-03).
 
@@ -193,7 +193,9 @@ class QueueSettings:
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=dict(arguments), **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
-        """Check the combinations, in the broker's order (MG-01, QT-06, QT-19).
+        """Check the combinations, in the broker's order.
+
+        Rules: MG-01, QT-06, QT-19.
 
         Raises
         ------

@@ -194,7 +194,7 @@ class Transfer(Restorable):
             self.finish()
 
     def end_routing(self) -> None:
-        """Note that all queues have been tried; complete, if nothing holds (rule book, section 0)."""
+        """Note that all queues have been tried; complete, if nothing holds (rules.md#order-of-events)."""
         if self.listener is not None:
             self.listener.routed(self)
         self.finish()

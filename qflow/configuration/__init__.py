@@ -20,3 +20,18 @@ Examples
 >>> print(explain(read_line("orders --max-queue-count 100 --flow-stop-count 5")).refusal.text)
 Queue "orders": qpid.flow_resume_count=70 must be less or equal to qpid.flow_stop_count=5
 """
+
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.configuration.explained import Explanation as Explanation
+    from qflow.configuration.explained import explain as explain
+    from qflow.configuration.explained import report as report
+    from qflow.configuration.spelling import address_string as address_string
+    from qflow.configuration.spelling import qpid_config_line as qpid_config_line
+    from qflow.configuration.spelling import read_address as read_address
+    from qflow.configuration.spelling import read_any as read_any
+    from qflow.configuration.spelling import read_line as read_line
+
+open_room(__name__)

@@ -1,4 +1,4 @@
-"""BrokerSetup: the broker that a configuration is tried on, read as qpidd reads its options (8.1)."""
+"""BrokerSetup: the options of the broker that a configuration is tried on (rules.md#broker-options)."""
 
 from __future__ import annotations
 

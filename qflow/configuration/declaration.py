@@ -30,7 +30,7 @@ class Remark:
     text : str
         What.
     rules : tuple of str
-        Where the rule book says so.
+        Ids of the rules that say so.
     """
 
     kind: str

@@ -1,12 +1,12 @@
-"""The options of ``qpid-config add queue``, as data: which argument each one sends (rule book, table 8.2).
+"""The options of ``qpid-config add queue``, and what each one sends (rules.md#qpid-config-options).
 
 Standard library only, so that the ``qflow`` command can offer them before the engine is loaded.
 
 Which declare arguments the broker reads, asked of the engine itself (CF-01, CF-02).
 
-Reading a declaration: from the options of ``qpid-config``, a line of them, or an address (8.2, CF-14).
+Reading a declaration: from the options of ``qpid-config``, a line of them, or an address (rules.md#qpid-config-options, CF-14).
 
-Writing a declaration: as a ``qpid-config`` line, and as an address string (table 8.2, CF-14).
+Writing a declaration: as a ``qpid-config`` line, and as an address string (rules.md#qpid-config-options, CF-14).
 """
 
 from __future__ import annotations

@@ -106,6 +106,14 @@ def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qfl
     ------
     OSError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from qflow.labs import flow_run
+    >>> with TemporaryDirectory() as folder:
+    ...     save_html(flow_run(messages=50), Path(folder, "run.html")).name
+    'run.html'
     """
     path = Path(path)
     path.write_text(to_html(picture, title), encoding="utf-8")

@@ -24,7 +24,7 @@ from qflow.labs.picture import Comparison, Picture, compare, picture_of
 from qflow.labs.scene import Scene
 from qflow.labs.share import LABS, Token, TokenError
 from qflow.trace.explain import explain
-from qflow.trace.replay import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
 from qflow.trace.timeline import Timeline
 from qflow.workload import Run

@@ -366,6 +366,13 @@ def trace_picture(
         If the workload file is none.
     OSError
         If a file cannot be opened.
+
+    Examples
+    --------
+    >>> from qflow.kit import kit_path
+    >>> picture = trace_picture(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
+    >>> picture.frames.topology.queues[0].name
+    'q'
     """
     path = Path(path)
     log = _log_of(path)

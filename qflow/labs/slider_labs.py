@@ -694,5 +694,10 @@ def recorded_lab(name: str = "slow-consumer") -> Lab:
     ------
     LogError
         If there is no such recording.
+
+    Examples
+    --------
+    >>> recorded_lab("ring").picture.frames.topology.queues[0].name
+    'q'
     """
     return Lab(recorded_picture(name))

@@ -145,5 +145,12 @@ def trace_lab(
         3 MB of text) is opened while the lab is there already, with its progress; then the lab says so.
     OSError
         If a file cannot be opened.
+
+    Examples
+    --------
+    >>> from qflow.kit import kit_path
+    >>> lab = trace_lab(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
+    >>> lab.picture.frames.topology.queues[0].name
+    'q'
     """
     return TraceLab(path, workload, queues, digest)

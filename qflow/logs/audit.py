@@ -553,9 +553,11 @@ def finding_of(result: Any) -> Finding:
     >>> finding_of(Auditor("log/q").cut_off()[0]).sentence()
     'the log breaks off after event -1: its end is missing'
     """
-    (_, _, _, queue, client, kind, time, _, name, count, size, row, message, *rest) = result
-    seen, expected, gap, *depth = rest
-    return Finding(row, time, kind, client, queue, message, name, seen, expected, gap, size, *depth, count)
+    (_, _, _, queue, client, kind, time, _, name, number, size, *own) = result
+    row, message, seen, expected, gap, off, most = own
+    return Finding(
+        row, time, kind, client, queue, message, name, seen, expected, gap, size, off, most, number
+    )
 
 
 # A whole log in memory

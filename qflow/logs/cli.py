@@ -102,7 +102,8 @@ def _workload(namespace: argparse.Namespace, log: ClientLog) -> tuple[Workload, 
 
 
 def _audited(log: ClientLog, workload: Workload, skew: float | None) -> Audit:
-    from qflow.logs.checks import Tolerance, audit
+    from qflow.logs.audit import audit
+    from qflow.logs.checks import Tolerance
 
     tolerance = Tolerance.estimated(log.rows)
     if skew is not None:
@@ -114,7 +115,7 @@ def _audited(log: ClientLog, workload: Workload, skew: float | None) -> Audit:
 
 def _write_trace(audited: Audit, output: str) -> None:
     from qflow.trace.files import write_trace
-    from qflow.trace.replay import trace_of
+    from qflow.trace.replaying import trace_of
     from qflow.trace.schema import TraceError
 
     trace = trace_of(audited.run)

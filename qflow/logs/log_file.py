@@ -57,7 +57,15 @@ SAMPLE_FIELDS = (
 
 
 class LogError(ValueError):
-    """A client log that cannot be used; the text names the row, counted from 1, and the column."""
+    """A client log that cannot be used; the text names the row, counted from 1, and the column.
+
+    Examples
+    --------
+    >>> list(read_log("ours.log"))
+    Traceback (most recent call last):
+        ...
+    qflow.logs.log_file.LogError: a client log is a .csv, .csv.gz, .jsonl, .jsonl.gz or .parquet file
+    """
 
 
 class LogRow(NamedTuple):

@@ -240,7 +240,7 @@ def simulated(messages: int) -> Run:
 
 def traced(messages: int) -> Trace:
     """Simulate a workload and keep everything as a trace: text and numbers, ready for a file."""
-    from qflow.trace.replay import trace_of
+    from qflow.trace.replaying import trace_of
 
     return trace_of(simulated(messages))
 
@@ -560,7 +560,7 @@ def _deep_ratios(growth: Mapping[str, Any]) -> dict[str, float]:
 
 def _acts(messages: int, tell: Tell) -> dict[str, float]:
     from qflow.labs.experiments import flow_run
-    from qflow.trace.replay import replay
+    from qflow.trace.replaying import replay
     from qflow.trace.timeline import Timeline
 
     tell("trace")

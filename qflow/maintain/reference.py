@@ -13,13 +13,22 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from qflow.kit import RefusalError, checkout_root, kit_path
-from qflow.teaching.rules import ARGUED, RULE, cited_rules, normal, rule_titles
+from qflow.teaching.rules import (
+    CERTAINTIES,
+    RULE,
+    SOURCES,
+    cited_in_chapters,
+    cited_rules,
+    rule_book,
+    rule_table,
+)
+from qflow.trace.explain.chain import AREAS
 
 ROOMS: dict[str, str] = {
     "broker": "the engine",
@@ -164,21 +173,42 @@ def _prose(line: str, section: str) -> str:
 
 
 FOLDER = "reference"
-_AREAS = {
-    "DQ": "Depth: what is counted, and when",
-    "LP": "Limit policies",
-    "FC": "Producer flow control",
-    "CM": "Completions",
-    "CAP": "Capacity: the producer's window",
-    "MG": "Message groups",
-    "CN": "Consuming: credit, dispositions, release",
-    "EX": "Exchanges",
-    "QT": "Other kinds of queues",
-    "CF": "Configuration and management",
-    "ALT": "How it was designed: what was considered",
-    "IN": "Mistakes and gaps of the documents",
-    "RF": "Corrections found by recording",
+_TABLES: dict[str, tuple[str, str]] = {
+    "order-of-events": (
+        "Order of events",
+        "What happens to one transfer outside of a transaction, and to one message that leaves a queue.",
+    ),
+    "declare-arguments": (
+        "Declare arguments",
+        "What `queue.declare` understands. Conversions: [CF-03](#cf-03); other arguments: [CF-02](#cf-02).",
+    ),
+    "qpid-config-options": (
+        "qpid-config options",
+        "Of `qpid-config add queue NAME`. No integer where one is needed: usage error, exit status 2. "
+        "`qpid-config del queue` sends if_empty and if_unused unless `--force`, `--force-if-not-empty` or "
+        "`--force-if-used` clears them.",
+    ),
+    "broker-options": (
+        "Broker options",
+        "Of qpidd: on the command line, before the environment (`QPID_<NAME>`), before a configuration file "
+        "(name=value). Unknown ones are refused on the command line and in the file.",
+    ),
+    "error-codes": ("Error codes", "Of AMQP 0-10, and what an error ends."),
+    "golden-scenarios": (
+        "Golden scenarios",
+        "Short stories that were all seen on the real broker; tests and exercises cite them.",
+    ),
+    "contradictions": (
+        "Contradictions",
+        "Where a document says one thing and the broker does another; chapter 11 tries them.",
+    ),
 }
+_WORDS = (
+    "**Held**: a transfer whose completion a stopped queue withholds. **ON, OFF**: the flow control state of "
+    "a queue, `flowStopped` true or false. A message on a queue is **AVAILABLE** or **ACQUIRED**. "
+    "**Completion** (`session.completed`) means that a command is processed, **accept** that a consumer "
+    "takes responsibility; they are different things."
+)
 
 
 def pages() -> dict[str, Callable[[Path], str]]:
@@ -202,7 +232,7 @@ def pages() -> dict[str, Callable[[Path], str]]:
 
 
 def rules_page(root: Path) -> str:
-    """Return the rules in a few words each, with the tests and the chapters that hold them.
+    """Return the rule book: each rule with its source, its certainty, its tests and its chapters.
 
     Parameters
     ----------
@@ -213,33 +243,30 @@ def rules_page(root: Path) -> str:
     lines = [
         "# The rules of the broker",
         "",
-        "Every rule the engine follows, in a few words; the tests that hold it to that; the chapters on it.",
-        "`qflow rules` prints the same list. The ids are those that tooltips and `explain` name.",
+        "What the real broker does, rule by rule; what that rests on; which tests hold the engine to it;",
+        "which chapters show it. Tooltips and `explain` name the ids; FC-02.4 is step (4) of FC-02.",
+        "`qflow rules FC-14` prints a rule, `qflow rules` lists all. An RF corrects other rules or adds to",
+        "them; those name it.",
+        "",
+        _WORDS,
     ]
     area = ""
-    for rule, title in rule_titles().items():
-        if rule.split("-")[0] != area:
-            area = rule.split("-")[0]
-            lines += ["", f"## {area}: {_AREAS[area]}", "", "| rule | what it says | tests | chapters |"]
-            lines += ["| --- | --- | --- | --- |"]
-        held = _counted(tests.get(rule, [])) or f"none: {ARGUED.get(rule, 'not argued')}"
-        lines.append(f"| {rule} | {_cell(title)} | {held} | {', '.join(chapters.get(rule, []))} |")
+    for name, rule in rule_book().items():
+        if name.split("-")[0] != area:
+            area = name.split("-")[0]
+            lines += ["", f"## {area}: {AREAS[area]}"]
+        held = _counted(tests.get(name, [])) or f"none, {rule.untested or 'no reason given'}"
+        lines += ["", f"### {name}", "", f"**{_linked(rule.title)}.** {_linked(rule.sentence, name)}", ""]
+        lines.append(f"*Source*: {_linked(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
+        if name in chapters:
+            lines[-1] += f" *Chapters*: {', '.join(chapters[name])}."
+    for table, (title, text) in _TABLES.items():
+        head, *rows = rule_table(table)
+        lines += ["", f"## {title}", "", text, "", _row(head), _row(["---"] * len(head))]
+        lines += [_row([_linked(cell) for cell in row]) for row in rows]
+    lines += ["", "## Sources and certainty", "", "| word | meaning |", "| --- | --- |"]
+    lines += [_row(pair) for pair in [*SOURCES.items(), *CERTAINTIES.items()]]
     return "\n".join(lines) + "\n"
-
-
-def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
-    """Return, for each rule, the numbers of the chapters that name it.
-
-    Parameters
-    ----------
-    sources : pathlib.Path
-        The folder of the chapters' text sources.
-    """
-    found: dict[str, list[str]] = {}
-    for path in sorted(sources.glob("[0-9][0-9]-*.py")):
-        for rule in sorted({normal(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
-            found.setdefault(rule, []).append(path.name[:2])
-    return found
 
 
 def left_out_page() -> str:
@@ -381,3 +408,13 @@ def _counted(tests: list[str]) -> str:
 
 def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _linked(text: str, own: str = "") -> str:
+    """Return text with its signs as Markdown shows them, and each other rule's id as a link to it."""
+    plain = re.sub(r"[\\`*<\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
+    return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}](#{id[0].lower()})", plain)

@@ -24,7 +24,7 @@ class MessagingError(Exception):
     Parameters
     ----------
     code : int or None
-        The broker's code, if the broker refused something (rule book 8.6).
+        The broker's code, if the broker refused something (rules.md#error-codes).
     text : str or None
         What went wrong.
     **info : object
@@ -236,47 +236,3 @@ def from_broker(error: AmqpException) -> MessagingError:
     if not isinstance(error, SessionException):
         return ConnectionError(error.code, str(error))
     return _BY_CODE.get(error.code, SessionError)(error.code, str(error))
-
-
-__all__ = [
-    "AddressError",
-    "AssertionFailed",
-    "AuthenticationFailure",
-    "ConnectError",
-    "ConnectionClosed",
-    "ConnectionError",
-    "ContentError",
-    "DecodeError",
-    "Detached",
-    "Empty",
-    "EncodeError",
-    "FetchError",
-    "FetchWouldBlock",
-    "HeartbeatTimeout",
-    "InsufficientCapacity",
-    "InternalError",
-    "InvalidOption",
-    "LinkClosed",
-    "LinkError",
-    "MalformedAddress",
-    "MessagingError",
-    "NontransactionalSession",
-    "NotFound",
-    "ReceiverError",
-    "ResolutionError",
-    "SendError",
-    "SendWouldBlock",
-    "SenderError",
-    "ServerError",
-    "SessionClosed",
-    "SessionError",
-    "SyncWouldBlock",
-    "TargetCapacityExceeded",
-    "Timeout",
-    "TransactionAborted",
-    "TransactionError",
-    "TransactionUnknown",
-    "UnauthorizedAccess",
-    "VersionError",
-    "WouldBlockForever",
-]

@@ -344,7 +344,7 @@ def _shifted(results: Sequence[ResultRow], before: Mapping[str, Any]) -> list[Re
 
 
 def _joined(before: dict[str, Any], after: dict[str, Any]) -> str | None:
-    """Return the state after a piece, with what was counted before it; None if both sent the same message."""
+    """Return a piece's last state with what was counted before it; None if both sent the same message."""
     old, new = before["intervals"], after["intervals"]
     after["counts"][1] += before["counts"][1]
     new["stops"] = _summed(old["stops"], new["stops"])

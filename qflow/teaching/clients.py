@@ -21,7 +21,7 @@ from qflow.broker import (
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.message import HeaderValue
 from qflow.broker.transfer import Transfer
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 
 def send(

@@ -25,7 +25,7 @@ _HEAD = """# Glossary
 *Made by `qflow exercises glossary` from `data/glossary.csv`; do not edit.*
 
 The first column is how this book says it, the second how the broker, its tools or the protocol do. Codes
-such as FC-14 are rules of the project's rule book; `qflow rules` lists them. In a notebook,
+such as FC-14 are rules of the project's rule book; `qflow rules FC-14` prints one. In a notebook,
 `from qflow.teaching.glossary import look_up` and `look_up("held")` give the same.
 """
 

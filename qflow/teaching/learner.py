@@ -274,7 +274,13 @@ def _read_all() -> Entry:
 
 
 def show_progress() -> None:
-    """Print the learner's progress, theme by theme."""
+    """Print the learner's progress, theme by theme.
+
+    Examples
+    --------
+    >>> show_progress()
+    01-thresholds ...
+    """
     print(*report(read("exercises"), read("predictions")), sep="\n")
     file = progress_file()
     print(f"Kept in {file}." if file is not None else "Nothing is kept on this machine.")

@@ -10,7 +10,7 @@ from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, load_scenarios
 from qflow.conformance.scenario_player import Player, browse_everything, normalized, observe
 from qflow.kit import RefusalError, kit_path
-from qflow.teaching.table import Table, shown
+from qflow.table import Table, shown
 
 
 @cache

@@ -41,7 +41,7 @@ from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
 from qflow.broker.store import DelayedStore
 from qflow.broker.transfer import Transfer
-from qflow.trace.replay import Progress, Replay, Step, give, step_at, steps_of
+from qflow.trace.replaying import Progress, Replay, Step, give, step_at, steps_of
 from qflow.trace.schema import Row, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload.stage import uncollected
 
@@ -417,7 +417,7 @@ def fork(
     Examples
     --------
     >>> from qflow.broker import Message
-    >>> from qflow.trace.replay import record
+    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> session = broker.session("p")
@@ -642,7 +642,7 @@ class Timeline:
     Examples
     --------
     >>> from qflow.broker import Message
-    >>> from qflow.trace.replay import record
+    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> session = broker.session("p")
@@ -841,7 +841,7 @@ class Timeline:
         Examples
         --------
         >>> from qflow.broker import Message
-        >>> from qflow.trace.replay import record
+        >>> from qflow.trace.replaying import record
         >>> broker = Broker()
         >>> trace = record(broker)
         >>> session = broker.session("p")

@@ -145,7 +145,7 @@ def _check_target(path: Path) -> None:
 
 def _write(made: Run, path: str) -> None:
     from qflow.trace.files import write_trace
-    from qflow.trace.replay import trace_of
+    from qflow.trace.replaying import trace_of
     from qflow.trace.schema import TraceError
     from qflow.workload.checks import WorkloadError
 

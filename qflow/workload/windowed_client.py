@@ -1,4 +1,7 @@
-"""Producers with the windows of real clients, and several senders on one session (CAP-02, CAP-07, CAP-09)."""
+"""Producers with the windows of real clients, and several senders on one session.
+
+Rules: CAP-02, CAP-07, CAP-09.
+"""
 
 from __future__ import annotations
 

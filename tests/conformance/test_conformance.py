@@ -59,7 +59,7 @@ PREFIXES = (
 
 @pytest.mark.parametrize("start", STARTS, ids=[" ".join(start["options"]) or "none" for start in STARTS])
 def test_start_options(start):
-    """FC-10, X-03, rule book 8.1: which options start a broker, and its words when they do not."""
+    """FC-10, X-03, rules.md#broker-options: which options start a broker, and its words when they do not."""
     if start["starts"]:
         BrokerOptions.parse(start["options"])
         return

@@ -35,7 +35,7 @@ from qflow.labs.scene import layout_of
 from qflow.labs.words import DEAD
 from qflow.trace import LogError
 from qflow.trace.files import write_trace
-from qflow.trace.replay import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
 from qflow.workload import Consumer, Producer, Workload, simulate
 

@@ -48,9 +48,9 @@ from qflow.labs.linked import plotly_script
 from qflow.labs.opened import replayed_picture
 from qflow.labs.share import LABS, Token, TokenError, engine_hash
 from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS, SliderLab
-from qflow.teaching.rules import RULE, rule_titles
+from qflow.teaching.rules import RULE, rule_book
 from qflow.trace.files import write_trace
-from qflow.trace.replay import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
 from qflow.workload import simulate
 
@@ -80,7 +80,7 @@ def small():
 @pytest.mark.parametrize("knobs", [CAPACITY_KNOBS, FANOUT_KNOBS, POLICY_KNOBS, HISTORY_KNOBS])
 def test_every_slider_names_a_rule(knobs):
     for knob in knobs:
-        assert set(RULE.findall(knob.tooltip)) & set(rule_titles()), knob
+        assert set(RULE.findall(knob.tooltip)) & set(rule_book()), knob
 
 
 @pytest.mark.parametrize("name", sorted(OPENERS))

@@ -25,7 +25,7 @@ from qflow.teaching import learner as report
 from qflow.teaching.catalogue import THEMES, all_exercises, exercises, find
 from qflow.teaching.checks import judge
 from qflow.teaching.exercise import Exercise
-from qflow.teaching.rules import rule_titles
+from qflow.teaching.rules import rule_book
 
 ALL = {exercise.name: exercise for exercise in all_exercises()}
 FILES = {file.name: file for file in select()}
@@ -143,7 +143,7 @@ def test_every_misconception_is_wrong_and_tells_itself_from_the_others(name):
 def test_hints_are_three_and_rules_exist(exercise: Exercise):
     assert len(exercise.hints) == len(set(exercise.hints)) == 3
     assert all(exercise.hints)
-    assert set(exercise.rules) <= set(rule_titles())
+    assert set(exercise.rules) <= set(rule_book())
     assert exercise.rules
 
 

@@ -10,7 +10,7 @@ from qflow.broker import BrokerOptions, statistics
 from qflow.kit import RefusalError
 from qflow.teaching import glossary
 from qflow.teaching.glossary import look_up, page, terms
-from qflow.teaching.rules import rule_titles
+from qflow.teaching.rules import rule_book
 
 # Not settings: modules, and what management answers with.
 NOT_SETTINGS = {"qpid.messaging", "qpid.message_group_queue"}
@@ -69,7 +69,7 @@ def test_terms_are_unique_have_a_meaning_and_cite_real_rules():
     assert len({(term.term, term.kind) for term in found}) == len(found)
     for term in found:
         assert term.meaning.endswith("."), term
-        assert set(term.rules) <= set(rule_titles()), term
+        assert set(term.rules) <= set(rule_book()), term
         assert term.kind in {"word", "setting", "option", "statistic"}
 
 
