@@ -20,7 +20,7 @@ from qflow.logs.log_file import LOG_ENDINGS, Bit, LogError, read_log, source_of
 from qflow.logs.workload_file import workload_of
 from qflow.spark.lake import assign, components, lay_out, strangers, touches, write_lake
 from qflow.spark.tables import EVENTS, QUARANTINE, to_batches
-from qflow.trace.files import QuarantinedRow, read_trace
+from qflow.trace.files import read_trace
 from qflow.trace.schema import NAMES, TraceError
 from qflow.workload.checks import WorkloadError
 from qflow.workload.model import Workload
@@ -111,27 +111,36 @@ def ingest(spark: SparkSession, files: Sequence[str]) -> tuple[DataFrame, DataFr
 
 def _good(batches: Iterator[Any]) -> Iterator[Any]:
     for path in _paths(batches):
-        for bit in _bits(path):
-            yield from _events(source_of(path), bit)
+        for good, _ in read_events(path):
+            yield from good
 
 
 def _bad(batches: Iterator[Any]) -> Iterator[Any]:
     for path in _paths(batches):
+        for _, bad in read_events(path):
+            yield from to_batches(bad, QUARANTINE)
+
+
+def read_events(path: str) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
+    """Yield the rows of a log or a trace, bit by bit: batches of EVENTS, and rows of QUARANTINE.
+
+    A file that cannot be read at all is one row of the quarantine, its row 0.
+    """
+    source = source_of(path)
+    try:
         for bit in _bits(path):
-            yield from to_batches(((source_of(path), *entry) for entry in bit.problems), QUARANTINE)
+            yield _events(source, bit), [(source, *problem) for problem in bit.problems]
+    except (OSError, LogError, TraceError) as error:
+        yield iter(()), [(source, 0, "", " ".join(str(error).split())[:500], "")]
 
 
 def _bits(path: str) -> Iterator[Bit]:
-    """Yield a log's or a trace's rows; a file that cannot be read at all is one problem."""
-    try:
-        if not is_trace(path):
-            yield from read_log(path)
-            return
-        trace, quarantine = read_trace(path)
-        rows = list(client_rows(trace.events()))
-        yield Bit(list(range(len(rows))), rows, quarantine)
-    except (OSError, LogError, TraceError) as error:
-        yield Bit([], [], [QuarantinedRow(0, "", " ".join(str(error).split())[:500])])
+    if not is_trace(path):
+        yield from read_log(path)
+        return
+    trace, quarantine = read_trace(path)
+    rows = list(client_rows(trace.events()))
+    yield Bit(list(range(len(rows))), rows, quarantine)
 
 
 def _events(source: str, bit: Bit) -> Iterator[Any]:
