@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event, EventTable
 from qflow.logs.checks import Finding, RuleChecks, Tolerance
-from qflow.logs.client_log import ClientLog
+from qflow.logs.client_log import PLAYED, ClientLog
 from qflow.logs.log_file import LogRow, sample_values
 from qflow.logs.player import LogPlayer
 from qflow.logs.workload_file import workload_text
@@ -331,7 +331,7 @@ class Auditor:
         self.player: LogPlayer | None = None
         self._checks: RuleChecks | None = None
         self._observer = observer
-        self._actions: dict[str, Callable[..., None]] = {}
+        self._play: dict[str, Callable[..., None]] = {}
         # What the checks cannot decide yet, the earliest first.
         self._pending: list[list[Any]] = []
         if state is not None:
@@ -350,17 +350,23 @@ class Auditor:
                 continue
             self.next_seq = seq + 1
             self._time = time
-            if pending and pending[0][0] < time and self._checks is not None:
-                self._checks.due(time)
-            action = self._actions.get(event)
-            if action is not None:
-                action(seq, time, client, queue, label, size, group)
-            elif event == BEGIN:
+            checks = self._checks
+            if event == BEGIN:
                 self._begin_text(workload or "null")
             elif event == END:
                 self._finish()
-            elif self.player is not None:
-                self._find(Finding(seq, time, "unknown", client, queue, label, event))
+            elif checks is not None:
+                if pending and pending[0][0] < time:
+                    checks.due(time)
+                if event == "stats":
+                    self._play["pass_time"](time)
+                    self.intervals.sample(queue, label)
+                elif checks.is_known(seq, time, client, event, queue, label):
+                    check, play = checks.rows.get(event), self._play.get(event)
+                    if check is not None and self._is_whole:
+                        check(seq, time, client, event, queue, label, group)
+                    if play is not None:
+                        play(time, client, queue, label, size, group)
 
     def _is_next(self, seq: int, time: int) -> bool:
         if seq < self.next_seq:
@@ -373,56 +379,6 @@ class Auditor:
 
     def _find(self, finding: Finding) -> None:
         self.intervals.results.append(finding)
-
-    # Rows
-
-    def _transfer(
-        self, seq: int, time: int, client: str, queue: str, label: str, size: int, group: str
-    ) -> None:
-        checks, player = self._parts
-        if checks.is_known(seq, time, client, "transfer", queue, label):
-            if self._is_whole:
-                checks.transfer(seq, time, client, queue, label, group)
-            player.transfer(time, client, queue, label, size, group)
-
-    def _complete(self, seq: int, time: int, client: str, queue: str, label: str, *_: Any) -> None:
-        checks, _player = self._parts
-        if checks.is_known(seq, time, client, "complete", queue, label) and self._is_whole:
-            checks.complete(seq, time, client, queue, label)
-
-    def _window(self, event: str) -> Callable[..., None]:
-        checks, player = self._parts
-        play = player.block if event == "block" else player.unblock
-
-        def window(seq: int, time: int, client: str, queue: str, label: str, *_: Any) -> None:
-            if checks.is_known(seq, time, client, event, queue, label):
-                play(time, client)
-
-        return window
-
-    def _at_consumer(self, event: str) -> Callable[..., None]:
-        checks, player = self._parts
-        check, play = getattr(checks, event), getattr(player, event)
-
-        def at_consumer(
-            seq: int, time: int, client: str, queue: str, label: str, size: int, group: str
-        ) -> None:
-            if checks.is_known(seq, time, client, event, queue, label):
-                if self._is_whole:
-                    check(seq, time, client, queue, label, group)
-                play(time, client, queue, label, size, group)
-
-        return at_consumer
-
-    def _error(self, seq: int, time: int, client: str, queue: str, label: str, *_: Any) -> None:
-        checks, player = self._parts
-        if self._is_whole:
-            checks.error(time, client)
-        player.error(time, client, queue, label, 0, "")
-
-    def _stats(self, seq: int, time: int, client: str, queue: str, label: str, *_: Any) -> None:
-        self._parts[1].pass_time(time)
-        self.intervals.sample(queue, label)
 
     # Edges
 
@@ -442,15 +398,7 @@ class Auditor:
                 handler(event)
 
         self.player = LogPlayer(workload, observe, state[0])
-        self._parts = (checks, self.player)
-        self._actions = {
-            "transfer": self._transfer,
-            "complete": self._complete,
-            "error": self._error,
-            "stats": self._stats,
-            **{event: self._window(event) for event in ("block", "unblock")},
-            **{event: self._at_consumer(event) for event in ("deliver", "accept", "release", "reject")},
-        }
+        self._play = {name: getattr(self.player, name) for name in (*PLAYED, "pass_time")}
 
     def _begin_text(self, text: str) -> None:
         try:

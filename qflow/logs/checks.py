@@ -38,7 +38,7 @@ PATIENCE = SECOND
 MOST_ODD = 1_000
 """So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
 
-SETTLED = ("accept", "release", "reject")
+AT_CONSUMERS = ("deliver", "accept", "release", "reject")
 AT_PRODUCERS = ("transfer", "complete", "block", "unblock")
 KEEPING = ("accept", "acquire", "reject")
 """Why a message leaves a queue when no policy drops it."""
@@ -424,13 +424,21 @@ class RuleChecks:
     state : dict or None
         What :meth:`state` returned, to continue there.
 
+    Attributes
+    ----------
+    rows : dict
+        A log's event to what takes a row of it, before the engine gets it: row, time, client, event, queue,
+        label and group.
+    events : dict
+        An engine's event to what takes it.
+
     Examples
     --------
     >>> from qflow.workload import Consumer
     >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
     >>> found = []
     >>> checks = RuleChecks(workload, Tolerance(0, 0), found.append)
-    >>> checks.accept(1, 5, "c", "q", "p-1", ""); found[0].text()
+    >>> checks.rows["accept"](1, 5, "c", "accept", "q", "p-1", ""); found[0].text()
     'row 1, 5e-06 s: not held (CN-13), c, q, p-1: accept; allowed: what was delivered to the client and is not
     settled'
     """
@@ -459,6 +467,13 @@ class RuleChecks:
         self._odd: dict[str, None] = {}
         self.pending: list[list[Any]] = [] if pending is None else pending
         self._suspects: dict[str, list[Any]] = {}
+        self.rows: dict[str, Callable[..., None]] = {
+            "transfer": self._transfer,
+            "complete": self._complete,
+            "deliver": self._deliver,
+            **dict.fromkeys(("accept", "release", "reject"), self._settle),
+            "error": self._error,
+        }
         self.events = {
             "enqueued": self._on_enqueued,
             "dequeued": self._on_dequeued,
@@ -471,25 +486,31 @@ class RuleChecks:
     # Who a row is of
 
     def is_known(self, row: int, time: int, client: str, event: str, queue: str, label: str) -> bool:
-        """Return whether a row is one of the workload's clients; if not, that is a finding."""
+        """Return whether a row is an event of one of the workload's clients; if not, that is a finding."""
+        early = 0
         if event in AT_PRODUCERS:
+            kind = "unknown producer"
             if client in self._capacity:
                 return True
-            self._find(Finding(row, time, "unknown producer", client, queue, label, event))
-            return False
-        reader = self._readers.get(client)
-        early = 0
-        if reader is not None and reader.queue == queue:
-            early = round(reader.start * SECOND) - self._skew - time
-            if early <= 0:
+        elif event in AT_CONSUMERS:
+            kind = "not subscribed"
+            reader = self._readers.get(client)
+            if reader is not None and reader.queue == queue:
+                early = round(reader.start * SECOND) - self._skew - time
+                if early <= 0:
+                    return True
+        else:
+            kind = "unknown"
+            if event == "error":
                 return True
-        self._find(Finding(row, time, "not subscribed", client, queue, label, event, gap=early))
+        self._find(Finding(row, time, kind, client, queue, label, event, gap=max(0, early)))
         return False
 
     # What producers log
 
-    def transfer(self, row: int, time: int, client: str, queue: str, label: str, group: str) -> None:
-        """Take a transfer, before the engine gets it."""
+    def _transfer(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
         if not self._sent_labels.add(label):
             self._find(Finding(row, time, "sent twice", client, queue, label))
             return
@@ -503,8 +524,9 @@ class RuleChecks:
                     Finding(its_row, its_time, "before it was sent", consumer, its_queue, label, gap=early)
                 )
 
-    def complete(self, row: int, time: int, client: str, queue: str, label: str) -> None:
-        """Take a completion."""
+    def _complete(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
         sent = self._sent.get(label)
         if sent.client != client if sent is not None else label not in self._sent_labels:
             self._find(Finding(row, time, "never sent", client, queue, label, "complete"))
@@ -553,8 +575,9 @@ class RuleChecks:
 
     # What consumers log
 
-    def deliver(self, row: int, time: int, client: str, queue: str, label: str, group: str) -> None:
-        """Take a delivery."""
+    def _deliver(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
         state = self._queues[queue]
         sent = self._sent.get(label)
         if sent is None and label not in self._sent_labels:
@@ -601,19 +624,9 @@ class RuleChecks:
         else:
             newest[sent.client] = [sent.place, label, sent.time]
 
-    def accept(self, row: int, time: int, client: str, queue: str, label: str, _group: str) -> None:
-        """Take an accept."""
-        self._settle(row, time, client, queue, label, "accept")
-
-    def release(self, row: int, time: int, client: str, queue: str, label: str, _group: str) -> None:
-        """Take a release."""
-        self._settle(row, time, client, queue, label, "release")
-
-    def reject(self, row: int, time: int, client: str, queue: str, label: str, _group: str) -> None:
-        """Take a reject."""
-        self._settle(row, time, client, queue, label, "reject")
-
-    def _settle(self, row: int, time: int, client: str, queue: str, label: str, event: str) -> None:
+    def _settle(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
         state = self._queues[queue]
         holder = state.holders.get(label)
         if holder is None or holder[0] != client:
@@ -657,8 +670,10 @@ class RuleChecks:
                 kind = "group owned by another"
                 self._find(Finding(row, time, kind, client, queue, label, its_owner, gap=gap))
 
-    def error(self, time: int, client: str) -> None:
-        """Take the end of a session, which gives back all that it holds (MG-16)."""
+    def _error(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
+        """A session that ends gives back all that it holds (MG-16)."""
         for state in self._queues.values():
             for label in [label for label, holder in state.holders.items() if holder[0] == client]:
                 _, group = state.holders.pop(label)

@@ -140,10 +140,6 @@ class ClientLog:
             raise LogError(f"no statistics of queue {queue!r}; there are some of {there}")
         return samples
 
-    def by_client(self) -> dict[str, list[LogRow]]:
-        """Return each client's rows, in order."""
-        return rows_by_client(self.rows)
-
     def __repr__(self) -> str:
         return f"ClientLog({self.name!r}, {len(self.rows)} rows)"
 

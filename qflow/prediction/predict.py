@@ -17,11 +17,11 @@ from typing import Any
 
 from qflow.broker.events import Event
 from qflow.broker.settings import QueueSettings
-from qflow.logs.client_log import ClientLog, QueueSample
+from qflow.logs.client_log import ClientLog, QueueSample, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.costs import works_of
-from qflow.prediction.extraction import Evidence, Extraction, rows_by_client
+from qflow.prediction.extraction import Evidence, Extraction
 from qflow.workload.agenda import SECOND
 from qflow.workload.checks import require
 from qflow.workload.clients import MODELS, Consumer

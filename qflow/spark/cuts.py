@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.broker.snapshot import only_counts
 from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
 from qflow.logs.components import touches_of
-from qflow.spark.tables import CHECKPOINTS, LAKE, RESULTS, runs, to_batches, tuples
+from qflow.spark.tables import CHECKPOINTS, LAKE, RESULTS, by_component, to_batches, tuples
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -117,44 +117,20 @@ def audit_from(lake: DataFrame, checkpoints: DataFrame, partitions: int) -> Data
 
 
 def _record_batches(batches: Iterator[Any], every: int) -> Iterator[Any]:
-    auditor: Auditor | None = None
-    for batch in batches:
-        for component, part in runs(batch, "component"):
-            if auditor is None or auditor.component != component:
-                auditor = Auditor(component)
-            start = 0
-            while start < part.num_rows:
-                due = auditor.next_seq % every
-                if due == 0:
-                    state = (component, auditor.next_seq, auditor.state())
-                    yield from to_batches([state], CHECKPOINTS)
-                length = min(every - due, part.num_rows - start)
-                auditor.feed(tuples(part.slice(start, length), LAKE.names[1:]))
-                start += length
+    for component, parts in by_component(batches):
+        rows = chain.from_iterable(tuples(part, LAKE.names[1:]) for part in parts)
+        yield from to_batches(record(component, rows, every), CHECKPOINTS, 1)
 
 
 def _piece_batches(
     batches: Iterator[Any], states: Mapping[tuple[str, int], str], last: Mapping[str, int]
 ) -> Iterator[Any]:
-    auditor: Auditor | None = None
-    current: tuple[str, int] = ("", -1)
-    for batch in batches:
-        results: Sequence[ResultRow] = []
-        for component, of_component in runs(batch, "component"):
-            for piece, part in runs(of_component, "piece"):
-                if (component, piece) != current or auditor is None:
-                    results = [*results, *_ended(auditor, current, last)]
-                    current = (component, piece)
-                    auditor = Auditor(component, states[current])
-                results = [*results, *auditor.feed(tuples(part, LAKE.names[1:]))]
-        yield from to_batches(results, RESULTS)
-    yield from to_batches(_ended(auditor, current, last), RESULTS)
-
-
-def _ended(auditor: Auditor | None, current: tuple[str, int], last: Mapping[str, int]) -> list[ResultRow]:
-    if auditor is None or last[current[0]] != current[1]:
-        return []
-    return auditor.cut_off()
+    for component, parts in by_component(batches):
+        rows = chain.from_iterable(tuples(part, (*LAKE.names[1:], "piece")) for part in parts)
+        for piece, own in groupby(rows, lambda row: row[-1]):
+            state, is_last = states[component, piece], last[component] == piece
+            results = audit_from_checkpoint(component, state, (row[:-1] for row in own), is_last)
+            yield from to_batches(results, RESULTS)
 
 
 class Piece(NamedTuple):

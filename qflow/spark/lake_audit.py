@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from qflow.logs.audit import Auditor
 from qflow.spark.lake import lake_files, read_lake_file
 from qflow.spark.steps import Steps, require_finished
-from qflow.spark.tables import LAKE, RESULTS, runs, to_batches, tuples
+from qflow.spark.tables import LAKE, RESULTS, by_component, to_batches, tuples
 from qflow.spark.workers import freeze_modules, peak_memory
 
 if TYPE_CHECKING:
@@ -138,15 +138,8 @@ def _audit_numbered(
 
 def audit_batches(batches: Iterator[Any]) -> Iterator[Any]:
     """Audit the rows of one partition, batch by batch; this is what a worker runs."""
-    auditor: Auditor | None = None
-    for batch in batches:
-        results: list[Any] = []
-        for component, part in runs(batch, "component"):
-            if auditor is None or auditor.component != component:
-                if auditor is not None:
-                    results += auditor.cut_off()
-                auditor = Auditor(component)
-            results += auditor.feed(tuples(part, _ROW))
-        yield from to_batches(results, RESULTS)
-    if auditor is not None:
+    for component, parts in by_component(batches):
+        auditor = Auditor(component)
+        for part in parts:
+            yield from to_batches(auditor.feed(tuples(part, _ROW)), RESULTS)
         yield from to_batches(auditor.cut_off(), RESULTS)

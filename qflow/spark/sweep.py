@@ -30,7 +30,7 @@ from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import extract
 from qflow.prediction.predict import predicted_sections, recorded_sections
-from qflow.spark.tables import LAKE, MEASURES, Column, Table, runs, to_batches, tuples
+from qflow.spark.tables import LAKE, MEASURES, Column, Table, by_component, to_batches, tuples
 from qflow.workload.agenda import SECOND
 from qflow.workload.checks import WorkloadError
 from qflow.workload.measures import Measures
@@ -100,21 +100,14 @@ def whole_components(
     allowed : int
         Most rows that are kept.
     """
-    current, count = "", 0
-    kept: list[LakeRow] = []
-    for batch in batches:
-        for component, part in runs(batch, "component"):
-            if component != current:
-                if current:
-                    yield current, kept if count <= allowed else TooLarge(count, allowed)
-                current, kept, count = component, [], 0
+    for component, parts in by_component(batches):
+        count = 0
+        kept: list[LakeRow] = []
+        for part in parts:
             count += part.num_rows
             if count <= allowed:
                 kept += tuples(part, LAKE.names[1:])
-            else:
-                kept = []
-    if current:
-        yield current, kept if count <= allowed else TooLarge(count, allowed)
+        yield component, kept if count <= allowed else TooLarge(count, allowed)
 
 
 PARTS = ("queues", "capacity", "prefetch")

@@ -6,6 +6,8 @@ Arrow batches to tuples and back, for functions that Spark hands batches to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,15 +187,21 @@ def tuples(batch: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
 
-def runs(batch: Any, name: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the runs of equal values of a column: the value, and the slice of the batch that has it."""
+def by_component(batches: Iterable[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
+    """Yield each component of a partition, with the slices of the batches that hold its rows, in order."""
+    for component, runs in groupby(_runs(batches), itemgetter(0)):
+        yield component, (part for _, part in runs)
+
+
+def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     import pyarrow.compute
 
-    encoded = pyarrow.compute.run_end_encode(batch.column(name))
-    start = 0
-    for value, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
-        yield value, batch.slice(start, end - start)
-        start = end
+    for batch in batches:
+        encoded = pyarrow.compute.run_end_encode(batch.column("component"))
+        start = 0
+        for value, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
+            yield value, batch.slice(start, end - start)
+            start = end
 
 
 def to_batches(rows: Iterable[Sequence[Any]], table: Table, most: int = MOST_ROWS) -> Iterator[Any]:
