@@ -25,7 +25,7 @@ from qflow.logs.client_log import PLAYED, ClientLog
 from qflow.logs.log_file import LogRow, sample_values
 from qflow.logs.player import LogPlayer
 from qflow.logs.workload_file import workload_text
-from qflow.workload.checks import WorkloadError
+from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import uncollected

@@ -15,8 +15,7 @@ from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
-from qflow.workload.clients import Consumer, Producer
-from qflow.workload.model import SETUP, Workload
+from qflow.workload.model import SETUP, Consumer, Producer, Workload
 
 
 def inferred_workload(log: ClientLog) -> Workload:

@@ -74,7 +74,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.logs.log_file import LogError
     from qflow.prediction.predict import predict, report_text
     from qflow.workload import Workload, WorkloadError
-    from qflow.workload.arguments import look_over
+    from qflow.workload.cli import look_over
 
     try:
         workload = Workload.load(namespace.workload)

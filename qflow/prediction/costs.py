@@ -23,7 +23,7 @@ from qflow.logs.checks import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service
-from qflow.workload.clients import Consumer
+from qflow.workload.model import Consumer
 from qflow.workload.network import Network, Steps
 
 ENOUGH = 20

@@ -22,7 +22,7 @@ from qflow.spark.lake import assign, components, lay_out, strangers, touches, wr
 from qflow.spark.tables import EVENTS, QUARANTINE, to_batches
 from qflow.trace.files import read_trace
 from qflow.trace.schema import NAMES, TraceError
-from qflow.workload.checks import WorkloadError
+from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:

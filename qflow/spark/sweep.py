@@ -32,9 +32,9 @@ from qflow.prediction.extraction import extract
 from qflow.prediction.predict import predicted_sections, recorded_sections
 from qflow.spark.tables import LAKE, MEASURES, Column, Table, by_component, to_batches, tuples
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import WorkloadError
-from qflow.workload.measures import Measures
+from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
+from qflow.workload.run import Measures
 from qflow.workload.simulate import simulate
 
 if TYPE_CHECKING:

@@ -9,10 +9,17 @@ The lost wake-up: a subscription could have a message at once, but nobody woke i
 
 from __future__ import annotations
 
-from qflow.broker.consumer import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, Balance
-from qflow.broker.consuming import Subscription, get_next_message
+from qflow.broker.consuming import (
+    BYTE_UNIT,
+    CREDIT_MODE,
+    INFINITE,
+    MESSAGE_UNIT,
+    Balance,
+    Subscription,
+    get_next_message,
+)
+from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted

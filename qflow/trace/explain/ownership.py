@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from qflow.broker.consuming import DeliveryRecord, Subscription
 from qflow.broker.groups import GroupState
+from qflow.broker.message import ACQUIRED
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import ACQUIRED
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted, listed
