@@ -92,7 +92,7 @@ if in_memory:
 
     print(f"q22, from the middle on, seen by one who knows all: {seen_by_whole} transfers held")
     print(f"and by one who begins there: {seen_by_half}")
-    print([result[8] for result in half if result[5] == "gap"][0])
+    print(next(qf.logs.finding_of(result).sentence() for result in half if result[5] == "gap"))
     assert seen_by_half != seen_by_whole
 
 # %% [markdown] id="naive-then"
@@ -158,12 +158,12 @@ if spark:
 
 # %% id="trust"
 if spark:
-    reports = qf.spark.questions.findings(results).where("code = 'reports'").collect()
-    agreeing = sum(row["count"] for row in reports)
-    asked = sum(int(row.sentence.split(" of ")[1].split()[0]) for row in reports)
+    reports = qf.spark.questions.findings(results).where("subject = 'reports'").collect()
+    agreeing = sum(row.seen for row in reports)
+    asked = sum(row.expected for row in reports)
     print(f"flowStopped agrees in {agreeing} of {asked} reports ({agreeing / asked:.2%})")
-    worst_report = min(reports, key=lambda row: (row["count"], row.queue))
-    print(worst_report.queue, "is the worst:", worst_report.sentence)
+    worst_report = min(reports, key=lambda row: (row.seen, row.queue))
+    print(worst_report.queue, "is the worst:", qf.logs.finding_of(worst_report).sentence())
 
 # %% [markdown] id="trust-then"
 # The rest are moments within a few milliseconds of a change: the clients' clocks are not the broker's.
@@ -373,4 +373,4 @@ if spark:
 # ## Links on
 #
 # - Next: [14 · Under the hood](14-under-the-hood.ipynb). Exercises: `exercises/13-fleet.ipynb`.
-# - In code: `qflow/spark/auditor.py` (one component, no Spark), `qflow/spark/audit.py` (on Spark).
+# - In code: `qflow/logs/audit.py` (one component, no Spark), `qflow/spark/lake_audit.py` (on Spark).

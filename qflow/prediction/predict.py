@@ -17,10 +17,11 @@ from typing import Any
 
 from qflow.broker.events import Event
 from qflow.broker.settings import QueueSettings
-from qflow.logs.client_log import ClientLog, LogRow, QueueSample
+from qflow.logs.client_log import ClientLog, QueueSample, rows_by_client
+from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.costs import works_of
-from qflow.prediction.extraction import Evidence, Extraction, rows_by_client
+from qflow.prediction.extraction import Evidence, Extraction
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import require
@@ -479,7 +480,7 @@ def predict(
         "sources": dict(extraction.sources),
         "longest_silence": longest_silence(log, end),
         "settings": settings.as_json(),
-        **_beside(shown.sections, _recorded(workload, log, end)),
+        **_beside(shown.sections, recorded_sections(workload, log, end)),
         "errors": dict(shown.errors),
         "replays": account(runs),
     }
@@ -511,16 +512,8 @@ def _replay(
 ) -> Replay:
     workload = settings.apply(shifted(extraction.workload, place, of))
     run = _run(workload, f"{extraction.model} model" + f", replay {place + 1} of {of}" * (of > 1), tell)
-    producers, consumers = client_measures(
-        rows_of_run(run.events),
-        [producer.name for producer in workload.producers],
-        [consumer.name for consumer in workload.consumers],
-        end,
-    )
-    queues = queue_measures(run.events, workload, end)
     errors = {name: str(error) for name, error in run.errors.items()}
-    sections = {"queues": queues, "producers": producers, "consumers": consumers}
-    return Replay(sections, errors, is_near_limit(run), len(run.events))
+    return Replay(predicted_sections(run, workload, end), errors, is_near_limit(run), len(run.events))
 
 
 def _beside(predicted: _Sections, recorded: _Sections) -> dict[str, Any]:
@@ -550,7 +543,33 @@ def _run(workload: Workload, what: str, tell: Tell | None) -> Run:
     return run
 
 
-def _recorded(workload: Workload, log: ClientLog, end: int) -> _Sections:
+def predicted_sections(run: Run, workload: Workload, end: int) -> dict[str, dict[str, Measures]]:
+    """Return the measures of a simulated run's queues, producers and consumers.
+
+    Examples
+    --------
+    >>> workload = Workload("w", 1, {"q": {}})
+    >>> predicted_sections(simulate(workload), workload, SECOND)["producers"]
+    {}
+    """
+    producers, consumers = client_measures(
+        rows_of_run(run.events),
+        [producer.name for producer in workload.producers],
+        [consumer.name for consumer in workload.consumers],
+        end,
+    )
+    queues = queue_measures(run.events, workload, end)
+    return {"queues": queues, "producers": producers, "consumers": consumers}
+
+
+def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str, dict[str, Measures]]:
+    """Return the same of what was recorded, for the queues and clients that the log shows.
+
+    Examples
+    --------
+    >>> recorded_sections(Workload("w", 1, {"q": {}}), ClientLog("empty", []), SECOND)["queues"]
+    {}
+    """
     accepted = dict.fromkeys(workload.queues, 0)
     for row in log.rows:
         if row.event == "accept" and row.ts_us <= end and row.queue in accepted:

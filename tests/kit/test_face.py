@@ -89,8 +89,8 @@ def test_where_a_package_is_missing_the_cure_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     for name in [name for name in sys.modules if name.startswith("qflow.labs")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ImportError, match=r"flow_lab needs anywidget, .*: pip install .*\[lab\]"):
-        qf.flow_lab  # noqa: B018
+    with pytest.raises(ImportError, match=r"group_lab needs anywidget, .*: pip install .*\[lab\]"):
+        qf.group_lab  # noqa: B018
 
 
 def test_the_table_of_the_face_names_everything():
