@@ -14,7 +14,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -27,12 +27,12 @@ from qflow.kit import RefusalError
 from qflow.logs.client_log import ClientLog, LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import extract
-from qflow.prediction.predict import client_measures, recorded_queue, rows_of_run
+from qflow.prediction.replays import predicted_sections, recorded_sections
 from qflow.spark.auditor import BEGIN, END, LakeRow
 from qflow.spark.tables import LAKE, MEASURES, Column, Table, runs, to_batches, tuples
 from qflow.workload.agenda import SECOND
 from qflow.workload.checks import WorkloadError
-from qflow.workload.measures import Measures, queue_measures
+from qflow.workload.measures import Measures
 from qflow.workload.model import Workload
 from qflow.workload.simulate import simulate
 
@@ -321,35 +321,18 @@ def measured(
 
 def _predicted(workload: Workload, end: int) -> dict[str, Section]:
     run = simulate(workload)
-    producers, consumers = client_measures(
-        rows_of_run(run.events),
-        [producer.name for producer in workload.producers],
-        [consumer.name for consumer in workload.consumers],
-        end,
-    )
-    for name in producers:
-        producers[name]["died"] = float(name in run.errors)
-    queues = queue_measures(run.events, workload, end)
-    return {"queues": queues, "producers": producers, "consumers": consumers}
+    return _with_deaths(predicted_sections(run, workload, end), run.errors)
 
 
 def _recorded(workload: Workload, log: ClientLog, end: int) -> dict[str, Section]:
-    accepted = dict.fromkeys(workload.queues, 0)
-    for row in log.rows:
-        if row.event == "accept" and row.ts_us <= end and row.queue in accepted:
-            accepted[row.queue] += 1
-    queues = {name: recorded_queue(log, name, accepted[name], end) for name in workload.queues}
-    producers, consumers = client_measures(
-        log.rows,
-        [producer.name for producer in workload.producers],
-        [consumer.name for consumer in workload.consumers],
-        end,
-    )
     died = {row.client for row in log.rows if row.event == "error"}
-    for name in producers:
-        producers[name]["died"] = float(name in died)
-    known = {name: measures for name, measures in queues.items() if measures is not None}
-    return {"queues": known, "producers": producers, "consumers": consumers}
+    return _with_deaths(recorded_sections(workload, log, end), died)
+
+
+def _with_deaths(sections: dict[str, Section], died: Container[str]) -> dict[str, Section]:
+    for name, measures in sections["producers"].items():
+        measures["died"] = float(name in died)
+    return sections
 
 
 def _rows(
