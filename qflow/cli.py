@@ -24,7 +24,7 @@ ROOMS = {
     "run": ("qflow.workload.cli", "run a workload file and say what happened"),
     "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
     "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
-    "trace": ("qflow.trace.cli", "look at traces, replay them, and lay two side by side"),
+    "trace": ("qflow.trace.cli", "look at traces, replay them, and compare two"),
     "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
     "exercises": ("qflow.teaching.cli", "show your progress; build and check the exercises"),
     "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),

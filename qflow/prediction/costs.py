@@ -16,23 +16,24 @@ A machine has other work to do as well, which makes all this longer for a while.
 added again as a factor over time, from the episodes in which a producer that a stopped queue has let go
 catches up (:func:`machine_pace`).
 
-Where a median is enough, there is a median.  Three finer terms are kept, each because a recorded log leaves its
-limits without it (``python tests/benchmarks/prediction.py --recorded``; the limits are 5 % of the mean depth, 3
-points of the share of time ON, 10 % of the stops or 2, 3 % of the throughput):
+Where a median is enough, there is a median.  Three finer terms are kept, each because a recorded log leaves
+its limits without it (``python tests/benchmarks/prediction.py --recorded``; the limits are 5 % of the mean
+depth, 3 points of the share of time ON, 10 % of the stops or 2, 3 % of the throughput):
 
 - the pace of the machine over time: with its median alone ``groups-skewed`` misses its share of time ON by a
   third of the limit, without any by twice the limit;
 - each consumer's credit delays over time (:func:`_course`), instead of one delay: without them
   ``fanout-one-slow`` has 20 stops of its fast queue, and 13 were recorded;
-- the growth of a completion's work: with its median alone ``capacity-165`` has 6 stops, and 1 was recorded; the
-  clients of ``overflow-despite-flow-control`` under the settings of ``bytes-and-count`` miss the mean depth.
+- the growth of a completion's work: with its median alone ``capacity-165`` has 6 stops, and 1 was recorded;
+  the clients of ``overflow-despite-flow-control`` under the settings of ``bytes-and-count`` miss the mean
+  depth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from statistics import mean, median, quantiles
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ from qflow.logs import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service
 from qflow.workload.clients import Consumer
-from qflow.workload.network import Network, Steps
+from qflow.workload.network import Course, Network, Steps
 
 FEW, MANY = 20, 200
 """Observations that are enough for a median; and for one that needs nothing of the other clients."""
@@ -408,7 +409,117 @@ def machine_pace(factors: Sequence[tuple[Episode, float]]) -> Steps:
     return tuple(steps)
 
 
-def producer_network(work: Work, ack_delay: float, pace: Steps = ()) -> Network:
+NEAR = 2_000_000
+"""Microseconds before and after an episode for which its factor holds, as long as no other is nearer."""
+
+
+def client_pace(own: Sequence[tuple[Episode, float]], machine: Steps) -> Steps:
+    """Return by which factor one client's work takes longer, over time.
+
+    Parameters
+    ----------
+    own : sequence of (Episode, float)
+        Its episodes, in order.
+    machine : Steps
+        What :func:`machine_pace` returns, which holds away from its own episodes.
+
+    Examples
+    --------
+    >>> client_pace([(Episode(5_000_000, 5_000_000), 2.0)], ((0.0, 1.5), (6.0, 4.0), (8.0, 1.5)))
+    ((0.0, 1.5), (3.0, 2.0), (7.0, 4.0), (8.0, 1.5))
+    """
+    steps: list[tuple[float, float]] = []
+    until = 0.0
+    for place, (episode, factor) in enumerate(own):
+        since = max(0, episode.begin - NEAR)
+        if place and since < own[place - 1][0].end + NEAR:
+            since = (own[place - 1][0].end + episode.begin) // 2
+        steps += [*_part(machine, until, since / SECOND), (since / SECOND, factor)]
+        end = episode.end + NEAR
+        if place + 1 < len(own) and own[place + 1][0].begin - NEAR < end:
+            end = (episode.end + own[place + 1][0].begin) // 2
+        until = end / SECOND
+    return (*steps, *_part(machine, until, float("inf")))
+
+
+def _part(steps: Steps, since: float, until: float) -> list[tuple[float, float]]:
+    """Return what holds from one instant to another."""
+    if since >= until:
+        return []
+    before = [value for time, value in steps if time <= since]
+    return [(since, before[-1]), *((time, value) for time, value in steps if since < time < until)]
+
+
+# The way between a client and the broker
+
+WINDOW = 250_000
+"""Microseconds over which what all clients show of their machine is taken together."""
+
+LONELY = 1_000_000
+"""Microseconds: a transfer that takes longer than that to complete is held by a queue."""
+
+EXTRA = 1_000
+"""Microseconds: less than that is no load, but chance."""
+
+Load = tuple[tuple[float, float], ...]
+"""From which second on the way takes how many microseconds longer."""
+
+
+def machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
+    """Return by how much the machine's other work lengthens the way from client to broker, over time.
+
+    All clients share the machine, so all their lone round trips show it: in each quarter of a second the
+    median of what they take longer than they usually do.
+
+    Parameters
+    ----------
+    by_client : mapping
+        Producer name to its rows.
+
+    Examples
+    --------
+    >>> machine_load({})
+    ()
+    """
+    extra: list[tuple[int, float]] = []
+    for rows in by_client.values():
+        trips = [(time, trip) for time, _, trip in round_trips(rows) if trip < LONELY]
+        if len(trips) >= FEW:
+            usual = median(trip for _, trip in trips)
+            extra += [(time, (trip - usual) / 2) for time, trip in trips]
+    return tuple((since / SECOND, value) for since, value in _loaded_windows(sorted(extra)))
+
+
+def _loaded_windows(extra: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return since when the way takes how much longer; nothing for what is as usual from the start.
+
+    Examples
+    --------
+    >>> slow = [(300_000 + n, 4000.0) for n in range(3)]
+    >>> _loaded_windows([(0, 10.0), *slow, *[(900_000 + n, 5.0) for n in range(3)]])
+    [(250000, 4000.0), (500000, 0.0)]
+    """
+    steps: list[tuple[int, float]] = []
+    for window, items in groupby(extra, lambda item: item[0] // WINDOW):
+        values = [value for _, value in items]
+        found = median(values) if len(values) >= 3 else 0.0
+        begin = window * WINDOW
+        if steps and steps[-1][1] and steps[-1][0] + WINDOW < begin:
+            steps.append((steps[-1][0] + WINDOW, 0.0))
+        value = round(found, 1) if found >= EXTRA else 0.0
+        if value or (steps and steps[-1][1]):
+            steps.append((begin, value))
+    if steps and steps[-1][1]:
+        steps.append((steps[-1][0] + WINDOW, 0.0))
+    return steps
+
+
+def _latencies(load: Load, usual: float) -> Steps:
+    """Return a client's latencies over time, given what it usually has, in seconds."""
+    return tuple((since, usual + extra / SECOND) for since, extra in load)
+
+
+def producer_network(work: Work, ack_delay: float, load: Load = (), pace: Steps = ()) -> Network:
     """Return what a producer's sends and completions cost it.
 
     Parameters
@@ -417,25 +528,35 @@ def producer_network(work: Work, ack_delay: float, pace: Steps = ()) -> Network:
         What its own log shows.
     ack_delay : float
         For how long the broker's system delays acknowledgements, in microseconds.
+    load : Load
+        What :func:`machine_load` returns.
     pace : Steps
-        What :func:`machine_pace` returns.
+        What :func:`client_pace` returns.
 
     Examples
     --------
     >>> producer_network(Work([]), 40_000).ack_delay
     0.04
     """
+    latency = work.round_trip / 2 / SECOND
     return Network(
-        latency=work.round_trip / 2 / SECOND,
+        latency=latency,
         ack_delay=ack_delay / SECOND,
         send_cost=work.send_cost / SECOND,
         report_cost=work.report_cost.start / SECOND,
         report_growth=work.report_cost.growth / SECOND,
+        latencies=_latencies(load, latency),
         pace=pace,
     )
 
 
 # The credit of a consumer
+
+TOGETHER = 5
+"""Delays in one window that show the system's, not one consumer's."""
+
+UNUSUAL = 1.25
+"""How many times the usual delay is more than chance."""
 
 NOTICEABLE = 5_000
 """Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
@@ -448,7 +569,7 @@ class CreditReturn(NamedTuple):
     """One return of credit that a log shows: when it began, and how long it took, in microseconds."""
 
     since: int
-    delay: int
+    delay: float
 
 
 def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[CreditReturn]:
@@ -506,7 +627,7 @@ def is_delayed(returns: Sequence[CreditReturn]) -> bool:
     return len(returns) >= FEW and median(item.delay for item in returns) >= NOTICEABLE
 
 
-def typical(delays: Sequence[int]) -> float:
+def typical(delays: Sequence[float]) -> float:
     """Return the mean of delays, but for those that are half as long again as the median: they have a cause.
 
     The mean, because over many messages it decides how many a consumer gets.
@@ -529,15 +650,18 @@ class AckDelay(NamedTuple):
         The timer's length.
     usual : float
         What they take on average, see :func:`typical`.
+    course : tuple of (int, float)
+        Since when they take longer, or as usual again: a busy machine lets the broker wait.
 
     Examples
     --------
     >>> AckDelay.of([[CreditReturn(0, delay) for delay in range(41_000, 45_000, 100)], []])
-    AckDelay(shortest=41310.0, usual=42950.0)
+    AckDelay(shortest=41310.0, usual=42950.0, course=())
     """
 
     shortest: float
     usual: float
+    course: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, returns: Iterable[Sequence[CreditReturn]]) -> AckDelay:
@@ -546,14 +670,32 @@ class AckDelay(NamedTuple):
         if not delays:
             return cls(0.0, 0.0)
         shortest = median(quantiles([item.delay for item in own], n=10)[0] for own in delays)
-        return cls(shortest, typical([item.delay for own in delays for item in own]))
+        together = sorted(item for own in delays for item in own)
+        usual = typical([item.delay for item in together])
+        return cls(shortest, usual, tuple(_slow_windows(together, usual)))
+
+
+def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tuple[int, float]]:
+    """Yield since when delays take longer than usual, and when they are as usual again.
+
+    Examples
+    --------
+    >>> returns = [CreditReturn(600_000 + n, 90_000) for n in range(5)] + [CreditReturn(2_000_000, 90_000)]
+    >>> list(_slow_windows(returns, 42_000))
+    [(500000, 90000.0), (750000, 42000)]
+    """
+    for window, items in groupby(returns, lambda item: item.since // WINDOW):
+        delays = [item.delay for item in items]
+        if len(delays) >= TOGETHER and mean(delays) > UNUSUAL * usual:
+            yield window * WINDOW, float(mean(delays))
+            yield (window + 1) * WINDOW, usual
 
 
 def _noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
     return [item for item in returns if item.delay >= NOTICEABLE]
 
 
-def consumer_network(returns: Sequence[CreditReturn], system: AckDelay) -> Network:
+def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load = ()) -> Network:
     """Return how a consumer's settlements reach the broker.
 
     Parameters
@@ -562,6 +704,8 @@ def consumer_network(returns: Sequence[CreditReturn], system: AckDelay) -> Netwo
         What its own log shows.
     system : AckDelay
         What all consumers show, which holds where this one shows too little.
+    load : Load
+        What :func:`machine_load` returns.
 
     Examples
     --------
@@ -570,34 +714,44 @@ def consumer_network(returns: Sequence[CreditReturn], system: AckDelay) -> Netwo
     >>> consumer_network([CreditReturn(0, 300)] * 20, AckDelay(40_000, 44_000)).ack_delay
     0.0
     """
+    latencies = _latencies(load, 0.0)
     if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
-        return Network()
+        return Network(latencies=latencies)
     if len(returns) < FEW:
-        return Network(ack_delay=system.shortest / SECOND, ack_delays=((0.0, system.usual / SECOND),))
-    slow = _noticeable(returns)
-    usual = typical([item.delay for item in slow]) if len(slow) >= MANY else system.usual
-    shortest = quantiles([item.delay for item in slow], n=10)[0]
-    return Network(
-        ack_delay=shortest / SECOND,
-        ack_delays=((0.0, usual / SECOND), *_course(slow, shortest, usual)),
-    )
+        shortest, usual = system.shortest, system.usual
+        course: Steps = tuple((time / SECOND, delay / SECOND) for time, delay in system.course)
+    else:
+        slow = _noticeable(returns)
+        usual = typical([item.delay for item in slow]) if len(slow) >= MANY else system.usual
+        shortest = quantiles([item.delay for item in slow], n=10)[0]
+        course = _course(_without_load(slow, load, shortest), usual)
+    ack_delays = ((0.0, usual / SECOND), *course)
+    return Network(ack_delay=shortest / SECOND, ack_delays=ack_delays, latencies=latencies)
 
 
-def _course(returns: Sequence[CreditReturn], shortest: float, usual: float) -> Steps:
+def _without_load(returns: Sequence[CreditReturn], load: Load, shortest: float) -> list[CreditReturn]:
+    """Return what delays would be without the load: it lengthens the way there and back."""
+    found: list[CreditReturn] = []
+    extra = Course(0.0, load)
+    for since, delay in returns:
+        found.append(CreditReturn(since, max(shortest, delay - 2 * extra.at(since))))
+    return found
+
+
+def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
     """Return delays as steps, in seconds; each holds for twice its length, then the usual one does.
 
     Examples
     --------
-    >>> _course([CreditReturn(0, 40_000), CreditReturn(500_000, 90_000)], 40_000, 42_000)
+    >>> _course([CreditReturn(0, 40_000), CreditReturn(500_000, 90_000)], 42_000)
     ((0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042))
     """
     steps: list[tuple[float, float]] = []
     ends = [item.since for item in returns[1:]]
-    for item, end in zip_longest(returns, ends):
-        delay = max(shortest, item.delay)
-        steps.append((item.since / SECOND, delay / SECOND))
-        if end is None or item.since + 2 * delay < end:
-            steps.append(((item.since + 2 * delay) / SECOND, usual / SECOND))
+    for (since, delay), end in zip_longest(returns, ends):
+        steps.append((since / SECOND, delay / SECOND))
+        if end is None or since + 2 * delay < end:
+            steps.append(((since + 2 * delay) / SECOND, usual / SECOND))
     return tuple(steps)
 
 

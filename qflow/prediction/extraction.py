@@ -28,8 +28,11 @@ from qflow.logs import ClientLog, LogRow
 from qflow.prediction.costs import (
     FEW,
     AckDelay,
+    Load,
+    client_pace,
     consumer_network,
     credit_returns,
+    machine_load,
     machine_pace,
     producer_network,
     served,
@@ -142,6 +145,7 @@ class Evidence:
             for producer in workload.producers
             if producer.arrival != "recorded" and _confirms_schedule(producer, self._sent[producer.name])
         }
+        load = machine_load(own)
         times = {row.label: row.ts_us for row in log.rows if row.event == "transfer"}
         returns = {
             consumer.name: credit_returns(rows.get(consumer.name, []), consumer.prefetch, times)
@@ -151,10 +155,10 @@ class Evidence:
         found = [served(item, rows.get(item.name, []), draws=draws) for item in workload.consumers]
         self._consumer_sources = {consumer.name: source for consumer, source in found}
         self._consumers = tuple(
-            replace(consumer, network=consumer_network(returns[consumer.name], delay))
+            replace(consumer, network=consumer_network(returns[consumer.name], delay, load))
             for consumer, _ in found
         )
-        self._networks = self._producer_networks(own, delay.shortest)
+        self._networks = self._producer_networks(own, delay.shortest, load)
 
     @property
     def model(self) -> str:
@@ -200,7 +204,9 @@ class Evidence:
             return [max(0, time - before) for before, time in pairwise([0, *times])]
         return times
 
-    def _producer_networks(self, own: Mapping[str, Sequence[LogRow]], ack_delay: float) -> dict[str, Network]:
+    def _producer_networks(
+        self, own: Mapping[str, Sequence[LogRow]], ack_delay: float, load: Load
+    ) -> dict[str, Network]:
         due: dict[str, list[int]] = {}
         for producer in self._workload.producers:
             is_stated = producer.name in self._stated
@@ -208,7 +214,10 @@ class Evidence:
             due[producer.name] = [time for (time, _, _), _ in messages] if is_stated else []
         costs = works(own, due)
         pace = machine_pace([found for work in costs.values() for found in work.factors])
-        return {name: producer_network(work, ack_delay, pace) for name, work in costs.items()}
+        return {
+            name: producer_network(work, ack_delay, load, client_pace(work.factors, pace))
+            for name, work in costs.items()
+        }
 
 
 def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
@@ -319,7 +328,7 @@ def think_times(sends: Sequence[Sent]) -> list[int]:
 
 
 def inferred_schedule(sends: Sequence[Sent], end: int) -> list[int]:
-    """Return when each message was due, as far as can be told (the open model).
+    """Return when each message was due, as far as the log shows (the open model).
 
     A message sent by a producer that was not behind was due then.  Those sent in haste after a block are
     spread evenly over the time since the block began.  A producer still behind at the end would have

@@ -1,13 +1,13 @@
 """Replays: the workload behind a log, run again and measured; more than once where chance decides.
 
 All measures are over the time the producers ran, from 0 to the workload's duration, and are the same for
-what was recorded and for what is predicted.  Depths and shares are averaged over time: recorded ones from what
-the broker reported of a queue now and then, predicted ones from every event.
+what was recorded and for what is predicted.  Depths and shares are averaged over time: recorded ones from
+what the broker reported of a queue now and then, predicted ones from every event.
 
 One replay says little where little decides much: whether a session ends when a queue is full to the last
-byte.  What a log shows of a machine's other work would, on another day, have come at other instants.  So a replay is
-repeated with the consumers' interruptions at other messages (:func:`shifted`), and of those that ended as most
-did the one in the middle is shown (:func:`most_likely`).
+byte.  What a log shows of a machine's other work would, on another day, have come at other instants.  So a
+replay is repeated with the consumers' interruptions at other messages (:func:`shifted`), and of those that
+ended as most did the one in the middle is shown (:func:`most_likely`).
 """
 
 from __future__ import annotations

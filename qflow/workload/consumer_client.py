@@ -11,7 +11,7 @@ from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
 from qflow.workload.arrivals import Service
 from qflow.workload.clients import Consumer
-from qflow.workload.network import Link, Network
+from qflow.workload.network import Course, Link, Network
 from qflow.workload.stage import Stage
 
 
@@ -36,6 +36,7 @@ class ConsumerClient:
         "_is_direct",
         "_link",
         "_latency",
+        "_arrives",
     )
 
     def __init__(self, model: Consumer, stage: Stage) -> None:
@@ -47,7 +48,8 @@ class ConsumerClient:
         self._is_busy = False
         self._is_direct = model.network is None
         self._link = Link(stage.agenda, model.network)
-        self._latency = round((model.network or Network()).latency * SECOND)
+        network = model.network or Network()
+        self._latency, self._arrives = Course(network.latency, network.latencies, SECOND), 0
         stage.agenda.enter(round(model.start * SECOND), SUBSCRIBE, self._subscribe)
         if model.crash is not None:
             stage.agenda.enter(round(model.crash * SECOND), SUBSCRIBE, self._crash)
@@ -77,7 +79,9 @@ class ConsumerClient:
             return
         self._link.answered()
         agenda = self._stage.agenda
-        agenda.enter(agenda.now + self._latency, SETTLE, lambda: self._receive(record))
+        # Nothing overtakes, also when the way gets shorter.
+        self._arrives = max(self._arrives, agenda.now + round(self._latency.at(agenda.now)))
+        agenda.enter(self._arrives, SETTLE, lambda: self._receive(record))
 
     def _receive(self, record: DeliveryRecord) -> None:
         self._stage.note("client.deliver", self._model.name, self._model.queue, record.label)

@@ -24,7 +24,8 @@ class Network:
     Parameters
     ----------
     latency : float
-        From the client's socket to the broker, and back again.
+        From the client's socket to the broker, and back again.  What ``latencies`` adds to it is not the
+        way's: it is the time until a busy machine lets the broker or the client read.
     ack_delay : float
         How long the broker's system waits before it acknowledges data that the broker does not answer.
         A client whose socket gathers small writes (Nagle's algorithm) sends nothing further until then.
@@ -35,9 +36,9 @@ class Network:
         The client's own work for each completion that it learns of.
     report_growth : float
         By how much that work grows with each transfer sent before: some clients keep a list of them.
-    ack_delays : tuple of (float, float)
-        Delays that vary: from which second on, and how long from then on until the next.  Before the first,
-        ``ack_delay`` holds.
+    ack_delays, latencies : tuple of (float, float)
+        Delays and latencies that vary: from which second on, and how long from then on until the next.
+        Before the first, ``ack_delay`` and ``latency`` hold.
     pace : tuple of (float, float)
         From which second on, and by which factor the client's own work takes longer from then on: a
         machine has other work to do.  Before the first, the factor is 1.
@@ -63,12 +64,13 @@ class Network:
     report_cost: float = 0.0
     report_growth: float = 0.0
     ack_delays: Steps = field(default=(), repr=False)
+    latencies: Steps = field(default=(), repr=False)
     pace: Steps = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for item in fields(self):
             value = as_tuple(getattr(self, item.name))
-            if item.name in ("ack_delays", "pace"):
+            if item.name in ("ack_delays", "latencies", "pace"):
                 object.__setattr__(self, item.name, value)
                 allowed = "pairs of numbers, seconds from 0 that do not go back, and what holds from then on"
                 require(
@@ -176,6 +178,7 @@ class Link:
         "_agenda",
         "_is_direct",
         "_wire",
+        "_latency",
         "_delay",
         "_answer_time",
         "_waiting",
@@ -184,6 +187,7 @@ class Link:
         "_owed",
         "_serial",
         "_received_at",
+        "_arrives",
     )
 
     def __init__(self, agenda: Agenda, network: Network | None) -> None:
@@ -191,6 +195,7 @@ class Link:
         self._is_direct = network is None
         network = network or Network()
         self._wire = round(network.latency * SECOND)
+        self._latency = Course(network.latency, network.latencies, SECOND)
         self._delay = Course(network.ack_delay, network.ack_delays, SECOND)
         # Without delay nothing is gathered either: what is written travels at once.
         self._answer_time = round(network.ack_delay * SECOND) // TICK * TICK
@@ -200,6 +205,7 @@ class Link:
         self._owed = False
         self._serial = 0
         self._received_at = 0
+        self._arrives = 0
 
     def write(self, action: Action) -> None:
         """Send something: an action that is carried out when it arrives."""
@@ -222,12 +228,19 @@ class Link:
         self._received_at = self._agenda.now
         self.answered()
 
+    def _travel(self) -> int:
+        """Return when what is sent now arrives: nothing overtakes."""
+        now = self._agenda.now
+        self._arrives = max(self._arrives, now + round(self._latency.at(now)))
+        return self._arrives
+
     def _flush(self) -> None:
         batch, self._waiting = self._waiting, []
         self._is_in_flight = self._answer_time > 0
-        self._agenda.enter(self._agenda.now + self._wire, SETTLE, lambda: self._arrive(batch))
+        came = self._agenda.now + self._wire
+        self._agenda.enter(self._travel(), SETTLE, lambda: self._arrive(batch, came))
 
-    def _arrive(self, batch: list[Action]) -> None:
+    def _arrive(self, batch: list[Action], came: int) -> None:
         agenda = self._agenda
         expects_answer = self._expects_answer
         self._received_at = agenda.now
@@ -241,7 +254,8 @@ class Link:
             return
         self._serial += 1
         serial = self._serial
-        due = agenda.now + round(self._delay.at(agenda.now))
+        # The system counts from when it came, not from when the broker found the time to read it.
+        due = max(agenda.now, came + round(self._delay.at(agenda.now)))
         agenda.enter(due, SETTLE, lambda: self._expire(serial))
 
     def _expire(self, serial: int) -> None:

@@ -78,7 +78,7 @@ class ProducerClient:
         self._sent = 0
         self._link = Link(stage.agenda, model.network)
         self._network = network = model.network or Network()
-        self._latency = round(network.latency * SECOND)
+        self._latency = Course(network.latency, network.latencies, SECOND)
         self._pace = Course(1.0, network.pace)
         self._send_cost = network.send_cost * SECOND
         # A client without a network hears at once what is complete, and need not know which.
@@ -174,7 +174,7 @@ class ProducerClient:
             self._wake()
             return
         now = self._stage.agenda.now
-        arrives = now + self._latency
+        arrives = now + round(self._latency.at(now))
         for number in list(islice((n for n in self._outstanding if n in completed), self._completed - known)):
             del self._outstanding[number]
             self._inbox.append((arrives, number))
