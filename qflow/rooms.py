@@ -4,7 +4,7 @@ A room names its public things once, in its ``__init__``, as the imports of a bl
 
     TYPE_CHECKING = False
     if TYPE_CHECKING:
-        from qflow.workload.clients import Producer as Producer
+        from qflow.workload.model import Producer as Producer
 
     open_room(__name__)
 

@@ -52,8 +52,8 @@ predictions.predict(
 
 # %% id="naive"
 from qflow.broker import Broker
-from qflow.teaching.clients import Diary, Reader, send
-from qflow.teaching.table import Table
+from qflow.table import Table
+from qflow.teaching.bench import Diary, Reader, send
 
 GROUPS = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
 

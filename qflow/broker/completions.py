@@ -1,10 +1,9 @@
-"""Completions: which commands of a session are processed, and what its client has been told (CM).
+"""Completions: which commands of a session are processed, and what its client knows of it (CM).
 
-Lay it beside ``SessionState`` (broker and common part).  *Completed* is what the broker knows;
-*reported* is what ``session.completed`` has carried to the client: the two differ until somebody
-asks (CM-05).
-
-A set of command numbers, which is told as ranges: what ``session.completed`` carries (CM-04).
+*Completed* is what the broker knows; *reported* is what ``session.completed`` has carried to the client, as
+ranges of numbers: the two differ until the client asks (CM-05).  A hole in the completed numbers is a
+transfer whose completion a queue or the store withholds, or a sync that waits behind one (CM-04, CM-06).
+Compare the two classes ``SessionState``, of the broker and of the common part.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from qflow.broker.context import BrokerContext
+from qflow.broker.message import CommandOwner, Transfer
 from qflow.broker.restorable import Restorable
-from qflow.broker.transfer import CommandOwner, Transfer
 
 _SHIFT: Final = 10
 _SIZE: Final = 1 << _SHIFT
@@ -172,11 +171,11 @@ class Completions(CommandOwner):
     incomplete : OrderedDict
         Number to held transfer, or to None for a parked sync point, in order of number.
     wants_report : bool
-        The client is to be told at the end of the current step (CM-05, CM-08).
+        A report is due at the end of the current step (CM-05, CM-08).
     blocking_queues : list of str
         Queues for which the client is to stop sending, in the Java broker's way (ALT-12).
     on_report, on_channel_flow : callable or None
-        The client's ears; called with what it is told.
+        Set by a client; called with what it is sent.
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow")
@@ -220,6 +219,13 @@ class Completions(CommandOwner):
         if self.next_number % KNOWN_COMPLETED_INTERVAL == 0:
             self.want_report()
         return number
+
+    def retract(self, number: int) -> None:
+        """Take the number of the last command back: it did not happen."""
+        self.next_number = number
+        if (number + 1) % KNOWN_COMPLETED_INTERVAL == 0:
+            self.wants_report = False
+            self.context.reporters.remove(self)
 
     def want_report(self) -> None:
         """Ask for a report at the end of the current step."""
@@ -277,7 +283,7 @@ class Completions(CommandOwner):
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
         if self.incomplete:
             self.incomplete.pop(transfer.number, None)
-        # Without a trace nobody asks for the label, which need not even be made then.
+        # Without a trace the label is not asked for, and need not even be made.
         is_asked = self._is_in_order or self.context.observer is not None
         self.complete(transfer.number, transfer.label if is_asked else "")
         while self.incomplete:
@@ -292,7 +298,7 @@ class Completions(CommandOwner):
         return [transfer for transfer in self.incomplete.values() if transfer is not None]
 
     def report(self) -> None:
-        """Tell the client what is complete (CM-08)."""
+        """Send the client the numbers of the completed commands (CM-08)."""
         self.wants_report = False
         self.reported = self.completed.copy()
         if self.on_report is not None:
@@ -302,13 +308,13 @@ class Completions(CommandOwner):
             self.context.tell("reported", session=self.session, names=_REPORTED, values=(completed,))
 
     def block_channel(self, queue: str) -> None:
-        """Tell the client to stop sending (ALT-12)."""
+        """Ask the client to stop sending (ALT-12)."""
         self.blocking_queues.append(queue)
         if len(self.blocking_queues) == 1:
             self._channel_flow(is_active=False)
 
     def unblock_channel(self, queue: str) -> None:
-        """Tell the client to go on, if no other queue stops it (ALT-12)."""
+        """Let the client go on, if no other queue stops it (ALT-12)."""
         self.blocking_queues.remove(queue)
         if not self.blocking_queues:
             self._channel_flow(is_active=True)

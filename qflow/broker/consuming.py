@@ -1,60 +1,176 @@
-"""Whose turn it is: the order in which subscriptions and connections are served (RF-12).
+"""Consuming: what a session reads, how one message finds its consumer, and whose turn it is.
 
-Lay it beside ``AggregateOutput`` and the broker's single worker thread.
+A client reads a queue through a :class:`Subscription` (the broker's ConsumerImpl).  The steps of one
+delivery:
 
-DeliveryRecord: what the broker remembers of a message it has sent to a subscription (RF-03).
+1. Something makes it possible: a message was enqueued or released, or credit was granted.  The subscription
+   is *notified*, which puts it into the FIFO of its :class:`Connection` (RF-12).  Nothing is sent yet.
+2. At the end of the command the :class:`OutputScheduler` gives turns: connection by connection, each
+   subscription one message, until none gets a message any more.  The connection whose command is being
+   processed comes last: its read event has to end first.
+3. In its turn :func:`get_next_message` asks in a fixed order (compare ``Queue::getNextMessage``): credit at
+   all? next message by cursor; expired? selector? *credit for this one* before *group*, and the cursor is
+   put back before another reader is woken (RF-07).
+4. :meth:`SemanticState.deliver` makes a :class:`DeliveryRecord`, charges the credit, and calls the client.
 
-One attempt to find a message for a consumer, exactly as the broker makes it (RF-07).
+A subscription that gets nothing waits in one of two places: in the queue's list, where an event on the queue
+finds it, or among the blocked ones, where a grant of credit does (RF-08).
 
-Lay it beside ``Queue::getNextMessage``.  The order of the questions is the rule: credit before
-group, cursor put back before anybody else is woken.
-
-Subscription: a named reader of a queue on a session (the broker's ConsumerImpl).
-
-SemanticState: a session's subscriptions, its deliveries and what is done with them.
-
-Lay it beside ``SemanticState.cpp``.  Commands arrive here checked for form; here they meet the
-queues.
+What the client does with its deliveries (accept, release, reject, acquire, complete) is a method of
+:class:`SemanticState`.  A record is *ended* when nothing more can be done with the message through it, and
+*redundant* when it can be forgotten, which in window mode takes the client's completion as well (RF-03).
+:class:`Credit` is how much a subscription may still be sent (CN-04 … CN-07, RF-09).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
-from qflow.broker.command import CommandRunner
 from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
-from qflow.broker.consumer import INFINITE, WINDOW_MODE, Consumer, NotificationSet
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import AmqpException, NotFoundException, ResourceDeletedException, SessionException
+from qflow.broker.message import ACQUIRED, QueuedMessage
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import ACQUIRED, QueuedMessage
-from qflow.broker.restorable import Restorable
+from qflow.broker.readers import Consumer, NotificationSet
+from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
 from qflow.broker.statistics import SubscriptionStatistics
 from qflow.broker.transactions import TxOperation
 
+INFINITE: Final = 0xFFFFFFFF
+_MODULUS: Final = 1 << 32
 
-class OutputTask(Consumer):
-    """A consumer that a connection serves in turn."""
-
-    __slots__ = ("connection", "is_scheduled")
-
-    connection: Connection
-    is_scheduled: bool
-
-    def dispatch(self) -> bool:
-        """Send at most one message; return whether one was sent."""
-        raise NotImplementedError
-
-    def notify(self) -> None:
-        """Ask the connection for a turn."""
-        self.connection.schedule(self)
+MESSAGE_UNIT: Final = 0
+BYTE_UNIT: Final = 1
+CREDIT_MODE: Final = 0
+WINDOW_MODE: Final = 1
 
 
-class Connection(Restorable):
+class Balance(Restorable):
+    """Credit in one unit.  ``used`` stays 0 in credit mode, where credit is spent for good.
+
+    The arithmetic is that of the broker's 32-bit integers: deliveries made while infinite and
+    completed after a finite grant make ``used`` wrap below zero, which enlarges the window (RF-09).
+
+    Examples
+    --------
+    >>> balance = Balance()
+    >>> balance.grant(5); balance.allows(5), balance.allows(6)
+    (True, False)
+    >>> balance.grant(INFINITE); balance.allows(10**9)
+    True
+    """
+
+    __slots__ = ("granted", "used")
+
+    def __init__(self) -> None:
+        self.granted = 0
+        self.used = 0
+
+    def grant(self, amount: int) -> None:
+        """Add credit; 0xFFFFFFFF means infinite and sticks, other sums stop just below it (CN-04)."""
+        if amount == INFINITE:
+            self.granted = INFINITE
+        elif self.granted != INFINITE:
+            self.granted = min(self.granted + amount, INFINITE - 1)
+
+    def allows(self, need: int) -> bool:
+        """Return whether ``need`` more fits."""
+        return self.granted == INFINITE or self.granted >= (self.used + need) % _MODULUS
+
+    def spend(self, amount: int) -> None:
+        """Take credit for good (credit mode)."""
+        if self.granted != INFINITE:
+            self.granted -= amount
+
+    def occupy(self, amount: int) -> None:
+        """Take room in the window until :meth:`vacate` (window mode)."""
+        if self.granted != INFINITE:
+            self.used = (self.used + amount) % _MODULUS
+
+    def vacate(self, amount: int) -> None:
+        """Give room back."""
+        if self.granted != INFINITE:
+            self.used = (self.used - amount) % _MODULUS
+
+
+class Credit(Restorable):
+    """A subscription's four balances: messages and bytes, for each of the two modes (CN-04).
+
+    A new subscription is in window mode with no credit at all (CN-03).
+
+    Attributes
+    ----------
+    mode : int
+        :data:`CREDIT_MODE` or :data:`WINDOW_MODE`.
+    messages, volume : Balance
+        Those of the current mode; those of the other one are kept aside.
+    """
+
+    __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
+
+    def __init__(self) -> None:
+        self.mode: int = WINDOW_MODE
+        self.messages = Balance()
+        self.volume = Balance()
+        self._other_messages = Balance()
+        self._other_volume = Balance()
+
+    def change_mode(self, mode: int) -> None:
+        """Let the balances of this mode count from now on."""
+        if mode != self.mode:
+            self.mode = mode
+            self.messages, self._other_messages = self._other_messages, self.messages
+            self.volume, self._other_volume = self._other_volume, self.volume
+
+    def balance(self, unit: int) -> Balance:
+        """Return the balance of a unit in the current mode."""
+        return self.messages if unit == MESSAGE_UNIT else self.volume
+
+    def grant(self, unit: int, amount: int) -> None:
+        """Add credit of one unit to the current mode."""
+        self.balance(unit).grant(amount)
+
+    def stop(self) -> None:
+        """Clear both balances of the current mode; what the window holds stays counted (CN-07)."""
+        self.messages.granted = 0
+        self.volume.granted = 0
+
+    def allows(self, size: int) -> bool:
+        """Return whether one message of ``size`` bytes may be sent (CN-05)."""
+        return self.messages.allows(1) and self.volume.allows(size)
+
+    def exists(self) -> bool:
+        """Return whether there is any credit: one message and one byte (RF-07)."""
+        return self.messages.allows(1) and self.volume.allows(1)
+
+    def delivered(self, size: int) -> None:
+        """Charge one message to the current mode."""
+        if self.mode == WINDOW_MODE:
+            self.messages.occupy(1)
+            self.volume.occupy(size)
+        else:
+            self.messages.spend(1)
+            self.volume.spend(size)
+
+    def completed(self, size: int) -> None:
+        """Move the window on, if that is the mode *now* (RF-04)."""
+        if self.mode == WINDOW_MODE:
+            self.messages.vacate(1)
+            self.volume.vacate(size)
+
+
+class Peer(Protocol):
+    """What a connection asks of its sessions."""
+
+    def fail(self, error: AmqpException) -> None:
+        """Die of an error."""
+
+
+class Connection(Dependent):
     """A client's connection: a FIFO of subscriptions to serve, one message each in turn."""
 
     __slots__ = ("name", "scheduler", "tasks", "is_ready", "sessions")
@@ -62,18 +178,18 @@ class Connection(Restorable):
     def __init__(self, name: str, scheduler: OutputScheduler) -> None:
         self.name = name
         self.scheduler = scheduler
-        self.tasks: deque[OutputTask] = deque()
+        self.tasks: deque[Subscription] = deque()
         self.is_ready = False
-        self.sessions: list[CommandRunner] = []
+        self.sessions: list[Peer] = []
 
-    def schedule(self, task: OutputTask) -> None:
-        """Put a subscription at the end of the FIFO, unless it stands there already."""
+    def schedule(self, task: Subscription) -> None:
+        """Put a subscription at the end of the FIFO, unless it is in the FIFO already."""
         if not task.is_scheduled:
             task.is_scheduled = True
             self.tasks.append(task)
             self.scheduler.activate(self)
 
-    def forget(self, task: OutputTask) -> None:
+    def forget(self, task: Subscription) -> None:
         """Take a subscription out of the FIFO."""
         if task.is_scheduled:
             task.is_scheduled = False
@@ -94,52 +210,33 @@ class Connection(Restorable):
                 self.tasks.append(task)
 
 
-class FlushReplier(Restorable):
-    """A session whose client the broker has asked what it has completed (RF-05)."""
+class OutputScheduler(Dependent):
+    """The FIFO of connections with work; the one whose command is being processed is served last."""
 
-    __slots__ = ("connection",)
+    __slots__ = ("_context", "_ready", "reading", "_repliers")
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def wake_blocked(self) -> None:
-        """Do what the client's answer, which names nothing, does."""
-        raise NotImplementedError
-
-
-class OutputScheduler(Restorable):
-    """The FIFO of connections with work, and the one whose command is being read.
-
-    That one is served last: its read event has to end first.
-    """
-
-    __slots__ = ("_ready", "_reading", "_repliers")
-
-    def __init__(self) -> None:
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
         self._ready: deque[Connection] = deque()
-        self._reading: Connection | None = None
-        self._repliers: deque[FlushReplier] = deque()
-
-    def begin(self, connection: Connection | None) -> None:
-        """A command of this connection is being processed."""
-        self._reading = connection
+        self.reading: Connection | None = None
+        self._repliers: deque[SemanticState] = deque()
 
     def activate(self, connection: Connection) -> None:
-        """A connection has work."""
-        if not connection.is_ready and connection is not self._reading:
+        """Give a connection that has work its place in the FIFO."""
+        if not connection.is_ready and connection is not self.reading:
             connection.is_ready = True
             self._ready.append(connection)
 
-    def expect_reply(self, replier: FlushReplier) -> None:
-        """A client will answer ``session.flush`` as soon as all output is made (RF-05)."""
+    def expect_reply(self, replier: SemanticState) -> None:
+        """Let a client answer the broker's ``session.flush`` as soon as all output is made (RF-05)."""
         self._repliers.append(replier)
 
-    def run(self) -> None:
-        """Serve every connection, each until it has nothing more, until all is quiet."""
+    def quiesce(self) -> None:
+        """Make all deliveries that are possible, then report to clients what is complete (CM-08)."""
         while True:
-            reading = self._reading
+            reading = self.reading
             if reading is not None:
-                self._reading = None
+                self.reading = None
                 if reading.tasks:
                     self.activate(reading)
             while self._ready:
@@ -147,17 +244,19 @@ class OutputScheduler(Restorable):
                 connection.serve()
                 connection.is_ready = False
             if not self._repliers:
-                return
+                break
             replier = self._repliers.popleft()
-            self.begin(replier.connection)
+            self.reading = replier.connection
             replier.wake_blocked()
+        context = self._context
+        while context.reporters:
+            reporters, context.reporters = context.reporters, []
+            for reporter in reporters:
+                reporter.report()
 
 
-class DeliveryRecord(Restorable):
-    """One delivery, from the moment it is made until it is of no more use to anybody.
-
-    *Ended* means that nothing more can be done with the message through this record; *redundant*
-    that the record itself can go, which in window mode needs the client's completion as well.
+class DeliveryRecord(Dependent):
+    """What the broker remembers of a message it has sent to a subscription (RF-03).
 
     Parameters
     ----------
@@ -238,10 +337,10 @@ class DeliveryRecord(Restorable):
             self.queue.dequeue(self.message, "accept", in_transaction)
 
     def release(self, set_redelivered: bool) -> None:
-        """Give an acquired message back (CN-14); a browsed one is not ours to give."""
+        """Give an acquired message back (CN-14); a browsed one belongs to no subscription."""
         if self.is_acquired and not self.is_ended:
             self.is_ended = True
-            # Not ours any more, so that a later acquire may claim it again (RF-02).
+            # It belongs to none any more, so that a later acquire may claim it again (RF-02).
             self.is_acquired = False
             self.queue.release(self.message, set_redelivered)
 
@@ -265,122 +364,12 @@ class DeliveryRecord(Restorable):
         return f"DeliveryRecord({self.id}, {self.label!r}, {self.tag!r}, {' '.join(flags) or 'browsed'})"
 
 
-def get_next_message(queue: Queue, consumer: Consumer) -> QueuedMessage | None:
-    """Return the next message for the consumer, acquired if it acquires, or None.
-
-    A consumer that finds nothing is put into the queue's waiting list; one whose credit does not
-    suffice is blocked instead, and another is woken in its place (CN-08).
-
-    Raises
-    ------
-    ResourceDeletedException
-        408, if the queue is gone (CN-18).
-    """
-    credit = consumer.credit
-    if not credit.exists():
-        _block(queue, consumer)
-        return None
-    if queue.is_deleted:
-        raise ResourceDeletedException(f"Queue {queue.name} has been deleted.")
-    wake: NotificationSet | None = None
-    has_expired = False
-    has_any_bytes = credit.volume.granted == INFINITE
-    while True:
-        # Where any size will do, the cursor never goes back.
-        before = None if has_any_bytes else consumer.cursor.save()
-        message = queue.distributor.next(consumer, has_any_bytes and consumer.selector is None)
-        if message is None:
-            _wait(queue, consumer)
-            break
-        transfer = message.transfer
-        if transfer.expiration is not None and transfer.is_expired(queue.context.now):
-            queue.counters.discardsTtl += 1
-            queue.remove(message, "ttl")
-            has_expired = True
-            continue
-        if consumer.selector is not None and not consumer.selector.matches(transfer):
-            if consumer.acquires:
-                wake = _others(queue, wake)
-            continue
-        if before is not None and not credit.allows(transfer.size):
-            consumer.cursor.restore(before)
-            _block(queue, consumer)
-            if consumer.acquires:
-                wake = _others(queue, wake)
-            message = None
-            break
-        consumer.is_blocked = False
-        if not consumer.acquires or _acquire(queue, message, consumer):
-            break
-    if wake is not None:
-        wake.notify()
-    if has_expired:
-        queue.settle()
-    return message
-
-
-def _others(queue: Queue, wake: NotificationSet | None) -> NotificationSet:
-    """Return who is to be woken in this consumer's place, with those chosen before (RF-07b)."""
-    if wake is None:
-        wake = NotificationSet()
-    queue.listeners.populate(wake)
-    return wake
-
-
-def _acquire(queue: Queue, message: QueuedMessage, consumer: Consumer) -> bool:
-    if not queue.acquire(message, consumer.owner):
-        return False
-    queue.counters.acquires += 1
-    message.delivery_count += 1
-    return True
-
-
-def _block(queue: Queue, consumer: Consumer) -> None:
-    consumer.block()
-    if queue.context.observer is not None:
-        queue.context.tell("out_of_credit", queue.name, link=consumer.owner)
-
-
-def _wait(queue: Queue, consumer: Consumer) -> None:
-    queue.listeners.add(consumer)
-    if queue.context.observer is not None:
-        queue.context.tell("idle", queue.name, link=consumer.owner)
-
-
-class DeliveryTarget(FlushReplier):
-    """The session a subscription belongs to, as the subscription sees it.
-
-    Attributes
-    ----------
-    blocked : set of str
-        Tags of all subscriptions that have stopped for want of credit, perhaps of others, too.
-    """
-
-    __slots__ = ("blocked",)
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self.blocked: set[str] = set()
-
-    def deliver(self, subscription: Subscription, message: QueuedMessage) -> None:
-        """Send a message to the client."""
-        raise NotImplementedError
-
-    def send_command(self) -> int:
-        """Return the number of the next command to the client."""
-        raise NotImplementedError
-
-    def fail(self, error: SessionException) -> None:
-        """End the session: a subscription of it met an error while it was being served."""
-        raise NotImplementedError
-
-
-class Subscription(OutputTask):
+class Subscription(Consumer):
     """One consumer or browser, made by ``message_subscribe`` (CN-01).
 
     Parameters
     ----------
-    target : DeliveryTarget
+    target : SemanticState
         Its session.
     tag : str
         Its name, unique in the session.
@@ -399,7 +388,11 @@ class Subscription(OutputTask):
 
     __slots__ = (
         "target",
+        "connection",
+        "is_scheduled",
         "queue",
+        "credit",
+        "selector",
         "is_explicit",
         "is_exclusive",
         "is_enabled",
@@ -409,8 +402,7 @@ class Subscription(OutputTask):
 
     def __init__(
         self,
-        target: DeliveryTarget,
-        connection: Connection,
+        target: SemanticState,
         tag: str,
         owner: str,
         queue: Queue,
@@ -420,11 +412,13 @@ class Subscription(OutputTask):
         arguments: Mapping[str, Argument],
     ) -> None:
         expression = arguments.get("x-apache-selector")
-        super().__init__(tag, owner, acquires, Selector(str(expression)) if expression else None)
-        self.connection = connection
-        self.is_scheduled = False
+        super().__init__(tag, owner, acquires)
         self.target = target
+        self.connection = target.connection
+        self.is_scheduled = False
         self.queue = queue
+        self.credit = Credit()
+        self.selector = Selector(str(expression)) if expression else None
         self.is_explicit = is_explicit
         self.is_exclusive = is_exclusive
         self.is_enabled = True
@@ -434,7 +428,7 @@ class Subscription(OutputTask):
         self.block()
 
     def block(self) -> None:
-        """Stop for want of credit; the session remembers whom to wake."""
+        """Stop for want of credit; the session remembers its tag, to wake it."""
         self.is_blocked = True
         self.target.blocked.add(self.name)
 
@@ -454,17 +448,12 @@ class Subscription(OutputTask):
         try:
             return self.is_enabled and self.send_next()
         except SessionException as error:
-            self.target.fail(error)
+            # The queue is gone: this ends the session (CN-18).
+            self.target.peer.fail(error)
             return False
 
     def send_next(self) -> bool:
-        """Try to send one message (RF-07); return whether one was sent.
-
-        Raises
-        ------
-        ResourceDeletedException
-            408, if the queue is gone (CN-18).
-        """
+        """Try to send one message (RF-07); return whether one was sent.  408 if the queue is gone."""
         message = get_next_message(self.queue, self)
         if message is None:
             return False
@@ -511,16 +500,91 @@ class Subscription(OutputTask):
         )
 
 
+def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | None:
+    """Return the next message for the consumer, acquired if it acquires, or None.
+
+    A consumer that finds nothing is put into the queue's waiting list; one whose credit does not
+    suffice is blocked instead, and another is woken in its place (CN-08).  408 if the queue is gone (CN-18).
+    """
+    credit = consumer.credit
+    if not credit.exists():
+        _block(queue, consumer)
+        return None
+    if queue.is_deleted:
+        raise ResourceDeletedException(f"Queue {queue.name} has been deleted.")
+    wake: NotificationSet | None = None
+    has_expired = False
+    has_any_bytes = credit.volume.granted == INFINITE
+    while True:
+        # Where any size will do, the cursor never goes back.
+        before = None if has_any_bytes else consumer.cursor.save()
+        message = queue.distributor.next(consumer, has_any_bytes and consumer.selector is None)
+        if message is None:
+            _wait(queue, consumer)
+            break
+        transfer = message.transfer
+        if transfer.expiration is not None and transfer.is_expired(queue.context.now):
+            queue.counters.discardsTtl += 1
+            queue.remove(message, "ttl")
+            has_expired = True
+            continue
+        if consumer.selector is not None and not consumer.selector.matches(transfer):
+            if consumer.acquires:
+                wake = _others(queue, wake)
+            continue
+        if before is not None and not credit.allows(transfer.size):
+            consumer.cursor.restore(before)
+            _block(queue, consumer)
+            if consumer.acquires:
+                wake = _others(queue, wake)
+            message = None
+            break
+        consumer.is_blocked = False
+        if not consumer.acquires:
+            break
+        if queue.acquire(message, consumer.owner):
+            queue.counters.acquires += 1
+            message.delivery_count += 1
+            break
+    if wake is not None:
+        wake.notify()
+    if has_expired:
+        queue.settle()
+    return message
+
+
+def _others(queue: Queue, wake: NotificationSet | None) -> NotificationSet:
+    """Return the readers to wake in this consumer's place, with those chosen before (RF-07b)."""
+    if wake is None:
+        wake = NotificationSet()
+    queue.listeners.populate(wake)
+    return wake
+
+
+def _block(queue: Queue, consumer: Subscription) -> None:
+    consumer.block()
+    if queue.context.observer is not None:
+        queue.context.tell("out_of_credit", queue.name, link=consumer.owner)
+
+
+def _wait(queue: Queue, consumer: Subscription) -> None:
+    queue.listeners.add(consumer)
+    if queue.context.observer is not None:
+        queue.context.tell("idle", queue.name, link=consumer.owner)
+
+
 OnDelivery = Callable[[DeliveryRecord], None]
 
 _DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "acquired", "mode")
 
 
-class SemanticState(DeliveryTarget):
-    """What a session consumes.
+class SemanticState(Dependent):
+    """What a session consumes (compare ``SemanticState.cpp``).
 
     Attributes
     ----------
+    blocked : set of str
+        Tags of all subscriptions that have stopped for want of credit, perhaps of others, too.
     subscriptions : dict
         By tag.
     records : dict
@@ -529,7 +593,7 @@ class SemanticState(DeliveryTarget):
         The statistic as management shows it: refreshed by deliveries that are remembered, accept,
         release, reject, cancel and completion, not by commit (RF-25).
     on_delivery : callable or None
-        The client's ear; called with each delivery.
+        Set by a client; called with each delivery.
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)
@@ -538,7 +602,9 @@ class SemanticState(DeliveryTarget):
     __slots__ = (
         "context",
         "session",
+        "connection",
         "peer",
+        "blocked",
         "subscriptions",
         "records",
         "next_number",
@@ -546,13 +612,12 @@ class SemanticState(DeliveryTarget):
         "on_delivery",
     )
 
-    def __init__(
-        self, context: BrokerContext, session: str, connection: Connection, peer: CommandRunner
-    ) -> None:
-        super().__init__(connection)
+    def __init__(self, context: BrokerContext, session: str, connection: Connection, peer: Peer) -> None:
         self.context = context
         self.session = session
+        self.connection = connection
         self.peer = peer
+        self.blocked: set[str] = set()
         self.subscriptions: dict[str, Subscription] = {}
         self.records: dict[int, DeliveryRecord] = {}
         self.next_number = 0
@@ -560,20 +625,14 @@ class SemanticState(DeliveryTarget):
         self.on_delivery: OnDelivery | None = None
 
     def find(self, tag: str) -> Subscription:
-        """Return the subscription with a tag.
-
-        Raises
-        ------
-        NotFoundException
-            404, if there is none (CN-02).
-        """
+        """Return the subscription with a tag; 404 if there is none (CN-02)."""
         subscription = self.subscriptions.get(tag)
         if subscription is None:
             raise NotFoundException(f"Unknown destination {tag} session={self.session}")
         return subscription
 
     def add(self, subscription: Subscription) -> None:
-        """Take note of a new subscription."""
+        """Keep a new subscription."""
         self.subscriptions[subscription.name] = subscription
         if self.context.observer is not None:
             self.context.emit("subscribe", subscription.queue.name, self.session, subscription.name)
@@ -607,10 +666,6 @@ class SemanticState(DeliveryTarget):
             subscription.queue.dequeue(message, "accept-none")
         if self.on_delivery is not None:
             self.on_delivery(record)
-
-    def fail(self, error: SessionException) -> None:
-        """End the session: its consumer met an error (CN-18)."""
-        self.peer.fail(error)
 
     def complete(self, numbers: Iterable[int]) -> None:
         """Take a client's ``session.completed``: windows move, and the blocked wake (RF-04)."""

@@ -1,8 +1,7 @@
-"""What every part of one broker shares: options, told time, the observer, broker-wide counts.
+"""What all parts of one broker share: its options, its clock, its store, its observer.
 
-Timers: what is to happen at a told time, in order of time and then of asking.
-
-QueueCounters: what a queue counts, under the names QMF gives it (CF-09).
+A broker has no clock of its own: :attr:`BrokerContext.now` moves when a caller moves it.  What is to happen
+at a later time is a :class:`TimerTask`; tasks of one instant keep the order in which they were scheduled.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import heapq
 from typing import Any, ClassVar
 
 from qflow.broker.events import Detail, Event, Names, Observer, Values, packed, unpacked
+from qflow.broker.message import CommandOwner
 from qflow.broker.options import BrokerOptions
-from qflow.broker.restorable import Restorable
-from qflow.broker.store import MessageStore, StoreListener
-from qflow.broker.transfer import CommandOwner
+from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.store import MessageStore
 
 
-class TimerTask(Restorable):
+class TimerTask(Dependent):
     """Something that is due at some time."""
 
     __slots__ = ()
@@ -66,90 +65,8 @@ class Timers(Restorable):
         return due, task
 
 
-COUNTER_NAMES: tuple[str, ...] = (
-    "msgTotalEnqueues",
-    "byteTotalEnqueues",
-    "msgTotalDequeues",
-    "byteTotalDequeues",
-    "msgTxnEnqueues",
-    "byteTxnEnqueues",
-    "msgTxnDequeues",
-    "byteTxnDequeues",
-    "msgPersistEnqueues",
-    "msgPersistDequeues",
-    "acquires",
-    "releases",
-    "discardsTtl",
-    "discardsRing",
-    "discardsLvq",
-    "discardsOverflow",
-    "discardsSubscriber",
-    "discardsPurge",
-    "reroutes",
-)
-
-
-class QueueCounters(Restorable):
-    """What one queue counts; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
-
-    ONLY_COUNTS: ClassVar[bool] = True
-
-    __slots__ = COUNTER_NAMES
-
-    def __init__(self) -> None:
-        self.msgTotalEnqueues = 0
-        self.byteTotalEnqueues = 0
-        self.msgTotalDequeues = 0
-        self.byteTotalDequeues = 0
-        self.msgTxnEnqueues = 0
-        self.byteTxnEnqueues = 0
-        self.msgTxnDequeues = 0
-        self.byteTxnDequeues = 0
-        self.msgPersistEnqueues = 0
-        self.msgPersistDequeues = 0
-        self.acquires = 0
-        self.releases = 0
-        self.discardsTtl = 0
-        self.discardsRing = 0
-        self.discardsLvq = 0
-        self.discardsOverflow = 0
-        self.discardsSubscriber = 0
-        self.discardsPurge = 0
-        self.reroutes = 0
-
-    def enqueue(self, size: int, in_transaction: bool) -> None:
-        """Count a message that came."""
-        self.msgTotalEnqueues += 1
-        self.byteTotalEnqueues += size
-        if in_transaction:
-            self.msgTxnEnqueues += 1
-            self.byteTxnEnqueues += size
-
-    def dequeue(self, size: int, in_transaction: bool) -> None:
-        """Count a message that went."""
-        self.msgTotalDequeues += 1
-        self.byteTotalDequeues += size
-        if in_transaction:
-            self.msgTxnDequeues += 1
-            self.byteTxnDequeues += size
-
-    def depth(self) -> tuple[int, int]:
-        """Return messages and bytes that came and have not gone."""
-        messages = self.msgTotalEnqueues - self.msgTotalDequeues
-        return messages, self.byteTotalEnqueues - self.byteTotalDequeues
-
-    def add(self, other: QueueCounters) -> None:
-        """Add another queue's counts, for the broker's totals (CF-10)."""
-        for name in COUNTER_NAMES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def values(self) -> dict[str, int]:
-        """Return the counts by their QMF names."""
-        return {name: getattr(self, name) for name in COUNTER_NAMES}
-
-
-class BrokerContext(StoreListener):
-    """The ground the parts stand on, so that a queue need not know the broker that owns it."""
+class BrokerContext(Restorable):
+    """What the parts of a broker know of it, so that a queue need not know sessions and exchanges."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "fresh", "stamp")
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
@@ -167,28 +84,26 @@ class BrokerContext(StoreListener):
         "discardsNoRoute",
         "abandoned",
         "abandonedViaAlt",
-        "retired",
         "reporters",
     )
 
-    def __init__(self, options: BrokerOptions, store: MessageStore | None = None) -> None:
-        self.options = options
+    def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
+        self.options = options or BrokerOptions()
         # What every transfer asks of the options.
-        self.counts_content = options.message_size == "content"
-        self.stamps_arrivals = options.enable_timestamp
+        self.counts_content = self.options.message_size == "content"
+        self.stamps_arrivals = self.options.enable_timestamp
         self.store = store or MessageStore()
         self.store.listener = self
         self.timers = Timers()
         self.now = 0
         self.observer: Observer | None = None
-        # That of the observer, if it is a table of events.
+        # The observer's own list, if it is a table of events.
         self.fresh: list[Any] | None = None
         # The time as events carry it: one object for all of an instant; compiled code would make many.
         self.stamp: object = self.now
         self.discardsNoRoute = 0
         self.abandoned = 0
         self.abandonedViaAlt = 0
-        self.retired = QueueCounters()
         self.reporters: list[CommandOwner] = []
 
     def emit(
@@ -202,7 +117,7 @@ class BrokerContext(StoreListener):
         group: str = "",
         detail: Detail = None,
     ) -> None:
-        """Tell the observer of one event.  Callers test ``observer`` first: no trace, no cost."""
+        """Show the observer one event.  Callers test ``observer`` first: no trace, no cost."""
         names, values = packed(detail)
         self.tell(kind, queue, session, link, message, size, group, names, values)
 
@@ -218,7 +133,7 @@ class BrokerContext(StoreListener):
         names: Names = None,
         values: Values = (),
     ) -> None:
-        """Do what :meth:`emit` does, of what happens to every message: the detail as names and values."""
+        """Do what :meth:`emit` does, with the detail as names and values, which costs less."""
         fresh = self.fresh
         if fresh is not None:
             fresh += (self.stamp, kind, queue, session, link, message, size, group, names, values)
@@ -228,13 +143,9 @@ class BrokerContext(StoreListener):
             self.observer(tuple.__new__(Event, row))
 
     def store_finishes(self, label: str) -> None:
-        """Tell the observer of an answer of the store, which is a command to the broker (CM-12)."""
+        """Show the observer an answer of the store, which is a command to the broker (CM-12)."""
         if self.observer is not None:
             self.emit("store.finish", message=label, detail={"message": label})
-
-    def schedule(self, due: int, task: TimerTask) -> None:
-        """Let a task be done at a later time, in microseconds."""
-        self.timers.schedule(due, task)
 
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue; the broker does it."""

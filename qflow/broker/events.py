@@ -224,13 +224,7 @@ class EventTable(Sequence[Event]):
         return self._cells
 
     def column(self, name: str) -> list[Any]:
-        """Return one field of all events, such as ``kind``.
-
-        Raises
-        ------
-        ValueError
-            If events have no such field.
-        """
+        """Return one field of all events, such as ``kind``; ValueError if events have no such field."""
         index = Event._fields.index(name)
         if index == _DETAIL:
             return self.cells[_DETAIL::WIDTH]

@@ -1,10 +1,12 @@
-"""Exchange: bindings, routing and alternates, as all types have them (EX).
+"""Exchanges: how a message finds its queues, through bindings (EX).
 
-Which keys and headers match: topic patterns (EX-06) and header bindings (EX-07).
+An :class:`Exchange` has bindings in order, and an alternate for what none of them selects (EX-08, EX-09).
+Its four types differ in which bindings a message satisfies: the same key (direct, EX-04), any (fanout,
+EX-05), a pattern over the key's words (topic, EX-06), conditions on the headers (headers, EX-07).  The
+:class:`ExchangeRegistry` declares, deletes and finds exchanges (EX-01 … EX-03).
 
-The four types of exchange: direct, fanout, topic, headers (EX-04 … EX-07).
-
-ExchangeRegistry: the exchanges a broker has, and what may be done with them (EX-01 … EX-03).
+A deleted exchange does not always end at once: its bindings stay counted until nothing refers to the object
+any more, neither a session whose last transfer went to it nor an exchange whose alternate it is (RF-18).
 """
 
 from __future__ import annotations
@@ -23,11 +25,10 @@ from qflow.broker.errors import (
     NotFoundException,
     SessionException,
 )
-from qflow.broker.message import HeaderValue
+from qflow.broker.message import HeaderValue, Router, Transfer
 from qflow.broker.queue import Queue
-from qflow.broker.restorable import Restorable
+from qflow.broker.restorable import Dependent
 from qflow.broker.statistics import BindingStatistics, ExchangeStatistics
-from qflow.broker.transfer import Router, Transfer
 
 Arguments = Mapping[str, HeaderValue]
 Identity = tuple[str, str]
@@ -35,7 +36,7 @@ MSG_SEQUENCE = "qpid.msg_sequence"
 INITIAL_VALUE = "qpid.ive"
 
 
-class Binding(Restorable):
+class Binding(Dependent):
     """A queue's interest in what an exchange gets."""
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -51,11 +52,7 @@ class Binding(Restorable):
 
 
 class Exchange(Router):
-    """Common part of all types: bindings in order, the alternate, and what is counted.
-
-    A deleted exchange keeps its bindings counted until nobody refers to the object any more: the
-    sessions whose last transfer went to it, and exchanges whose alternate it is (RF-18).
-    """
+    """Common part of all types: bindings in order, the alternate, and what is counted."""
 
     type: ClassVar[str] = ""
 
@@ -63,7 +60,6 @@ class Exchange(Router):
         "context",
         "bindings",
         "alternate",
-        "alternate_users",
         "references",
         "is_deleted",
         "deletes_itself",
@@ -80,34 +76,35 @@ class Exchange(Router):
         "byte_routes",
     )
 
-    def __init__(
-        self,
-        context: BrokerContext,
-        name: str,
-        alternate: Exchange | None = None,
-        durable: bool = False,
-        auto_delete: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
+    def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(name)
-        options = arguments or {}
         self.context = context
         self.bindings: dict[Identity, Binding] = {}
-        self.alternate = alternate
-        self.alternate_users = 0
+        self.alternate: Exchange | None = None
         self.references = 0
         self.is_deleted = False
-        self.deletes_itself = auto_delete
-        self.durable = durable
-        # Their presence counts, whatever their value.
-        self.sequence: int | None = 0 if MSG_SEQUENCE in options else None
-        self.keeps_last = INITIAL_VALUE in options
-        self.annotates = self.keeps_last or self.sequence is not None
+        self.deletes_itself = False
+        self.durable = False
+        self.sequence: int | None = None
+        self.annotates = False
+        self.keeps_last = False
         self.last_transfer: Transfer | None = None
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
         self.msg_routes = self.byte_routes = 0
         self.make_index()
+
+    def configure(
+        self, alternate: Exchange | None, durable: bool, auto_delete: bool, arguments: Arguments | None
+    ) -> None:
+        """Set what a declare asks for; of the arguments only their presence counts, not their value."""
+        options = arguments or {}
+        self.alternate = alternate
+        self.durable = durable
+        self.deletes_itself = auto_delete
+        self.sequence = 0 if MSG_SEQUENCE in options else None
+        self.keeps_last = INITIAL_VALUE in options
+        self.annotates = self.keeps_last or self.sequence is not None
         if alternate is not None:
             alternate.alternate_users += 1
             alternate.references += 1
@@ -166,7 +163,7 @@ class Exchange(Router):
         return True
 
     def removed(self, binding: Binding) -> None:
-        """Take note that a binding is gone."""
+        """Forget a binding in the type's own index."""
 
     def check(self, arguments: Arguments) -> None:
         """Refuse binding arguments that make no sense for this type."""
@@ -207,10 +204,7 @@ class Exchange(Router):
     def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
         """Give the transfer to every matching queue (LP-08); return whether there was one.
 
-        Raises
-        ------
-        SessionException
-            The first refusal, after every queue has been tried; what was accepted stays.
+        The first refusal is raised after every queue has been tried; what was accepted stays.
         """
         if self.annotates:
             self._annotate(transfer)
@@ -274,7 +268,7 @@ class Exchange(Router):
             self.die_if_forgotten()
 
     def die_if_forgotten(self) -> None:
-        """Uncount the bindings of a deleted exchange which nobody refers to."""
+        """Uncount the bindings of a deleted exchange, if nothing refers to it."""
         if self.references:
             return
         self._remove_all(list(self.bindings))
@@ -340,7 +334,7 @@ _LAST = 1 << 30
 def topic_matches(pattern: str, key: str) -> bool:
     """Return whether a routing key matches a topic pattern.
 
-    ``*`` stands for exactly one word, which may be empty; ``#`` for any number of words.
+    ``*`` matches exactly one word, which may be empty; ``#`` any number of words.
 
     Examples
     --------
@@ -384,13 +378,7 @@ def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> TopicRank | No
 
 
 def check_header_arguments(arguments: Mapping[str, HeaderValue] | None) -> None:
-    """Refuse binding arguments without a proper ``x-match``.
-
-    Raises
-    ------
-    InternalErrorException
-        541, as the broker has it (EX-03).
-    """
+    """Refuse binding arguments without a proper ``x-match``: 541, as the broker has it (EX-03)."""
     match = (arguments or {}).get("x-match", "")
     if match not in ("all", "any"):
         what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
@@ -573,9 +561,16 @@ def _one_for_each_queue(bindings: list[Binding]) -> list[Binding]:
     return [binding for binding in bindings if chosen[id(binding.queue)] is binding]
 
 
-EXCHANGE_TYPES: dict[str, type[Exchange]] = {
-    kind.type: kind for kind in (DirectExchange, FanoutExchange, TopicExchange, HeadersExchange)
-}
+EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
+
+
+def make_exchange(kind: str, context: BrokerContext, name: str) -> Exchange:
+    """Return a new exchange of one of the :data:`EXCHANGE_TYPES`."""
+    if kind == "direct":
+        return DirectExchange(context, name)
+    if kind == "fanout":
+        return FanoutExchange(context, name)
+    return TopicExchange(context, name) if kind == "topic" else HeadersExchange(context, name)
 
 
 PREDECLARED = {
@@ -590,7 +585,7 @@ PREDECLARED = {
 UNDELETABLE = ("amq.direct", "amq.topic", "amq.fanout", "amq.match", "qpid.management")
 
 
-class ExchangeRegistry(Restorable):
+class ExchangeRegistry(Dependent):
     """Exchanges by name; the default exchange has the empty one."""
 
     __slots__ = ("context", "exchanges", "default")
@@ -600,29 +595,17 @@ class ExchangeRegistry(Restorable):
         self.default = DirectExchange(context, "")
         self.exchanges: dict[str, Exchange] = {"": self.default}
         for name, kind in PREDECLARED.items():
-            self.exchanges[name] = EXCHANGE_TYPES[kind](context, name)
+            self.exchanges[name] = make_exchange(kind, context, name)
 
     def get(self, name: str) -> Exchange:
-        """Return an exchange.
-
-        Raises
-        ------
-        NotFoundException
-            404, for an unknown one.
-        """
+        """Return an exchange; 404 for an unknown one."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             raise NotFoundException(f"Exchange not found: {name}")
         return exchange
 
     def alternate(self, name: str) -> Exchange | None:
-        """Return the exchange that is named as an alternate; None without a name.
-
-        Raises
-        ------
-        NotFoundException
-            404, for an unknown one (EX-03).
-        """
+        """Return the exchange that is named as an alternate, None without a name; 404 if unknown (EX-03)."""
         return self.get(name) if name else None
 
     def declare(
@@ -636,12 +619,7 @@ class ExchangeRegistry(Restorable):
     ) -> tuple[Exchange, bool]:
         """Return the exchange of that name, made now if it does not exist, and whether it was made.
 
-        Raises
-        ------
-        NotFoundException
-            404: unknown type.
-        NotAllowedException
-            530: another type, or another alternate (EX-03).
+        404 for an unknown type, 530 for another type, or another alternate, than it has (EX-03).
         """
         existing = self.exchanges.get(name)
         if existing is not None:
@@ -649,29 +627,21 @@ class ExchangeRegistry(Restorable):
             return existing, False
         if kind not in EXCHANGE_TYPES:
             raise NotFoundException(f"Exchange type not implemented: {kind}")
-        exchange = EXCHANGE_TYPES[kind](self.context, name, alternate, durable, auto_delete, arguments)
+        exchange = make_exchange(kind, self.context, name)
+        exchange.configure(alternate, durable, auto_delete, arguments)
         self.exchanges[name] = exchange
         if self.context.observer is not None:
             self.context.emit("exchangeDeclare", link=name, detail={"type": kind})
         return exchange, True
 
     def check(self, name: str, kind: str, alternate: Exchange | None) -> None:
-        """Make sure that there is an exchange of that name, and of that type and alternate, if given.
-
-        Raises
-        ------
-        NotFoundException, NotAllowedException
-            404, 530: as :meth:`declare`.
-        """
+        """Make sure, as :meth:`declare` does, that there is an exchange of that name, type and alternate."""
         _check_same(self.get(name), kind, alternate)
 
     def delete(self, name: str) -> None:
         """Delete an exchange; its bindings may outlive it for a while (RF-18).
 
-        Raises
-        ------
-        NotAllowedException
-            530: it is somebody's alternate, or one of the broker's own.
+        530 for the broker's own ones, and for the alternate of another exchange or of a queue.
         """
         if not name:
             raise InvalidArgumentException("Delete not allowed for default exchange")

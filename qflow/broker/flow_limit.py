@@ -1,9 +1,12 @@
 """QueueFlowLimit: thresholds, hysteresis, and the transfers a stopped queue holds (FC).
 
-Lay it beside ``QueueFlowLimit.cpp``.  It watches a queue like any other observer; the queue does
-not know that it exists.
+Flow control is an observer of its queue like any other (compare ``QueueFlowLimit.cpp``).  Above a stop
+threshold it turns ON, below both resume thresholds OFF (FC-14, FC-16); what is enqueued while it is ON has
+its completion withheld, until the message leaves the queue or flow control turns OFF (FC-15, FC-17).  What
+it has in common with the alternatives of :mod:`qflow.broker.history` is :class:`FlowState`.
 
-FlowState: what every kind of flow control has in common: count, compare, remember, tell.
+:class:`FlowLevels` says where a queue's four thresholds come from: an argument, a percentage of a limit, or
+another threshold (FC-02 to FC-09).
 """
 
 from __future__ import annotations
@@ -15,11 +18,10 @@ from typing import Final
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import InvalidArgumentException
+from qflow.broker.message import QueuedMessage, QueueObserver, Transfer
 from qflow.broker.options import BrokerOptions
-from qflow.broker.queued_message import QueuedMessage, QueueObserver
 from qflow.broker.restorable import Frozen
 from qflow.broker.settings import QueueSettings
-from qflow.broker.transfer import Transfer
 
 _HOLD: Final[tuple[str, ...]] = ("command",)
 
@@ -76,15 +78,16 @@ class FlowState(QueueObserver):
     def hold(self, transfer: Transfer) -> None:
         """Withhold a transfer's completion, unless it is complete already (FC-22)."""
         if transfer.hold(self.queue):
-            self._emit_hold("held", transfer)
+            self.show_hold("held", transfer)
 
     def let_go(self, transfer: Transfer) -> None:
         """End a hold of this queue, if there is one."""
         if self.queue in transfer.held_by:
-            self._emit_hold("let_go", transfer)
+            self.show_hold("let_go", transfer)
             transfer.let_go(self.queue)
 
-    def _emit_hold(self, kind: str, transfer: Transfer) -> None:
+    def show_hold(self, kind: str, transfer: Transfer) -> None:
+        """Show the observer that a transfer is withheld, or not any more."""
         if self.context.observer is not None:
             self.context.tell(
                 kind,
@@ -168,10 +171,7 @@ class FlowLevels(Frozen):
     def checked(self, queue: str) -> FlowLevels:
         """Return the levels in force.
 
-        Raises
-        ------
-        InvalidArgumentException
-            542: resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
+        542 for resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
         resume_count = _validated(queue, "count", self.stop_count, self.resume_count, self.max_count)
         resume_size = _validated(queue, "size", self.stop_size, self.resume_size, self.max_size)
@@ -198,26 +198,10 @@ class FlowThresholds(Frozen):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowThresholds | None:
-        """Work out the thresholds of a queue as the broker does when it is created (FC-02).
+        """Return the thresholds of a queue as the broker works them out when it is created (FC-02).
 
-        Parameters
-        ----------
-        queue : str
-            The queue's name, for the refusal's text.
-        settings : QueueSettings
-            What the queue is declared with.
-        options : BrokerOptions
-            What the broker was started with.
-
-        Returns
-        -------
-        FlowThresholds or None
-            None when the queue has no flow control: policy ring (FC-03) or both stops 0 (FC-08).
-
-        Raises
-        ------
-        InvalidArgumentException
-            542: resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
+        None for a queue without flow control: policy ring (FC-03), or both stops 0 (FC-08).  542 for resume
+        above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
         if is_exempt(settings):
             return None
@@ -234,7 +218,7 @@ class FlowThresholds(Frozen):
 
 
 def is_exempt(settings: QueueSettings) -> bool:
-    """Tell whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
+    """Return whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
     return settings.policy == "ring"
 
 

@@ -85,13 +85,7 @@ class Given:
     spelling: str
 
     def refuse(self, reason: str = "") -> NoReturn:
-        """Say that the value does not fit the option.
-
-        Raises
-        ------
-        StartupError
-            Always, in qpidd's words, followed by ``reason``.
-        """
+        """Raise qpidd's refusal of a value that does not fit the option, followed by ``reason``."""
         raise StartupError(
             f"Error in {self.source}: the argument ('{self.text}') for option '{self.spelling}' is invalid"
             f"{reason}"
@@ -324,25 +318,7 @@ flowStopRatio=60 flowResumeRatio=70
     ) -> BrokerOptions:
         """Read options as qpidd does: command line before environment before configuration file.
 
-        Parameters
-        ----------
-        arguments : iterable of str
-            As on qpidd's command line, ``--name value`` or ``--name=value``.
-        environment : mapping of str to str, or None
-            Variables ``QPID_<NAME>``.
-        lines : iterable of str
-            Of a configuration file, ``name=value``.
-        file : str
-            That file's name, for refusals.
-
-        Raises
-        ------
-        StartupError
-            For an unknown option, a missing or a bad value, with qpidd's words.
-
-        See Also
-        --------
-        qflow.broker.options : what each place may hold, and which options have no effect here.
+        The parameters are those of :func:`read_options`; a StartupError has qpidd's words.
 
         Examples
         --------
@@ -355,7 +331,7 @@ flowStopRatio=60 flowResumeRatio=70
         Traceback (most recent call last):
             ...
         qflow.broker.errors.StartupError: Error in command line options: unrecognised option \
-'--default-msg-group'
+        '--default-msg-group'
         """
         return cls.of_given(read_options(arguments, environment, lines, file, check=convert))
 
@@ -367,12 +343,9 @@ flowStopRatio=60 flowResumeRatio=70
 
 
 def convert(given: Given) -> object:
-    """Convert an option's text to its value; the text itself for an option without effect here.
+    """Return the value of an option's text; the text itself for an option without effect here.
 
-    Raises
-    ------
-    StartupError
-        If the text is no value of that option, in qpidd's words.
+    A StartupError has qpidd's words.
 
     Examples
     --------

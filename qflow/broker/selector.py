@@ -1,10 +1,9 @@
-"""Selector: the question a subscription or a queue asks of a message before it takes it (QT-16).
+"""Selector: the condition that a message must meet for a subscription or a queue (QT-16).
 
-The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and
-arithmetic over the message's application headers, with SQL's three truth values.  The grammar is
-written out below, one method a rule; the engine may import nothing that would parse it for us.
-
-What selector expressions evaluate to: SQL's three-valued logic over message properties (QT-16).
+The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and arithmetic
+over the message's application headers, with SQL's three truth values.  First come the operations on values,
+then the parser, one method for each rule of the grammar; it makes a function of the message of each rule.
+Only parentheses nest, and only to a depth at which neither parsing nor evaluating can run out of stack.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable
+from typing import ClassVar, Final
 
 from qflow.broker.errors import FramingErrorException
-from qflow.broker.message import HeaderValue, Message
-from qflow.broker.transfer import Transfer
+from qflow.broker.message import HeaderValue, Message, Transfer
 
 Value = HeaderValue
 """A property's or an expression's value; None is SQL's NULL, and the truth value *unknown*."""
@@ -146,9 +145,11 @@ def calculate(symbol: str, left: Value, right: Value) -> Value:
     """
     if not _is_number(left) or not _is_number(right):
         return None
-    if symbol == "/" and not right:
+    try:
+        return _ARITHMETIC[symbol](left, right)  # type: ignore[arg-type]
+    except ArithmeticError:
+        # By zero, or too large for a float.
         return None
-    return _ARITHMETIC[symbol](left, right)  # type: ignore[arg-type]
 
 
 def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
@@ -189,6 +190,7 @@ _TOKEN = re.compile(
 )""",
     re.VERBOSE,
 )
+_DEEPEST: Final = 32
 _KEYWORDS = {"AND", "OR", "NOT", "IS", "NULL", "LIKE", "ESCAPE", "BETWEEN", "IN", "TRUE", "FALSE"}
 
 
@@ -203,7 +205,8 @@ class Selector:
     Raises
     ------
     FramingErrorException
-        501, if it cannot be parsed; the broker closes the whole connection then (QT-16).
+        501, if it cannot be parsed, or has more than 32 nested parentheses; the broker closes the whole
+        connection then (QT-16).
 
     Examples
     --------
@@ -214,11 +217,11 @@ class Selector:
     False
     """
 
-    VOLATILE = ("_evaluate",)
+    VOLATILE: ClassVar[tuple[str, ...]] = ("_evaluate",)
 
     __slots__ = ("expression", "_evaluate")
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str = "") -> None:
         self.expression = expression
         self._evaluate: Expression | None = _Parser(expression).parse()
 
@@ -240,6 +243,7 @@ class _Parser:
         self._text = text
         self._tokens = self._split(text)
         self._at = 0
+        self._depth = 0
 
     def parse(self) -> Expression:
         if not self._tokens:
@@ -293,10 +297,18 @@ class _Parser:
         return parts[0] if len(parts) == 1 else lambda message: all_of(part(message) for part in parts)
 
     def _not(self) -> Expression:
-        if self._take("NOT"):
-            inner = self._not()
-            return lambda message: negate(inner(message))
-        return self._comparison()
+        count = self._count("NOT")
+        parsed = self._comparison()
+        if not count:
+            return parsed
+        # Twice is not the same as not at all: a value that is no truth value becomes unknown.
+        return lambda message: _times(count, negate, parsed(message))
+
+    def _count(self, wanted: str) -> int:
+        count = 0
+        while self._take(wanted):
+            count += 1
+        return count
 
     def _comparison(self) -> Expression:
         left = self._sum()
@@ -348,22 +360,28 @@ class _Parser:
         return self._chain(self._sign, "*", "/")
 
     def _chain(self, part: Callable[[], Expression], *symbols: str) -> Expression:
-        left = part()
+        first = part()
+        rest: list[tuple[str, Expression]] = []
         while (symbol := self._take(*symbols)) is not None:
-            left = _calculation(symbol, left, part())
-        return left
+            rest.append((symbol, part()))
+        return (lambda message: _calculated(message, first, rest)) if rest else first
 
     def _sign(self) -> Expression:
-        if self._take("-"):
-            inner = self._sign()
-            return lambda message: calculate("-", 0, inner(message))
+        count = self._count("-")
         self._take("+")
-        return self._primary()
+        parsed = self._primary()
+        if not count:
+            return parsed
+        return lambda message: _times(count, lambda value: calculate("-", 0, value), parsed(message))
 
     def _primary(self) -> Expression:
         if self._take("("):
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                raise self._error(f"more than {_DEEPEST} nested parentheses")
             inner = self._or()
             self._expect(")")
+            self._depth -= 1
             return inner
         if self._at == len(self._tokens):
             raise self._error("it ends too early")
@@ -379,7 +397,8 @@ class _Parser:
         if kind == "string":
             return text[1:-1].replace("''", "'")
         if kind == "number":
-            return int(text) if text.isdigit() else float(text)
+            # Python refuses to read an integer of some thousand digits.
+            return int(text) if text.isdigit() and len(text) < 1000 else float(text)
         if text in ("TRUE", "FALSE", "NULL"):
             return {"TRUE": True, "FALSE": False, "NULL": None}[text]
         raise self._error(f"unexpected {text!r}")
@@ -395,5 +414,14 @@ def _perhaps_not(test: Expression, is_negated: bool) -> Expression:
     return (lambda message: negate(test(message))) if is_negated else test
 
 
-def _calculation(symbol: str, left: Expression, right: Expression) -> Expression:
-    return lambda message: calculate(symbol, left(message), right(message))
+def _times(count: int, operation: Callable[[Value], Value], value: Value) -> Value:
+    for _ in range(count):
+        value = operation(value)
+    return value
+
+
+def _calculated(message: Message, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
+    value = first(message)
+    for symbol, part in rest:
+        value = calculate(symbol, value, part(message))
+    return value

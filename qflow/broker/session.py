@@ -1,34 +1,56 @@
-"""Session: all the AMQP 0-10 commands a client can give.
+"""Session: all the AMQP 0-10 commands a client can give, and how one of them runs.
 
-Each method is one command.  It runs to quiescence: its effects, all deliveries it makes possible
-and all completions it frees have happened when it returns.  A refused command raises, and ends
-the session as in the real broker (LP-06): its unsettled messages are requeued and its
-subscriptions end; nothing else changes, except where a rule says so.
+A *command* is a method of :class:`Session` that is marked with :func:`command`.  It runs in these steps:
 
-SessionState: a session's name, the numbers of its commands, and its end.
+1. **Checked.**  A session that is gone refuses (:class:`~qflow.broker.errors.SessionDetached`); so does the
+   :class:`~qflow.broker.signature.Signature`, as a client's own library does, if AMQP cannot carry an
+   argument. Nothing has happened yet.
+2. **Begun.**  The command gets its *number*: the commands of a session are counted from 0, and both sides
+   count.  Its connection is now the one being read.  *Controls* (``session.completed``, ``session.flush``)
+   have no number.
+3. **Shown** to the observer, before its effects. 4. **Done.**  If the broker refuses it
+   (:class:`~qflow.broker.errors.AmqpException`), the session dies, or its whole connection: its
+   subscriptions end, its unsettled messages are requeued, and nothing else changes, except where a rule
+   says so (LP-06, LP-08).  After any other exception the command did not happen: its number is taken back,
+   and nothing has changed.
+5. **Finished.**  The command is *complete*: processed, which is all that a completion says (CM).  Commands
+   that only ask or declare are complete now; a transfer is when nothing withholds its completion any more;
+   a sync or a commit waits for the commands before it (CM-06, CM-07).
+6. **Quiescent.**  All deliveries that became possible are made, in the order of
+   :mod:`qflow.broker.consuming`; then each client that asked is sent the numbers of its completed commands
+   (CM-08).  Inside :meth:`Session.pipelined` this happens once, after the last command of the write
+   (RF-08).
 
-What all commands of a session share; the commands themselves are in ``message_handler.py``,
-``queue_handler.py`` and ``session.py``, as in the broker's SessionAdapter.
+One *transfer* (:meth:`Session.message_transfer`) gets its size and a completion count of 1 first; the
+exchange gives it to every queue that a binding selects, in binding order, and each queue does what
+:mod:`qflow.broker.queue` says: store, policy, listeners, observers, each queue on its own (LP-08).  Each
+queue that is stopped and a store that is not done yet add one to the count (CM-02).  If no binding matched,
+the alternate exchange is tried, once (EX-08).  Then the count goes down by one for the routing itself; at 0
+the transfer is complete.
 
-DispositionHandler: what a consumer does with the messages it was given.
-
-MessageHandler: the ``message`` commands, for producers and consumers.
-
-QueueHandler: the ``queue`` and ``exchange`` commands, for administration.
+Observers and client hooks (``on_delivery``, ``on_report``) are called in the middle of a command, and so must
+not raise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar, cast
 
-from qflow.broker.command import CommandRunner, command, require_attached
 from qflow.broker.completions import Completions, RangeSet
-from qflow.broker.consumer import BYTE_UNIT, INFINITE, MESSAGE_UNIT
-from qflow.broker.consuming import Connection, SemanticState, Subscription, TxAccept
-from qflow.broker.core import BrokerCore
+from qflow.broker.consuming import (
+    BYTE_UNIT,
+    INFINITE,
+    MESSAGE_UNIT,
+    Connection,
+    SemanticState,
+    Subscription,
+    TxAccept,
+)
+from qflow.broker.context import BrokerContext
 from qflow.broker.errors import (
     AmqpException,
     CommandInvalidException,
@@ -36,33 +58,86 @@ from qflow.broker.errors import (
     NotAllowedException,
     NotFoundException,
     ResourceLockedException,
+    SessionDetached,
     SessionException,
+    refuse,
 )
 from qflow.broker.events import Detail, Names, Values
 from qflow.broker.exchanges import Exchange
 from qflow.broker.history.overflow_list import OverflowList
-from qflow.broker.left_out import refuse
-from qflow.broker.management import (
+from qflow.broker.message import HeaderValue, Message, Transfer
+from qflow.broker.queue import Queue
+from qflow.broker.registry import (
     ExchangeBoundResult,
     ExchangeQueryResult,
+    MessageFilter,
     QueueQueryResult,
+    QueueRegistry,
+    purge,
     query_bound,
     query_exchange,
     query_queue,
 )
-from qflow.broker.message import HeaderValue, Message
-from qflow.broker.queue import Queue
-from qflow.broker.removal import MessageFilter, purge
+from qflow.broker.restorable import Dependent
 from qflow.broker.settings import Argument, QueueSettings
+from qflow.broker.signature import Signature, delivery_numbers
 from qflow.broker.statistics import SessionStatistics
 from qflow.broker.transactions import TxBuffer
-from qflow.broker.transfer import Transfer
+
+# Final, so that a compiled method can still say its signature.
+EXPLICIT: Final = 0
+NONE: Final = 1
+PRE_ACQUIRED: Final = 0
+NOT_ACQUIRED: Final = 1
 
 _TRANSFERS: Final[tuple[str, ...]] = ("transfers",)
+_TRANSFER: Final[tuple[str, ...]] = ("command", "message", "exchange", "sync")
+_PIPELINED: Final[tuple[str, ...]] = (*_TRANSFER, "pipelined")
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class SessionState(CommandRunner):
-    """One session on one connection.
+def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> Callable[[Method], Method]:
+    """Make a method a command of the session, which runs in the steps above.
+
+    Parameters
+    ----------
+    kind : str
+        Its name in :data:`qflow.broker.events.COMMANDS`.
+    is_numbered : bool
+        False for controls, which are not commands and are never completed.
+    completes : bool
+        False for commands that complete by themselves, or later.
+    """
+
+    def decorate(method: Method) -> Method:
+        signature = Signature(kind, method)
+
+        @functools.wraps(method)
+        def run(self: Session, *args: Any, **kwargs: Any) -> Any:
+            self.require_attached(kind)
+            given = signature.bind(args, kwargs)
+            reading = self.connection.scheduler.reading
+            number = self.begin() if is_numbered else self.begin_control()
+            if self.context.observer is not None:
+                self.show(kind, given, number)
+            try:
+                result = method(self, **given)
+            except Exception as error:
+                self.give_up(error, number, reading)
+                raise
+            if is_numbered and completes:
+                self.completions.complete(number)
+            self.quiesce()
+            return result
+
+        return cast(Method, run)
+
+    return decorate
+
+
+class Session(Dependent):
+    """A session on a connection, made by :meth:`qflow.broker.Broker.session`.
 
     Attributes
     ----------
@@ -76,10 +151,25 @@ class SessionState(CommandRunner):
         Which commands are complete, which transfers are held.
     consuming : SemanticState
         Subscriptions and deliveries.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker, Message
+    >>> broker = Broker()
+    >>> producer, consumer = broker.session("p"), broker.session("c")
+    >>> producer.queue_declare("orders", {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1})
+    >>> for _ in range(3):
+    ...     last = producer.message_transfer(Message(100, routing_key="orders"))
+    >>> [transfer.label for transfer in producer.held]
+    ['p-3']
     """
 
+    ONLY_COUNTS: ClassVar[bool] = True
+
     __slots__ = (
-        "core",
+        "context",
+        "queues",
+        "exchanges",
         "name",
         "connection",
         "is_attached",
@@ -98,14 +188,18 @@ class SessionState(CommandRunner):
         "txn_rejects",
     )
 
-    def __init__(self, core: BrokerCore, name: str, connection: Connection) -> None:
-        self.core = core
+    def __init__(
+        self, context: BrokerContext, queues: QueueRegistry, name: str, connection: Connection
+    ) -> None:
+        self.context = context
+        self.queues = queues
+        self.exchanges = queues.exchanges
         self.name = name
         self.connection = connection
         self.is_attached = True
         self.error: AmqpException | None = None
-        self.completions = Completions(core, name)
-        self.consuming = SemanticState(core, name, connection, self)
+        self.completions = Completions(context, name)
+        self.consuming = SemanticState(context, name, connection, self)
         self.transaction: TxBuffer | None = None
         self.tx_accept: TxAccept | None = None
         self.last_exchange: Exchange | None = None
@@ -113,55 +207,65 @@ class SessionState(CommandRunner):
         self.transfer_count = 0
         self.is_pipelining = False
         self.overflow: OverflowList | None = None
-        if core.options.flow_control == "overflow-list":
-            self.overflow = OverflowList(core)
+        if context.options.flow_control == "overflow-list":
+            self.overflow = OverflowList(context)
         self.txn_starts = self.txn_commits = self.txn_rejects = 0
         connection.sessions.append(self)
 
     # What a command needs
 
+    def require_attached(self, kind: str) -> None:
+        """Refuse a command to a session that is gone; nothing in the broker changes.
+
+        Raises
+        ------
+        SessionDetached
+            Naming the session and the command.
+        """
+        if not self.is_attached:
+            raise SessionDetached(f"{kind} on session {self.name!r}, which is not attached any more")
+
     def begin(self) -> int:
-        """Number a command; its connection is served last now (RF-12)."""
-        self.core.scheduler.begin(self.connection)
+        """Return the number of a new command; its connection is served last now (RF-12)."""
+        self.connection.scheduler.reading = self.connection
         return self.completions.begin()
 
-    def control(self) -> None:
-        """Begin a control; its connection is served last now."""
-        self.core.scheduler.begin(self.connection)
+    def begin_control(self) -> int:
+        """Begin a control, which has no number: -1."""
+        self.connection.scheduler.reading = self.connection
+        return -1
 
-    def retract(self, number: int) -> None:
-        """Take a command back that the client's own library refuses, before it could do anything."""
-        self.completions.next_number = number
-
-    def finish(self, number: int) -> None:
-        """Complete a command."""
-        self.completions.complete(number)
+    def give_up(self, error: Exception, number: int, reading: Connection | None) -> None:
+        """End a command that failed: the session dies of it, or it did not happen."""
+        if isinstance(error, AmqpException):
+            self.die(error)
+            self.quiesce()
+            return
+        self.connection.scheduler.reading = reading
+        if number >= 0:
+            self.completions.retract(number)
 
     def quiesce(self) -> None:
         """Let everything happen, unless more commands come in the same write."""
         if not self.is_pipelining:
-            self.core.quiesce()
-
-    def is_watched(self) -> bool:
-        """Return whether an observer wants to see commands."""
-        return self.core.observer is not None
+            self.connection.scheduler.quiesce()
 
     def show(self, kind: str, arguments: Detail, number: int = -1) -> None:
-        """Tell the observer of a command with its arguments."""
+        """Show the observer a command with its arguments."""
         detail = dict(arguments or {})
         if self.is_pipelining:
             detail["pipelined"] = True
         if self.completions.is_awaited(number):
             detail["sync"] = True
         queue, link = str(detail.get("queue", "")), str(detail.get("tag", detail.get("exchange", "")))
-        self.core.emit(kind, queue, self.name, link, detail=detail)
+        self.context.emit(kind, queue, self.name, link, detail=detail)
 
     def show_transfers(self, kind: str, transfers: tuple[int, ...], number: int = -1) -> None:
-        """Tell the observer of a command whose only argument is numbers of deliveries."""
+        """Show the observer a command whose only argument is numbers of deliveries."""
         if self.is_pipelining or self.completions.is_awaited(number):
             self.show(kind, {"transfers": transfers}, number)
         else:
-            self.core.tell(kind, session=self.name, names=_TRANSFERS, values=(transfers,))
+            self.context.tell(kind, session=self.name, names=_TRANSFERS, values=(transfers,))
 
     @contextmanager
     def pipelined(self) -> Iterator[None]:
@@ -171,9 +275,9 @@ class SessionState(CommandRunner):
             yield
         finally:
             self.is_pipelining = False
-            if self.is_watched():
+            if self.context.observer is not None:
                 self.show("session.written", None)
-            self.core.quiesce()
+            self.connection.scheduler.quiesce()
 
     # What can be seen
 
@@ -210,9 +314,9 @@ class SessionState(CommandRunner):
     def fail(self, error: AmqpException) -> None:
         """Die of an error: the broker raises it to the client and detaches the session (LP-06)."""
         self.error = error
-        if self.core.observer is not None:
+        if self.context.observer is not None:
             detail = {"code": error.code, "name": error.name, "text": error.text}
-            self.core.emit("exception", session=self.name, detail=detail)
+            self.context.emit("exception", session=self.name, detail=detail)
         self.detach()
 
     def detach(self) -> None:
@@ -222,9 +326,9 @@ class SessionState(CommandRunner):
         self.completions.abandon()
         if self.overflow is not None:
             self.overflow.stop()
-        for exchange in list(self.core.exchanges.exchanges.values()):
+        for exchange in list(self.exchanges.exchanges.values()):
             if exchange.unbind_scope(self.name):
-                self.core.exchanges.consider(exchange)
+                self.exchanges.consider(exchange)
         self.consuming.close()
         if self.transaction is not None:
             self.transaction.rollback()
@@ -234,12 +338,12 @@ class SessionState(CommandRunner):
 
     def _release_ownership(self) -> None:
         for name in self.exclusive_queues:
-            queue = self.core.queues.queues.get(name)
+            queue = self.queues.queues.get(name)
             if queue is not None and queue.lifetime.owner == self.name:
                 queue.lifetime.owner = ""
                 queue.users.owner_connection = ""
                 if queue.is_unused:
-                    queue.lifetime.consider(queue)
+                    queue.consider_deletion()
         self.exclusive_queues.clear()
 
     def _remember_exchange(self, exchange: Exchange | None) -> None:
@@ -251,24 +355,21 @@ class SessionState(CommandRunner):
                 self.last_exchange.dismiss()
             self.last_exchange = exchange
 
-
-class DispositionHandler(SessionState):
-    """Accept, release, reject, acquire, complete."""
-
-    __slots__ = ()
+    # What a consumer does with its deliveries
 
     def message_accept(self, transfers: Iterable[int]) -> None:
         """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
-        # What @command does, written out: every message passes here.
-        require_attached(self, "message.accept")
+        # The steps of a command, written out: this is called for every message.
+        self.require_attached("message.accept")
+        numbers = delivery_numbers("message.accept: transfers", transfers)
+        reading = self.connection.scheduler.reading
         number = self.begin()
-        if self.core.observer is not None:
-            transfers = tuple(transfers)
-            self.show_transfers("message.accept", transfers, number)
+        if self.context.observer is not None:
+            self.show_transfers("message.accept", numbers, number)
         try:
-            self.consuming.accept(transfers, self.tx_accept)
-        except (AmqpException, TypeError, ValueError) as error:
-            self.give_up(error, number)
+            self.consuming.accept(numbers, self.tx_accept)
+        except Exception as error:
+            self.give_up(error, number, reading)
             raise
         self.completions.complete(number)
         self.quiesce()
@@ -289,40 +390,25 @@ class DispositionHandler(SessionState):
         return self.consuming.acquire(transfers)
 
     def session_completed(self, transfers: Iterable[int] = ()) -> None:
-        """Tell the broker that deliveries are processed, which moves windows on (CN-06, RF-04)."""
-        # A control, so it has no number and is never completed; written out like message_accept.
-        require_attached(self, "session.completed")
-        self.control()
-        if self.core.observer is not None:
-            transfers = tuple(transfers)
-            self.show_transfers("session.completed", transfers)
+        """Complete deliveries: they are processed, which moves windows on (CN-06, RF-04)."""
+        # Written out like message_accept; a control, so it has no number and is never completed.
+        self.require_attached("session.completed")
+        numbers = delivery_numbers("session.completed: transfers", transfers)
+        reading = self.connection.scheduler.reading
+        self.begin_control()
+        if self.context.observer is not None:
+            self.show_transfers("session.completed", numbers)
         try:
-            self.consuming.complete(transfers)
-        except AmqpException as error:
-            self.give_up(error)
+            self.consuming.complete(numbers)
+        except Exception as error:
+            self.give_up(error, -1, reading)
             raise
         self.quiesce()
-
-
-# Final, so that a compiled method can still say its signature.
-EXPLICIT: Final = 0
-NONE: Final = 1
-PRE_ACQUIRED: Final = 0
-NOT_ACQUIRED: Final = 1
-
-_TRANSFER: Final[tuple[str, ...]] = ("command", "message", "exchange", "sync")
-_PIPELINED: Final[tuple[str, ...]] = (*_TRANSFER, "pipelined")
-
-
-class MessageHandler(DispositionHandler):
-    """Transfers, subscriptions and credit."""
-
-    __slots__ = ()
 
     # Producing
 
     def message_transfer(self, message: Message, exchange: str = "", sync: bool = False) -> Transfer:
-        """Send a message to an exchange (rules.md#order-of-events).
+        """Send a message to an exchange.
 
         Parameters
         ----------
@@ -332,12 +418,12 @@ class MessageHandler(DispositionHandler):
             Its destination; "" is the default exchange, which routes to the queue named by the
             routing key (EX-02).
         sync : bool
-            Ask to be told as soon as the transfer is complete (CM-05).
+            Ask for a report as soon as the transfer is complete (CM-05).
 
         Returns
         -------
         Transfer
-            ``is_complete`` and ``held_by`` tell what has become of it.
+            ``is_complete`` and ``held_by`` say what has become of it.
 
         Raises
         ------
@@ -357,26 +443,31 @@ class MessageHandler(DispositionHandler):
         >>> transfer.is_complete, transfer.held_by
         (False, ('q',))
         """
-        require_attached(self, "message.transfer")
+        self.require_attached("message.transfer")
+        if not (isinstance(message, Message) and isinstance(exchange, str) and isinstance(sync, bool)):
+            raise TypeError(
+                "message.transfer takes a Message, the exchange's name and sync, which is True or False; "
+                f"got {message!r}, {exchange!r}, {sync!r}"
+            )
         completions = self.completions
         transfer = self._transfer(completions.next_number, message, exchange)
+        reading = self.connection.scheduler.reading
         number = self.begin()
-        if self.core.observer is not None:
+        if self.context.observer is not None:
             self._show_transfer(transfer, message, exchange, sync)
         if sync:
             completions.report_when_complete(number)
         try:
             self._route(transfer, exchange)
-        except AmqpException as error:
+        except Exception as error:
             transfer.owner = None
-            self.die(error)
-            self.quiesce()
+            self.give_up(error, number, reading)
             raise
         transfer.end_routing()
         if transfer.pending:
             completions.hold(transfer)
         if sync:
-            self.core.store.flush()
+            self.context.store.flush()
         self.quiesce()
         return transfer
 
@@ -385,7 +476,7 @@ class MessageHandler(DispositionHandler):
         values: Values = (transfer.number, message, exchange, sync)
         if self.is_pipelining:
             names, values = _PIPELINED, (*values, True)
-        self.core.tell(
+        self.context.tell(
             "message.transfer",
             session=self.name,
             link=exchange,
@@ -396,12 +487,12 @@ class MessageHandler(DispositionHandler):
         )
 
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
-        core = self.core
-        if core.stamps_arrivals and message.timestamp is None:
-            message = replace(message, timestamp=core.now // 1_000_000)
-        size = message.content_size if core.counts_content else message.encoded_size(exchange)
+        context = self.context
+        if context.stamps_arrivals and message.timestamp is None:
+            message = replace(message, timestamp=context.now // 1_000_000)
+        size = message.content_size if context.counts_content else message.encoded_size(exchange)
+        expiration = context.now + message.ttl * 1000 if message.ttl else None
         self.transfer_count += 1
-        expiration = core.now + message.ttl * 1000 if message.ttl else None
         transfer = Transfer(
             self.completions,
             number,
@@ -420,7 +511,7 @@ class MessageHandler(DispositionHandler):
     def _route(self, transfer: Transfer, name: str) -> None:
         exchange = self.last_exchange
         if exchange is None or exchange.is_deleted or exchange.name != name:
-            exchange = self.core.exchanges.get(name)
+            exchange = self.exchanges.get(name)
         if self.overflow is None:
             exchange.route_with_alternate(transfer)
         else:
@@ -463,7 +554,7 @@ class MessageHandler(DispositionHandler):
         for name, mode in (("accept-mode", accept_mode), ("acquire-mode", acquire_mode)):
             if mode not in (0, 1):
                 raise InvalidArgumentException(f"Invalid value for {name} {mode}")
-        source = self.core.queues.get(queue)
+        source = self.queues.get(queue)
         if tag and tag in self.consuming.subscriptions:
             raise NotAllowedException("Consumer tags must be unique")
         acquires = acquire_mode == PRE_ACQUIRED and not source.settings.browse_only
@@ -471,7 +562,6 @@ class MessageHandler(DispositionHandler):
             self._check_access(source, exclusive)
         subscription = Subscription(
             self.consuming,
-            self.connection,
             tag,
             f"{self.name}::{tag}",
             source,
@@ -575,16 +665,7 @@ class MessageHandler(DispositionHandler):
             self.message_flow(tag, MESSAGE_UNIT, 1)
             self.message_flush(tag)
 
-
-def _check_key(queue: str, exchange: str, key: str = "", *_: object, **__: object) -> None:
-    if len(key.encode()) > 255:
-        raise ValueError(f"a binding key is at most 255 bytes; got {len(key.encode())}")
-
-
-class QueueHandler(MessageHandler):
-    """Declare, delete, purge, bind, unbind."""
-
-    __slots__ = ()
+    # Administration
 
     @command("queue.declare")
     def queue_declare(
@@ -605,7 +686,7 @@ class QueueHandler(MessageHandler):
         queue : str
             Its name.
         arguments : mapping or None
-            As in rules.md#declare-arguments: ``{"qpid.max_count": 1000, "qpid.flow_stop_count": 900}``.
+            Rule book 8.3, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count": 900}``.
         auto_delete : bool
             Delete it when it is not used any more (QT-08).
         exclusive : bool
@@ -620,17 +701,16 @@ class QueueHandler(MessageHandler):
         SessionException
             542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
         """
-        registry = self.core.queues
+        registry = self.queues
         if passive and queue:
             target = registry.get(queue)
         else:
             settings = QueueSettings.from_arguments(arguments or {})
-            alternate = self.core.exchanges.alternate(alternate_exchange)
+            alternate = self.exchanges.alternate(alternate_exchange)
             target, is_new = registry.declare(
                 queue, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
             )
             if is_new:
-                self.core.exchanges.default.bind(target, queue, {})
                 if exclusive:
                     self._own(target)
                 return
@@ -659,13 +739,13 @@ class QueueHandler(MessageHandler):
         SessionException
             531, 404, 405, 406.
         """
-        self.core.queues.check_delete(queue, self.name, if_unused, if_empty)
-        self.core.destroy_queue(queue, "delete")
+        self.queues.check_delete(queue, self.name, if_unused, if_empty)
+        self.queues.destroy(queue, "delete")
 
     @command("queue.purge")
     def queue_purge(self, queue: str) -> None:
-        """Drop every message that nobody has acquired (QT-22)."""
-        purge(self.core.queues.get(queue), 0, MessageFilter(None))
+        """Drop every message that is not acquired (QT-22)."""
+        purge(self.queues.get(queue), 0, MessageFilter(None))
 
     @command("exchange.declare")
     def exchange_declare(
@@ -690,7 +770,7 @@ class QueueHandler(MessageHandler):
         SessionException
             404, 530.
         """
-        registry = self.core.exchanges
+        registry = self.exchanges
         alternate = registry.alternate(alternate_exchange)
         if passive:
             registry.check(exchange, type or "", alternate)
@@ -705,9 +785,9 @@ class QueueHandler(MessageHandler):
     @command("exchange.delete")
     def exchange_delete(self, exchange: str) -> None:
         """Delete an exchange (EX-03)."""
-        self.core.exchanges.delete(exchange)
+        self.exchanges.delete(exchange)
 
-    @command("exchange.bind", check=_check_key)
+    @command("exchange.bind")
     def exchange_bind(
         self, queue: str, exchange: str, key: str = "", arguments: Mapping[str, HeaderValue] | None = None
     ) -> None:
@@ -718,26 +798,26 @@ class QueueHandler(MessageHandler):
         SessionException
             404, 405, 541 (headers), 542 (default exchange).
         """
-        source, target = self.core.bindable(exchange, queue, "Bind", self.name)
+        source, target = self.queues.bindable(exchange, queue, "Bind", self.name)
         scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
         source.bind(target, key, arguments or {}, scope)
 
-    @command("exchange.unbind", check=_check_key)
+    @command("exchange.unbind")
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
         """Remove a binding; removing none changes nothing (EX-12)."""
-        source, target = self.core.bindable(exchange, queue, "Unbind", self.name)
+        source, target = self.queues.bindable(exchange, queue, "Unbind", self.name)
         if source.unbind(target, key):
-            self.core.exchanges.consider(source)
+            self.exchanges.consider(source)
 
     @command("queue.query")
     def queue_query(self, queue: str) -> QueueQueryResult:
         """Describe a queue; an unknown one gives an empty answer."""
-        return query_queue(self.core.queues, queue)
+        return query_queue(self.queues, queue)
 
     @command("exchange.query")
     def exchange_query(self, exchange: str) -> ExchangeQueryResult:
         """Describe an exchange."""
-        return query_exchange(self.core.exchanges, exchange)
+        return query_exchange(self.exchanges, exchange)
 
     @command("exchange.bound")
     def exchange_bound(
@@ -748,39 +828,19 @@ class QueueHandler(MessageHandler):
         arguments: Mapping[str, HeaderValue] | None = None,
     ) -> ExchangeBoundResult:
         """Say whether a binding exists, by what of it does not hold (EX-13)."""
-        return query_bound(self.core.queues, self.core.exchanges, exchange, queue, key, arguments)
-
-
-class Session(QueueHandler):
-    """A session, made by :meth:`qflow.broker.Broker.session`.
-
-    Examples
-    --------
-    >>> from qflow.broker import Broker, Message
-    >>> broker = Broker()
-    >>> producer, consumer = broker.session("p"), broker.session("c")
-    >>> producer.queue_declare("orders", {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1})
-    >>> for _ in range(3):
-    ...     last = producer.message_transfer(Message(100, routing_key="orders"))
-    >>> [transfer.label for transfer in producer.held]
-    ['p-3']
-    """
-
-    ONLY_COUNTS: ClassVar[bool] = True
-
-    __slots__ = ()
+        return query_bound(self.queues, exchange, queue, key, arguments)
 
     # Syncing
 
     @command("execution.sync", completes=False)
     def execution_sync(self) -> None:
-        """Ask to be told when every earlier command is complete (CM-06); hurries the store (CM-12)."""
-        self.core.store.flush()
+        """Ask for a report when every earlier command is complete (CM-06); hurries the store (CM-12)."""
+        self.context.store.flush()
         self.completions.sync_point(self.completions.next_number - 1)
 
     @command("session.flush", is_numbered=False)
     def session_flush(self) -> None:
-        """Ask to be told what is complete now (CM-05)."""
+        """Ask for a report of what is complete now (CM-05)."""
         self.completions.want_report()
 
     # Transactions
@@ -852,8 +912,8 @@ class Session(QueueHandler):
         """
         if not self.is_attached:
             return
-        self.control()
-        if self.is_watched():
+        self.begin_control()
+        if self.context.observer is not None:
             self.show("session.detach", None)
         self.detach()
         self.quiesce()

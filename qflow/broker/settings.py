@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from qflow.broker.errors import InvalidArgumentException, InvalidConversion
-from qflow.broker.left_out import refuse
+from qflow.broker.errors import InvalidArgumentException, InvalidConversion, refuse
 
 Argument = object
 """A value of an arguments map: None, bool, int, float, str, list or dict."""
@@ -21,6 +20,8 @@ Argument = object
 UINT32_MAX = (1 << 32) - 1
 UINT64_MAX = (1 << 64) - 1
 _LIMITS = {"uint32": (0, UINT32_MAX), "uint64": (0, UINT64_MAX), "int64": (-(1 << 63), (1 << 63) - 1)}
+# More digits than any limit has, and fewer than Python converts.
+_INTEGER = r"[+-]?\d{1,1000}"
 _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", dict: "map", str: "string"}
 
 
@@ -43,7 +44,7 @@ def to_integer(value: Argument, kind: str) -> int:
     """
     low, high = _LIMITS[kind]
     if isinstance(value, str):
-        if not re.fullmatch(r"[+-]?\d+", value, re.ASCII) or not low <= int(value) <= high:
+        if not re.fullmatch(_INTEGER, value, re.ASCII) or not low <= int(value) <= high:
             raise InvalidConversion(f"invalid conversion: Cannot convert {value}")
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -64,7 +65,7 @@ def to_bool(value: Argument) -> bool:
     if isinstance(value, str):
         if value.lower() in ("true", "false"):
             return value.lower() == "true"
-        if re.fullmatch(r"[+-]?\d+", value, re.ASCII) and -(1 << 31) <= int(value) < 1 << 31:
+        if re.fullmatch(_INTEGER, value, re.ASCII) and -(1 << 31) <= int(value) < 1 << 31:
             return int(value) != 0
         raise InvalidConversion(f"invalid conversion: Cannot convert {value} to bool")
     raise InvalidConversion(f"invalid conversion: Cannot convert from {_type_name(value)} to bool")
@@ -172,11 +173,8 @@ class QueueSettings:
     def from_arguments(cls, arguments: Mapping[str, Argument]) -> QueueSettings:
         """Convert the arguments of a declare, without checking how they combine (CF-04).
 
-        Raises
-        ------
-        InvalidConversion
-            542, for a value of the wrong type; the first bad key wins, and of two names of one setting
-            the last: the broker's maps are sorted by key.
+        542 for a value of the wrong type; the first bad key wins, and of two names of one setting the last:
+        the broker's maps are sorted by key.
         """
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
@@ -197,12 +195,7 @@ class QueueSettings:
 
         Rules: MG-01, QT-06, QT-19.
 
-        Raises
-        ------
-        InvalidArgumentException
-            542, naming the first pair of settings that do not go together.
-        NotImplementedException
-            540, for ``qpid.paging``, which this in-memory model leaves out.
+        542 names the first settings that do not go together; 540 is for paging, which this model leaves out.
         """
         for is_wrong, text in _COMBINATIONS:
             if is_wrong(self):
@@ -318,6 +311,6 @@ _COMBINATIONS: tuple[tuple[Callable[[QueueSettings], bool], str], ...] = (
 def _fairshare_level(key: str) -> int | None:
     for prefix in ("qpid.fairshare", "x-qpid-fairshare"):
         if key.startswith(prefix):
-            # Whatever character stands between the name and the level.
+            # Any one character is between the name and the level.
             return _uint32(key[len(prefix) + 1 :])
     return None

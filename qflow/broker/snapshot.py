@@ -18,7 +18,7 @@ import json
 import pkgutil
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from qflow.broker.errors import AmqpException
@@ -26,6 +26,15 @@ from qflow.broker.errors import AmqpException
 FORMAT = "qflow broker 2"
 _PACKAGE = "qflow.broker."
 _SAFE_INTEGER = 1 << 53
+
+if TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr as mypyc_attr
+else:
+
+    def mypyc_attr(**_: Any) -> Callable[[type], type]:
+        """Mark nothing: the mark is for the compiler, and the engine needs the standard library only."""
+        return lambda marked: marked
+
 
 Snapshot = dict[str, Any]
 
@@ -48,14 +57,9 @@ def take_snapshot(root: object) -> Snapshot:
 
 
 def restore_snapshot(snapshot: object) -> Any:
-    """Return a new object graph in the state of a snapshot.
+    """Return a new object graph in the state of a snapshot; SnapshotError for anything else.
 
     Observers and client hooks are no part of the state; they are None afterwards.
-
-    Raises
-    ------
-    SnapshotError
-        If the value is not a snapshot, or of another version.
     """
     if not isinstance(snapshot, dict) or snapshot.get("format") != FORMAT:
         got = snapshot.get("format") if isinstance(snapshot, dict) else type(snapshot).__name__

@@ -2,32 +2,26 @@
 
 The model keeps nothing on disk.  What it keeps is the *delay*: a durable transfer is complete when
 the store is done with it **and** every stopped queue has let go.
-
-StoreListener: whoever hears what a message store is told from outside.
 """
 
 from __future__ import annotations
 
-from qflow.broker.compiler_mark import mypyc_attr
-from qflow.broker.restorable import Restorable
-from qflow.broker.transfer import Transfer
+from typing import Protocol
+
+from qflow.broker.message import Transfer
 
 
-class StoreListener(Restorable):
-    """Whoever wants to know what a store is told from outside; a broker does, for its observer."""
-
-    __slots__ = ()
+class StoreListener(Protocol):
+    """What a store reports to: its broker, which shows it to the observer."""
 
     def store_finishes(self, label: str) -> None:
-        """Take note that the store is about to be done with a message."""
-        raise NotImplementedError
+        """Note that the store is about to be done with a message."""
 
 
 STORE = "store"
-"""By this name a store holds a transfer; see :attr:`qflow.broker.transfer.Transfer.held_by`."""
+"""By this name a store holds a transfer; see :attr:`qflow.broker.message.Transfer.held_by`."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStore:
     """A store that is done at once: what a broker without a store looks like."""
 
@@ -43,9 +37,8 @@ class MessageStore:
         """Finish what is pending: a client syncs."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedStore(MessageStore):
-    """A store that is done when it is told so.
+    """A store that is done with a message when :meth:`finish` says so.
 
     Examples
     --------
@@ -78,13 +71,7 @@ class DelayedStore(MessageStore):
             self._pending.append(transfer)
 
     def finish(self, label: str) -> None:
-        """Be done with one message, in any order.
-
-        Raises
-        ------
-        KeyError
-            If no such message is pending.
-        """
+        """Be done with one pending message, in any order; KeyError for any other."""
         for transfer in self._pending:
             if transfer.label == label:
                 if self.listener is not None:

@@ -1,18 +1,15 @@
 """How a queue keeps its messages: first in first out, by priority, or the last of each value.
 
-The broker's names: MessageDeque (in ``message_deque.py``), PriorityQueue with Fairshare, MessageMap.
+A store knows positions, order and cursors; it knows no limits, consumers or groups.  Its kinds have the
+broker's names: :class:`MessageDeque`, :class:`PriorityQueue` (with fair shares), :class:`MessageMap`.
 
-QueueCursor: how far a subscription has read a queue (RF-10).
+A :class:`QueueCursor` is how far a reader has read (RF-10).  A message that is acquired is *hidden*: no
+cursor finds it; one that is released is *shown* again at its old place, and the store's version rises, at
+which acquiring cursors start again at the head (MG-11).
 
-An ordered set of queue positions in which the next one is found without a scan.
-
-The real broker walks its deque past acquired messages and tombstones.  This set gives the same
-answer in a constant number of steps: bits in blocks of 1,024, and a second layer of bits that
-says which blocks are not empty, up to three layers (2**30 positions per top key).
-
-MessageDeque: messages first in, first out; and what every kind of store can do.
-
-A store knows order and cursors; it knows no limits, consumers or groups.
+The real broker walks its deque past acquired messages and tombstones.  Here a :class:`PositionSet` gives the
+same answer in a constant number of steps: bits in blocks of 1,024, and a second layer of bits for the blocks
+that are not empty, up to three layers (2**30 positions per top key).
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from qflow.broker.queued_message import AVAILABLE, QueuedMessage
+from qflow.broker.message import AVAILABLE, QueuedMessage
 from qflow.broker.restorable import Restorable
 from qflow.broker.settings import QueueSettings
 
@@ -39,7 +36,7 @@ class QueueCursor(Restorable):
 
     __slots__ = ("acquires", "is_valid", "position", "version", "levels")
 
-    def __init__(self, acquires: bool) -> None:
+    def __init__(self, acquires: bool = True) -> None:
         self.acquires = acquires
         self.is_valid = False
         self.position = 0
@@ -234,8 +231,7 @@ class MessageDeque(Messages):
 
     Examples
     --------
-    >>> from qflow.broker.message import Message
-    >>> from qflow.broker.transfer import Transfer
+    >>> from qflow.broker.message import Message, Transfer
     >>> store, cursor = MessageDeque(), QueueCursor(acquires=True)
     >>> for position in (1, 2):
     ...     _ = store.publish(QueuedMessage(Transfer(None, 0, Message(), 10, f"m{position}"), position))
@@ -260,8 +256,8 @@ class MessageDeque(Messages):
     def __init__(self) -> None:
         self._messages: dict[int, QueuedMessage] = {}
         # How many messages are AVAILABLE in each block of positions that has any, and which blocks these are.
-        # The last block is always among these, though it need not have any; its count stands by itself, as on
-        # a short queue no other one is touched.
+        # The last block is always among these, though it need not have any; its count is kept apart, as on a
+        # short queue no other one is touched.
         self._available: dict[int, int] = {}
         self._blocks = PositionSet()
         self._last_block = -1
@@ -409,7 +405,7 @@ class MessageMap(MessageDeque):
 
     __slots__ = ("_key", "_by_value")
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str = "") -> None:
         super().__init__()
         self._key = key
         self._by_value: dict[str, QueuedMessage] = {}
@@ -441,12 +437,15 @@ class PriorityQueue(Messages):
 
     __slots__ = ("_levels", "_first_level", "_is_fair", "_limits", "_level", "_count")
 
-    def __init__(self, levels: int, limits: dict[int, int], default_limit: int) -> None:
+    def __init__(
+        self, levels: int = 10, limits: tuple[tuple[int, int], ...] = (), default_limit: int = 0
+    ) -> None:
         self._levels = [MessageDeque() for _ in range(levels)]
         self._first_level = 5 - min(5, -(-levels // 2))
         # A share that limits nothing (fairshare-0 of 0) still makes the levels take turns.
         self._is_fair = bool(limits) or default_limit > 0
-        self._limits = [limits.get(level, default_limit) for level in range(levels)]
+        given = dict(limits)
+        self._limits = [given.get(level, default_limit) for level in range(levels)]
         self._level = levels - 1
         self._count = 0
 
@@ -545,5 +544,5 @@ def make_store(settings: QueueSettings) -> Messages:
     if settings.last_value_queue_key and settings.policy != "self-destruct":
         return MessageMap(settings.last_value_queue_key)
     if settings.priorities:
-        return PriorityQueue(settings.priorities, dict(settings.fairshare_levels), settings.fairshare)
+        return PriorityQueue(settings.priorities, settings.fairshare_levels, settings.fairshare)
     return MessageDeque()

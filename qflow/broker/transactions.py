@@ -1,4 +1,4 @@
-"""TxBuffer: what a transaction will do at commit, all of it or nothing.
+"""TxBuffer: what a transaction does at commit, all of it or nothing.
 
 Rules: LP-09, CM-10, RF-22.
 """
@@ -6,11 +6,11 @@ Rules: LP-09, CM-10, RF-22.
 from __future__ import annotations
 
 from qflow.broker.errors import InternalErrorException, SessionException
-from qflow.broker.restorable import Restorable
+from qflow.broker.restorable import Dependent, Restorable
 
 
-class TxOperation(Restorable):
-    """One thing a transaction will do."""
+class TxOperation(Dependent):
+    """One thing a transaction does at commit."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class TxBuffer(Restorable):
 
     Examples
     --------
-    >>> TxBuffer().commit()                                       # nothing to do is fine
+    >>> TxBuffer().commit()                                       # a transaction may be empty
     """
 
     __slots__ = ("_operations",)
@@ -45,10 +45,7 @@ class TxBuffer(Restorable):
     def commit(self) -> None:
         """Prepare everything in order, then do everything in order.
 
-        Raises
-        ------
-        InternalErrorException
-            541, if one operation cannot be prepared; then none is done.  Its cause is what that one met.
+        541 if one operation cannot be prepared: then none is done, and the cause is that operation's error.
         """
         try:
             for operation in self._operations:

@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.broker.broker import Broker
 from qflow.broker.completions import RangeSet
-from qflow.broker.consumer import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT
-from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, DeliveryRecord
 from qflow.broker.errors import ResourceLimitExceededException
 from qflow.broker.events import Event
-from qflow.broker.message import Message
+from qflow.broker.message import Message, Transfer
 from qflow.broker.session import Session
-from qflow.broker.transfer import Transfer
 from qflow.design.small import DesignError, SmallConfiguration
-from qflow.messaging.windows import Step, make_window
+from qflow.windows import Step, make_window
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from html import escape
 
 from qflow.configuration.broker_setup import BrokerSetup
-from qflow.configuration.explained import Effective, Explanation, explain, report
-from qflow.configuration.spelling import read_any
+from qflow.configuration.explanation import Effective, Explanation, explain, report
+from qflow.configuration.notations import read_any
 
 WIDTH, HEIGHT, TOP, BOTTOM = 860, 300, 58, 26
 _SCALE = 120
@@ -47,8 +47,8 @@ def draw_gauge(explanation: Explanation) -> str:
 
     Examples
     --------
-    >>> from qflow.configuration.explained import explain
-    >>> from qflow.configuration.spelling import read_line
+    >>> from qflow.configuration.explanation import explain
+    >>> from qflow.configuration.notations import read_line
     >>> draw_gauge(explain(read_line("orders --max-queue-count 90"))).count("stop 72")
     1
     """

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 
 from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError
-from qflow.configuration.explained import Effective
+from qflow.configuration.explanation import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
 from qflow.labs.lab import close_parts
 from qflow.labs.scene import STYLES, read_static

@@ -10,8 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from qflow.broker.broker import Broker
-from qflow.broker.consumer import BYTE_UNIT, INFINITE, MESSAGE_UNIT
-from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord
 from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.broker.session import Session

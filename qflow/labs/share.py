@@ -15,7 +15,7 @@ from typing import Any
 
 from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError
-from qflow.workload.checks import is_name, is_whole
+from qflow.workload.attributes import is_name, is_whole
 
 LABS = {
     "flow": ("slider_labs", "flow_lab"),

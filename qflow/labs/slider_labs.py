@@ -45,7 +45,7 @@ from qflow.labs.opened import recorded_picture
 from qflow.labs.picture import Comparison, Picture, compare
 from qflow.labs.running import SoFar, Steps, finished
 from qflow.workload import Workload, WorkloadError
-from qflow.workload.checks import is_number, is_whole, require
+from qflow.workload.attributes import is_number, is_whole, require
 from qflow.workload.stage import uncollected
 
 
@@ -165,7 +165,7 @@ def some_messages(messages: int) -> int:
     >>> some_messages(-1)
     Traceback (most recent call last):
         ...
-    qflow.workload.checks.WorkloadError: a lab: messages must be a whole number from 1, got -1
+    qflow.workload.attributes.WorkloadError: a lab: messages must be a whole number from 1, got -1
     """
     require(is_whole(messages, 1), "a lab", "messages", messages, "a whole number from 1")
     return messages

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from qflow.broker.consumer import INFINITE, MESSAGE_UNIT
+from qflow.broker.consuming import INFINITE, MESSAGE_UNIT
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.options import BrokerOptions

@@ -1,12 +1,11 @@
 """Cargo: what a site or a workshop room needs from outside, fetched once and kept.
 
-Everything that asks the network is here. A second build finds the cargo where the first one left it, and
-needs no network.
+All that asks the network is here. A second build finds the cargo where the first one left it, and needs no
+network. Part of it is Pyodide, the Python that runs inside a browser. Pyodide's own package holds the
+interpreter and no libraries: what the notebook kernel imports is added from ordinary wheels, and the lock
+file that Pyodide checks them against is written anew for exactly these. So a page asks only its own server.
 
-Pyodide, the Python that runs inside a browser, laid out so that a page needs nobody but its own server.
-
-Pyodide's own package holds the interpreter and no libraries. What the notebook kernel imports is added from
-ordinary wheels, and the lock file that Pyodide checks them against is written anew for exactly these.
+What is built is put into folders that the kit marks as its own; see :func:`claim`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from qflow.kit import RefusalError, checkout_root
+from qflow.kit import DISTRIBUTION, RefusalError, nearest_checkout, origin_folder
 
 VERSION = "314.0.6"
 """The release that the JupyterLite kernel of :data:`qflow.launch.site.TOOLS` is made for."""
@@ -152,10 +151,16 @@ def _the_file(path: Path) -> Path:
     return path
 
 
+OWN = f"{DISTRIBUTION.replace('-', '_')}-*.whl"
+"""The name of qflow's own wheel."""
+
+MARK = ".qflow-made"
+"""The file that marks a folder as the kit's own; it says what the folder was filled with."""
+
 IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
 """Packages that notebooks on the site install into the kernel, beside qflow."""
 
-# What pip and npm say when nobody answers.
+# What pip and npm say when they cannot reach the network.
 _NO_NETWORK = ("Failed to establish a new connection", "name resolution", "ENOTFOUND", "EAI_AGAIN", "Proxy")
 _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any")
 
@@ -176,7 +181,7 @@ def cargo_folder() -> Path:
 
 
 def fetch_pyodide(folder: Path) -> Path:
-    """Have Pyodide's package and the wheels its kernel needs; return the folder of the package.
+    """Fetch Pyodide's package and the wheels its kernel needs, if they are not there; return the package.
 
     Parameters
     ----------
@@ -203,9 +208,7 @@ def kernel_wheels(folder: Path) -> Path:
 
 
 def fetch_wheels(wanted: Sequence[str], folder: Path, *, python: str, dependencies: bool = False) -> Path:
-    """Have wheels that run on any machine; return their folder.
-
-    A folder that was filled for the same list is taken as it is.
+    """Fetch wheels that run on any machine into a folder, unless it was filled for the same list; return it.
 
     Parameters
     ----------
@@ -221,7 +224,7 @@ def fetch_wheels(wanted: Sequence[str], folder: Path, *, python: str, dependenci
     Raises
     ------
     RefusalError
-        If pip cannot bring one of them; its last line is told.
+        If pip cannot bring one of them; the sentence has pip's last line.
     """
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
@@ -231,6 +234,20 @@ def fetch_wheels(wanted: Sequence[str], folder: Path, *, python: str, dependenci
     run([sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *options, *wanted])
     done.write_text("\n".join(wanted), encoding="utf-8")
     return folder
+
+
+def own_checkout() -> Path:
+    """Return the checkout that qflow's own wheel is built from.
+
+    Raises
+    ------
+    RefusalError
+        If there is none: the command runs in none, and qflow was not installed from one that is still there.
+    """
+    root = nearest_checkout() or origin_folder()
+    if root is None:
+        raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
+    return root
 
 
 def own_wheel(folder: Path) -> Path:
@@ -246,11 +263,9 @@ def own_wheel(folder: Path) -> Path:
     RefusalError
         Away from a checkout, or if the build fails.
     """
-    root = checkout_root()
-    if root is None:
-        raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
+    root = own_checkout()
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("qflow-*.whl"):
+    for old in folder.glob(OWN):
         old.unlink()
     # A compiled engine runs on machines like this one only; see hatch_build.py.
     environment = {**os.environ, "QFLOW_COMPILE": "0"}
@@ -258,8 +273,51 @@ def own_wheel(folder: Path) -> Path:
     options = ["--no-build-isolation"] if find_spec("hatchling") else []
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "-w", str(folder)]
     run([*command, str(root)], environment=environment)
-    (wheel,) = folder.glob("qflow-*.whl")
+    (wheel,) = folder.glob(OWN)
     return wheel
+
+
+def claim(folder: Path, what: str) -> None:
+    """Make a folder, and mark it as one that the kit fills; the next time it is taken for the kit's own.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The folder, which must not exist, be empty, or be marked already.
+    what : str
+        What it is filled with: ``"site"`` or ``"workshop"``.
+
+    Raises
+    ------
+    RefusalError
+        If it is a file, or holds anything and bears no such mark; then nothing was changed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     claim(Path(scratch, "room"), "workshop")
+    ...     claim(Path(scratch, "room"), "workshop")
+    ...     claim(Path(scratch), "site")
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: ... holds something that is not a site of qflow; choose another with --out.
+    """
+    refuse_strangers(folder, what)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text(f"{what}\n", encoding="utf-8")
+
+
+def refuse_strangers(folder: Path, what: str) -> None:
+    """Refuse a folder that :func:`claim` would refuse, and change nothing otherwise either."""
+    try:
+        is_own = (folder / MARK).read_text(encoding="utf-8") == f"{what}\n"
+    except OSError:
+        is_own = False
+    if folder.exists() and not is_own and not (folder.is_dir() and not any(folder.iterdir())):
+        raise RefusalError(
+            f"{folder} holds something that is not a {what} of qflow; choose another with --out."
+        )
 
 
 def megabytes(folder: Path) -> float:
@@ -275,7 +333,7 @@ def run(
     Raises
     ------
     RefusalError
-        If there is no such program or it fails; the last line it said is told.
+        If there is no such program or it fails; the sentence has the last line it printed.
     """
     try:
         done = subprocess.run(

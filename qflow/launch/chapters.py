@@ -1,14 +1,10 @@
-"""Laying the chapters out in a learner's folder, never over the learner's own work.
+"""Laying the chapters out in a learner's folder, and opening JupyterLab on them: ``qflow lab``.
 
-A wheel keeps its chapters inside the installed package, where nobody should edit them. So they are copied
-out, and a small register in the folder remembers what was copied. A file that still is as it was copied may
-be brought up to date by a newer qflow; a file that was changed since belongs to the learner and stays.
-
-``qflow lab``: JupyterLab, opened on the chapters.
-
-From a checkout it opens the checkout's own chapters. Away from one it first lays the chapters out in a folder
-of the learner's (see :mod:`qflow.launch.chapters`). JupyterLab runs in this very process, so that stopping
-``qflow lab`` stops all of it.
+From a checkout it opens the checkout's own chapters. A wheel keeps its chapters inside the installed package,
+where they are not to be edited. So they are copied into a folder of the learner's, and a small register there
+remembers what was copied. A file that still is as it was copied may be brought up to date by a newer qflow; a
+file that was changed since belongs to the learner and stays. JupyterLab runs in this very process, so that
+stopping ``qflow lab`` stops all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qflow.kit import RefusalError, checkout_root, is_checkout, kit_path
+from qflow.kit import RefusalError, install_command, is_checkout, kit_path, nearest_checkout
 
 REGISTER = ".qflow-chapters.json"
 
@@ -195,7 +191,8 @@ _NEEDED = {
     "plotly": "Plotly",
     "networkx": "NetworkX",
 }
-_SETTINGS = Path(__file__).resolve().parent / "jupyter"
+SETTINGS = Path(__file__).resolve().parent / "jupyter"
+"""What JupyterLab is set to, in files of its own."""
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
@@ -258,7 +255,7 @@ def require(modules: dict[str, str], *, extra: str) -> None:
         verb = "is" if len(missing) == 1 else "are"
         raise RefusalError(
             f"{_listed(missing)} {verb} not installed here; "
-            f"install what is missing with: pip install 'qflow[{extra}]'"
+            f"install what is missing with: {install_command(extra)}"
         )
 
 
@@ -280,13 +277,12 @@ def find_chapters(folder: str | None) -> Path:
     RefusalError
         If the folder cannot be used or holds no chapter.
     """
-    here = Path.cwd()
-    checkout = next((top for top in (here, *here.parents) if is_checkout(top)), None) or checkout_root()
+    checkout = nearest_checkout()
     if folder is None and checkout is not None:
         chapters = checkout / "notebooks"
         said = [f"The chapters lie in {chapters}."]
     else:
-        chapters = _learners_folder(folder, here)
+        chapters = _learners_folder(folder)
         source = kit_path("notebooks")
         first_chapter(source)
         if chapters.exists() and chapters.samefile(source):
@@ -360,12 +356,13 @@ def lab_arguments(
     return [*arguments, *further]
 
 
-def _learners_folder(folder: str | None, here: Path) -> Path:
+def _learners_folder(folder: str | None) -> Path:
     if folder is not None:
         chosen = Path(folder).expanduser()
         if chosen.exists() and not chosen.is_dir():
             raise RefusalError(f"--dir takes a folder, but {folder} is a file.")
         return chosen.resolve()
+    here = Path.cwd()
     return here if (here / REGISTER).exists() else here / DEFAULT_FOLDER
 
 
@@ -381,7 +378,7 @@ def _lay_out_exercises(chapters: Path) -> list[str]:
 
 def _quieten_news() -> None:
     # JupyterLab asks every newcomer whether to fetch news; the question would lie over the first picture.
-    paths = [str(_SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", "")]
+    paths = [str(SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
 
 

@@ -59,7 +59,7 @@ def run(namespace: argparse.Namespace) -> int:
     """
     from qflow.broker.errors import AmqpException
     from qflow.logs.client_log import LogError
-    from qflow.workload.checks import WorkloadError
+    from qflow.workload.attributes import WorkloadError
 
     try:
         return _import(namespace)

@@ -24,9 +24,8 @@ from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 from qflow.broker.session import Session
 from qflow.trace.files import Quarantine
 from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
-from qflow.workload.clients import Consumer
 from qflow.workload.consumer_client import subscribe
-from qflow.workload.model import Workload
+from qflow.workload.model import Consumer, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import Stage, make_message, uncollected
 

@@ -1,18 +1,13 @@
-"""What is measured: each workload as a function that runs it and returns the broker, or what it made.
+"""How fast the engine is: workloads, the same under other simulators, and what their times say.
 
-The same under other simulators, where they are installed: SimPy's Store, and Ciw.
-
-Running the workloads, and what their times say: rates, growth, ratios, memory.
-
-``qflow bench``: measure the engine on this machine.
+Each workload is a function that runs it and returns the broker, or what it made. SimPy's Store and Ciw run
+the same where they are installed. Rates of one machine say little, so what counts are ratios within one run:
+with the peers, with more messages, with and without a trace.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import importlib
-import json
 import sys
 import tempfile
 import time
@@ -27,8 +22,7 @@ from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Message
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.events import EventTable, Observer
 from qflow.broker.session import Session
-from qflow.kit import RefusalError, form
-from qflow.progress import Line
+from qflow.kit import form
 from qflow.workload.stage import uncollected
 
 if TYPE_CHECKING:
@@ -607,7 +601,6 @@ def _memory(tell: Tell) -> dict[str, float]:
     return {"bytes_a_message": (after - before) / messages}
 
 
-SPARK = "qflow.maintain.spark_benchmark"
 PEERS = (
     "  life cycle: transfer, route, deliver, accept, dequeue, complete, by the broker's rules, one by one",
     "  with trace: ten events of each message kept in columns, nobody reading them yet",
@@ -617,55 +610,6 @@ PEERS = (
     "  simulate: clients and broker, all events of each message kept; with trace: as text for a file, too",
     "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",
 )
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``bench`` to the rooms of the command line."""
-    bench = subparsers.add_parser(
-        "bench",
-        help="measure how fast the engine is here, and beside SimPy and Ciw where they are installed",
-        description="Rates, growth, ratios and memory of one run on this machine; compare ratios, not rates. "
-        "It takes some minutes; --messages and --largest make it shorter.",
-    )
-    bench.add_argument(
-        "what", nargs="?", choices=("engine", "spark"), default="engine", help="default: engine"
-    )
-    bench.add_argument("--json", action="store_true", help="print one JSON object")
-    bench.add_argument("--messages", type=int, default=20_000, metavar="N", help="of each workload; from 100")
-    bench.add_argument(
-        "--largest", type=int, default=LARGEST, metavar="N", help="messages up to which growth is followed"
-    )
-
-
-def run(chosen: argparse.Namespace) -> int:
-    """Carry the command out.
-
-    Raises
-    ------
-    RefusalError
-        If a number is too small, or the benchmark is not in this installation.
-    """
-    if chosen.what == "spark":
-        return _spark(chosen)
-    if chosen.messages < 100 or chosen.largest < 1_000:
-        raise RefusalError(
-            f"--messages is a number from 100 and --largest one from 1000, "
-            f"got {chosen.messages} and {chosen.largest}"
-        )
-    line = Line()
-    results = measure(chosen.messages, chosen.largest, lambda name: line.show(f"{name} ..."))
-    line.end()
-    print(json.dumps(results, indent=2) if chosen.json else text_of(results))
-    return 0
-
-
-def _spark(chosen: argparse.Namespace) -> int:
-    if find_spec(SPARK) is None or find_spec("pyspark") is None:
-        raise RefusalError("the benchmark of Spark needs pyspark: pip install 'qflow[spark]'")
-    bench = importlib.import_module(SPARK)
-    results = bench.run_bench()
-    print(json.dumps(results, indent=2) if chosen.json else bench.report_text(results))
-    return 0
 
 
 def text_of(results: Mapping[str, Any]) -> str:

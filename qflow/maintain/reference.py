@@ -1,13 +1,11 @@
-"""Pages of the reference with every public function and class of a room, as its docstring tells it.
-
-``qflow reference``: the pages of ``notebooks/reference`` that are read off code, rules and tests.
+"""Pages that are made from code, rules, tests and tables: the reference, the glossary, the sentence table.
 
 A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
+The page of a room has every public function and class with its own docstring.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib
 import inspect
@@ -16,9 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from qflow.kit import RefusalError, checkout_root, kit_path
+from qflow.maintain import checkout, sentence_map
+from qflow.teaching.glossary import terms
 from qflow.teaching.rules import (
     CERTAINTIES,
     RULE,
@@ -172,7 +170,7 @@ def _prose(line: str, section: str) -> str:
     return plain
 
 
-FOLDER = "reference"
+FOLDER = "notebooks/reference"
 _TABLES: dict[str, tuple[str, str]] = {
     "order-of-events": (
         "Order of events",
@@ -271,7 +269,7 @@ def rules_page(root: Path) -> str:
 
 def left_out_page() -> str:
     """Return what the model leaves out, with the reasons, as the engine itself gives them."""
-    from qflow.broker.left_out import LEFT_OUT
+    from qflow.broker.errors import LEFT_OUT
 
     lines = [
         "# What is left out, and why",
@@ -332,71 +330,78 @@ def workload_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def build(folder: Path | None = None) -> list[str]:
-    """Write the pages that differ from what is there; return their names.
+def made(kind: str) -> dict[str, Callable[[Path], str]]:
+    """Return generated pages by their path in the checkout, and what writes each.
 
     Parameters
     ----------
-    folder : pathlib.Path or None
-        Where; None for the checkout's own.
-
-    Raises
-    ------
-    RefusalError
-        Away from a checkout, where there are no tests to read.
+    kind : str
+        ``"reference"``, ``"glossary"`` or ``"sentences"``.
     """
-    root, target = _checkout(), folder or kit_path("notebooks") / FOLDER
-    target.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, page in pages().items():
-        text, path = page(root), target / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            written.append(name)
-    return written
+    if kind == "glossary":
+        return {GLOSSARY: lambda root: glossary_page()}
+    if kind == "sentences":
+        return {sentence_map.TABLE: lambda root: sentence_map.table()}
+    return {f"{FOLDER}/{name}": page for name, page in pages().items()}
 
 
-def stale() -> list[str]:
-    """Return the generated pages that are no longer what the code says.
+def build(kind: str = "reference", top: Path | None = None) -> list[str]:
+    """Write the generated pages that differ from what is there; return their paths.
 
-    Raises
-    ------
-    RefusalError
-        Away from a checkout.
+    Parameters
+    ----------
+    kind : str
+        As for :func:`made`.
+    top : pathlib.Path or None
+        Where; None for the checkout.
     """
-    root, folder = _checkout(), kit_path("notebooks") / FOLDER
+    names = stale(kind, top)
+    for name in names:
+        path = (top or checkout()) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(made(kind)[name](checkout()), encoding="utf-8", newline="\n")
+    return names
+
+
+def stale(kind: str = "reference", top: Path | None = None) -> list[str]:
+    """Return the paths of the generated pages that are no longer what they are made from."""
+    root = checkout()
+    paths = {name: (top or root) / name for name in made(kind)}
     return [
         name
-        for name, page in pages().items()
-        if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != page(root)
+        for name, page in made(kind).items()
+        if not paths[name].exists() or paths[name].read_text(encoding="utf-8") != page(root)
     ]
 
 
-def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``reference`` to the ``qflow`` command."""
-    parser = rooms.add_parser("reference", help="write the reference pages that are read off the code")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("build", help="write the pages anew")
-    actions.add_parser("check", help="fail if one is no longer what the code says")
+GLOSSARY = "notebooks/teachers/glossary.md"
+
+_KINDS = {
+    "word": "Words",
+    "setting": "Settings of a queue",
+    "option": "Options of the broker",
+    "statistic": "Statistics",
+}
+_GLOSSARY_HEAD = """# Glossary
+
+*Made by `python -m qflow.maintain glossary build` from `data/glossary.csv`; do not edit.*
+
+The first column is how this book says it, the second how the broker, its tools or the protocol do. Codes
+such as FC-14 are rules of the project's rule book; `qflow rules FC-14` prints one. In a notebook,
+`from qflow.teaching.glossary import look_up` and `look_up("held")` give the same.
+"""
 
 
-def run(chosen: argparse.Namespace) -> int:
-    """Run ``qflow reference build`` or ``check``; return the exit status."""
-    if chosen.action == "build":
-        written = build()
-        print(f"written: {', '.join(written) or 'nothing, all pages are as the code says'}")
-        return 0
-    names = stale()
-    if names:
-        print(f"no longer what the code says: {', '.join(names)}; run: qflow reference build")
-    return int(bool(names))
-
-
-def _checkout() -> Path:
-    root = checkout_root()
-    if root is None:
-        raise RefusalError("The reference is made from a checkout of qflow; run this command there.")
-    return root
+def glossary_page() -> str:
+    """Return the glossary, a table for each kind of terms."""
+    parts = [_GLOSSARY_HEAD]
+    for kind, title in _KINDS.items():
+        rows = sorted((found for found in terms() if found.kind == kind), key=lambda t: t.term.casefold())
+        parts.append(f"\n## {title}\n\n| here | the broker's | meaning | rules |\n|---|---|---|---|\n")
+        for found in rows:
+            broker = f"`{found.broker}`" if found.kind != "word" else found.broker
+            parts.append(f"| {found.term} | {broker} | {found.meaning} | {' '.join(found.rules)} |\n")
+    return "".join(parts)
 
 
 def _counted(tests: list[str]) -> str:

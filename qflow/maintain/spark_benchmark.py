@@ -1,4 +1,4 @@
-"""``qflow spark bench``: how fast the audit is, as ratios of one run on one machine."""
+"""How fast the audit is on Spark, as ratios of one run on one machine."""
 
 from __future__ import annotations
 

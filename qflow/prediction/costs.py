@@ -40,7 +40,7 @@ from typing import NamedTuple
 from qflow.logs import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service
-from qflow.workload.clients import Consumer
+from qflow.workload.model import Consumer
 from qflow.workload.network import Course, Network, Steps
 
 FEW, MANY = 20, 200

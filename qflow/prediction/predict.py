@@ -29,11 +29,9 @@ from qflow.prediction.replays import (
     shifted,
 )
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import require
-from qflow.workload.clients import MODELS
-from qflow.workload.measures import Measures
-from qflow.workload.model import Workload
-from qflow.workload.run import Run
+from qflow.workload.attributes import require
+from qflow.workload.model import MODELS, Workload
+from qflow.workload.run import Measures, Run
 from qflow.workload.simulate import simulate, simulate_in_slices
 from qflow.workload.stage import GRACE
 

@@ -23,10 +23,8 @@ from qflow.logs import ClientLog, LogRow
 from qflow.prediction.costs import works_of
 from qflow.prediction.extraction import rows_by_client
 from qflow.workload.agenda import SECOND
-from qflow.workload.clients import Consumer
-from qflow.workload.measures import DepthMeter, Measures, queue_measures
-from qflow.workload.model import Workload
-from qflow.workload.run import Run
+from qflow.workload.model import Consumer, Workload
+from qflow.workload.run import DepthMeter, Measures, Run, queue_measures
 
 Sections = Mapping[str, Mapping[str, Measures]]
 """Measures by name, in three sections: queues, producers and consumers."""

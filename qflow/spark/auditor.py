@@ -20,7 +20,7 @@ from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Event
 from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import WorkloadError
+from qflow.workload.attributes import WorkloadError
 from qflow.workload.consumer_client import subscribe
 from qflow.workload.model import Workload
 from qflow.workload.stage import Stage, make_message, uncollected

@@ -16,13 +16,13 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qflow.teaching.bench import Diary as Diary
+    from qflow.teaching.bench import Reader as Reader
+    from qflow.teaching.bench import send as send
     from qflow.teaching.changed import changed_engine as changed_engine
-    from qflow.teaching.checks import check as check
-    from qflow.teaching.checks import hint as hint
-    from qflow.teaching.clients import Diary as Diary
-    from qflow.teaching.clients import Reader as Reader
-    from qflow.teaching.clients import send as send
-    from qflow.teaching.learner import show_progress as show_progress
+    from qflow.teaching.checking import check as check
+    from qflow.teaching.checking import hint as hint
+    from qflow.teaching.checking import show_progress as show_progress
     from qflow.teaching.predictions import Predictions as Predictions
     from qflow.teaching.recorded import beside as beside
     from qflow.teaching.recorded import scenarios as scenarios

@@ -34,13 +34,12 @@ from typing import Any, TypeVar
 from qflow.broker.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.events import COMMANDS, Event
+from qflow.broker.message import QueuedMessage, Transfer
 from qflow.broker.options import BrokerOptions
-from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.restorable import Frozen, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
 from qflow.broker.store import DelayedStore
-from qflow.broker.transfer import Transfer
 from qflow.trace.replaying import Progress, Replay, Step, give, step_at, steps_of
 from qflow.trace.schema import Row, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload.stage import uncollected

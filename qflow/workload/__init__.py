@@ -20,9 +20,9 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.workload.checks import WorkloadError as WorkloadError
-    from qflow.workload.clients import Consumer as Consumer
-    from qflow.workload.clients import Producer as Producer
+    from qflow.workload.attributes import WorkloadError as WorkloadError
+    from qflow.workload.model import Consumer as Consumer
+    from qflow.workload.model import Producer as Producer
     from qflow.workload.model import Workload as Workload
     from qflow.workload.network import Network as Network
     from qflow.workload.run import CLIENT_EVENTS as CLIENT_EVENTS

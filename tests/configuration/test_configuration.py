@@ -8,6 +8,7 @@ import optparse
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 from commands import room_command
@@ -19,19 +20,16 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowLevels, FlowThresholds, Origin
 from qflow.broker.settings import QueueSettings
 from qflow.configuration import cli
-from qflow.configuration.declaration import ConfigurationError, Declaration
-from qflow.configuration.explained import Explanation, explain, report
-from qflow.configuration.spelling import (
-    OPTIONS,
+from qflow.configuration.declaration import ConfigurationError, Declaration, is_understood, suggestion
+from qflow.configuration.explanation import Explanation, explain, report
+from qflow.configuration.notations import (
     address_string,
     as_argument,
-    integer,
-    is_understood,
     qpid_config_line,
     read_address,
     read_line,
-    suggestion,
 )
+from qflow.configuration.qpid_config import OPTIONS, integer
 
 DEFAULT_STOP, DEFAULT_RESUME = 83_886_080, 73_400_320
 
@@ -397,7 +395,8 @@ def test_why_it_was_refused(options, rules_of_hint):
             {},
             "stop_count",
             0,
-            "no default: the queue has no limit in messages to take 80 % of; this unit stops nobody",
+            "no default: the queue has no limit in messages to take 80 % of; this unit never stops a "
+            "producer",
             ("FC-02.4", "FC-08"),
         ),
         (
@@ -405,7 +404,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {},
             "stop_size",
             0,
-            "no default: the queue has no limit in bytes to take 80 % of; this unit stops nobody",
+            "no default: the queue has no limit in bytes to take 80 % of; this unit never stops a producer",
             ("FC-02.4", "FC-08"),
         ),
         (
@@ -413,7 +412,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {"default_queue_limit": 0},
             "stop_size",
             0,
-            "no default: the queue has no limit in bytes to take 80 % of; this unit stops nobody",
+            "no default: the queue has no limit in bytes to take 80 % of; this unit never stops a producer",
             ("FC-02.4", "FC-08"),
         ),
         (
@@ -438,7 +437,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {},
             "stop_count",
             0,
-            "given as qpid.flow_stop_count; this unit stops nobody",
+            "given as qpid.flow_stop_count; this unit never stops a producer",
             ("FC-02.6", "FC-08"),
         ),
         (
@@ -446,7 +445,7 @@ def test_why_it_was_refused(options, rules_of_hint):
             {"default_flow_stop_threshold": 1, "default_flow_resume_threshold": 1},
             "stop_count",
             0,
-            "1 % of qpid.max_count=10, rounded half up; this unit stops nobody",
+            "1 % of qpid.max_count=10, rounded half up; this unit never stops a producer",
             ("FC-02.4", "FC-08"),
         ),
         ("--max-queue-count=9", {}, "max_count", 9, "given", ("LP-01",)),
@@ -723,7 +722,7 @@ def test_refusals_in_the_brokers_words(capsys, options, shown):
     assert f"the broker refuses (542 invalid-argument)\n  {shown}" in out
     status, out, _ = run(capsys, *words, "--json")
     assert status == 1
-    assert json.loads(out)["refusal"] == explanation.refusal.asdict()
+    assert json.loads(out)["refusal"] == asdict(explanation.refusal)
     assert json.loads(out)["levels"] == []
 
 
@@ -1000,15 +999,26 @@ def test_a_line_reads_back(name, arguments, durable, auto_delete, alternate):
     assert read.remarks == () or "ring" in arguments.values()
 
 
+# Characters that an address can hold: of most others there is no spelling that both clients read alike.
+PRINTABLE = st.characters(
+    whitelist_categories=["L", "M", "N", "P", "S"], whitelist_characters=" ", blacklist_characters="\\"
+)
+SAYABLE = st.text(PRINTABLE, max_size=8)
 SPOKEN = st.recursive(
-    st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), TEXTS, st.just(2.5)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), SAYABLE, st.just(2.5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(SAYABLE, inner, max_size=3)),
     max_leaves=6,
 )
 
 
 @settings(max_examples=150, deadline=None)
-@given(NAMES, st.dictionaries(TEXTS, SPOKEN, max_size=4), st.booleans(), st.booleans(), st.booleans())
+@given(
+    SAYABLE.filter(bool),
+    st.dictionaries(SAYABLE, SPOKEN, max_size=4),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
 def test_both_clients_read_an_address_alike(name, arguments, durable, auto_delete, exclusive):
     """CF-14: what is written, qpid-cpp and qpid-python read as the same declaration."""
     declaration = Declaration(name, arguments, durable=durable, auto_delete=auto_delete, exclusive=exclusive)

@@ -12,8 +12,8 @@ from qflow.broker.errors import StartupError
 from qflow.conformance import check_file, load_scenarios
 from qflow.conformance.cli import run
 from qflow.conformance.report import check
-from qflow.conformance.scenario import EXPECT, QUEUE, STEPS, Scenario, ScenarioError, pack, unpack
-from qflow.conformance.scenario_player import Player, observe
+from qflow.conformance.scenario import Scenario, ScenarioError, pack, unpack
+from qflow.conformance.scenario_player import EXPECT, QUEUE, STEPS, Player, observe
 
 FILES = sorted(SCENARIOS.glob("*.jsonl"))
 COUNTS = {

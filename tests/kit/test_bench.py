@@ -1,12 +1,12 @@
-"""qflow bench: what it prints and refuses; how long things take is asserted nowhere."""
+"""The benchmark: what it prints and refuses; how long things take is asserted nowhere."""
 
 import json
 from importlib.util import find_spec
 
 import pytest
 
-from qflow.cli import main
 from qflow.kit import form
+from qflow.maintain.__main__ import main
 
 
 @pytest.mark.slow

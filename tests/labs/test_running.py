@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qflow.broker.message import Message
-from qflow.broker.transfer import Transfer
+from qflow.broker.message import Message, Transfer
 from qflow.labs import flow_workload, fold
 from qflow.labs.experiments import fanout_workload, history_workload, policy_workload
 from qflow.labs.fold import Fold

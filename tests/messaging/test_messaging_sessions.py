@@ -357,7 +357,7 @@ def test_fetch_that_could_never_return() -> None:
     """No time-out, and nobody who could send: it says so, and why."""
     bench = Bench()
     receiver = bench.receiver(Q)
-    with pytest.raises(FetchWouldBlock, match="queue 'q' is empty; nobody else can act"):
+    with pytest.raises(FetchWouldBlock, match="queue 'q' is empty; no other client can act"):
         receiver.fetch()
     send(bench, 2)
     other = bench.consumer("q")

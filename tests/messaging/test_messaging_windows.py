@@ -18,7 +18,7 @@ from qflow.messaging import (
     Timeout,
     brokers,
 )
-from qflow.messaging.windows import (
+from qflow.windows import (
     IdealWindow,
     QpidCppWindow,
     QpidPythonWindow,

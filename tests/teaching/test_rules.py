@@ -1,6 +1,5 @@
 """The rule book is whole, what cites it finds it there, and tests hold the engine to each rule."""
 
-
 from __future__ import annotations
 
 import ast
@@ -16,7 +15,8 @@ from qflow.broker import settings
 from qflow.broker.errors import FramingErrorException, InvalidConversion, SessionException
 from qflow.broker.options import DIALS, MODELLED, NOT_MODELLED, BrokerOptions
 from qflow.broker.settings import QueueSettings
-from qflow.configuration.spelling import OPTIONS, is_understood
+from qflow.configuration.declaration import is_understood
+from qflow.configuration.qpid_config import OPTIONS
 from qflow.kit import RefusalError
 from qflow.teaching import rules
 from qflow.teaching.rules import (

@@ -19,10 +19,9 @@ from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload,
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import due_messages
 from qflow.workload.consumer_client import ConsumerClient
-from qflow.workload.producer_client import ProducerClient
+from qflow.workload.producer_client import ProducerClient, WindowedProducer
 from qflow.workload.simulate import simulate_in_slices
 from qflow.workload.stage import Stage
-from qflow.workload.windowed_client import WindowedProducer
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.stem for path in WORKLOADS.glob("*.json"))

@@ -1,16 +1,14 @@
-"""Choosing a queue's flow control: what shipped, or one of the alternatives (ALT-01 … ALT-05).
+"""A queue's flow control: what shipped, or one of two alternatives (ALT-01 … ALT-05).
 
-The Java broker's flow control: the channel is told to stop, nothing is withheld (ALT-12).
+:class:`JavaCapacity` is the Java broker's: the channel is stopped, no completion is withheld (ALT-12).  A
+queue is *overfull* when its bytes exceed its capacity.  A session that sends to an overfull queue is asked
+to stop sending at once, to any queue; the message itself is taken.  The session may go on when every queue
+that stopped it is down to its resume capacity.
 
-A queue is *overfull* when its bytes exceed its capacity.  Whoever sends to an overfull queue is
-told to stop sending, on the whole session and at once; the message itself is taken.  The session
-may go on when every queue that stopped it is down to its resume capacity.
-
-The watermark proposal of QPID-2935, as it was written down before the code (ALT-07, ALT-08).
-
-A queue is *blocking* from its high watermark on, and *normal* again below its low one.  Whether a
-transfer is blocked is decided **once**, after it has been enqueued to all its destinations; it is
-freed when all of them are normal, or when it has been consumed from all of them.
+:class:`WatermarkLimit` is the proposal of QPID-2935 as it was written down before the code (ALT-07,
+ALT-08).  A queue is *blocking* from its high watermark on, and *normal* again below its low one.  Whether a
+transfer is blocked is decided **once**, after it has been enqueued to all its destinations; it is freed
+when all of them are normal, or when it has been consumed from all of them.
 """
 
 from __future__ import annotations
@@ -18,10 +16,9 @@ from __future__ import annotations
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import IllegalArgumentException, InvalidArgumentException
 from qflow.broker.flow_limit import FlowState, FlowThresholds, QueueFlowLimit
+from qflow.broker.message import CommandOwner, QueuedMessage, RoutingListener, Transfer
 from qflow.broker.options import FLOW_CONTROLS
-from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.settings import QueueSettings
-from qflow.broker.transfer import CommandOwner, RoutingListener, Transfer
 
 
 class JavaCapacity(FlowState):
@@ -32,13 +29,8 @@ class JavaCapacity(FlowState):
     capacity : int
         More bytes than this make the queue overfull; 0 is no limit.
     resume_capacity : int
-        At this many bytes or fewer it is underfull again (the source says <=, the documents < :
-        X-29).
-
-    Raises
-    ------
-    IllegalArgumentException
-        If the resume capacity is above the capacity.
+        At this many bytes or fewer it is underfull again (the source says <=, the documents < : X-29);
+        531 if it is above the capacity.
     """
 
     __slots__ = ("capacity", "resume_capacity", "blocked")
@@ -95,13 +87,13 @@ class BlockedFlag(RoutingListener):
         if blocking and self.remaining:
             self.is_set = True
             transfer.hold(HOLDER)
-            blocking[0].tell("held", transfer)
+            blocking[0].show_hold("held", transfer)
 
     def reconsider(self) -> None:
         """Free the transfer if all its queues are normal, or it has left them all."""
         if self.is_set and (not self.remaining or not any(limit.stopped for limit in self.destinations)):
             self.is_set = False
-            self.destinations[0].tell("let_go", self.transfer)
+            self.destinations[0].show_hold("let_go", self.transfer)
             self.transfer.let_go(HOLDER)
 
 
@@ -136,7 +128,7 @@ class WatermarkLimit(FlowState):
         self.flags[message.position] = flag
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Un-count the message, and free whom that frees."""
+        """Un-count the message, and free the transfers that this frees."""
         self.subtract(message)
         marks = self.thresholds
         is_low = (not marks.resume_count or self.count < marks.resume_count) and (
@@ -150,10 +142,6 @@ class WatermarkLimit(FlowState):
                 flag.reconsider()
         own.reconsider()
 
-    def tell(self, kind: str, transfer: Transfer) -> None:
-        """Tell the observer that a transfer is blocked, or not any more."""
-        self._emit_hold(kind, transfer)
-
 
 ARGUMENT = "qflow.flow_control"
 
@@ -161,15 +149,10 @@ ARGUMENT = "qflow.flow_control"
 def make_flow_control(
     context: BrokerContext, queue: str, settings: QueueSettings, thresholds: FlowThresholds | None
 ) -> FlowState | None:
-    """Return the flow control of a queue, or None.
+    """Return the flow control of a queue, or None; 542 for an unknown kind.
 
     ``pre-feature`` and ``overflow-list`` have none on the queue; the Java broker knows bytes only,
     so a queue without byte thresholds has none there either.
-
-    Raises
-    ------
-    InvalidArgumentException
-        542, for an unknown kind.
     """
     kind = settings.arguments.get(ARGUMENT, context.options.flow_control)
     if kind not in FLOW_CONTROLS:

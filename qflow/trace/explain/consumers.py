@@ -11,11 +11,19 @@ Otherwise a subscription gets no message for one of these reasons, asked in the 
 
 from __future__ import annotations
 
-from qflow.broker.consumer import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, Balance
-from qflow.broker.consuming import DeliveryRecord, Subscription, get_next_message
+from qflow.broker.consuming import (
+    BYTE_UNIT,
+    CREDIT_MODE,
+    INFINITE,
+    MESSAGE_UNIT,
+    Balance,
+    DeliveryRecord,
+    Subscription,
+    get_next_message,
+)
 from qflow.broker.groups import GroupState
+from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.instant import REASONS, Instant, counted, listed

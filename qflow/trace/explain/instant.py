@@ -14,8 +14,8 @@ from typing import Any
 from qflow.broker.broker import Broker
 from qflow.broker.consuming import Subscription
 from qflow.broker.events import COMMANDS
+from qflow.broker.message import QueuedMessage
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import seconds
 from qflow.trace.schema import Trace, decode_detail

@@ -294,7 +294,7 @@ def gone(instant: Instant, row: int) -> Reason:
     reason = instant.detail(row)["reason"]
     rules, words = REASONS.get(reason, (("FC-20",), ""))
     existing = instant.queue(queue)
-    if reason == "ring" and existing is not None and existing.policy == "priority_ring":
+    if reason == "ring" and existing is not None and existing.policy.name == "priority_ring":
         rules, words = (
             ("LP-12", "RF-20"),
             "a ring drops the oldest of its lowest priority",
@@ -414,7 +414,7 @@ def dropped(instant: Instant, row: int) -> Reason:
         text = f"{label} did not fit on {name} at {when}, which destroyed itself; {label} is lost."
         return Reason(text, ("LP-15",), row, subject)
     queue = instant.queue(name)
-    policy = queue.policy if queue is not None else ""
+    policy = queue.policy.name if queue is not None else ""
     if policy == "priority_ring":
         text = f"{label} was dropped at {when}: all that {name} could evict has a higher priority."
         return Reason(text, ("LP-12", "RF-20"), row, subject)

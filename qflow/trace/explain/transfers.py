@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from qflow.broker.history.alternatives import HOLDER as WATERMARK
 from qflow.broker.history.overflow_list import HOLDER as OVERFLOW
+from qflow.broker.message import AVAILABLE, QueuedMessage, Transfer
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import AVAILABLE, QueuedMessage
 from qflow.broker.session import Session
 from qflow.broker.store import STORE
-from qflow.broker.transfer import Transfer
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.consumers import (
     expired,

@@ -1,24 +1,24 @@
-"""The thresholds of a queue in plain words: each origin that the engine names has one sentence.
+"""What a declaration comes to on a broker, and why: explanation, or the broker's refusal.
 
-Limits and alert thresholds in plain words (LP-01 … LP-19, QT-11, QT-12).
+What people type (:mod:`qflow.configuration.notations`) becomes a declaration
+(:mod:`qflow.configuration.declaration`).  :func:`explain` creates that queue on a broker of the engine,
+through the management method that ``qpid-config`` calls, and then reads from the queue and from the levels
+that the engine worked out:
 
-Advice on a configuration: what does not do what it seems to, what is good to know, what helps.
+* the *levels* of flow control, two for messages and two for bytes, and what set each: given, a share of a
+  limit, or turned off (FC-02 … FC-10);
+* the *limits* and what happens when one is reached (LP-01 … LP-19);
+* the *alert* thresholds (QT-11, QT-12);
+* *remarks*: what does not do what it seems to (warning), what is good to know (note), what helps (hint).
 
-Each function looks at one thing; :data:`ADVISERS` is the list of them.
-
-Explanation: what a configuration comes to, with the rule behind each value, or the broker's refusal.
-
-The queue is created on a broker of the engine, through the management method that ``qpid-config``
-calls; what is said here is read from that queue and from the levels the engine worked out.
-
-An explanation as text, for the terminal.
+Each value carries the rules that say so.  Nothing here computes a threshold: the engine does.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from qflow.broker import Broker
 from qflow.broker.alerts import Alarm, ThresholdAlerts
@@ -30,14 +30,15 @@ from qflow.broker.options import UINT32, BrokerOptions
 from qflow.broker.queue import Queue
 from qflow.broker.settings import LIFETIMES, POLICIES, QueueSettings
 from qflow.configuration.broker_setup import BrokerSetup
-from qflow.configuration.declaration import ConfigurationError, Declaration, Remark
-from qflow.configuration.spelling import (
+from qflow.configuration.declaration import (
     PASSED_ON,
-    address_string,
+    ConfigurationError,
+    Declaration,
+    Remark,
     is_understood,
-    qpid_config_line,
     suggestion,
 )
+from qflow.configuration.notations import address_string, qpid_config_line
 
 STOP, RESUME = "stop", "resume"
 UNITS = {"count": "messages", "size": "bytes"}
@@ -47,18 +48,9 @@ _DEFAULT_RULE = {STOP: "FC-02.4", RESUME: "FC-02.5"}
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """A value in force, and why it is that.
+    """A value in force (such as ``stop_count``; 0 where it takes no part), and what set it.
 
-    Attributes
-    ----------
-    name : str
-        Such as ``stop_count``.
-    value : int
-        Its value; 0 where it takes no part.
-    why : str
-        What set it, in plain words.
-    rules : tuple of str
-        The rules of the book that say so, the deciding one last.
+    ``rules`` are those that say so, the deciding one last.
     """
 
     name: str
@@ -66,13 +58,9 @@ class Effective:
     why: str
     rules: tuple[str, ...]
 
-    def asdict(self) -> dict[str, object]:
-        """Return plain values."""
-        return {"name": self.name, "value": self.value, "why": self.why, "rules": list(self.rules)}
-
 
 def describe_levels(levels: FlowLevels, options: BrokerOptions) -> tuple[Effective, ...]:
-    """Say what set each of the four levels.
+    """Return the four levels with what set each.
 
     Examples
     --------
@@ -98,7 +86,7 @@ def _describe(side: str, unit: str, level: Level, maximum: int, options: BrokerO
         why += f"; this unit cannot stop, yet flow control does not end before it is below {level.value}"
         rules += ("FC-09",)
     elif side == STOP and not level.value:
-        why += "; this unit stops nobody"
+        why += "; this unit never stops a producer"
         rules += ("FC-08",)
     return Effective(f"{side}_{unit}", level.value, why, rules)
 
@@ -122,7 +110,7 @@ def _clause(
 
 
 def summary(levels: FlowLevels) -> str:
-    """Say in one sentence when producers are held and when they go on (FC-14, FC-16).
+    """Return one sentence that says when producers are held and when they go on (FC-14, FC-16).
 
     Examples
     --------
@@ -201,8 +189,8 @@ def _describe_alarm(
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """What the advisers look at."""
+class _Subject:
+    """A declaration that the broker accepts, and what the remarks on it are about."""
 
     declaration: Declaration
     settings: QueueSettings
@@ -216,12 +204,9 @@ class Subject:
         levels = FlowLevels.proposed(self.settings, self.options)
         return levels.checked(self.declaration.name) if levels.is_limiting else None
 
-    @property
-    def gives_thresholds(self) -> bool:
-        """Whether any of the four thresholds is given."""
-        s = self.settings
-        given = (s.flow_stop_count, s.flow_resume_count, s.flow_stop_size, s.flow_resume_size)
-        return any(value is not None for value in given)
+    def gives(self, *sides: str) -> bool:
+        """Return whether a threshold of one of the sides is given, in either unit."""
+        return any(getattr(self.settings, f"flow_{s}_{unit}") is not None for s in sides for unit in UNITS)
 
 
 def remarks_on(declaration: Declaration, settings: QueueSettings, options: BrokerOptions) -> Iterator[Remark]:
@@ -234,153 +219,121 @@ def remarks_on(declaration: Declaration, settings: QueueSettings, options: Broke
     >>> [remark.rules for remark in remarks_on(declaration, settings, BrokerOptions())]
     [('FC-02.2',), ('FC-09',)]
     """
-    subject = Subject(declaration, settings, options)
-    for adviser in ADVISERS:
-        yield from adviser(subject)
+    subject = _Subject(declaration, settings, options)
+    for remarks in (_on_policy, _on_levels, _on_alternatives, _on_keys):
+        yield from remarks(subject)
+    if declaration.durable:
+        yield _note("durable is accepted; this model keeps everything in memory", "CM-12")
 
 
-def _policy(subject: Subject) -> Iterator[Remark]:
+def _warning(text: str, *rules: str) -> Remark:
+    return Remark("warning", text, rules)
+
+
+def _note(text: str, *rules: str) -> Remark:
+    return Remark("note", text, rules)
+
+
+def _hint(text: str, *rules: str) -> Remark:
+    return Remark("hint", text, rules)
+
+
+def _on_policy(subject: _Subject) -> Iterator[Remark]:
     policy = subject.settings.policy
     if policy not in POLICIES and subject.options.limit_policies == "current":
-        text = (
+        yield _warning(
             f'{policy!r} is no policy of this broker: it logs "Unrecognised policy option" and treats the '
-            "queue as with 'reject', flow control included"
+            "queue as with 'reject', flow control included",
+            "LP-04",
+            "X-25",
         )
-        yield Remark("warning", text, ("LP-04", "X-25"))
-    if policy == "ring" and subject.gives_thresholds:
-        yield Remark("warning", "the thresholds are not even looked at: the policy is ring", ("FC-03",))
+    if policy == "ring" and subject.gives(STOP, RESUME):
+        yield _warning("the thresholds are not even looked at: the policy is ring", "FC-03")
     if policy == "self-destruct":
-        text = "self-destruct does not exempt from flow control: producers may be held before it ever happens"
-        yield Remark("note", text, ("LP-16",))
+        yield _note(
+            "self-destruct does not exempt from flow control: producers may be held before it ever happens",
+            "LP-16",
+        )
         if subject.settings.last_value_queue_key:
             text = "self-destruct makes this a plain queue: the last value key is ignored in silence"
-            yield Remark("warning", text, ("LP-17",))
-
-
-def _resume_without_stop(subject: Subject) -> Iterator[Remark]:
-    s = subject.settings
-    has_stop = s.flow_stop_count is not None or s.flow_stop_size is not None
-    has_resume = s.flow_resume_count is not None or s.flow_resume_size is not None
-    if has_resume and not has_stop and not is_exempt(s):
-        text = (
+            yield _warning(text, "LP-17")
+    if subject.gives(RESUME) and not subject.gives(STOP) and not is_exempt(subject.settings):
+        yield _warning(
             'the broker logs "user-configured flow limits are ignored as no stop limits provided", yet the '
-            "given resume value is used with the default stops"
+            "given resume value is used with the default stops",
+            "FC-02.2",
         )
-        yield Remark("warning", text, ("FC-02.2",))
 
 
-def _residue(subject: Subject) -> Iterator[Remark]:
+def _on_levels(subject: _Subject) -> Iterator[Remark]:
     levels = subject.levels
     if levels is None:
         return
-    for unit, stop, level in (
-        ("count", levels.stop_count, levels.resume_count),
-        ("size", levels.stop_size, levels.resume_size),
-    ):
-        if level.origin is Origin.RESIDUE and stop.origin is Origin.GIVEN:
-            text = (
+    stops = {"count": levels.stop_count, "size": levels.stop_size}
+    for unit, resume in (("count", levels.resume_count), ("size", levels.resume_size)):
+        if resume.origin is Origin.RESIDUE and stops[unit].origin is Origin.GIVEN:
+            yield _warning(
                 f"qpid.flow_stop_{unit}=0 turns this unit off by half: producers still do not go on before "
-                f"it is below resume_{unit}={level.value}; give qpid.flow_resume_{unit}=0 as well"
+                f"it is below resume_{unit}={resume.value}; give qpid.flow_resume_{unit}=0 as well",
+                "FC-09",
             )
-            yield Remark("warning", text, ("FC-09",))
-        elif level.origin is Origin.RESIDUE:
-            text = f"resume_{unit}={level.value} has no stop beside it, yet producers do not go on above it"
-            yield Remark("warning", text, ("FC-09",))
-
-
-def _disabled_by_half(subject: Subject) -> Iterator[Remark]:
-    s, levels = subject.settings, subject.levels
-    for unit, given, other, name in (
-        ("count", s.flow_stop_count, levels and levels.stop_size, "qpid.flow_stop_size"),
-        ("size", s.flow_stop_size, levels and levels.stop_count, "qpid.flow_stop_count"),
-    ):
-        if given == 0 and other and other.value:
-            text = (
+        elif resume.origin is Origin.RESIDUE:
+            text = f"resume_{unit}={resume.value} has no stop beside it, yet producers do not go on above it"
+            yield _warning(text, "FC-09")
+    for unit, other in (("count", "size"), ("size", "count")):
+        if getattr(subject.settings, f"flow_stop_{unit}") == 0 and stops[other].value:
+            yield _note(
                 f"qpid.flow_stop_{unit}=0 alone does not turn flow control off: the other unit still stops "
-                f"above {other.value}; give {name}=0 too for none at all"
+                f"above {stops[other].value}; give qpid.flow_stop_{other}=0 too for none at all",
+                "FC-08",
             )
-            yield Remark("note", text, ("FC-08",))
-
-
-def _room(subject: Subject) -> Iterator[Remark]:
-    levels = subject.levels
-    if levels is None:
-        return
     stop, limit = levels.stop_count.value, levels.max_count
     if 0 < stop < limit:
-        text = (
+        yield _hint(
             "the limit in messages is never exceeded if the capacities of all senders add up to at most "
-            f"{limit - stop}: {stop} + {limit - stop} = {limit}; this says nothing about bytes"
+            f"{limit - stop}: {stop} + {limit - stop} = {limit}; this says nothing about bytes",
+            "CAP-11",
         )
-        yield Remark("hint", text, ("CAP-11",))
-    for unit, at_stop, at_limit in (
-        ("count", stop, limit),
-        ("size", levels.stop_size.value, levels.max_size),
-    ):
-        if 0 < at_stop == at_limit:
+    for unit, limit in (("count", levels.max_count), ("size", levels.max_size)):
+        if 0 < stops[unit].value == limit:
             text = f"stop_{unit} is the limit itself: the limit is met before this unit can hold any producer"
-            yield Remark("warning", text, ("FC-14", "LP-02"))
+            yield _warning(text, "FC-14", "LP-02")
 
 
-def _alternatives(subject: Subject) -> Iterator[Remark]:
+def _on_alternatives(subject: _Subject) -> Iterator[Remark]:
     kind = subject.declaration.arguments.get(ARGUMENT, subject.options.flow_control)
     if kind != "shipped":
         text = f"flow control is the alternative {kind!r}; the levels are those of the broker as shipped"
-        yield Remark("note", text, ("ALT-01",))
+        yield _note(text, "ALT-01")
 
 
-def _keys(subject: Subject) -> Iterator[Remark]:
+_SURPRISING: dict[str, tuple[str, str]] = {
+    "qpid.alert_repeat_gap": ("is read and never used", "IN-01"),
+    "x-qpid-minimum-alert-repeat-gap": ("is read and never used", "IN-01"),
+    "qpid.group_timestamp": ("is kept and never used", "IN-02"),
+    "x-qpid-maximum-message-count": ("is an alert threshold, not a limit", "CF-01"),
+    "x-qpid-maximum-message-size": ("is an alert threshold, not a limit", "CF-01"),
+}
+
+
+def _on_keys(subject: _Subject) -> Iterator[Remark]:
     for key in subject.declaration.arguments:
         if not is_understood(key):
             close = suggestion(key)
             asked = f" (did you mean {close}?)" if close else ""
-            yield Remark(
-                "warning",
-                f"{key} means nothing to the broker, which accepts it in silence{asked}",
-                ("CF-02",),
-            )
+            yield _warning(f"{key} means nothing to the broker, which accepts it in silence{asked}", "CF-02")
         elif key in PASSED_ON and key != ARGUMENT:
-            yield Remark("note", f"{key} is for a store or the HA module, which this model leaves out")
+            yield _note(f"{key} is for a store or the HA module, which this model leaves out")
         elif key in _SURPRISING:
-            text, rules = _SURPRISING[key]
-            yield Remark("warning", f"{key} {text}", rules)
+            text, rule = _SURPRISING[key]
+            yield _warning(f"{key} {text}", rule)
     policy = subject.settings.lifetime_policy
     if policy and policy not in LIFETIMES:
-        yield Remark(
-            "warning",
-            f"{policy!r} is no lifetime policy: the broker logs a warning and ignores it",
-            ("QT-08",),
-        )
-
-
-_SURPRISING: dict[str, tuple[str, tuple[str, ...]]] = {
-    "qpid.alert_repeat_gap": ("is read and never used", ("IN-01",)),
-    "x-qpid-minimum-alert-repeat-gap": ("is read and never used", ("IN-01",)),
-    "qpid.group_timestamp": ("is kept and never used", ("IN-02",)),
-    "x-qpid-maximum-message-count": ("is an alert threshold, not a limit", ("CF-01",)),
-    "x-qpid-maximum-message-size": ("is an alert threshold, not a limit", ("CF-01",)),
-}
-
-
-def _durable(subject: Subject) -> Iterator[Remark]:
-    if subject.declaration.durable:
-        yield Remark("note", "durable is accepted; this model keeps everything in memory", ("CM-12",))
-
-
-ADVISERS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
-    _policy,
-    _resume_without_stop,
-    _residue,
-    _disabled_by_half,
-    _room,
-    _alternatives,
-    _keys,
-    _durable,
-)
+        yield _warning(f"{policy!r} is no lifetime policy: the broker logs a warning and ignores it", "QT-08")
 
 
 def after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator[Remark]:
-    """Yield what made the broker refuse the thresholds, if it was that, and what to do (FC-05 … FC-07).
+    """Yield why the broker refused the thresholds, if it was them, and what to do (FC-05 … FC-07).
 
     Examples
     --------
@@ -399,52 +352,42 @@ give 0 for "as the stop"
     yield from _why_refused("count", levels.stop_count, levels.resume_count)
     yield from _why_refused("size", levels.stop_size, levels.resume_size)
     if settings.max_size is None and 0 < levels.max_size < levels.stop_size.value:
-        text = (
+        yield _hint(
             f"the limit of {levels.max_size} bytes is the broker's default-queue-limit; give qpid.max_size, "
-            "or give it as 0 for no limit"
+            "or give it as 0 for no limit",
+            "FC-06",
         )
-        yield Remark("hint", text, ("FC-06",))
 
 
 def _why_refused(unit: str, stop: Level, resume: Level) -> Iterator[Remark]:
     if not 0 < stop.value < resume.value:
         return
     if resume.origin is not Origin.GIVEN:
-        text = (
+        yield _hint(
             f"you gave no qpid.flow_resume_{unit}, and its default, {resume.value}, is above your stop of "
-            f'{stop.value}; give it as well, or give 0 for "as the stop"'
+            f'{stop.value}; give it as well, or give 0 for "as the stop"',
+            "FC-07",
         )
-        yield Remark("hint", text, ("FC-07",))
     elif stop.origin is not Origin.GIVEN:
-        text = (
+        yield _hint(
             f"you gave no qpid.flow_stop_{unit}, and its default, {stop.value}, is below your resume of "
-            f"{resume.value}"
+            f"{resume.value}",
+            "FC-05",
+            "FC-07",
         )
-        yield Remark("hint", text, ("FC-05", "FC-07"))
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The broker's refusal: AMQP class and code, and its words.
+    """The broker's refusal, such as 542 ``invalid-argument``: its words, and as ``qpid-config`` shows them.
 
-    Attributes
-    ----------
-    code, name : int, str
-        Such as 542, ``invalid-argument``.
-    text : str
-        Its words.
-    shown : str
-        As ``qpid-config`` gets them: management answers with status 7 and this text (CF-08).
+    Management answers with status 7 and the text that is ``shown`` (CF-08).
     """
 
     code: int
     name: str
     text: str
     shown: str
-
-    def asdict(self) -> dict[str, object]:
-        """Return plain values."""
-        return {"code": self.code, "name": self.name, "text": self.text, "shown": self.shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,14 +396,11 @@ class Explanation:
 
     Attributes
     ----------
-    declaration : Declaration
-        What was asked for.
-    setup : BrokerSetup
-        The broker it was tried on.
+    declaration, setup : Declaration, BrokerSetup
+        What was asked for, and the broker it was tried on.
     line, address : str
         The ``qpid-config`` line and the address string; "" where they cannot say it (a remark says why).
     remarks : tuple of Remark
-        Warnings, notes, hints.
     refusal : Refusal or None
         The broker's refusal; then what follows is empty.
     flow, flow_rules : str, tuple of str
@@ -496,16 +436,13 @@ class Explanation:
             "broker": self.setup.asdict(),
             "qpid_config": self.line,
             "address": self.address,
-            "refusal": self.refusal.asdict() if self.refusal else None,
+            "refusal": asdict(self.refusal) if self.refusal else None,
             "flow_control": self.flow,
-            "flow_rules": list(self.flow_rules),
-            "levels": [level.asdict() for level in self.levels],
-            "limits": [limit.asdict() for limit in self.limits],
-            "alerts": [alert.asdict() for alert in self.alerts],
-            "remarks": [
-                {"kind": remark.kind, "text": remark.text, "rules": list(remark.rules)}
-                for remark in self.remarks
-            ],
+            "flow_rules": self.flow_rules,
+            "levels": [asdict(level) for level in self.levels],
+            "limits": [asdict(limit) for limit in self.limits],
+            "alerts": [asdict(alert) for alert in self.alerts],
+            "remarks": [asdict(remark) for remark in self.remarks],
         }
 
 
@@ -515,7 +452,6 @@ def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None
     Parameters
     ----------
     declaration : Declaration
-        The queue that is asked for.
     broker : BrokerSetup, BrokerOptions or None
         The broker it is tried on; None for one with the defaults.
 
@@ -590,7 +526,7 @@ def _written(
     try:
         return write(declaration)
     except ConfigurationError as error:
-        remarks.append(Remark("note", f"no {what}: {error}"))
+        remarks.append(_note(f"no {what}: {error}"))
         return ""
 
 
@@ -607,11 +543,10 @@ _AT_LIMIT = {
 
 
 def report(explanation: Explanation) -> str:
-    """Return an explanation for people to read.
+    """Return an explanation as text for a terminal.
 
     Examples
     --------
-    >>> from qflow.configuration.explained import explain
     >>> print(report(explain(Declaration("orders", {"qpid.max_count": -1}))))
     queue orders
       qpid.max_count = -1
