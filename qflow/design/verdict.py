@@ -95,19 +95,12 @@ def judge(
 
     Parameters
     ----------
-    queue : str
-        Its name.
-    arguments : mapping
-        What it is declared with.
+    queue, arguments
+        Its name, and what it is declared with.
     traffic : mapping
         Who sends to it.
     options : BrokerOptions or None
         What the broker was started with; None for the defaults.
-
-    Returns
-    -------
-    Verdict
-        With a reason for each unit, messages first.
 
     Raises
     ------
