@@ -12,21 +12,22 @@ until its next row is its own work:
   acknowledgements (about 40 ms), and what a consumer settles waits for them.
 - **A service** that follows the one before at once, compared with the draw that the workload file states.
 
-A machine has other work to do as well, which makes all this longer for a while.  Medians leave it out; it is
-added again as a factor over time, from the episodes in which a producer that a stopped queue has let go
-catches up (:func:`machine_pace`).
+A machine has other work to do as well, which makes all this longer for a while.  Medians leave that out;
+five finer terms add it again, each kept because a recorded log leaves its limits without it.  The limits
+are 5 % of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3 % of the
+throughput; ``python tests/benchmarks/prediction.py --recorded`` prints what is used of them.
 
-Where a median is enough, there is a median.  Three finer terms are kept, each because a recorded log leaves
-its limits without it (``python tests/benchmarks/prediction.py --recorded``; the limits are 5 % of the mean
-depth, 3 points of the share of time ON, 10 % of the stops or 2, 3 % of the throughput):
-
-- the pace of the machine over time: with its median alone ``groups-skewed`` misses its share of time ON by a
-  third of the limit, without any by twice the limit;
-- each consumer's credit delays over time (:func:`_course`), instead of one delay: without them
-  ``fanout-one-slow`` has 20 stops of its fast queue, and 13 were recorded;
-- the growth of a completion's work: with its median alone ``capacity-165`` has 6 stops, and 1 was recorded;
-  the clients of ``overflow-despite-flow-control`` under the settings of ``bytes-and-count`` miss the mean
-  depth.
+- How a completion's work grows.  With its median alone ``capacity-165`` has 6 stops, and 1 was recorded; the
+  clients of ``overflow-despite-flow-control`` under the settings of ``bytes-and-count`` miss the mean depth.
+- The pace of each client over time (:func:`client_pace`), from the episodes in which a producer that a
+  stopped queue has let go catches up.  With the median of all instead, ``groups-skewed`` misses the share
+  of time ON; two queues of ``fleet`` miss stops and mean depth.
+- The credit delays of each consumer over time (:func:`_course`).  With one delay instead, ``fanout-one-slow``
+  has 20 stops of its fast queue, and 13 were recorded.
+- The same of all consumers together, for one that shows too few of its own (:class:`AckDelay`).  Without it a
+  queue of ``fleet`` misses the mean depth.
+- The load of the machine, which lengthens the way to the broker (:func:`machine_load`).  Without it two
+  queues of ``fleet`` miss throughput and mean depth.
 """
 
 from __future__ import annotations
@@ -366,88 +367,46 @@ def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]
 ENOUGH_EPISODES = 10
 """Episodes of all producers that are enough for a median; each that is missing counts as a factor of 1."""
 
-AGREEING = 3
-"""Episodes of one window of time that show the factor of that window."""
-
-PACE_WINDOW = 2_000_000
-"""Microseconds."""
-
-
-def machine_pace(factors: Sequence[tuple[Episode, float]]) -> Steps:
-    """Return by which factor a machine lengthens its clients' work, over time.
-
-    Parameters
-    ----------
-    factors : sequence of (Episode, float)
-        Those of all producers, in any order.
-
-    Returns
-    -------
-    Steps
-        The usual factor, which is the median, except in windows of two seconds in which at least three
-        episodes show another.
-
-    Examples
-    --------
-    >>> late = [(Episode(begin, begin), 5.0) for begin in (9_000_000, 9_500_000, 9_900_000)]
-    >>> machine_pace([(Episode(0, 0), 1.5)] * 2 + [(Episode(5_000_000, 5_000_000), 1.5)] * 9 + late)
-    ((0.0, 1.5), (4.0, 1.5), (6.0, 1.5), (8.0, 5.0), (10.0, 1.5))
-    """
-    missing = [1.0] * (ENOUGH_EPISODES - len(factors))
-    usual = round(median([*(factor for _, factor in factors), *missing]), 3)
-    windows: dict[int, list[float]] = {}
-    for episode, factor in factors:
-        for window in range(episode.begin // PACE_WINDOW, episode.end // PACE_WINDOW + 1):
-            windows.setdefault(window, []).append(factor)
-    steps: list[tuple[float, float]] = [(0.0, usual)]
-    for window in sorted(windows):
-        if len(windows[window]) >= AGREEING:
-            since = window * PACE_WINDOW / SECOND
-            if steps[-1][0] == since:
-                steps.pop()
-            steps += [(since, round(median(windows[window]), 3)), (since + PACE_WINDOW / SECOND, usual)]
-    return tuple(steps)
-
-
 NEAR = 2_000_000
 """Microseconds before and after an episode for which its factor holds, as long as no other is nearer."""
 
 
-def client_pace(own: Sequence[tuple[Episode, float]], machine: Steps) -> Steps:
+def usual_pace(factors: Iterable[float]) -> float:
+    """Return the median of the factors of all producers' episodes.
+
+    Examples
+    --------
+    >>> usual_pace([1.5] * 20), usual_pace([9.0, 9.0])
+    (1.5, 1.0)
+    """
+    found = list(factors)
+    return round(median(found + [1.0] * (ENOUGH_EPISODES - len(found))), 3)
+
+
+def client_pace(own: Sequence[tuple[Episode, float]], usual: float) -> Steps:
     """Return by which factor one client's work takes longer, over time.
 
     Parameters
     ----------
     own : sequence of (Episode, float)
         Its episodes, in order.
-    machine : Steps
-        What :func:`machine_pace` returns, which holds away from its own episodes.
+    usual : float
+        What :func:`usual_pace` returns, which holds away from them.
 
     Examples
     --------
-    >>> client_pace([(Episode(5_000_000, 5_000_000), 2.0)], ((0.0, 1.5), (6.0, 4.0), (8.0, 1.5)))
-    ((0.0, 1.5), (3.0, 2.0), (7.0, 4.0), (8.0, 1.5))
+    >>> client_pace([(Episode(5_000_000, 5_000_000), 2.0), (Episode(6_000_000, 6_000_000), 3.0)], 1.5)
+    ((0.0, 1.5), (3.0, 2.0), (5.5, 3.0), (8.0, 1.5))
     """
-    steps: list[tuple[float, float]] = []
-    until = 0.0
-    for place, (episode, factor) in enumerate(own):
-        since = max(0, episode.begin - NEAR)
-        if place and since < own[place - 1][0].end + NEAR:
-            since = (own[place - 1][0].end + episode.begin) // 2
-        steps += [*_part(machine, until, since / SECOND), (since / SECOND, factor)]
-        end = episode.end + NEAR
-        if place + 1 < len(own) and own[place + 1][0].begin - NEAR < end:
-            end = (episode.end + own[place + 1][0].begin) // 2
-        until = end / SECOND
-    return (*steps, *_part(machine, until, float("inf")))
-
-
-def _part(steps: Steps, since: float, until: float) -> list[tuple[float, float]]:
-    """Return what holds from one instant to another."""
-    if since >= until:
-        return []
-    before = [value for time, value in steps if time <= since]
-    return [(since, before[-1]), *((time, value) for time, value in steps if since < time < until)]
+    steps: list[tuple[float, float]] = [(0.0, usual)]
+    last = -NEAR
+    for episode, factor in own:
+        since = max(0, episode.begin - NEAR, (last + episode.begin) // 2) / SECOND
+        last = episode.end
+        if steps[-1][0] >= since:
+            steps.pop()
+        steps += [(since, factor), ((last + NEAR) / SECOND, usual)]
+    return tuple(steps)
 
 
 # The way between a client and the broker

@@ -33,9 +33,9 @@ from qflow.prediction.costs import (
     consumer_network,
     credit_returns,
     machine_load,
-    machine_pace,
     producer_network,
     served,
+    usual_pace,
     works,
 )
 from qflow.workload.agenda import SECOND
@@ -212,9 +212,9 @@ class Evidence:
             messages = zip(due_messages(producer), self._sent[producer.name], strict=False)
             due[producer.name] = [time for (time, _, _), _ in messages] if is_stated else []
         costs = works(own, due)
-        pace = machine_pace([found for work in costs.values() for found in work.factors])
+        usual = usual_pace(factor for work in costs.values() for _, factor in work.factors)
         return {
-            name: producer_network(work, ack_delay, load, client_pace(work.factors, pace))
+            name: producer_network(work, ack_delay, load, client_pace(work.factors, usual))
             for name, work in costs.items()
         }
 

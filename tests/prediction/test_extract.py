@@ -11,10 +11,11 @@ from qflow.prediction.costs import (
     CreditReturn,
     Episode,
     Work,
+    client_pace,
     consumer_network,
     episodes,
-    machine_pace,
     producer_network,
+    usual_pace,
     works_of,
 )
 from qflow.prediction.extraction import Evidence, catches_up, extract, inferred_schedule, sends_of
@@ -225,11 +226,9 @@ def test_what_one_client_does_not_tell_the_others_do():
     assert consumer_network(silent, system).ack_delay == 0.044
 
 
-def test_the_pace_of_the_machine_is_that_of_all_clients_which_catch_up():
-    slow = [(Episode(begin, begin), 9.0) for begin in (20_000_000, 20_100_000, 20_200_000)]
-    usual = [(Episode(begin, begin), 1.5) for begin in range(0, 20_000_000, 4_000_000)]
-    assert machine_pace(slow + usual)[-2:] == ((20.0, 9.0), (22.0, 1.5))
-    assert machine_pace(slow)[0] == (0.0, 1.0)
+def test_a_client_is_slow_near_its_slow_episodes_and_as_all_are_away_from_them():
+    slow = [(Episode(20_000_000, 21_000_000), 9.0)]
+    assert client_pace(slow, usual_pace([1.5] * 30 + [9.0])) == ((0.0, 1.5), (18.0, 9.0), (23.0, 1.5))
 
 
 def test_both_models_come_from_one_look_at_the_log():
