@@ -73,8 +73,9 @@ except RefusalError as refusal:
 # take one queue's events, and start in the middle.
 
 # %% id="naive"
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import lake_of
+from qflow.logs.audit import finding_of
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import lake_of
 from qflow.trace import ClientLog, LogError
 from qflow.workload import Workload
 
@@ -100,7 +101,7 @@ if in_memory:
 
     print(f"q22, from the middle on, seen by one who knows all: {seen_by_whole} transfers held")
     print(f"and by one who begins there: {seen_by_half}")
-    print([result[8] for result in half if result[5] == "gap"][0])
+    print(next(finding_of(result).sentence() for result in half if result[5] == "gap"))
     assert seen_by_half != seen_by_whole
 
 # %% [markdown] id="naive-then"
@@ -115,7 +116,7 @@ if in_memory:
 # touches. What hangs together is a **component**. It is a small table, and `networkx` finds the parts.
 
 # %% id="components"
-from qflow.spark.touches import components_of, touches_of
+from qflow.logs.components import components_of, touches_of
 
 components = components_of(touches_of("fleet", workload))
 names = sorted(set(components.values()))
@@ -158,7 +159,7 @@ if spark:
 # %% id="audit"
 from qflow.spark.lake import read_lake
 from qflow.spark.lake_audit import audit as audit_lake
-from qflow.spark.lake_audit import result_hash
+from qflow.logs.components import result_hash
 
 if spark:
     lake = read_lake(spark, folder)
@@ -176,12 +177,12 @@ if spark:
 from qflow.spark import questions
 
 if spark:
-    reports = questions.findings(results).where("code = 'reports'").collect()
-    agreeing = sum(row["count"] for row in reports)
-    asked = sum(int(row.sentence.split(" of ")[1].split()[0]) for row in reports)
+    reports = questions.findings(results).where("subject = 'reports'").collect()
+    agreeing = sum(row.seen for row in reports)
+    asked = sum(row.expected for row in reports)
     print(f"flowStopped agrees in {agreeing} of {asked} reports ({agreeing / asked:.2%})")
-    worst_report = min(reports, key=lambda row: (row["count"], row.queue))
-    print(worst_report.queue, "is the worst:", worst_report.sentence)
+    worst_report = min(reports, key=lambda row: (row.seen, row.queue))
+    print(worst_report.queue, "is the worst:", finding_of(worst_report).sentence())
 
 # %% [markdown] id="trust-then"
 # The rest are moments within a few milliseconds of a change: the clients' clocks are not the broker's.
@@ -396,4 +397,4 @@ if spark:
 # ## Links on
 #
 # - Next: [14 · Under the hood](14-under-the-hood.ipynb). Exercises: `exercises/13-fleet.ipynb`.
-# - In code: `qflow/spark/auditor.py` (one component, no Spark), `qflow/spark/audit.py` (on Spark).
+# - In code: `qflow/logs/audit.py` (one component, no Spark), `qflow/spark/lake_audit.py` (on Spark).

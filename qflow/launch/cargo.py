@@ -28,6 +28,7 @@ VERSION = "314.0.6"
 """The release that the JupyterLite kernel of :data:`qflow.launch.site.TOOLS` is made for."""
 
 PYTHON = "3.14"
+"""The version of Python that it is."""
 
 CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 
@@ -55,23 +56,6 @@ LIBRARIES = (
 """What the kernel, plotly and the labs import; all of it pure Python, at the versions of Pyodide's lock."""
 
 _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
-
-
-def requirements(lock: Mapping[str, Any]) -> list[str]:
-    """Return what has to be downloaded, as pip's requirements.
-
-    Parameters
-    ----------
-    lock : mapping
-        Pyodide's own ``pyodide-lock.json``.
-
-    Examples
-    --------
-    >>> requirements({"packages": {name: {"name": name, "version": "1"} for name in LIBRARIES}})[:2]
-    ['asttokens==1', 'decorator==1']
-    """
-    packages = lock["packages"]
-    return [f"{packages[name]['name']}=={packages[name]['version']}" for name in LIBRARIES]
 
 
 def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
@@ -180,46 +164,42 @@ def cargo_folder() -> Path:
     return Path(caches, "qflow").absolute()
 
 
-def fetch_pyodide(folder: Path) -> Path:
-    """Fetch Pyodide's package and the wheels its kernel needs, if they are not there; return the package.
+def fetch(keep: Path) -> tuple[Path, Path, Path]:
+    """Fetch what a site needs into a folder, unless it is there.
 
     Parameters
     ----------
-    folder : pathlib.Path
-        Where cargo is kept.
+    keep : pathlib.Path
+        Where cargo is kept; see :func:`cargo_folder`.
+
+    Returns
+    -------
+    tuple of pathlib.Path
+        The folders of Pyodide's package, of the wheels its kernel needs, and of :data:`IN_THE_BROWSER`.
 
     Raises
     ------
     RefusalError
-        If it has to be fetched and npm or pip cannot.
+        If something has to be fetched and npm or pip cannot.
     """
-    package = folder / f"pyodide-{VERSION}"
+    package = keep / f"pyodide-{VERSION}"
     if not (package / "pyodide-lock.json").exists():
-        _unpack(_npm_pack(f"pyodide@{VERSION}", folder), package)
-    lock = json.loads((package / "pyodide-lock.json").read_text(encoding="utf-8"))
-    wanted = requirements(lock)
-    fetch_wheels(wanted, kernel_wheels(folder), python=PYTHON)
-    return package
+        _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)
+    packages = json.loads((package / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
+    wanted = [f"{packages[name]['name']}=={packages[name]['version']}" for name in LIBRARIES]
+    libraries = fetch_wheels(wanted, keep / f"pyodide-{VERSION}-wheels")
+    return package, libraries, fetch_wheels(IN_THE_BROWSER, keep / "browser-wheels")
 
 
-def kernel_wheels(folder: Path) -> Path:
-    """Return where the wheels of Pyodide's libraries are kept."""
-    return folder / f"pyodide-{VERSION}-wheels"
-
-
-def fetch_wheels(wanted: Sequence[str], folder: Path, *, python: str, dependencies: bool = False) -> Path:
-    """Fetch wheels that run on any machine into a folder, unless it was filled for the same list; return it.
+def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
+    """Fetch wheels for a browser's Python into a folder, unless it was filled for the same list; return it.
 
     Parameters
     ----------
     wanted : sequence of str
-        pip's requirements.
+        pip's requirements; what they depend on is not fetched.
     folder : pathlib.Path
         Where to keep the wheels.
-    python : str
-        The version of Python that will import them, such as ``"3.14"``.
-    dependencies : bool
-        Whether to bring what they depend on.
 
     Raises
     ------
@@ -230,8 +210,8 @@ def fetch_wheels(wanted: Sequence[str], folder: Path, *, python: str, dependenci
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    options = [*_ANY_MACHINE, f"--python-version={python}", *([] if dependencies else ["--no-deps"])]
-    run([sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *options, *wanted])
+    options = ["--quiet", "--no-deps", *_ANY_MACHINE, f"--python-version={PYTHON}", "--dest", str(folder)]
+    run([sys.executable, "-m", "pip", "download", *options, *wanted])
     done.write_text("\n".join(wanted), encoding="utf-8")
     return folder
 
@@ -250,13 +230,8 @@ def own_checkout() -> Path:
     return root
 
 
-def own_wheel(folder: Path) -> Path:
-    """Build qflow's wheel from its checkout, as one for any machine and for browsers; return it.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where to write it.
+def own_wheel(folder: Path) -> None:
+    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers.
 
     Raises
     ------
@@ -273,8 +248,6 @@ def own_wheel(folder: Path) -> Path:
     options = ["--no-build-isolation"] if find_spec("hatchling") else []
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "-w", str(folder)]
     run([*command, str(root)], environment=environment)
-    (wheel,) = folder.glob(OWN)
-    return wheel
 
 
 def claim(folder: Path, what: str) -> None:

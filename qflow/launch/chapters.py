@@ -47,12 +47,7 @@ class Layout:
     what: str = "chapters"
 
     def sentences(self) -> list[str]:
-        """Say in plain sentences what was done.
-
-        Returns
-        -------
-        list of str
-            One sentence for each thing done; never empty.
+        """Return what was done, one sentence for each thing.
 
         Examples
         --------
@@ -85,11 +80,6 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
         The learner's folder; it is made if it does not exist.
     what
         What they are, for the sentences.
-
-    Returns
-    -------
-    Layout
-        What became of every file.
 
     Raises
     ------
@@ -196,7 +186,7 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter"
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
-    """Open JupyterLab on the chapters, and stay until it ends.
+    """Open JupyterLab on the chapters, stay until it ends, and return 0.
 
     Parameters
     ----------
@@ -208,11 +198,6 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
         The port to listen on; None leaves the choice to JupyterLab.
     further
         Options handed on to JupyterLab as they are.
-
-    Returns
-    -------
-    int
-        The exit status, 0.
 
     Raises
     ------
@@ -260,17 +245,12 @@ def require(modules: dict[str, str], *, extra: str) -> None:
 
 
 def find_chapters(folder: str | None) -> Path:
-    """Choose the folder of chapters to open, laying them out there if need be, and say what was done.
+    """Return the folder of chapters to open, laying them out there if need be, and print what was done.
 
     Parameters
     ----------
     folder
         The folder asked for with ``--dir``, or None.
-
-    Returns
-    -------
-    pathlib.Path
-        An existing folder with at least one chapter in it.
 
     Raises
     ------
@@ -295,17 +275,7 @@ def find_chapters(folder: str | None) -> Path:
 
 
 def first_chapter(chapters: Path) -> str:
-    """Name the chapter to open first.
-
-    Parameters
-    ----------
-    chapters
-        The folder of chapters.
-
-    Returns
-    -------
-    str
-        The file name: the tour, or else the first numbered chapter there is.
+    """Return the file name of the chapter to open first: the tour, or else the first numbered one.
 
     Raises
     ------
@@ -328,26 +298,13 @@ def first_chapter(chapters: Path) -> str:
 def lab_arguments(
     chapters: Path, *, browser: bool, port: int | None, further: Sequence[str] = ()
 ) -> list[str]:
-    """Write the options JupyterLab is started with.
-
-    Parameters
-    ----------
-    chapters
-        The folder of chapters, which becomes JupyterLab's root; in a checkout the checkout does.
-    browser, port, further
-        As for :func:`lab`.
-
-    Returns
-    -------
-    list of str
-        The arguments; those of the user come last, so that they win.
-    """
+    """Return the arguments JupyterLab is started with; those of the user come last, so that they win."""
     # In a checkout the exercises lie beside the chapters' folder, elsewhere inside it.
     top = chapters.parent if is_checkout(chapters.parent) else chapters
     first = (chapters / first_chapter(chapters)).relative_to(top).as_posix()
     arguments = [f"--ServerApp.root_dir={top}", f"--LabApp.default_url=/lab/tree/{first}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        # JupyterLab refuses to start for root unless told; in containers root is often the only user.
+        # JupyterLab refuses to start for root without this; in containers root is often the only user.
         arguments.append("--allow-root")
     if not browser:
         arguments.append("--no-browser")

@@ -55,38 +55,24 @@ _CONFIGURATION = {
 }
 
 
-def build(folder: Path, *, keep: Path | None = None) -> Path:
-    """Build the site.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where to write it; an earlier site there is replaced.
-    keep : pathlib.Path or None
-        Where what was fetched is kept; None for :func:`qflow.launch.cargo.cargo_folder`.
-
-    Returns
-    -------
-    pathlib.Path
-        The site's folder.
+def build(folder: Path) -> Path:
+    """Build the site into a folder, in place of an earlier site there; return the folder.
 
     Raises
     ------
     RefusalError
         If a tool is missing, something cannot be fetched, or the folder holds something else.
     """
-    keep = keep or cargo.cargo_folder()
     check_ready(folder)
     say("Pyodide and its libraries")
-    package = cargo.fetch_pyodide(keep)
-    widgets = cargo.fetch_wheels(cargo.IN_THE_BROWSER, keep / "browser-wheels", python=cargo.PYTHON)
+    package, libraries, widgets = cargo.fetch(cargo.cargo_folder())
     with tempfile.TemporaryDirectory(prefix="qflow-site-") as name:
         workplace = Path(name)
         say("qflow's own wheel")
         cargo.own_wheel(workplace / "pypi")
         for wheel in widgets.glob("*.whl"):
             shutil.copy(wheel, workplace / "pypi")
-        cargo.lay_out(package, cargo.kernel_wheels(keep), workplace / "static" / "pyodide")
+        cargo.lay_out(package, libraries, workplace / "static" / "pyodide")
         say("chapters")
         write_contents(workplace / "files")
         _write_json(workplace / "jupyter-lite.json", _CONFIGURATION)
@@ -136,14 +122,7 @@ def write_contents(folder: Path) -> list[str]:
 
 
 def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
-    """Return a notebook with a first cell that installs qflow, or one that says it is only shown.
-
-    Parameters
-    ----------
-    book : dict
-        A notebook of format 4.5.
-    runs : bool
-        Whether it can run in a browser.
+    """Return a notebook of format 4.5 with a cell that installs qflow, or one that says it is only shown.
 
     Examples
     --------
@@ -203,10 +182,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow site build`` or ``qflow site fetch``; return the exit status."""
     if chosen.action == "fetch":
-        keep = cargo.cargo_folder()
-        cargo.fetch_pyodide(keep)
-        cargo.fetch_wheels(cargo.IN_THE_BROWSER, keep / "browser-wheels", python=cargo.PYTHON)
-        print(f"What a site needs from outside lies in {keep}.")
+        cargo.fetch(cargo.cargo_folder())
+        print(f"What a site needs from outside lies in {cargo.cargo_folder()}.")
         return 0
     folder = build(Path(chosen.out).absolute())
     print(f"The site lies in {folder} ({cargo.megabytes(folder):.0f} MB). To look at it:")

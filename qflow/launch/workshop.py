@@ -35,7 +35,7 @@ def prepare(
     pythons: Sequence[str] = (),
     with_site: bool = True,
 ) -> Path:
-    """Fill a folder for a workshop.
+    """Fill a folder for a workshop, and return it.
 
     Parameters
     ----------
@@ -47,11 +47,6 @@ def prepare(
         The versions of Python they have, such as ``"3.12"``; none for this one's.
     with_site : bool
         Whether to build the site too.
-
-    Returns
-    -------
-    pathlib.Path
-        The folder.
 
     Raises
     ------

@@ -120,7 +120,7 @@ def _signature(member: object) -> str:
         parameters = inspect.signature(member).parameters.values()  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return ""
-    # Names only: the docstring tells types and defaults, and does not print an object's address.
+    # Names only: types and defaults are in the docstring, where no object's address is printed.
     return f"({', '.join(_named(parameter) for parameter in parameters if parameter.name != 'self')})"
 
 
@@ -314,7 +314,7 @@ def trace_page() -> str:
 
 
 def workload_page() -> str:
-    """Return what a workload file may hold: the attributes of its parts, as their classes tell them."""
+    """Return what a workload file may hold: the attributes of its parts, as their classes describe them."""
     from qflow.workload import Consumer, Network, Producer, Workload
 
     lines = [

@@ -6,13 +6,14 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from qflow.logs.components import result_hash
 from qflow.spark.lake import lake_files, read_lake_file
-from qflow.spark.lake_audit import audit_batches, audit_files, result_hash
+from qflow.spark.lake_audit import audit_batches, audit_files
 from qflow.spark.spark_session import session, stop
 from qflow.spark.synth import write_fleet
 
@@ -26,13 +27,11 @@ def show(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
-def run_bench(
-    queues: int = QUEUES, events: int = EVENTS, rounds: int = ROUNDS, tell: Callable[[str], None] = show
-) -> dict[str, Any]:
+def run_bench(queues: int = QUEUES, events: int = EVENTS, rounds: int = ROUNDS) -> dict[str, Any]:
     """Measure the audit of a synthetic lake: plain, with one core, with two.
 
     The three take turns, so that other work on the machine disturbs all alike, and the best of some rounds
-    counts.  All read the same files and make the same results; what Spark needs to start its session and its
+    counts. All read the same files and make the same results; what Spark needs to start its session and its
     workers is not measured, what it needs for each file is.
 
     Parameters
@@ -41,8 +40,6 @@ def run_bench(
         Size of the lake.
     rounds : int
         How many rounds.
-    tell : callable
-        Told what is being done.
 
     Returns
     -------
@@ -52,7 +49,7 @@ def run_bench(
     with tempfile.TemporaryDirectory(prefix="qflow-bench-") as scratch:
         folder = Path(scratch, "lake")
         stop()
-        tell("making a fleet")
+        show("making a fleet")
         spark = session("local[2]")
         write_fleet(spark, queues, events, folder)
         files = lake_files(spark, folder)
@@ -60,7 +57,7 @@ def run_bench(
         hashes: set[str] = set()
         for number in range(1, rounds + 1):
             for way in WAYS:
-                tell(f"round {number} of {rounds}: {WAYS[way]}")
+                show(f"round {number} of {rounds}: {WAYS[way]}")
                 measure = _Plain(files) if way == "plain" else _OnSpark(files, way)
                 if number == 1:
                     hashes.add(result_hash(measure.results()))

@@ -24,7 +24,8 @@ from itertools import pairwise, takewhile
 from statistics import median
 from typing import NamedTuple
 
-from qflow.logs import ClientLog, LogRow
+from qflow.logs.client_log import ClientLog
+from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import (
     FEW,
     AckDelay,
@@ -135,7 +136,7 @@ class Evidence:
 
     def __init__(self, log: ClientLog, workload: Workload, *, draws: bool = True) -> None:
         self._workload, self._draws = workload, draws
-        rows = rows_by_client(log.rows)
+        rows = log.by_client()
         own = {producer.name: rows.get(producer.name, []) for producer in workload.producers}
         self._sent = {name: sends_of(rows) for name, rows in own.items()}
         self._catches_up = {name: catches_up(sends) for name, sends in self._sent.items()}
@@ -217,20 +218,6 @@ class Evidence:
             name: producer_network(work, ack_delay, load, client_pace(work.factors, usual))
             for name, work in costs.items()
         }
-
-
-def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
-    """Return each client's rows, in order.
-
-    Examples
-    --------
-    >>> rows_by_client([])
-    {}
-    """
-    by_client: dict[str, list[LogRow]] = {}
-    for row in rows:
-        by_client.setdefault(row.client, []).append(row)
-    return by_client
 
 
 # When a producer meant to send

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from qflow.logs import ClientLog
+from qflow.logs.client_log import ClientLog
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import Evidence, Extraction
 from qflow.prediction.replays import (

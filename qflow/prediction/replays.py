@@ -19,9 +19,9 @@ from statistics import median
 
 from qflow.broker.events import Event
 from qflow.broker.settings import QueueSettings
-from qflow.logs import ClientLog, LogRow
+from qflow.logs.client_log import ClientLog, rows_by_client
+from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import works_of
-from qflow.prediction.extraction import rows_by_client
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Consumer, Workload
 from qflow.workload.run import DepthMeter, Measures, Run, queue_measures
@@ -58,7 +58,7 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
         measures = recorded_queue(log, name, accepted[name], end)
         if measures is not None:
             queues[name] = measures
-    return {"queues": queues, **_clients(workload, rows_by_client(log.rows), end, only_present=True)}
+    return {"queues": queues, **_clients(workload, log.by_client(), end, only_present=True)}
 
 
 def predicted_sections(run: Run, workload: Workload, end: int) -> dict[str, dict[str, Measures]]:

@@ -276,8 +276,7 @@ class Bench:
 
     Examples
     --------
-    >>> bench = Bench()
-    >>> bench.declare("q", flow_stop_count=2)
+    >>> bench = Bench().declare("q", flow_stop_count=2)
     >>> [transfer.is_complete for transfer in bench.send("q", 3)]
     [True, True, False]
     """
@@ -287,9 +286,10 @@ class Bench:
         self.admin = self.broker.session("admin")
         self.producer = self.broker.session("producer")
 
-    def declare(self, queue: str, **short: object) -> None:
-        """Declare a queue; keywords are declare arguments without ``qpid.``."""
+    def declare(self, queue: str, **short: object) -> Bench:
+        """Declare a queue; keywords are declare arguments without ``qpid.``. Return the bench itself."""
         self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
+        return self
 
     def refusal(self, queue: str, arguments: object) -> str:
         """Declare a queue with a learner's declare arguments; return what is wrong with them, or "".
@@ -309,9 +309,9 @@ class Bench:
             return f"the broker refuses it: {error.code} {error}"
         return ""
 
-    def grouped(self, queue: str, **short: object) -> None:
-        """Declare a queue with message groups; keywords as in :meth:`declare`."""
-        self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
+    def grouped(self, queue: str, **short: object) -> Bench:
+        """Declare a queue with message groups, as :meth:`declare` does."""
+        return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
 
     def send(
         self, queue: str, what: int | Iterable[str] = 1, *, by: Session | None = None, **named: Any

@@ -40,8 +40,8 @@ class Misconception:
     message
         What to say: what is not so, and how it is.
     sign
-        For design tasks, where different ideas may lead to the same trouble: what tells this one from a value
-        the learner's function returned. None leaves it to the results.
+        For design tasks, where different ideas may lead to the same trouble: whether a value that the
+        learner's function returned shows this one. None leaves it to the results.
     """
 
     answer: Answer

@@ -54,22 +54,8 @@ class Prediction:
 
     Parameters
     ----------
-    name
-        Its name within the chapter.
-    question
-        What is asked, one sentence.
-    guess
-        The learner's number or state; None as long as there is none.
-    choices
-        The states to choose from; empty if a number is asked for.
-    within
-        How far a number may be off and still count as right.
-    sure
-        How sure the learner is, in percent; None if not said.
-    revisit
-        The concept to look at again after a wrong guess, with its rule ids.
-    because
-        For a typical wrong guess, the misunderstanding behind it.
+    name, question, guess, choices, within, sure, revisit, because
+        As for :meth:`Predictions.predict`.
     is_typed
         Whether the guess is to come from a field, and not from the cell.
     chapter
@@ -163,15 +149,7 @@ class Outcome:
 def calibration(outcomes: Sequence[Outcome]) -> list[str]:
     """Say how many predictions were right, whether the certainty was justified, and what to revisit.
 
-    Parameters
-    ----------
-    outcomes
-        The predictions of a chapter; those without a guess do not count.
-
-    Returns
-    -------
-    list of str
-        One sentence each; never empty.
+    Those without a guess do not count.
 
     Examples
     --------
@@ -191,12 +169,7 @@ def calibration(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def kept_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Say the same of all chapters together, from what the progress file holds.
-
-    Parameters
-    ----------
-    kept
-        For each chapter, for each question whether it was ``right`` and how ``sure`` the learner was.
+    """Say the same of all chapters together, from what the progress file holds of each of their questions.
 
     Examples
     --------
@@ -231,12 +204,8 @@ def _certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
 class Question:
     """What a notebook displays for a question.
 
-    Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too.
-
-    Parameters
-    ----------
-    asked
-        The question; the field writes the guess into it.
+    Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too, which
+    writes the guess into the question.
     """
 
     def __init__(self, asked: Prediction) -> None:

@@ -69,8 +69,7 @@ MESSAGE_BYTES = Exercise(
 
 def _states_both(levels: Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
     """Bring a queue to each of these (messages, bytes) in turn, from its head or tail; return the states."""
-    bench = Bench()
-    bench.declare(
+    bench = Bench().declare(
         "q",
         max_size=0,
         flow_stop_count=stop[0],
@@ -177,8 +176,7 @@ STATES_BOTH = Exercise(
 
 
 def _last_left(max_count: int, resume_size: int) -> int:
-    bench = Bench()
-    bench.declare(
+    bench = Bench().declare(
         "q",
         max_count=max_count,
         flow_stop_count=0,

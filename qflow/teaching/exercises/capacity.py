@@ -23,8 +23,7 @@ def burst(bench: Bench, queue: str, capacities: list[int]) -> None:
 
 
 def _worst_depth(stop: int, capacities: list[int]) -> int:
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_stop_size=0)
     bench.send("q", stop)
     # The message that turns it ON is one of theirs, and already fills a place in a window.
     bench.send("q", by=bench.broker.session("p0"))
@@ -75,8 +74,7 @@ WORST_DEPTH = Exercise(
 
 
 def _story(stop: int, capacities: list[int]) -> tuple[int, int, int, int]:
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_resume_count=stop, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=stop, flow_stop_size=0)
     bench.send("q", stop)
     bench.send("q", by=bench.broker.session("p0"))
     burst(bench, "q", capacities)
@@ -177,8 +175,7 @@ CPP_DEPTH = Exercise(
 
 
 def _overflow(limit: int, stop: int, sends: int) -> tuple[int, str, int, bool]:
-    bench = Bench()
-    bench.declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
+    bench = Bench().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
     code = 0
     try:
         bench.send("q", sends)

@@ -34,8 +34,7 @@ def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> t
     options = BrokerOptions(
         default_flow_stop_threshold=stop_percent, default_flow_resume_threshold=resume_percent
     )
-    bench = Bench(options)
-    bench.declare("q", max_count=limit, max_size=0)
+    bench = Bench(options).declare("q", max_count=limit, max_size=0)
     on, off = measure(bench, "q", limit)
     return on - 1, off + 1
 
@@ -448,8 +447,7 @@ def _broker_without(answer: Callable[..., dict[str, int]], limit: int, manual: i
         options = BrokerOptions(**given["broker"])  # type: ignore[arg-type]
     except (StartupError, TypeError, ValueError) as error:
         return f"the broker does not start: {error}"
-    bench = Bench(options)
-    bench.declare("plain", max_count=limit)
+    bench = Bench(options).declare("plain", max_count=limit)
     if measure(bench, "plain", limit)[0]:
         return "a queue with nothing but a limit still gets flow control"
     try:

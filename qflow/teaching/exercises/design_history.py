@@ -9,8 +9,9 @@ from qflow.teaching.exercise import Exercise, Misconception
 
 
 def _what_happens(design: str, limit: int, threshold: int, sends: int) -> tuple[int, int, int]:
-    bench = Bench(BrokerOptions(flow_control=design))
-    bench.declare("q", max_count=limit, flow_stop_count=threshold, flow_resume_count=1, flow_stop_size=0)
+    bench = Bench(BrokerOptions(flow_control=design)).declare(
+        "q", max_count=limit, flow_stop_count=threshold, flow_resume_count=1, flow_stop_size=0
+    )
     incomplete = code = 0
     try:
         for _ in range(sends):

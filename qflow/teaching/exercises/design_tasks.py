@@ -18,8 +18,9 @@ OFF_SHARE = 0.8
 
 def _overflows(limit: int, stop: int, capacities: Sequence[int], resume: int = 1) -> bool:
     """Return whether a producer is thrown out in the worst case: all windows fill at the stop level."""
-    bench = Bench()
-    bench.declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare(
+        "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
+    )
     bench.send("q", stop)
     try:
         bench.send("q", by=bench.broker.session("p0"))

@@ -153,8 +153,7 @@ COMPLETED_AFTER_PURGES = Exercise(
 
 
 def _released(stop: int, resume: int, sent: int, taken: int) -> int:
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
     transfers = bench.send("q", sent)
     held = [transfer for transfer in transfers if not transfer.is_complete]
     bench.reader("q").take(taken)

@@ -15,8 +15,7 @@ from qflow.teaching.exercises.configuration import accepted, typed
 
 def grouped_bench(labels: list[str]) -> Bench:
     """Make a bench with a grouped queue ``q`` that holds these messages; ``A-1`` is of group A."""
-    bench = Bench()
-    bench.grouped("q")
+    bench = Bench().grouped("q")
     bench.send("q", labels, header=GROUP)
     return bench
 
@@ -278,8 +277,9 @@ Headers = dict[str, Any]
 
 
 def _group_id(headers: Headers, key: str, default: str) -> str:
-    bench = Bench(BrokerOptions(default_message_group=default))
-    bench.declare("q", group_header_key=key, shared_msg_group=1)
+    bench = Bench(BrokerOptions(default_message_group=default)).declare(
+        "q", group_header_key=key, shared_msg_group=1
+    )
     bench.producer.message_transfer(Message(10, "q", headers=headers))
     answer = bench.broker.management.query("queue", "q")
     state: Any = answer["qpid.message_group_queue"]

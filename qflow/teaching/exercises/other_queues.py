@@ -12,8 +12,7 @@ from qflow.teaching.exercises.message_groups import group_of
 
 
 def _ring_priorities(limit: int, priorities: list[int]) -> list[int]:
-    bench = Bench()
-    bench.declare("q", max_count=limit, policy_type="ring", priorities=10)
+    bench = Bench().declare("q", max_count=limit, policy_type="ring", priorities=10)
     for number, priority in enumerate(priorities):
         bench.send("q", [str(number)], priority=priority)
     return [int(label) for label in bench.left("q")]
@@ -29,7 +28,7 @@ def _ring_model(
     victim: Callable[[Queue], tuple[int, int]],
     gives_way: Callable[[int, int], bool],
 ) -> list[int]:
-    """Keep a ring as somebody might think: `victim` is evicted if `gives_way(old priority, new priority)`."""
+    """Keep a ring as a learner might think: evict `victim` if `gives_way(old priority, new priority)`."""
     queue: Queue = []
     for number, new in enumerate(priorities):
         if len(queue) == limit:
@@ -92,8 +91,7 @@ RING_PRIORITIES = Exercise(
 
 
 def _ring_last_values(limit: int, keys: list[str]) -> list[str]:
-    bench = Bench()
-    bench.declare("q", max_count=limit, policy_type="ring", last_value_queue_key="key")
+    bench = Bench().declare("q", max_count=limit, policy_type="ring", last_value_queue_key="key")
     for key in keys:
         bench.send("q", [key], header="key")
     return bench.left("q")
@@ -155,8 +153,7 @@ RING_LAST_VALUES = Exercise(
 
 
 def _ring_group(limit: int, labels: list[str], fetched: int) -> str | None:
-    bench = Bench()
-    bench.grouped("q", max_count=limit, policy_type="ring")
+    bench = Bench().grouped("q", max_count=limit, policy_type="ring")
     bench.send("q", labels[:limit], header=GROUP)
     first = bench.reader("q", "first")
     for _ in range(fetched):
@@ -220,8 +217,7 @@ RING_GROUP = Exercise(
 
 
 def _lvq_at_stop(stop: int, replacements: int) -> tuple[int, str, int, int]:
-    bench = Bench()
-    bench.declare("q", last_value_queue_key="key", flow_stop_count=stop, flow_stop_size=0)
+    bench = Bench().declare("q", last_value_queue_key="key", flow_stop_count=stop, flow_stop_size=0)
     bench.send("q", [f"k{n}" for n in range(stop)], header="key")
     bench.send("q", ["k0"] * replacements, header="key")
     count = bench.statistics("q").flowStoppedCount
@@ -267,8 +263,7 @@ LVQ_AT_STOP = Exercise(
 
 
 def _self_destruct(limit: int, sends: int) -> tuple[bool, int, int]:
-    bench = Bench()
-    bench.declare("q", max_count=limit, policy_type="self-destruct")
+    bench = Bench().declare("q", max_count=limit, policy_type="self-destruct")
     transfers = bench.send("q", sends)
     exists = bench.exists("q")
     held = sum(not transfer.is_complete for transfer in transfers)
@@ -326,8 +321,7 @@ SELF_DESTRUCT = Exercise(
 
 
 def _purge(stop: int, resume: int, sent: int, fetched: int) -> tuple[int, str, int]:
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
     bench.send("q", sent)
     reader = bench.reader("q")
     for _ in range(fetched):
@@ -388,8 +382,7 @@ AFTER_PURGE = Exercise(
 
 
 def _delete(stop: int, sent: int, fetched: int) -> tuple[int, int, bool]:
-    bench = Bench()
-    bench.declare("spare")
+    bench = Bench().declare("spare")
     bench.admin.exchange_declare("spare exchange", "fanout")
     bench.admin.exchange_bind("spare", "spare exchange", "")
     arguments = {"qpid.flow_stop_count": stop, "qpid.flow_stop_size": 0}
@@ -436,8 +429,7 @@ AFTER_DELETE = Exercise(
 
 
 def _move(messages: int, limit: int, already: int) -> tuple[int, int, int]:
-    bench = Bench()
-    bench.declare("source")
+    bench = Bench().declare("source")
     bench.declare("target", max_count=limit, flow_stop_count=0)
     bench.send("source", messages)
     bench.send("target", already)
@@ -543,8 +535,7 @@ SURVIVES = Exercise(
 
 
 def _transaction(limit: int, stop: int, sends: int) -> tuple[int, int, str, bool]:
-    bench = Bench()
-    bench.declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
+    bench = Bench().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
     bench.producer.tx_select()
     transfers = bench.send("q", sends)
     code = 0

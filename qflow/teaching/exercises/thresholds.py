@@ -10,8 +10,7 @@ from qflow.teaching.exercise import Exercise, Misconception
 
 def run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, int]]:
     """Send and take messages; return the state and flowStoppedCount after each step."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
     reader = bench.reader("q")
     seen = []
     for change in changes:
@@ -25,8 +24,9 @@ def run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, in
 
 
 def _on_and_off(limit: int, stop: int, resume: int) -> tuple[int, int]:
-    bench = Bench()
-    bench.declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare(
+        "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
+    )
     while not bench.is_on("q"):
         bench.send("q")
     on = bench.depth("q")

@@ -8,8 +8,7 @@ from qflow.teaching.exercise import Exercise, Misconception
 
 
 def _idle_gets(steps: list[str]) -> list[str]:
-    bench = Bench()
-    bench.grouped("q")
+    bench = Bench().grouped("q")
     owner = bench.reader("q", "owner", prefetch=1)
     idle = bench.reader("q", "idle", prefetch=10)
     bench.send("q", ["A-1", "A-2"], header=GROUP)
@@ -105,8 +104,7 @@ IDLE_GETS = Exercise(
 
 
 def _turns(messages: int, consumers: int) -> list[list[int]]:
-    bench = Bench()
-    bench.declare("q")
+    bench = Bench().declare("q")
     readers = [bench.reader("q", f"c{n}", prefetch=messages) for n in range(consumers)]
     bench.send("q", [str(n) for n in range(messages)])
     return [[int(label) for label in reader.got] for reader in readers]
