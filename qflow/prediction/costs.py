@@ -38,7 +38,7 @@ from itertools import groupby, zip_longest
 from statistics import mean, median, quantiles
 from typing import NamedTuple
 
-from qflow.logs.checks import round_trips
+from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service

@@ -24,7 +24,7 @@ from itertools import pairwise, takewhile
 from statistics import median
 from typing import NamedTuple
 
-from qflow.logs.client_log import ClientLog
+from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import (
     FEW,
@@ -136,7 +136,7 @@ class Evidence:
 
     def __init__(self, log: ClientLog, workload: Workload, *, draws: bool = True) -> None:
         self._workload, self._draws = workload, draws
-        rows = log.by_client()
+        rows = rows_by_client(log.rows)
         own = {producer.name: rows.get(producer.name, []) for producer in workload.producers}
         self._sent = {name: sends_of(rows) for name, rows in own.items()}
         self._catches_up = {name: catches_up(sends) for name, sends in self._sent.items()}

@@ -58,7 +58,7 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
         measures = recorded_queue(log, name, accepted[name], end)
         if measures is not None:
             queues[name] = measures
-    return {"queues": queues, **_clients(workload, log.by_client(), end, only_present=True)}
+    return {"queues": queues, **_clients(workload, rows_by_client(log.rows), end, only_present=True)}
 
 
 def predicted_sections(run: Run, workload: Workload, end: int) -> dict[str, dict[str, Measures]]:
