@@ -1,6 +1,8 @@
 """Recommend: thresholds and windows that cannot overflow, as qpid-config lines, with the reasons.
 
-A recommendation as plain text.
+Of each part of a workload the frontier's best row is taken (:func:`qflow.design.frontier.best`).  Then what
+it leads to is checked again as a whole: every queue is judged by the bound, and the recommended workload is
+simulated and compared with the declared one.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
 from qflow.design.bounds import Traffic, stays_on, traffic_of
-from qflow.design.candidates import Limits
-from qflow.design.frontier import MESSAGE_LIMIT, Costs, Part, Row, Tell, best, costs, frontier
+from qflow.design.frontier import MESSAGE_LIMIT, Costs, Limits, Part, Row, Tell, best, costs, frontier
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
 from qflow.table import Tabular, columns_of
@@ -151,11 +152,6 @@ def recommend(
     workload, limits, keep_capacities, message_limit, tell
         As for :func:`qflow.design.frontier`.
 
-    Returns
-    -------
-    Recommendation
-        Of each part of the workload the row that :func:`qflow.design.frontier.best` chooses.
-
     Raises
     ------
     DesignError
@@ -231,15 +227,7 @@ SHOWN = ("flips/min", "blocked", "p50", "p99", "accepted")
 
 
 def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
-    """Return a recommendation as lines for people.
-
-    Parameters
-    ----------
-    made : Recommendation
-        What to say.
-    before : dict
-        Producer name to the window it had.
-    """
+    """Return a recommendation as plain text; ``before`` has the window that each producer had."""
     lines: list[str] = []
     for queue, line in made.lines.items():
         lines.append(line)

@@ -24,6 +24,7 @@ from qflow.broker.completions import RangeSet
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
+from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
@@ -201,30 +202,6 @@ class Tolerance:
 
 def _at(ordered: Sequence[int], percent: int) -> int:
     return ordered[len(ordered) * percent // 100] if ordered else 0
-
-
-def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
-    """Return (when, sent so far, time to completion) of transfers that were alone on their way.
-
-    Examples
-    --------
-    >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "p", "complete", "", "p-1", 0, "")]
-    >>> round_trips(rows)
-    [(5, 1, 4)]
-    """
-    trips: list[tuple[int, int, int]] = []
-    sent = outstanding = 0
-    alone, since = "", 0
-    for row in rows:
-        if row.event == "transfer":
-            sent += 1
-            outstanding += 1
-            alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
-        elif row.event == "complete":
-            outstanding -= 1
-            if row.label == alone:
-                trips.append((since, sent, row.ts_us - since))
-    return trips
 
 
 class LabelSet:

@@ -7,7 +7,7 @@ other way: what the clients of a run would have written down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -161,6 +161,30 @@ def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
     for row in rows:
         by_client.setdefault(row.client, []).append(row)
     return by_client
+
+
+def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
+    """Return (when, sent so far, time to completion) of transfers that were alone on their way.
+
+    Examples
+    --------
+    >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "p", "complete", "", "p-1", 0, "")]
+    >>> round_trips(rows)
+    [(5, 1, 4)]
+    """
+    trips: list[tuple[int, int, int]] = []
+    sent = outstanding = 0
+    alone, since = "", 0
+    for row in rows:
+        if row.event == "transfer":
+            sent += 1
+            outstanding += 1
+            alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
+        elif row.event == "complete":
+            outstanding -= 1
+            if row.label == alone:
+                trips.append((since, sent, row.ts_us - since))
+    return trips
 
 
 def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None) -> Run:

@@ -29,7 +29,7 @@ from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import extract
-from qflow.prediction.predict import predicted_sections, recorded_sections
+from qflow.prediction.replays import predicted_sections, recorded_sections
 from qflow.spark.tables import LAKE, MEASURES, Column, Table, by_component, to_batches, tuples
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError

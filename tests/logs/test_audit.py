@@ -264,7 +264,7 @@ def test_import_refuses_in_one_sentence(tmp_path, name, data, sentence):
 
 
 def test_a_log_of_simulated_clients_has_no_findings():
-    from qflow.prediction.predict import rows_of_run
+    from qflow.prediction.replays import rows_of_run
     from qflow.workload.network import Network
 
     network = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
