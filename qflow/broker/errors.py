@@ -145,19 +145,7 @@ LEFT_OUT: dict[str, str] = {
 
 
 def refuse(what: str, asked: str) -> NoReturn:
-    """Refuse a feature that is left out.
-
-    Parameters
-    ----------
-    what : str
-        A key of :data:`LEFT_OUT`.
-    asked : str
-        What was asked for.
-
-    Raises
-    ------
-    NotImplementedException
-        540, always.
+    """Refuse a feature that is left out, a key of :data:`LEFT_OUT`, with its reason: 540.
 
     Examples
     --------

@@ -57,24 +57,10 @@ class Exchange(Router):
     type: ClassVar[str] = ""
 
     __slots__ = (
-        "context",
-        "bindings",
-        "alternate",
-        "references",
-        "is_deleted",
-        "deletes_itself",
-        "durable",
-        "sequence",
-        "annotates",
-        "keeps_last",
-        "last_transfer",
-        "msg_receives",
-        "byte_receives",
-        "msg_drops",
-        "byte_drops",
-        "msg_routes",
-        "byte_routes",
-    )
+        "context", "bindings", "alternate", "references", "is_deleted", "deletes_itself", "durable",
+        "sequence", "annotates", "keeps_last", "last_transfer", "msg_receives", "byte_receives",
+        "msg_drops", "byte_drops", "msg_routes", "byte_routes",
+    )  # fmt: skip
 
     def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(name)

@@ -150,13 +150,7 @@ class Message(Frozen):
         return ""
 
     def encoded_size(self, exchange: str) -> int:
-        """Count the bytes of header and content, with the exchange the broker adds (DQ-05, DQ-06).
-
-        Parameters
-        ----------
-        exchange : str
-            Destination of the transfer; its name is recorded in the delivery properties.
-        """
+        """Return the bytes of header and content, the exchange's name included (DQ-05, DQ-06)."""
         size = self.content_size + _STRUCT + _short_text(exchange)
         if self.routing_key is not None:
             size += _short_text(self.routing_key)
@@ -297,22 +291,9 @@ class Transfer(Restorable):
     VOLATILE: ClassVar[tuple[str, ...]] = ("_made_label",)
 
     __slots__ = (
-        "owner",
-        "number",
-        "message",
-        "size",
-        "_label",
-        "_made_label",
-        "expiration",
-        "origin",
-        "connection",
-        "serial",
-        "transaction",
-        "annotations",
-        "listener",
-        "pending",
-        "_holders",
-    )
+        "owner", "number", "message", "size", "_label", "_made_label", "expiration", "origin", "connection",
+        "serial", "transaction", "annotations", "listener", "pending", "_holders",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -1,9 +1,8 @@
-"""BrokerOptions: what ``qpidd`` is started with, checked the way it checks (FC-10, rule book 8.1).
+"""BrokerOptions: what ``qpidd`` is started with, read and checked the way it does (FC-10, rule book 8.1).
 
-Where qpidd reads its options from: command line, environment, configuration file (rule book 8.1).
-
-Reading only: what a value means for the broker is said in :mod:`qflow.broker.options`.  The words
-of the refusals are those of ``Options.cpp`` and of the option parser it uses, Boost.
+:func:`read_options` reads the three places where qpidd looks: command line, environment, configuration file.
+What a value means is said by :class:`BrokerOptions`.  The words of the refusals are those of ``Options.cpp``
+and of the option parser it uses, Boost.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _LETTERS = {
 }
 # fmt: on
 NOT_MODELLED = frozenset([*_SWITCHES, *_REPEATABLE, *_VALUES])
-"""Options of qpidd and the modules shipped with it that change nothing here: accepted, and told."""
+"""Options of qpidd and the modules shipped with it that change nothing here: accepted, and reported."""
 
 _KNOWN = (*MODELLED, *_SWITCHES, *_REPEATABLE, *_VALUES)
 
@@ -228,6 +227,13 @@ UINT16 = 1 << 16
 UINT32 = 1 << 32
 UINT64 = 1 << 64
 FLOW_CONTROLS = ("shipped", "pre-feature", "overflow-list", "watermark", "java")
+_CHOICES = {
+    "flow_control": FLOW_CONTROLS,
+    "completions": ("any-order", "in-order"),
+    "limit_policies": ("current", "historic"),
+    "message_size": ("encoded", "content"),
+    "wake_up": ("faithful", "eager"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +308,10 @@ flowStopRatio=60 flowResumeRatio=70
             raise StartupError(f"Default queue flow ratios must be between 0 and 100, inclusive: {ratios}")
         if resume > stop:
             raise StartupError(f"Default queue flow stop ratio must be >= flow resume ratio: {ratios}")
-        _one_of("flow_control", self.flow_control, FLOW_CONTROLS)
-        _one_of("completions", self.completions, ("any-order", "in-order"))
-        _one_of("limit_policies", self.limit_policies, ("current", "historic"))
-        _one_of("message_size", self.message_size, ("encoded", "content"))
-        _one_of("wake_up", self.wake_up, ("faithful", "eager"))
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise StartupError(f"{name}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")
 
     @classmethod
     def parse(
@@ -403,8 +408,3 @@ def _check_type(name: str, value: object, default: object) -> None:
         raise StartupError(f"{name}: got {value!r}, allowed is a value like {default!r}")
     if isinstance(value, int) and value < 0 and not name.startswith("default_flow"):
         raise StartupError(f"{name}: got {value!r}, allowed are whole numbers from 0")
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise StartupError(f"{name}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")

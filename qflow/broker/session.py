@@ -100,14 +100,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> Callable[[Method], Method]:
     """Make a method a command of the session, which runs in the steps above.
 
-    Parameters
-    ----------
-    kind : str
-        Its name in :data:`qflow.broker.events.COMMANDS`.
-    is_numbered : bool
-        False for controls, which are not commands and are never completed.
-    completes : bool
-        False for commands that complete by themselves, or later.
+    ``kind`` is its name in :data:`qflow.broker.events.COMMANDS`.  Controls are not numbered, and are never
+    completed; some commands complete by themselves, or later.
     """
 
     def decorate(method: Method) -> Method:
@@ -167,26 +161,10 @@ class Session(Dependent):
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
-        "context",
-        "queues",
-        "exchanges",
-        "name",
-        "connection",
-        "is_attached",
-        "error",
-        "completions",
-        "consuming",
-        "transaction",
-        "tx_accept",
-        "last_exchange",
-        "exclusive_queues",
-        "transfer_count",
-        "is_pipelining",
-        "overflow",
-        "txn_starts",
-        "txn_commits",
-        "txn_rejects",
-    )
+        "context", "queues", "exchanges", "name", "connection", "is_attached", "error", "completions",
+        "consuming", "transaction", "tx_accept", "last_exchange", "exclusive_queues", "transfer_count",
+        "is_pipelining", "overflow", "txn_starts", "txn_commits", "txn_rejects",
+    )  # fmt: skip
 
     def __init__(
         self, context: BrokerContext, queues: QueueRegistry, name: str, connection: Connection
@@ -215,13 +193,7 @@ class Session(Dependent):
     # What a command needs
 
     def require_attached(self, kind: str) -> None:
-        """Refuse a command to a session that is gone; nothing in the broker changes.
-
-        Raises
-        ------
-        SessionDetached
-            Naming the session and the command.
-        """
+        """Refuse a command to a session that is gone; nothing in the broker changes."""
         if not self.is_attached:
             raise SessionDetached(f"{kind} on session {self.name!r}, which is not attached any more")
 
@@ -476,15 +448,8 @@ class Session(Dependent):
         values: Values = (transfer.number, message, exchange, sync)
         if self.is_pipelining:
             names, values = _PIPELINED, (*values, True)
-        self.context.tell(
-            "message.transfer",
-            session=self.name,
-            link=exchange,
-            message=transfer.label,
-            size=transfer.size,
-            names=names,
-            values=values,
-        )
+        label, size = transfer.label, transfer.size
+        self.context.tell("message.transfer", "", self.name, exchange, label, size, "", names, values)
 
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
         context = self.context
@@ -588,13 +553,7 @@ class Session(Dependent):
 
     @command("message.cancel")
     def message_cancel(self, tag: str) -> None:
-        """End a subscription; what it was given stays acquired (CN-17).
-
-        Raises
-        ------
-        NotFoundException
-            404: no such subscription.
-        """
+        """End a subscription; what it was given stays acquired (CN-17).  404: no such subscription."""
         subscription = self.consuming.subscriptions.get(tag)
         if subscription is None:
             raise NotFoundException(f"No such subscription: {tag}")
@@ -606,12 +565,7 @@ class Session(Dependent):
     def message_set_flow_mode(self, tag: str, flow_mode: int) -> None:
         """Choose credit (0) or window (1); each mode has its own balances (CN-04).
 
-        Raises
-        ------
-        InvalidArgumentException
-            542: another mode.
-        NotFoundException
-            404: no such subscription.
+        542 for another mode, 404 for an unknown subscription.
         """
         if flow_mode not in (0, 1):
             raise InvalidArgumentException(f"Invalid value for mode {flow_mode}")
@@ -621,6 +575,8 @@ class Session(Dependent):
     def message_flow(self, tag: str, unit: int, value: int) -> None:
         """Grant credit (CN-04), which wakes the subscription if credit was what it lacked (RF-08).
 
+        542 for another unit or value, 404 for an unknown subscription.
+
         Parameters
         ----------
         tag : str
@@ -629,13 +585,6 @@ class Session(Dependent):
             0 messages, 1 bytes; both are needed.
         value : int
             0xFFFFFFFF is infinite, and sticks.
-
-        Raises
-        ------
-        InvalidArgumentException
-            542: another unit.
-        NotFoundException
-            404: no such subscription.
         """
         if unit not in (MESSAGE_UNIT, BYTE_UNIT):
             raise InvalidArgumentException(f"Invalid value for unit {unit}")
@@ -732,13 +681,7 @@ class Session(Dependent):
 
     @command("queue.delete")
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False) -> None:
-        """Delete a queue with all its messages (QT-21, FC-21).
-
-        Raises
-        ------
-        SessionException
-            531, 404, 405, 406.
-        """
+        """Delete a queue with all its messages (QT-21, FC-21); 531, 404, 405 or 406 if it may not be."""
         self.queues.check_delete(queue, self.name, if_unused, if_empty)
         self.queues.destroy(queue, "delete")
 
@@ -761,14 +704,10 @@ class Session(Dependent):
     ) -> None:
         """Make an exchange, unless there is one of that name and type already (EX-03).
 
-        Without a type it is a topic exchange.  With ``passive`` it is only asked whether there is such
-        an exchange: of that name, and of that type and that alternate if these are given; the broker's own
-        exchanges can be declared in no other way.
-
-        Raises
-        ------
-        SessionException
-            404, 530.
+        Without a type it is a topic exchange.  With ``passive`` the command only asks for an exchange of
+        that name, and of that type and that alternate if these are given; the broker's own exchanges can be
+        declared in no other way.  404 for an unknown type or alternate, 530 for a name or a type that is
+        not allowed.
         """
         registry = self.exchanges
         alternate = registry.alternate(alternate_exchange)
@@ -793,10 +732,7 @@ class Session(Dependent):
     ) -> None:
         """Bind a queue to an exchange; binding it again changes nothing (EX-12).
 
-        Raises
-        ------
-        SessionException
-            404, 405, 541 (headers), 542 (default exchange).
+        404 for an unknown one, 405 for another session's queue, 541 (headers), 542 (default exchange).
         """
         source, target = self.queues.bindable(exchange, queue, "Bind", self.name)
         scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
@@ -854,14 +790,8 @@ class Session(Dependent):
     def tx_commit(self) -> None:
         """Make the transaction's publishes and accepts happen, all or none (LP-09, RF-22).
 
-        Its effects are there at once; its own completion waits for earlier commands (CM-07).
-
-        Raises
-        ------
-        CommandInvalidException
-            503: the session is not transactional.
-        InternalErrorException
-            541: a queue has no room; nothing happens.
+        Its effects are there at once; its own completion waits for earlier commands (CM-07).  503 if the
+        session is not transactional; 541 if a queue has no room, and nothing happens.
         """
         transaction = self._require_transaction()
         if self.tx_accept is not None:
@@ -894,13 +824,7 @@ class Session(Dependent):
 
     @command("dtx.select")
     def dtx_select(self) -> None:
-        """Refuse distributed transactions, which this model leaves out.
-
-        Raises
-        ------
-        NotImplementedException
-            540, always.
-        """
+        """Refuse distributed transactions, which this model leaves out: 540, always."""
         refuse("dtx", "dtx.select")
 
     # The end

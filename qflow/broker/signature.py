@@ -19,15 +19,7 @@ _MAPS = "arguments properties options filter"
 
 
 class Signature:
-    """The parameters of a method.
-
-    Parameters
-    ----------
-    kind : str
-        How a refusal names the command.
-    method : callable
-        A method, with ``self`` first.
-    """
+    """The parameters of a method, with ``self`` first; refusals name it by its kind."""
 
     def __init__(self, kind: str, method: Callable[..., Any]) -> None:
         self._kind = kind

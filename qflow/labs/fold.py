@@ -589,7 +589,7 @@ class Fold(QueueSide):
         ValueError
             If the run is longer than a frame's clock can tell: 2147 seconds.
         """
-        self._add(EventTable(events).told())
+        self._add(EventTable(events).tuples())
 
     def _add(self, events: Iterable[Fields]) -> None:
         find, nobody = self._kinds.get, (None, False, None)
@@ -607,7 +607,7 @@ class Fold(QueueSide):
     def follow(self, events: Sequence[Event]) -> None:
         """Fold what was added to some events since they were last followed."""
         if isinstance(events, EventTable):
-            self._add(events.told(self.seen))
+            self._add(events.tuples(self.seen))
         else:
             self.add(events[self.seen :])
 
