@@ -78,7 +78,7 @@ class Exchange(Router):
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
         self.msg_routes = self.byte_routes = 0
-        self.make_index()
+        self._make_index()
 
     def configure(
         self, alternate: Exchange | None, durable: bool, auto_delete: bool, arguments: Arguments | None
@@ -95,21 +95,21 @@ class Exchange(Router):
             alternate.alternate_users += 1
             alternate.references += 1
 
-    def make_index(self) -> None:
+    def _make_index(self) -> None:
         """Prepare what a type needs to find bindings fast."""
 
     # Bindings
 
     def bind(self, queue: Queue, key: str, arguments: Arguments, scope: str = "") -> bool:
         """Add a binding; return False if it was there already (EX-12)."""
-        self.check(arguments)
-        identity = self.identity(queue, key)
+        self._check(arguments)
+        identity = self._identity(queue, key)
         existing = self.bindings.get(identity)
-        if existing is not None and self.check_again(existing, arguments):
+        if existing is not None and self._check_again(existing, arguments):
             return False
-        if self.has_same(queue, arguments):
+        if self._has_same(queue, arguments):
             return False
-        self.insert(identity, Binding(queue, self.normal_key(key), arguments, scope))
+        self._insert(identity, Binding(queue, self._normal_key(key), arguments, scope))
         queue.binding_count += 1
         if self.context.observer is not None:
             self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
@@ -119,7 +119,7 @@ class Exchange(Router):
 
     def unbind(self, queue: Queue, key: str) -> bool:
         """Remove a binding; return False if there was none (EX-12)."""
-        return self._remove(self.identity(queue, key))
+        return self._remove(self._identity(queue, key))
 
     def unbind_queue(self, queue: Queue) -> bool:
         """Remove every binding of a queue; return whether there was one."""
@@ -134,7 +134,7 @@ class Exchange(Router):
             self._remove(identity)
         return bool(identities)
 
-    def insert(self, identity: Identity, binding: Binding) -> None:
+    def _insert(self, identity: Identity, binding: Binding) -> None:
         """Keep a new binding."""
         self.bindings[identity] = binding
 
@@ -145,40 +145,40 @@ class Exchange(Router):
         binding.queue.binding_count -= 1
         if self.context.observer is not None:
             self.context.emit("unbind", binding.queue.name, link=self.name, detail={"key": binding.key})
-        self.removed(binding)
+        self._removed(binding)
         return True
 
-    def removed(self, binding: Binding) -> None:
+    def _removed(self, binding: Binding) -> None:
         """Forget a binding in the type's own index."""
 
-    def check(self, arguments: Arguments) -> None:
+    def _check(self, arguments: Arguments) -> None:
         """Refuse binding arguments that make no sense for this type."""
 
-    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
+    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
         """Return whether to bind again changes nothing; refuse it if it makes no sense for this type."""
         return True
 
-    def has_same(self, queue: Queue, arguments: Arguments) -> bool:
+    def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
         """Return whether a binding under another key is the same one for this type."""
         return False
 
-    def normal_key(self, key: str) -> str:
+    def _normal_key(self, key: str) -> str:
         """Return the form in which a key is kept."""
         return key
 
-    def identity(self, queue: Queue, key: str) -> Identity:
+    def _identity(self, queue: Queue, key: str) -> Identity:
         """Return what makes two bindings the same one."""
-        return queue.name, self.normal_key(key)
+        return queue.name, self._normal_key(key)
 
     def covers(self, binding: Binding, key: str) -> bool:
         """Return whether ``exchange.bound`` takes a binding to be one for this key (EX-13)."""
-        return binding.key == self.normal_key(key)
+        return binding.key == self._normal_key(key)
 
     def covers_arguments(self, binding: Binding, arguments: Arguments) -> bool:
         """Return whether ``exchange.bound`` takes a binding to be one with these arguments."""
         return True
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         """Return the bindings a transfer satisfies, at most one for each queue, in order.
 
         Routing may change the bindings; what was returned stays as it is.
@@ -194,7 +194,7 @@ class Exchange(Router):
         """
         if self.annotates:
             self._annotate(transfer)
-        bindings = self.matching(transfer)
+        bindings = self._matching(transfer)
         refusal: SessionException | None = None
         for binding in bindings:
             try:
@@ -428,32 +428,28 @@ class DirectExchange(Exchange):
 
     __slots__ = ("_by_key",)
 
-    def make_index(self) -> None:
-        """Keep the bindings by their keys, so that routing need not look at others."""
+    def _make_index(self) -> None:
         self._by_key: dict[str, tuple[Binding, ...]] = {}
 
-    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
-        """Return whether the queue is just bound again, and not in place of the key's other queues."""
+    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
         return EXCLUSIVE_BINDING not in arguments
 
-    def insert(self, identity: Identity, binding: Binding) -> None:
+    def _insert(self, identity: Identity, binding: Binding) -> None:
         """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
         if EXCLUSIVE_BINDING in binding.arguments:
             for other in self._by_key.get(binding.key, ()):
                 self.unbind(other.queue, other.key)
-        super().insert(identity, binding)
+        super()._insert(identity, binding)
         self._by_key[binding.key] = (*self._by_key.get(binding.key, ()), binding)
 
-    def removed(self, binding: Binding) -> None:
-        """Forget it under its key."""
+    def _removed(self, binding: Binding) -> None:
         others = tuple(other for other in self._by_key[binding.key] if other is not binding)
         if others:
             self._by_key[binding.key] = others
         else:
             del self._by_key[binding.key]
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
-        """Return the bindings this type selects."""
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         return self._by_key.get(transfer.message.routing_key or "", ())
 
 
@@ -465,7 +461,7 @@ class FanoutExchange(Exchange):
 
     __slots__ = ()
 
-    def identity(self, queue: Queue, key: str) -> Identity:
+    def _identity(self, queue: Queue, key: str) -> Identity:
         """Return the same for every key: a queue is bound at most once."""
         return queue.name, ""
 
@@ -473,8 +469,7 @@ class FanoutExchange(Exchange):
         """Return True: the key is not looked at."""
         return True
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
-        """Return the bindings this type selects."""
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         return list(self.bindings.values())
 
 
@@ -489,12 +484,10 @@ class TopicExchange(Exchange):
 
     __slots__ = ()
 
-    def normal_key(self, key: str) -> str:
-        """Return the pattern as the broker keeps it."""
+    def _normal_key(self, key: str) -> str:
         return normalize_pattern(key)
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
-        """Return the bindings this type selects."""
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         key = transfer.message.routing_key or ""
         ranked = [(rank, b) for b in self.bindings.values() if (rank := topic_rank(b.key, key)) is not None]
         ranked.sort(key=itemgetter(0))
@@ -509,11 +502,10 @@ class HeadersExchange(Exchange):
 
     __slots__ = ()
 
-    def check(self, arguments: Arguments) -> None:
-        """Insist on a proper x-match."""
+    def _check(self, arguments: Arguments) -> None:
         check_header_arguments(arguments)
 
-    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
+    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
         """Refuse the same queue and key with other arguments: 541 (EX-03)."""
         if not same_arguments(existing.arguments, arguments):
             raise InternalErrorException(
@@ -521,7 +513,7 @@ class HeadersExchange(Exchange):
             )
         return True
 
-    def has_same(self, queue: Queue, arguments: Arguments) -> bool:
+    def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
         """Return whether the queue is bound with these arguments already, by whatever key (EX-12)."""
         return any(
             binding.queue is queue and same_arguments(binding.arguments, arguments)
@@ -536,8 +528,7 @@ class HeadersExchange(Exchange):
         """Return whether headers equal to the arguments would match."""
         return headers_match(binding.arguments, arguments)
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
-        """Return the bindings this type selects."""
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         headers = transfer.message.headers or {}
         return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
 

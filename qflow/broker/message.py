@@ -175,7 +175,7 @@ class Message(Frozen):
         if self.content_type is not None:
             size += _short_text(self.content_type)
         if self.headers is not None:
-            size += _map_size(self.headers)
+            size += map_size(self.headers)
         return size + _STRUCT if size else 0
 
 
@@ -187,7 +187,8 @@ def _long_text(text: str) -> int:
     return 2 + (len(text) if text.isascii() else len(text.encode()))
 
 
-def _map_size(entries: dict[str, Any]) -> int:
+def map_size(entries: dict[str, Any]) -> int:
+    """Return the bytes of a map; TypeError if AMQP cannot carry a value."""
     size = 8
     for key, value in entries.items():
         size += _short_text(key) + 1 + _value_size(value)
@@ -209,7 +210,7 @@ def _value_size(value: object) -> int:
     if isinstance(value, bytes):
         return 4 + len(value)
     if isinstance(value, dict):
-        return _map_size(value)
+        return map_size(value)
     if isinstance(value, list | tuple):
         return 8 + sum(1 + _value_size(item) for item in value)
     raise TypeError(f"a header holds None, bool, int, float, str, bytes, UUID, list or dict; got {value!r}")

@@ -111,14 +111,13 @@ def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> C
         def run(self: Session, *args: Any, **kwargs: Any) -> Any:
             self.require_attached(kind)
             given = signature.bind(args, kwargs)
-            reading = self.connection.scheduler.reading
             number = self.begin() if is_numbered else self.begin_control()
             if self.context.observer is not None:
                 self.show(kind, given, number)
             try:
                 result = method(self, **given)
             except Exception as error:
-                self.give_up(error, number, reading)
+                self.give_up(error, number)
                 raise
             if is_numbered and completes:
                 self.completions.complete(number)
@@ -207,13 +206,13 @@ class Session(Dependent):
         self.connection.scheduler.reading = self.connection
         return -1
 
-    def give_up(self, error: Exception, number: int, reading: Connection | None) -> None:
+    def give_up(self, error: Exception, number: int = -1) -> None:
         """End a command that failed: the session dies of it, or it did not happen."""
         if isinstance(error, AmqpException):
             self.die(error)
             self.quiesce()
             return
-        self.connection.scheduler.reading = reading
+        self.connection.scheduler.reading = self.connection if self.is_pipelining else None
         if number >= 0:
             self.completions.retract(number)
 
@@ -333,15 +332,17 @@ class Session(Dependent):
         """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
         # The steps of a command, written out: this is called for every message.
         self.require_attached("message.accept")
-        numbers = delivery_numbers("message.accept: transfers", transfers)
-        reading = self.connection.scheduler.reading
+        numbers = tuple(transfers)
+        for one in numbers:
+            if type(one) is not int:
+                delivery_numbers("message.accept: transfers", numbers)
         number = self.begin()
         if self.context.observer is not None:
             self.show_transfers("message.accept", numbers, number)
         try:
             self.consuming.accept(numbers, self.tx_accept)
         except Exception as error:
-            self.give_up(error, number, reading)
+            self.give_up(error, number)
             raise
         self.completions.complete(number)
         self.quiesce()
@@ -365,15 +366,17 @@ class Session(Dependent):
         """Complete deliveries: they are processed, which moves windows on (CN-06, RF-04)."""
         # Written out like message_accept; a control, so it has no number and is never completed.
         self.require_attached("session.completed")
-        numbers = delivery_numbers("session.completed: transfers", transfers)
-        reading = self.connection.scheduler.reading
+        numbers = tuple(transfers)
+        for one in numbers:
+            if type(one) is not int:
+                delivery_numbers("session.completed: transfers", numbers)
         self.begin_control()
         if self.context.observer is not None:
             self.show_transfers("session.completed", numbers)
         try:
             self.consuming.complete(numbers)
         except Exception as error:
-            self.give_up(error, -1, reading)
+            self.give_up(error)
             raise
         self.quiesce()
 
@@ -416,14 +419,13 @@ class Session(Dependent):
         (False, ('q',))
         """
         self.require_attached("message.transfer")
-        if not (isinstance(message, Message) and isinstance(exchange, str) and isinstance(sync, bool)):
-            raise TypeError(
-                "message.transfer takes a Message, the exchange's name and sync, which is True or False; "
-                f"got {message!r}, {exchange!r}, {sync!r}"
-            )
+        if not isinstance(exchange, str):
+            raise TypeError(f"message.transfer: exchange is a string; got {exchange!r}")
         completions = self.completions
-        transfer = self._transfer(completions.next_number, message, exchange)
-        reading = self.connection.scheduler.reading
+        try:
+            transfer = self._transfer(completions.next_number, message, exchange)
+        except AttributeError as error:
+            raise TypeError(f"message.transfer: message is a Message; got {message!r}") from error
         number = self.begin()
         if self.context.observer is not None:
             self._show_transfer(transfer, message, exchange, sync)
@@ -433,7 +435,7 @@ class Session(Dependent):
             self._route(transfer, exchange)
         except Exception as error:
             transfer.owner = None
-            self.give_up(error, number, reading)
+            self.give_up(error, number)
             raise
         transfer.end_routing()
         if transfer.pending:
@@ -445,7 +447,7 @@ class Session(Dependent):
 
     def _show_transfer(self, transfer: Transfer, message: Message, exchange: str, sync: bool) -> None:
         names: Names = _TRANSFER
-        values: Values = (transfer.number, message, exchange, sync)
+        values: Values = (transfer.number, message, exchange, bool(sync))
         if self.is_pipelining:
             names, values = _PIPELINED, (*values, True)
         label, size = transfer.label, transfer.size
