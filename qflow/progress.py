@@ -1,4 +1,4 @@
-"""Progress of what takes longer than two seconds, on standard error."""
+"""Progress of work that takes longer than two seconds, on standard error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ PATIENCE = 2.0
 PAUSE = 0.5
 """Seconds from one look to the next, on a terminal."""
 PAUSE_IN_A_FILE = 10.0
-"""The same where each look stays, as a line of a file."""
+"""The same in a file, where each look stays as a line."""
+BAR = 24
+"""Characters of a bar."""
 
 
 class Line:
@@ -48,7 +50,7 @@ class Line:
         self._shown = ""
 
     def show(self, text: str) -> None:
-        """Show how far it is."""
+        """Show how far the work is."""
         if not self._is_terminal:
             print(text, file=self._stream, flush=True)
             return
@@ -77,26 +79,38 @@ def _width(stream: TextIO) -> int:
 
 
 class Progress:
-    """A line of progress; call it with the number of rows, or what else, that are done.
+    """A line of progress; call it with the number of rows, or other units, that are done.
 
     Parameters
     ----------
     what : str
         What is being done, such as ``reading trace.jsonl``.
     total : int or None
-        How many rows there are, if that is known.
+        How many there are to do, if that is known.
     stream : text stream or None
         Where to write; None for standard error.
     patience : float
         Seconds before anything is shown.
     unit : str
         What is counted.
+    has_bar : bool
+        Whether to draw a bar, for which the total has to be known.
+
+    Attributes
+    ----------
+    total : int or None
+        As given; it may become known, or change, while the work goes on.
+    remark : str
+        What to add to the line.
 
     Examples
     --------
     >>> progress = Progress("reading", stream=sys.stdout, patience=0)
     >>> progress(1000); progress.end()
     reading: 1000 rows
+    >>> sweeping = Progress("sweeping", 4, sys.stdout, 0, "cells", has_bar=True)
+    >>> sweeping(3); sweeping.end()
+    sweeping [##################......] 3 of 4 cells
     """
 
     def __init__(
@@ -106,19 +120,33 @@ class Progress:
         stream: TextIO | None = None,
         patience: float = PATIENCE,
         unit: str = "rows",
+        has_bar: bool = False,
     ) -> None:
-        self.what, self.total, self.unit = what, total, unit
+        self.what, self.total, self.unit, self.has_bar = what, total, unit, has_bar
+        self.remark = ""
         self._line = Line(stream)
         self._next = time.monotonic() + patience
+        self._shown = ""
 
     def __call__(self, done: int) -> None:
-        """Show how far it is, if it is time to."""
+        """Show how far the work is, if it is time to."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + self._line.pause
-        total = f" of {self.total}" if self.total is not None else ""
-        self._line.show(f"{self.what}: {done}{total} {self.unit}")
+        text = f"{self._head(done)} {done}{self._of()} {self.unit}{self.remark}"
+        if text != self._shown:
+            self._line.show(text)
+            self._shown = text
+
+    def _head(self, done: int) -> str:
+        if not (self.has_bar and self.total):
+            return f"{self.what}:"
+        full = BAR * done // self.total
+        return f"{self.what} [{'#' * full}{'.' * (BAR - full)}]"
+
+    def _of(self) -> str:
+        return f" of {self.total}" if self.total is not None else ""
 
     def end(self) -> None:
         """Leave the line."""
@@ -131,12 +159,8 @@ def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterato
 
     Parameters
     ----------
-    what : str
-        What is being done.
-    total : int or None
-        How many there are to do, if that is known.
-    unit : str
-        What is counted.
+    what, total, unit
+        As for :class:`Progress`.
 
     Yields
     ------

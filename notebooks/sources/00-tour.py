@@ -45,7 +45,7 @@ predictions.predict(
 # %% id="naive"
 from qflow.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 broker = Broker()
 shop = broker.session("shop")
@@ -125,8 +125,8 @@ assert not picture.run.errors
 # and why. **Chapter 5** is about all the ways to say it, and the ones that are refused.
 
 # %% id="config"
-from qflow.configuration.explained import explain
-from qflow.configuration.spelling import read_any
+from qflow.configuration.explanation import explain
+from qflow.configuration.notations import read_any
 
 explained = explain(read_any("orders --max-queue-count=1000"))
 print(explained.flow)
@@ -195,7 +195,7 @@ recorded
 
 # %% id="why"
 from qflow.trace.explain import explain as why
-from qflow.trace.replay import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.workload import Producer, Workload, simulate
 
 stalled = Workload(

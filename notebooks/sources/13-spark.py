@@ -1,8 +1,9 @@
 # %% [markdown] id="title"
 # # 13 · A whole fleet
 #
-# *35 minutes. Chapters 3, 6 and 7 first. Needs the extra `spark` (`pip install 'qflow[spark]'`, which
-# brings a Java along). Run the cells from top to bottom with Shift+Enter.*
+# *35 minutes. Chapters 3, 6 and 7 first. Needs the extra `spark`, which brings a Java along:
+# `qflow doctor --spark` says if it is here, and else the command that installs it. Run the cells from top to
+# bottom with Shift+Enter.*
 #
 # At the end of this chapter you can
 #

@@ -2,7 +2,7 @@
 
 Every refusal of the broker is one of these classes. ``str(error)`` reads as the real broker
 prints it (``resource-limit-exceeded: Maximum depth exceeded on q: …``), so that a learner can
-search for the very words a production log shows.  Source: rule book 8.6, ``exceptions.h``.
+search for the very words a production log shows.  Their codes: rules.md#error-codes.
 """
 
 from __future__ import annotations
@@ -175,7 +175,17 @@ class SessionDetached(AmqpException):
 
 
 class StartupError(Exception):
-    """The broker does not start with these options (FC-10); the text is qpidd's own."""
+    """The broker does not start with these options (FC-10); the text is qpidd's own.
+
+    Examples
+    --------
+    >>> from qflow.broker import BrokerOptions
+    >>> try:
+    ...     BrokerOptions(default_flow_stop_threshold=101)
+    ... except StartupError as refusal:
+    ...     print(refusal)
+    Default queue flow ratios must be between 0 and 100, inclusive: flowStopRatio=101 flowResumeRatio=70
+    """
 
 
 class ManagementError(Exception):

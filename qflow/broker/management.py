@@ -1,7 +1,9 @@
-"""Management: the QMF methods of the broker and of its queues (CF-07, CF-08, CF-11).
+"""Management: the QMF methods of the broker and of its queues.
 
 A method runs to quiescence like a command of a session (:mod:`qflow.broker.session`), though it has no number
 and no session to end: a refusal is a :class:`~qflow.broker.errors.ManagementError` with a status.
+
+Rules: CF-07, CF-08, CF-11.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""BrokerOptions: what ``qpidd`` is started with, read and checked the way it does (FC-10, rule book 8.1).
+"""BrokerOptions: what ``qpidd`` is started with, read and checked the way it does (FC-10).
 
 :func:`read_options` reads the three places where qpidd looks: command line, environment, configuration file.
 What a value means is said by :class:`BrokerOptions`.  The words of the refusals are those of ``Options.cpp``
-and of the option parser it uses, Boost.
+and of the option parser it uses, Boost (rules.md#broker-options).
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class BrokerOptions:
         Seconds between runs of the expiry cleaner (QT-07); 0 turns it off.
     flow_control : str
         ``shipped``, or an alternative of QPID-2935: ``pre-feature``, ``overflow-list``,
-        ``watermark``, ``java`` (rule book, section 9).
+        ``watermark``, ``java`` (rules.md#alt-design-alternatives).
     completions : {"any-order", "in-order"}
         Whether a later transfer may complete before an earlier one; before the feature it could
         not (CM-04).

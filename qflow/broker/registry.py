@@ -128,10 +128,12 @@ class QueueRegistry(Dependent):
         return source, target
 
     def destroy(self, name: str, reason: str) -> None:
-        """Unbind, unregister and empty a queue, and notify its readers (FC-21, QT-24, RF-15).
+        """Unbind, unregister and empty a queue, and notify its readers.
 
         What the alternate's queues refused is raised once everything is done, and only to the command that
         deletes the queue, or fills it up (LP-15); no command waits for an auto-delete.
+
+        Rules: FC-21, QT-24, RF-15.
         """
         context, queue = self.context, self.queues[name]
         self.exchanges.unbind_everywhere(queue)

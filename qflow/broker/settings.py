@@ -1,4 +1,4 @@
-"""QueueSettings: the arguments of ``queue.declare``, converted and checked once (rule book 8.3).
+"""QueueSettings: the arguments of ``queue.declare``, converted and checked once (rules.md#declare-arguments).
 
 Each key asks for a type, and the conversions are those of ``qpid::types::Variant``, with the broker's
 refusals (CF-03): numeric strings are fine, floats and booleans are no numbers, negative numbers are no
@@ -190,7 +190,9 @@ class QueueSettings:
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=dict(arguments), **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
-        """Check the combinations, in the broker's order (MG-01, QT-06, QT-19).
+        """Check the combinations, in the broker's order.
+
+        Rules: MG-01, QT-06, QT-19.
 
         542 names the first settings that do not go together; 540 is for paging, which this model leaves out.
         """

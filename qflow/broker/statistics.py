@@ -1,6 +1,8 @@
-"""Statistics, under the names QMF gives them (CF-09, CF-10, CM-15).
+"""Statistics, under the names QMF gives them.
 
 A queue counts in :class:`qflow.broker.queue.QueueCounters`; ``statistics()`` returns these frozen records.
+
+Rules: CF-09, CF-10, CM-15.
 """
 
 from __future__ import annotations

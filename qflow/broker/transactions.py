@@ -1,4 +1,7 @@
-"""TxBuffer: what a transaction does at commit, all of it or nothing (LP-09, CM-10, RF-22)."""
+"""TxBuffer: what a transaction does at commit, all of it or nothing.
+
+Rules: LP-09, CM-10, RF-22.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Scenario: one recorded line, read and checked.
+"""Scenarios: what a real broker did, read from a recording and checked.
 
-Labels of messages, and their run-length packed lists (recordings' FORMAT, section Labels).
-
-Vocabulary: every word that a recording may use, so that none is passed over in silence.
-
-Recorded starts of the broker: which options it takes, and its words for those it does not (FC-10).
+A file of scenarios has one JSON object a line: broker options, steps, and after each step everything that its
+clients could see (``data/recordings/scenarios/FORMAT.md``).  Runs of message labels are packed: ``p-1..5``.
+A file of *starts* has the options that a broker was started with, and its words for those it refused (FC-10).
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,136 +67,6 @@ def pack(labels: Iterable[str]) -> list[str]:
     return packed
 
 
-SCENARIO = ("id", "title", "area", "source", "broker", "steps", "final")
-
-EVERYWHERE = ("op", "expect", "session")
-_MESSAGE = ("exchange", "headers", "priority", "ttl")
-_DELIVERIES = (("session",), ("labels", "sub"))
-
-STEPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "session": (("session",), ("connection",)),
-    "declare_queue": (
-        (),
-        ("queue", "args", "durable", "auto_delete", "exclusive", "passive", "alternate"),
-    ),
-    "delete_queue": ((), ("queue", "if_unused", "if_empty")),
-    "purge_queue": ((), ("queue",)),
-    "declare_exchange": ((), ("exchange", "type", "alternate", "passive", "args")),
-    "delete_exchange": ((), ("exchange",)),
-    "bind": ((), ("exchange", "queue", "key", "args")),
-    "unbind": ((), ("exchange", "queue", "key", "args")),
-    "transfer": (("session", "label", "size"), ("key", *_MESSAGE)),
-    "offer": (("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE)),
-    "sync": (("session", "label"), ()),
-    "subscribe": (
-        ("session", "sub"),
-        ("queue", "accept_mode", "acquire_mode", "exclusive", "args", "flow_mode", "bytes", "messages"),
-    ),
-    "flow": (("session", "sub"), ("bytes", "messages")),
-    "stop": (("session", "sub"), ()),
-    "flush": (("session", "sub"), ()),
-    "fetch": (("session", "sub"), ()),
-    "set_flow_mode": (("session", "sub", "flow_mode"), ()),
-    "cancel": (("session", "sub"), ()),
-    "accept": _DELIVERIES,
-    "reject": _DELIVERIES,
-    "release": (("session",), ("labels", "sub", "set_redelivered")),
-    "acquire": (("session",), ("labels", "sub", "acquired")),
-    "complete": _DELIVERIES,
-    "tx_select": (("session",), ()),
-    "tx_commit": (("session",), ()),
-    "tx_rollback": (("session",), ()),
-    "close": (("session",), ()),
-    "disconnect": (("session",), ()),
-    "sleep": (("ms",), ()),
-    "qmf": (("method",), ("object", "args", "result")),
-}
-"""What each step needs, and what it may have besides (FORMAT, section Steps); absent names are empty."""
-
-CHOICES = {
-    "accept_mode": ("explicit", "none"),
-    "acquire_mode": ("pre-acquired", "not-acquired"),
-    "flow_mode": ("credit", "window"),
-}
-
-METHODS = {
-    "purge": ("request", "filter"),
-    "reroute": ("request", "useAltExchange", "exchange", "filter"),
-    "queueMoveMessages": ("srcQueue", "destQueue", "qty", "filter"),
-    "create": ("type", "name", "properties", "strict"),
-    "delete": ("type", "name", "options"),
-    "query": ("type", "name"),
-}
-OF_A_QUEUE = ("purge", "reroute")
-
-EXPECT = ("done", "held", "got", "unacked", "queues", "groups", "errors", "events")
-
-QUEUE = (
-    *("depth", "bytes", "avail", "enq", "deq", "txenq", "txdeq", "acq", "rel"),
-    *("ttl", "ring", "lvq", "over", "rej", "purged", "rerouted", "cons", "binds", "flow", "flows"),
-)
-
-
-def not_built(step: Mapping[str, Any]) -> str:
-    """Say what a step uses that is not built, or does not say; "" if it can be performed and compared.
-
-    Examples
-    --------
-    >>> not_built({"op": "flush", "session": "c", "sub": "s", "expect": {}})
-    ''
-    >>> not_built({"op": "flush", "session": "c", "sub": "s", "twice": True, "expect": {"mood": 1}})
-    "parameter 'twice' of op 'flush', expectation 'mood'"
-    >>> not_built({"op": "flush", "sub": "s", "expect": {}})
-    "op 'flush' without 'session'"
-    """
-    op = step["op"]
-    if not isinstance(op, str) or op not in STEPS:
-        return f"op {op!r}; known are {', '.join(sorted(STEPS))}"
-    return ", ".join([*_parameters(op, step), *_method(step), *_expectations(step["expect"])])
-
-
-def _parameters(op: str, step: Mapping[str, Any]) -> Iterator[str]:
-    needed, possible = STEPS[op]
-    for name in needed:
-        if name not in step:
-            yield f"op {op!r} without {name!r}"
-    for name, value in step.items():
-        if name not in (*EVERYWHERE, *needed, *possible):
-            yield f"parameter {name!r} of op {op!r}"
-        elif name in CHOICES and value not in CHOICES[name]:
-            yield f"{name} {value!r}; known are {', '.join(CHOICES[name])}"
-
-
-def _method(step: Mapping[str, Any]) -> Iterator[str]:
-    if step["op"] != "qmf" or "method" not in step:
-        return
-    method = step["method"]
-    if not isinstance(method, str) or method not in METHODS:
-        yield f"management method {method!r}; known are {', '.join(METHODS)}"
-        return
-    if method in OF_A_QUEUE and "object" not in step:
-        yield f"management method {method!r} without 'object'"
-    for name in step.get("args") or ():
-        if name not in METHODS[method]:
-            yield f"argument {name!r} of management method {method!r}"
-
-
-def _expectations(expect: Any) -> Iterator[str]:
-    if not isinstance(expect, Mapping):
-        yield f"an expectation that is a {type(expect).__name__}"
-        return
-    for name in expect:
-        if name not in EXPECT:
-            yield f"expectation {name!r}"
-    queues = expect.get("queues") or {}
-    if not isinstance(queues, Mapping):
-        yield f"expected queues that are a {type(queues).__name__}"
-        return
-    unknown = {key for queue in queues.values() for key in queue or () if key not in QUEUE}
-    for key in sorted(unknown):
-        yield f"expectation {key!r} of a queue"
-
-
 class ScenarioError(Exception):
     """A scenario file cannot be read; the text says where and why."""
 
@@ -207,10 +75,10 @@ class ScenarioError(Exception):
 class Scenario:
     """What a real broker did, step by step.
 
-    Parameters
+    Attributes
     ----------
     id, title, area, source : str
-        What it is, and where its numbers come from.
+        What it is about, and where its numbers come from.
     broker : tuple of str
         Additional options of the broker.
     steps : tuple of mapping
@@ -218,7 +86,7 @@ class Scenario:
     final : mapping
         What a fresh browser saw on each queue at the end.
     unknown : tuple of str
-        What else the recording has, which nothing here knows.
+        Other attributes of the recording, unknown here.
     """
 
     id: str
@@ -232,12 +100,7 @@ class Scenario:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
-        """Make a scenario of one line's content.
-
-        Parameters
-        ----------
-        record : mapping
-            What the line's JSON holds.
+        """Return the scenario that one line's JSON holds.
 
         Raises
         ------
@@ -267,24 +130,17 @@ class Scenario:
             broker=tuple(broker),
             steps=tuple(record["steps"]),
             final=final,
-            unknown=tuple(name for name in record if name not in SCENARIO),
+            unknown=tuple(name for name in record if name not in _ATTRIBUTES),
         )
+
+
+_ATTRIBUTES = {field.name for field in fields(Scenario)} - {"unknown"}
 
 
 def load_scenarios(path: str | Path) -> Iterator[Scenario]:
     """Read a file of scenarios, one JSON object a line.
 
-    Scenarios that share an id are told apart by their lines: ``fc-equal (line 7)``.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Yields
-    ------
-    Scenario
-        In the file's order.
+    Scenarios that share an id get their lines as part of it: ``fc-equal (line 7)``.
 
     Raises
     ------
@@ -350,7 +206,7 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def start(options: list[str]) -> dict[str, Any]:
-    """Return what starting a broker with these options shows.
+    """Return whether a broker starts with these options, and what it writes on standard error.
 
     Examples
     --------

@@ -1,30 +1,33 @@
-"""Player: performs a scenario's steps on the engine and keeps what its clients can see.
+"""The scenario player: performs recorded steps on the engine, and observes what its clients can see.
 
-Observation: what can be seen after a step, in the words of ``expect``.
+:data:`STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
+the engine.  A word or value that is not in it is refused (:func:`not_built`), so that no part of a recording
+is skipped without notice.  :func:`observe` returns everything that can be seen after a step, in the words of
+the recording's ``expect``; :func:`normalized` brings the recorded expectation into the same form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Message, Session
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, ManagementError, SessionException
 from qflow.broker.events import Event
-from qflow.broker.message import Transfer
 from qflow.broker.queue import Queue
-from qflow.broker.statistics import QueueStatistics
-from qflow.conformance.scenario import not_built, pack, unpack
+from qflow.conformance.scenario import pack, unpack
 
 Step = Mapping[str, Any]
+Seen = dict[str, Any]
 ADMINISTRATOR = "ctl"
 FLOW_MODES = {"credit": 0, "window": 1}
+_NEEDS_NO_SESSION = ("qmf", "sleep")
 
 
 class UnknownStepError(Exception):
-    """The scenario asks for something that is not built."""
+    """The scenario uses something that is not built."""
 
 
 class Client:
@@ -48,13 +51,7 @@ class Client:
 
 
 class Player:
-    """Performs steps.
-
-    Parameters
-    ----------
-    options : sequence of str
-        The scenario's additional broker options.
-    """
+    """Performs steps on a broker that is started with the scenario's options."""
 
     def __init__(self, options: tuple[str, ...] = ()) -> None:
         self.broker = Broker(BrokerOptions.parse(options))
@@ -86,7 +83,7 @@ class Player:
             raise UnknownStepError(f"op {step['op']!r} with these values: {error}") from error
 
     def _play(self, step: Step) -> None:
-        action = _ACTIONS[step["op"]]
+        action = STEPS[step["op"]].action
         self.events = []
         self.answer = None
         client = self._client(step)
@@ -111,21 +108,12 @@ class Player:
 
     # Producing
 
-    def _send(self, client: Client, step: Step, label: str) -> Transfer:
-        headers = step.get("headers")
-        message = Message(
-            routing_key=step.get("key", ""),
-            headers=headers,
-            priority=step.get("priority"),
-            ttl=step.get("ttl", 0),
-            label=label,
-        )
+    def _send(self, client: Client, step: Step, label: str) -> None:
         exchange = step.get("exchange", "")
-        filling = step["size"] - message.encoded_size(exchange)
-        message = Message(filling, message.routing_key, headers, message.priority, message.ttl, label=label)
-        transfer = client.session.message_transfer(message, exchange)
+        fields = (step.get("key", ""), step.get("headers"), step.get("priority"), step.get("ttl", 0))
+        filling = step["size"] - Message(0, *fields, label=label).encoded_size(exchange)
+        transfer = client.session.message_transfer(Message(filling, *fields, label=label), exchange)
         client.sent.append((label, transfer.number))
-        return transfer
 
     def transfer(self, client: Client, step: Step) -> None:
         """Send a run of messages, each fully dealt with before the next."""
@@ -162,7 +150,7 @@ class Player:
             arguments=step.get("args"),
         )
         if "flow_mode" in step:
-            session.message_set_flow_mode(tag, FLOW_MODES[step["flow_mode"]])
+            self.set_flow_mode(client, step)
         self.flow(client, step)
 
     def flow(self, client: Client, step: Step) -> None:
@@ -172,9 +160,9 @@ class Player:
                 value = INFINITE if step[name] == "inf" else step[name]
                 client.session.message_flow(step["sub"], unit, value)
 
-    def fetch(self, client: Client, step: Step) -> None:
-        """Get at most one message."""
-        client.session.fetch(step["sub"])
+    def set_flow_mode(self, client: Client, step: Step) -> None:
+        """Choose a flow mode."""
+        client.session.message_set_flow_mode(step["sub"], FLOW_MODES[step["flow_mode"]])
 
     def settle(self, client: Client, step: Step) -> None:
         """Accept, reject, release, acquire or complete the named deliveries, in one command."""
@@ -253,74 +241,198 @@ class Player:
         self.broker.advance(self.broker.now + step["ms"] * 1000)
 
 
-_NEEDS_NO_SESSION = ("qmf", "sleep")
-_ACTIONS: dict[str, Callable[[Player, Client, Step], None]] = {
-    "session": lambda player, client, step: None,
-    "declare_queue": Player.declare_queue,
-    "delete_queue": lambda player, client, step: client.session.queue_delete(
-        step.get("queue", ""), step.get("if_unused", False), step.get("if_empty", False)
-    ),
-    "purge_queue": lambda player, client, step: client.session.queue_purge(step.get("queue", "")),
-    "declare_exchange": Player.declare_exchange,
-    "delete_exchange": lambda player, client, step: client.session.exchange_delete(step.get("exchange", "")),
-    "bind": lambda player, client, step: client.session.exchange_bind(
-        step.get("queue", ""), step.get("exchange", ""), step.get("key", ""), step.get("args")
-    ),
-    "unbind": lambda player, client, step: client.session.exchange_unbind(
-        step.get("queue", ""), step.get("exchange", ""), step.get("key", "")
-    ),
-    "transfer": Player.transfer,
-    "offer": Player.offer,
-    "sync": Player.sync,
-    "subscribe": Player.subscribe,
-    "flow": Player.flow,
-    "stop": lambda player, client, step: client.session.message_stop(step["sub"]),
-    "flush": lambda player, client, step: client.session.message_flush(step["sub"]),
-    "fetch": Player.fetch,
-    "set_flow_mode": lambda player, client, step: client.session.message_set_flow_mode(
-        step["sub"], FLOW_MODES[step["flow_mode"]]
-    ),
-    "cancel": lambda player, client, step: client.session.message_cancel(step["sub"]),
-    "accept": Player.settle,
-    "reject": Player.settle,
-    "release": Player.settle,
-    "acquire": Player.settle,
-    "complete": Player.settle,
-    "tx_select": lambda player, client, step: client.session.tx_select(),
-    "tx_commit": lambda player, client, step: client.session.tx_commit(),
-    "tx_rollback": lambda player, client, step: client.session.tx_rollback(),
-    "close": lambda player, client, step: client.session.close(),
-    "disconnect": Player.disconnect,
-    "qmf": Player.qmf,
-    "sleep": Player.sleep,
-}
-
-
-Seen = dict[str, Any]
 _BY_NAME = ("done", "held", "got", "unacked", "groups")
 
-_QUEUE: dict[str, Callable[[QueueStatistics], int | bool]] = {
-    "depth": lambda s: s.msgDepth,
-    "bytes": lambda s: s.byteDepth,
-    "avail": lambda s: s.messageCount,
-    "enq": lambda s: s.msgTotalEnqueues,
-    "deq": lambda s: s.msgTotalDequeues,
-    "txenq": lambda s: s.msgTxnEnqueues,
-    "txdeq": lambda s: s.msgTxnDequeues,
-    "acq": lambda s: s.acquires,
-    "rel": lambda s: s.releases,
-    "ttl": lambda s: s.discardsTtl,
-    "ring": lambda s: s.discardsRing,
-    "lvq": lambda s: s.discardsLvq,
-    "over": lambda s: s.discardsOverflow,
-    "rej": lambda s: s.discardsSubscriber,
-    "purged": lambda s: s.discardsPurge,
-    "rerouted": lambda s: s.reroutes,
-    "cons": lambda s: s.consumerCount,
-    "binds": lambda s: s.bindingCount,
-    "flow": lambda s: s.flowStopped,
-    "flows": lambda s: s.flowStoppedCount,
+QUEUE = {
+    "depth": "msgDepth",
+    "bytes": "byteDepth",
+    "avail": "messageCount",
+    "enq": "msgTotalEnqueues",
+    "deq": "msgTotalDequeues",
+    "txenq": "msgTxnEnqueues",
+    "txdeq": "msgTxnDequeues",
+    "acq": "acquires",
+    "rel": "releases",
+    "ttl": "discardsTtl",
+    "ring": "discardsRing",
+    "lvq": "discardsLvq",
+    "over": "discardsOverflow",
+    "rej": "discardsSubscriber",
+    "purged": "discardsPurge",
+    "rerouted": "reroutes",
+    "cons": "consumerCount",
+    "binds": "bindingCount",
+    "flow": "flowStopped",
+    "flows": "flowStoppedCount",
 }
+"""The words for a queue in an expectation, and the statistics of QMF that they are."""
+
+
+# The vocabulary
+
+
+Action = Callable[[Player, Client, Step], object]
+
+
+def _command(method: str, **defaults: Any) -> Action:
+    """Return the action that gives a command of the session, with the step's values or these."""
+
+    def action(player: Player, client: Client, step: Step) -> object:
+        return getattr(client.session, method)(*(step.get(name, value) for name, value in defaults.items()))
+
+    return action
+
+
+class Word(NamedTuple):
+    """A word for a step: the parameters it needs, those it may have besides, and its action."""
+
+    needed: tuple[str, ...]
+    possible: tuple[str, ...]
+    action: Action
+
+
+_MESSAGE = ("exchange", "headers", "priority", "ttl")
+_SESSION, _SUBSCRIPTION = ("session",), ("session", "sub")
+_SETTLE = Word(_SESSION, ("labels", "sub"), Player.settle)
+
+STEPS: dict[str, Word] = {
+    "session": Word(_SESSION, ("connection",), lambda player, client, step: None),
+    "declare_queue": Word(
+        (),
+        ("queue", "args", "durable", "auto_delete", "exclusive", "passive", "alternate"),
+        Player.declare_queue,
+    ),
+    "delete_queue": Word(
+        (),
+        ("queue", "if_unused", "if_empty"),
+        _command("queue_delete", queue="", if_unused=False, if_empty=False),
+    ),
+    "purge_queue": Word((), ("queue",), _command("queue_purge", queue="")),
+    "declare_exchange": Word(
+        (), ("exchange", "type", "alternate", "passive", "args"), Player.declare_exchange
+    ),
+    "delete_exchange": Word((), ("exchange",), _command("exchange_delete", exchange="")),
+    "bind": Word(
+        (),
+        ("exchange", "queue", "key", "args"),
+        _command("exchange_bind", queue="", exchange="", key="", args=None),
+    ),
+    "unbind": Word(
+        (),
+        ("exchange", "queue", "key", "args"),
+        _command("exchange_unbind", queue="", exchange="", key=""),
+    ),
+    "transfer": Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
+    "offer": Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),
+    "sync": Word(("session", "label"), (), Player.sync),
+    "subscribe": Word(
+        _SUBSCRIPTION,
+        ("queue", "accept_mode", "acquire_mode", "exclusive", "args", "flow_mode", "bytes", "messages"),
+        Player.subscribe,
+    ),
+    "flow": Word(_SUBSCRIPTION, ("bytes", "messages"), Player.flow),
+    "stop": Word(_SUBSCRIPTION, (), _command("message_stop", sub="")),
+    "flush": Word(_SUBSCRIPTION, (), _command("message_flush", sub="")),
+    "fetch": Word(_SUBSCRIPTION, (), _command("fetch", sub="")),
+    "set_flow_mode": Word((*_SUBSCRIPTION, "flow_mode"), (), Player.set_flow_mode),
+    "cancel": Word(_SUBSCRIPTION, (), _command("message_cancel", sub="")),
+    "accept": _SETTLE,
+    "reject": _SETTLE,
+    "release": Word(_SESSION, ("labels", "sub", "set_redelivered"), Player.settle),
+    "acquire": Word(_SESSION, ("labels", "sub", "acquired"), Player.settle),
+    "complete": _SETTLE,
+    "tx_select": Word(_SESSION, (), _command("tx_select")),
+    "tx_commit": Word(_SESSION, (), _command("tx_commit")),
+    "tx_rollback": Word(_SESSION, (), _command("tx_rollback")),
+    "close": Word(_SESSION, (), _command("close")),
+    "disconnect": Word(_SESSION, (), Player.disconnect),
+    "sleep": Word(("ms",), (), Player.sleep),
+    "qmf": Word(("method",), ("object", "args", "result"), Player.qmf),
+}
+"""The words for steps (FORMAT, section Steps); absent names are empty."""
+
+_EVERYWHERE = ("op", "expect", "session")
+
+CHOICES = {
+    "accept_mode": ("explicit", "none"),
+    "acquire_mode": ("pre-acquired", "not-acquired"),
+    "flow_mode": ("credit", "window"),
+}
+
+METHODS = {
+    "purge": ("request", "filter"),
+    "reroute": ("request", "useAltExchange", "exchange", "filter"),
+    "queueMoveMessages": ("srcQueue", "destQueue", "qty", "filter"),
+    "create": ("type", "name", "properties", "strict"),
+    "delete": ("type", "name", "options"),
+    "query": ("type", "name"),
+}
+OF_A_QUEUE = ("purge", "reroute")
+
+EXPECT = (*_BY_NAME, "queues", "errors", "events")
+
+
+def not_built(step: Mapping[str, Any]) -> str:
+    """Return what a step uses that is not built, or lacks; "" if it can be performed and compared.
+
+    Examples
+    --------
+    >>> not_built({"op": "flush", "session": "c", "sub": "s", "expect": {}})
+    ''
+    >>> not_built({"op": "flush", "session": "c", "sub": "s", "twice": True, "expect": {"mood": 1}})
+    "parameter 'twice' of op 'flush', expectation 'mood'"
+    >>> not_built({"op": "flush", "sub": "s", "expect": {}})
+    "op 'flush' without 'session'"
+    """
+    op = step["op"]
+    if not isinstance(op, str) or op not in STEPS:
+        return f"op {op!r}; known are {', '.join(sorted(STEPS))}"
+    return ", ".join([*_parameters(op, step), *_method(step), *_expectations(step["expect"])])
+
+
+def _parameters(op: str, step: Mapping[str, Any]) -> Iterator[str]:
+    needed, possible, _ = STEPS[op]
+    for name in needed:
+        if name not in step:
+            yield f"op {op!r} without {name!r}"
+    for name, value in step.items():
+        if name not in (*_EVERYWHERE, *needed, *possible):
+            yield f"parameter {name!r} of op {op!r}"
+        elif name in CHOICES and value not in CHOICES[name]:
+            yield f"{name} {value!r}; known are {', '.join(CHOICES[name])}"
+
+
+def _method(step: Mapping[str, Any]) -> Iterator[str]:
+    if step["op"] != "qmf" or "method" not in step:
+        return
+    method = step["method"]
+    if not isinstance(method, str) or method not in METHODS:
+        yield f"management method {method!r}; known are {', '.join(METHODS)}"
+        return
+    if method in OF_A_QUEUE and "object" not in step:
+        yield f"management method {method!r} without 'object'"
+    for name in step.get("args") or ():
+        if name not in METHODS[method]:
+            yield f"argument {name!r} of management method {method!r}"
+
+
+def _expectations(expect: Any) -> Iterator[str]:
+    if not isinstance(expect, Mapping):
+        yield f"an expectation that is a {type(expect).__name__}"
+        return
+    for name in expect:
+        if name not in EXPECT:
+            yield f"expectation {name!r}"
+    queues = expect.get("queues") or {}
+    if not isinstance(queues, Mapping):
+        yield f"expected queues that are a {type(queues).__name__}"
+        return
+    unknown = {key for queue in queues.values() for key in queue or () if key not in QUEUE}
+    for key in sorted(unknown):
+        yield f"expectation {key!r} of a queue"
+
+
+# Observing
 
 
 def observe(player: Player) -> Seen:
@@ -345,7 +457,7 @@ def observe(player: Player) -> Seen:
             for event in player.events
         ],
     }
-    return without_empty(seen)
+    return normalized(seen)
 
 
 def _code(error: AmqpException) -> str:
@@ -353,14 +465,12 @@ def _code(error: AmqpException) -> str:
 
 
 def _by_session(player: Player, value: Callable[[Any], Any]) -> Seen:
-    found = {name: value(client) for name, client in player.clients.items() if client.session.is_attached}
-    return {name: item for name, item in found.items() if item}
+    return {name: value(client) for name, client in player.clients.items() if client.session.is_attached}
 
 
 def _queue(queue: Queue) -> Seen:
     statistics = queue.statistics()
-    values = {name: read(statistics) for name, read in _QUEUE.items()}
-    return {name: value for name, value in values.items() if value}
+    return {name: getattr(statistics, statistic) for name, statistic in QUEUE.items()}
 
 
 def _groups(queue: Queue) -> Seen:
@@ -373,20 +483,14 @@ def _groups(queue: Queue) -> Seen:
 
 
 def normalized(expect: Mapping[str, Any]) -> Seen:
-    """Return an expectation in the same form: what is 0, false or empty is left out."""
+    """Return an expectation, or what was seen, without what is 0, false or empty; a queue itself is kept."""
     queues = {
         name: None if queue is None else {key: value for key, value in queue.items() if value}
         for name, queue in expect.get("queues", {}).items()
     }
-    seen: Seen = {**expect, "queues": queues}
-    return without_empty(seen)
-
-
-def without_empty(seen: Mapping[str, Any]) -> Seen:
-    """Leave out what is empty; of queues, groups and so on by name, too, but not a queue that there is."""
     kept = {
         key: {name: item for name, item in value.items() if item} if key in _BY_NAME else value
-        for key, value in seen.items()
+        for key, value in {**expect, "queues": queues}.items()
     }
     return {key: value for key, value in kept.items() if value}
 

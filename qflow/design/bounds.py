@@ -27,8 +27,7 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.design.small import DesignError
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
-from qflow.workload.clients import Producer
-from qflow.workload.model import SETUP, Workload
+from qflow.workload.model import SETUP, Producer, Workload
 from qflow.workload.stage import make_message
 
 SIZE_LIMIT = 1_000_000

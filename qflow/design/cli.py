@@ -65,8 +65,8 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.design.small import DesignError
     from qflow.logs.client_log import LogError
     from qflow.progress import Progress
-    from qflow.workload.arguments import look_over
-    from qflow.workload.checks import WorkloadError
+    from qflow.workload.attributes import WorkloadError
+    from qflow.workload.cli import look_over
 
     count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
     shown = Progress("simulating the frontier", count, unit="settings")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from qflow.broker.errors import AmqpException
 from qflow.design.graph import Situation, StateGraph, marks_of
 from qflow.design.small import DesignError, SmallConfiguration
+from qflow.kit import install_command
 from qflow.workload import Producer, Workload, simulate
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _networkx() -> Any:
         import networkx
     except ImportError:
         raise DesignError(
-            "exploring needs networkx, which is not installed: pip install 'qflow[lab]' brings it"
+            f"exploring needs networkx, which is not installed: {install_command('lab')} brings it"
         ) from None
     return networkx
 

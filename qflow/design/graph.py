@@ -24,7 +24,7 @@ from qflow.broker.events import Event
 from qflow.broker.message import Message, Transfer
 from qflow.broker.session import Session
 from qflow.design.small import DesignError, SmallConfiguration
-from qflow.messaging.windows import Step, make_window
+from qflow.windows import Step, make_window
 
 if TYPE_CHECKING:
     import networkx as nx

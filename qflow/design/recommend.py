@@ -12,7 +12,7 @@ from typing import Any
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
-from qflow.configuration.spelling import qpid_config_line
+from qflow.configuration.notations import qpid_config_line
 from qflow.design.bounds import Traffic, stays_on, traffic_of
 from qflow.design.candidates import Limits
 from qflow.design.frontier import MESSAGE_LIMIT, Costs, Part, Row, Tell, best, costs, frontier

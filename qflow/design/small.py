@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument
 from qflow.kit import RefusalError
-from qflow.messaging.windows import WINDOWS
+from qflow.windows import WINDOWS
 
 CONSUMER = "consumer"
 """Name of the consumer of a single queue; of several queues each has ``consumer of NAME``."""

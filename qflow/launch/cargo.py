@@ -1,12 +1,11 @@
 """Cargo: what a site or a workshop room needs from outside, fetched once and kept.
 
-Everything that asks the network is here. A second build finds the cargo where the first one left it, and
-needs no network.
+All that asks the network is here. A second build finds the cargo where the first one left it, and needs no
+network. Part of it is Pyodide, the Python that runs inside a browser. Pyodide's own package holds the
+interpreter and no libraries: what the notebook kernel imports is added from ordinary wheels, and the lock
+file that Pyodide checks them against is written anew for exactly these. So a page asks only its own server.
 
-Pyodide, the Python that runs inside a browser, laid out so that a page needs nobody but its own server.
-
-Pyodide's own package holds the interpreter and no libraries. What the notebook kernel imports is added from
-ordinary wheels, and the lock file that Pyodide checks them against is written anew for exactly these.
+What is built is put into folders that the kit marks as its own; see :func:`claim`.
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from qflow.kit import RefusalError, checkout_root
+from qflow.kit import DISTRIBUTION, RefusalError, nearest_checkout, origin_folder
 
 VERSION = "314.0.6"
 """The release that the JupyterLite kernel of :data:`qflow.launch.site.TOOLS` is made for."""
 
 PYTHON = "3.14"
+"""The version of Python that it is."""
 
 CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 
@@ -56,23 +56,6 @@ LIBRARIES = (
 """What the kernel, plotly and the labs import; all of it pure Python, at the versions of Pyodide's lock."""
 
 _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
-
-
-def requirements(lock: Mapping[str, Any]) -> list[str]:
-    """Return what has to be downloaded, as pip's requirements.
-
-    Parameters
-    ----------
-    lock : mapping
-        Pyodide's own ``pyodide-lock.json``.
-
-    Examples
-    --------
-    >>> requirements({"packages": {name: {"name": name, "version": "1"} for name in LIBRARIES}})[:2]
-    ['asttokens==1', 'decorator==1']
-    """
-    packages = lock["packages"]
-    return [f"{packages[name]['name']}=={packages[name]['version']}" for name in LIBRARIES]
 
 
 def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
@@ -152,10 +135,16 @@ def _the_file(path: Path) -> Path:
     return path
 
 
+OWN = f"{DISTRIBUTION.replace('-', '_')}-*.whl"
+"""The name of qflow's own wheel."""
+
+MARK = ".qflow-made"
+"""The file that marks a folder as the kit's own; it says what the folder was filled with."""
+
 IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
 """Packages that notebooks on the site install into the kernel, beside qflow."""
 
-# What pip and npm say when nobody answers.
+# What pip and npm say when they cannot reach the network.
 _NO_NETWORK = ("Failed to establish a new connection", "name resolution", "ENOTFOUND", "EAI_AGAIN", "Proxy")
 _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any")
 
@@ -175,82 +164,83 @@ def cargo_folder() -> Path:
     return Path(caches, "qflow").absolute()
 
 
-def fetch_pyodide(folder: Path) -> Path:
-    """Have Pyodide's package and the wheels its kernel needs; return the folder of the package.
+def fetch(keep: Path) -> tuple[Path, Path, Path]:
+    """Fetch what a site needs into a folder, unless it is there.
 
     Parameters
     ----------
-    folder : pathlib.Path
-        Where cargo is kept.
+    keep : pathlib.Path
+        Where cargo is kept; see :func:`cargo_folder`.
+
+    Returns
+    -------
+    tuple of pathlib.Path
+        The folders of Pyodide's package, of the wheels its kernel needs, and of :data:`IN_THE_BROWSER`.
 
     Raises
     ------
     RefusalError
-        If it has to be fetched and npm or pip cannot.
+        If something has to be fetched and npm or pip cannot.
     """
-    package = folder / f"pyodide-{VERSION}"
+    package = keep / f"pyodide-{VERSION}"
     if not (package / "pyodide-lock.json").exists():
-        _unpack(_npm_pack(f"pyodide@{VERSION}", folder), package)
-    lock = json.loads((package / "pyodide-lock.json").read_text(encoding="utf-8"))
-    wanted = requirements(lock)
-    fetch_wheels(wanted, kernel_wheels(folder), python=PYTHON)
-    return package
+        _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)
+    packages = json.loads((package / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
+    wanted = [f"{packages[name]['name']}=={packages[name]['version']}" for name in LIBRARIES]
+    libraries = fetch_wheels(wanted, keep / f"pyodide-{VERSION}-wheels")
+    return package, libraries, fetch_wheels(IN_THE_BROWSER, keep / "browser-wheels")
 
 
-def kernel_wheels(folder: Path) -> Path:
-    """Return where the wheels of Pyodide's libraries are kept."""
-    return folder / f"pyodide-{VERSION}-wheels"
-
-
-def fetch_wheels(wanted: Sequence[str], folder: Path, *, python: str, dependencies: bool = False) -> Path:
-    """Have wheels that run on any machine; return their folder.
-
-    A folder that was filled for the same list is taken as it is.
+def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
+    """Fetch wheels for a browser's Python into a folder, unless it was filled for the same list; return it.
 
     Parameters
     ----------
     wanted : sequence of str
-        pip's requirements.
+        pip's requirements; what they depend on is not fetched.
     folder : pathlib.Path
         Where to keep the wheels.
-    python : str
-        The version of Python that will import them, such as ``"3.14"``.
-    dependencies : bool
-        Whether to bring what they depend on.
 
     Raises
     ------
     RefusalError
-        If pip cannot bring one of them; its last line is told.
+        If pip cannot bring one of them; the sentence has pip's last line.
     """
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    options = [*_ANY_MACHINE, f"--python-version={python}", *([] if dependencies else ["--no-deps"])]
-    run([sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *options, *wanted])
+    options = ["--quiet", "--no-deps", *_ANY_MACHINE, f"--python-version={PYTHON}", "--dest", str(folder)]
+    run([sys.executable, "-m", "pip", "download", *options, *wanted])
     done.write_text("\n".join(wanted), encoding="utf-8")
     return folder
 
 
-def own_wheel(folder: Path) -> Path:
-    """Build qflow's wheel from its checkout, as one for any machine and for browsers; return it.
+def own_checkout() -> Path:
+    """Return the checkout that qflow's own wheel is built from.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where to write it.
+    Raises
+    ------
+    RefusalError
+        If there is none: the command runs in none, and qflow was not installed from one that is still there.
+    """
+    root = nearest_checkout() or origin_folder()
+    if root is None:
+        raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
+    return root
+
+
+def own_wheel(folder: Path) -> None:
+    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers.
 
     Raises
     ------
     RefusalError
         Away from a checkout, or if the build fails.
     """
-    root = checkout_root()
-    if root is None:
-        raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
+    root = own_checkout()
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("qflow-*.whl"):
+    for old in folder.glob(OWN):
         old.unlink()
     # A compiled engine runs on machines like this one only; see hatch_build.py.
     environment = {**os.environ, "QFLOW_COMPILE": "0"}
@@ -258,8 +248,49 @@ def own_wheel(folder: Path) -> Path:
     options = ["--no-build-isolation"] if find_spec("hatchling") else []
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "-w", str(folder)]
     run([*command, str(root)], environment=environment)
-    (wheel,) = folder.glob("qflow-*.whl")
-    return wheel
+
+
+def claim(folder: Path, what: str) -> None:
+    """Make a folder, and mark it as one that the kit fills; the next time it is taken for the kit's own.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The folder, which must not exist, be empty, or be marked already.
+    what : str
+        What it is filled with: ``"site"`` or ``"workshop"``.
+
+    Raises
+    ------
+    RefusalError
+        If it is a file, or holds anything and bears no such mark; then nothing was changed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     claim(Path(scratch, "room"), "workshop")
+    ...     claim(Path(scratch, "room"), "workshop")
+    ...     claim(Path(scratch), "site")
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: ... holds something that is not a site of qflow; choose another with --out.
+    """
+    refuse_strangers(folder, what)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text(f"{what}\n", encoding="utf-8")
+
+
+def refuse_strangers(folder: Path, what: str) -> None:
+    """Refuse a folder that :func:`claim` would refuse, and change nothing otherwise either."""
+    try:
+        is_own = (folder / MARK).read_text(encoding="utf-8") == f"{what}\n"
+    except OSError:
+        is_own = False
+    if folder.exists() and not is_own and not (folder.is_dir() and not any(folder.iterdir())):
+        raise RefusalError(
+            f"{folder} holds something that is not a {what} of qflow; choose another with --out."
+        )
 
 
 def megabytes(folder: Path) -> float:
@@ -275,7 +306,7 @@ def run(
     Raises
     ------
     RefusalError
-        If there is no such program or it fails; the last line it said is told.
+        If there is no such program or it fails; the sentence has the last line it printed.
     """
     try:
         done = subprocess.run(

@@ -1,14 +1,10 @@
-"""Laying the chapters out in a learner's folder, never over the learner's own work.
+"""Laying the chapters out in a learner's folder, and opening JupyterLab on them: ``qflow lab``.
 
-A wheel keeps its chapters inside the installed package, where nobody should edit them. So they are copied
-out, and a small register in the folder remembers what was copied. A file that still is as it was copied may
-be brought up to date by a newer qflow; a file that was changed since belongs to the learner and stays.
-
-``qflow lab``: JupyterLab, opened on the chapters.
-
-From a checkout it opens the checkout's own chapters. Away from one it first lays the chapters out in a folder
-of the learner's (see :mod:`qflow.launch.chapters`). JupyterLab runs in this very process, so that stopping
-``qflow lab`` stops all of it.
+From a checkout it opens the checkout's own chapters. A wheel keeps its chapters inside the installed package,
+where they are not to be edited. So they are copied into a folder of the learner's, and a small register there
+remembers what was copied. A file that still is as it was copied may be brought up to date by a newer qflow; a
+file that was changed since belongs to the learner and stays. JupyterLab runs in this very process, so that
+stopping ``qflow lab`` stops all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qflow.kit import RefusalError, checkout_root, is_checkout, kit_path
+from qflow.kit import RefusalError, install_command, is_checkout, kit_path, nearest_checkout
 
 REGISTER = ".qflow-chapters.json"
 
@@ -51,12 +47,7 @@ class Layout:
     what: str = "chapters"
 
     def sentences(self) -> list[str]:
-        """Say in plain sentences what was done.
-
-        Returns
-        -------
-        list of str
-            One sentence for each thing done; never empty.
+        """Return what was done, one sentence for each thing.
 
         Examples
         --------
@@ -89,11 +80,6 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
         The learner's folder; it is made if it does not exist.
     what
         What they are, for the sentences.
-
-    Returns
-    -------
-    Layout
-        What became of every file.
 
     Raises
     ------
@@ -195,11 +181,12 @@ _NEEDED = {
     "plotly": "Plotly",
     "networkx": "NetworkX",
 }
-_SETTINGS = Path(__file__).resolve().parent / "jupyter"
+SETTINGS = Path(__file__).resolve().parent / "jupyter"
+"""What JupyterLab is set to, in files of its own."""
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
-    """Open JupyterLab on the chapters, and stay until it ends.
+    """Open JupyterLab on the chapters, stay until it ends, and return 0.
 
     Parameters
     ----------
@@ -211,11 +198,6 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
         The port to listen on; None leaves the choice to JupyterLab.
     further
         Options handed on to JupyterLab as they are.
-
-    Returns
-    -------
-    int
-        The exit status, 0.
 
     Raises
     ------
@@ -258,35 +240,29 @@ def require(modules: dict[str, str], *, extra: str) -> None:
         verb = "is" if len(missing) == 1 else "are"
         raise RefusalError(
             f"{_listed(missing)} {verb} not installed here; "
-            f"install what is missing with: pip install 'qflow[{extra}]'"
+            f"install what is missing with: {install_command(extra)}"
         )
 
 
 def find_chapters(folder: str | None) -> Path:
-    """Choose the folder of chapters to open, laying them out there if need be, and say what was done.
+    """Return the folder of chapters to open, laying them out there if need be, and print what was done.
 
     Parameters
     ----------
     folder
         The folder asked for with ``--dir``, or None.
 
-    Returns
-    -------
-    pathlib.Path
-        An existing folder with at least one chapter in it.
-
     Raises
     ------
     RefusalError
         If the folder cannot be used or holds no chapter.
     """
-    here = Path.cwd()
-    checkout = next((top for top in (here, *here.parents) if is_checkout(top)), None) or checkout_root()
+    checkout = nearest_checkout()
     if folder is None and checkout is not None:
         chapters = checkout / "notebooks"
         said = [f"The chapters lie in {chapters}."]
     else:
-        chapters = _learners_folder(folder, here)
+        chapters = _learners_folder(folder)
         source = kit_path("notebooks")
         first_chapter(source)
         if chapters.exists() and chapters.samefile(source):
@@ -299,17 +275,7 @@ def find_chapters(folder: str | None) -> Path:
 
 
 def first_chapter(chapters: Path) -> str:
-    """Name the chapter to open first.
-
-    Parameters
-    ----------
-    chapters
-        The folder of chapters.
-
-    Returns
-    -------
-    str
-        The file name: the tour, or else the first numbered chapter there is.
+    """Return the file name of the chapter to open first: the tour, or else the first numbered one.
 
     Raises
     ------
@@ -332,26 +298,13 @@ def first_chapter(chapters: Path) -> str:
 def lab_arguments(
     chapters: Path, *, browser: bool, port: int | None, further: Sequence[str] = ()
 ) -> list[str]:
-    """Write the options JupyterLab is started with.
-
-    Parameters
-    ----------
-    chapters
-        The folder of chapters, which becomes JupyterLab's root; in a checkout the checkout does.
-    browser, port, further
-        As for :func:`lab`.
-
-    Returns
-    -------
-    list of str
-        The arguments; those of the user come last, so that they win.
-    """
+    """Return the arguments JupyterLab is started with; those of the user come last, so that they win."""
     # In a checkout the exercises lie beside the chapters' folder, elsewhere inside it.
     top = chapters.parent if is_checkout(chapters.parent) else chapters
     first = (chapters / first_chapter(chapters)).relative_to(top).as_posix()
     arguments = [f"--ServerApp.root_dir={top}", f"--LabApp.default_url=/lab/tree/{first}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        # JupyterLab refuses to start for root unless told; in containers root is often the only user.
+        # JupyterLab refuses to start for root without this; in containers root is often the only user.
         arguments.append("--allow-root")
     if not browser:
         arguments.append("--no-browser")
@@ -360,12 +313,13 @@ def lab_arguments(
     return [*arguments, *further]
 
 
-def _learners_folder(folder: str | None, here: Path) -> Path:
+def _learners_folder(folder: str | None) -> Path:
     if folder is not None:
         chosen = Path(folder).expanduser()
         if chosen.exists() and not chosen.is_dir():
             raise RefusalError(f"--dir takes a folder, but {folder} is a file.")
         return chosen.resolve()
+    here = Path.cwd()
     return here if (here / REGISTER).exists() else here / DEFAULT_FOLDER
 
 
@@ -381,7 +335,7 @@ def _lay_out_exercises(chapters: Path) -> list[str]:
 
 def _quieten_news() -> None:
     # JupyterLab asks every newcomer whether to fetch news; the question would lie over the first picture.
-    paths = [str(_SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", "")]
+    paths = [str(SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
 
 

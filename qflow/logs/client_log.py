@@ -24,9 +24,8 @@ from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 from qflow.broker.session import Session
 from qflow.trace.files import Quarantine
 from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
-from qflow.workload.clients import Consumer
 from qflow.workload.consumer_client import subscribe
-from qflow.workload.model import Workload
+from qflow.workload.model import Consumer, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import Stage, make_message, uncollected
 
@@ -46,7 +45,16 @@ LOG_EVENTS = (
 
 
 class LogError(ValueError):
-    """A client log that cannot be used; the text names the row, counted from 1, and the column."""
+    """A client log that cannot be used; the text names the row, counted from 1, and the column.
+
+    Examples
+    --------
+    >>> try:
+    ...     ClientLog.load("ours.log")
+    ... except LogError as error:
+    ...     print(error)
+    ours.log: a client log is a .csv, .csv.gz, .jsonl, .jsonl.gz or .parquet file
+    """
 
 
 class _BadRowError(Exception):

@@ -13,8 +13,7 @@ from typing import Any
 
 from qflow.logs.client_log import ClientLog, LogError, LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.clients import Consumer, Producer
-from qflow.workload.model import Workload
+from qflow.workload.model import Consumer, Producer, Workload
 
 
 def inferred_workload(log: ClientLog) -> Workload:

@@ -1,18 +1,13 @@
-"""What is measured: each workload as a function that runs it and returns the broker, or what it made.
+"""How fast the engine is: workloads, the same under other simulators, and what their times say.
 
-The same under other simulators, where they are installed: SimPy's Store, and Ciw.
-
-Running the workloads, and what their times say: rates, growth, ratios, memory.
-
-``qflow bench``: measure the engine on this machine.
+Each workload is a function that runs it and returns the broker, or what it made. SimPy's Store and Ciw run
+the same where they are installed. Rates of one machine say little, so what counts are ratios within one run:
+with the peers, with more messages, with and without a trace.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import importlib
-import json
 import sys
 import tempfile
 import time
@@ -27,8 +22,7 @@ from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Message
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.events import EventTable, Observer
 from qflow.broker.session import Session
-from qflow.kit import RefusalError, form
-from qflow.progress import Line
+from qflow.kit import form
 from qflow.workload.stage import uncollected
 
 if TYPE_CHECKING:
@@ -61,18 +55,18 @@ class Reader:
         return True
 
 
-def life_cycle(messages: int, observer: Observer | None = None) -> Broker:
-    """Send messages through one queue, each accepted and completed before the next is sent.
-
-    Examples
-    --------
-    >>> life_cycle(10).queue("q").statistics().msgTotalDequeues
-    10
-    """
+def _sender(arguments: Mapping[str, object] | None = None) -> tuple[Broker, Session]:
+    """Return a broker with a queue ``q``, and a session that sends to it."""
     broker = Broker()
-    broker.observe(observer)
     session = broker.session("p")
-    session.queue_declare("q")
+    session.queue_declare("q", arguments)
+    return broker, session
+
+
+def life_cycle(messages: int, observer: Observer | None = None) -> Broker:
+    """Send messages through one queue, each accepted and completed before the next is sent."""
+    broker, session = _sender()
+    broker.observe(observer)
     reader = Reader(broker, "c", "q")
     message = Message(100, routing_key="q")
     for _ in range(messages):
@@ -83,10 +77,8 @@ def life_cycle(messages: int, observer: Observer | None = None) -> Broker:
 
 
 def filled(messages: int) -> Broker:
-    """Put messages on a queue that nobody reads."""
-    broker = Broker()
-    session = broker.session("p")
-    session.queue_declare("q", UNLIMITED)
+    """Put messages on a queue without a consumer."""
+    broker, session = _sender(UNLIMITED)
     message = Message(100, routing_key="q")
     for _ in range(messages):
         session.message_transfer(message)
@@ -94,13 +86,7 @@ def filled(messages: int) -> Broker:
 
 
 def backlog(messages: int) -> Broker:
-    """Put messages on a queue, then read them all.
-
-    Examples
-    --------
-    >>> backlog(200).queue("q").statistics().msgDepth
-    0
-    """
+    """Put messages on a queue, then read them all."""
     broker = filled(messages)
     reader = Reader(broker, "c", "q")
     while reader.settle():
@@ -109,13 +95,7 @@ def backlog(messages: int) -> Broker:
 
 
 def fan_out(messages: int, queues: int = 10) -> Broker:
-    """Send messages through a fanout exchange to several queues, each with a reader.
-
-    Examples
-    --------
-    >>> fan_out(5).statistics().totals["msgTotalDequeues"]
-    50
-    """
+    """Send messages through a fanout exchange to several queues, each with a reader."""
     broker = Broker()
     session = broker.session("p")
     readers = []
@@ -136,16 +116,8 @@ def grouped(messages: int, groups: int, readers: int = 10) -> Broker:
     """Put messages of many groups on a queue, all of a group one after the other, then read them in turn.
 
     The readers hold one message each, so every look of a reader passes the groups of all the others.
-
-    Examples
-    --------
-    >>> grouped(100, 10).queue("q").statistics().msgDepth
-    0
     """
-    broker = Broker()
-    session = broker.session("p")
-    arguments = {**UNLIMITED, "qpid.group_header_key": "group", "qpid.shared_msg_group": 1}
-    session.queue_declare("q", arguments)
+    broker, session = _sender({**UNLIMITED, "qpid.group_header_key": "group", "qpid.shared_msg_group": 1})
     size = -(-messages // groups)
     for number in range(messages):
         headers = {"group": f"g{number // size}"}
@@ -158,16 +130,8 @@ def grouped(messages: int, groups: int, readers: int = 10) -> Broker:
 
 
 def held_release(messages: int) -> Broker:
-    """Hold all transfers but one behind a stopped queue, and let all of them go at once.
-
-    Examples
-    --------
-    >>> len(held_release(100).sessions["p"].held)
-    0
-    """
-    broker = Broker()
-    session = broker.session("p")
-    session.queue_declare("q", {**UNLIMITED, "qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
+    """Hold all transfers but one behind a stopped queue, and let all of them go at once."""
+    broker, session = _sender({**UNLIMITED, "qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
     message = Message(100, routing_key="q")
     for _ in range(messages):
         session.message_transfer(message, sync=True)
@@ -176,14 +140,9 @@ def held_release(messages: int) -> Broker:
 
 
 def completed_with_holes(messages: int) -> Broker:
-    """Send every other message to a stopped queue, which holds it; the others are complete and told at once.
+    """Send every other message to a stopped queue, which holds it; the others complete and are reported.
 
-    So each completion lies behind a hole, and the client is told of as many holes as transfers are held.
-
-    Examples
-    --------
-    >>> str(completed_with_holes(6).sessions["p"].completions.reported)
-    '0-3 5 7'
+    So each completion is behind a hole, and the reports name as many holes as transfers are held.
     """
     broker = Broker()
     session = broker.session("p")
@@ -197,16 +156,8 @@ def completed_with_holes(messages: int) -> Broker:
 
 
 def ring(messages: int, limit: int = 1_000) -> Broker:
-    """Send messages to a ring that nobody reads.
-
-    Examples
-    --------
-    >>> ring(20, limit=5).queue("q").statistics().discardsRing
-    15
-    """
-    broker = Broker()
-    session = broker.session("p")
-    session.queue_declare("q", {"qpid.max_count": limit, "qpid.policy_type": "ring"})
+    """Send messages to a ring without a consumer."""
+    broker, session = _sender({"qpid.max_count": limit, "qpid.policy_type": "ring"})
     message = Message(100, routing_key="q")
     for _ in range(messages):
         session.message_transfer(message)
@@ -214,7 +165,7 @@ def ring(messages: int, limit: int = 1_000) -> Broker:
 
 
 def saved_and_restored(broker: Broker) -> Broker:
-    """Take a snapshot and make a broker of it."""
+    """Take a snapshot and restore a broker from it."""
     return Broker.restore(broker.snapshot())
 
 
@@ -240,15 +191,13 @@ def simulated(messages: int) -> Run:
 
 def traced(messages: int) -> Trace:
     """Simulate a workload and keep everything as a trace: text and numbers, ready for a file."""
-    from qflow.trace.replay import trace_of
+    from qflow.trace.replaying import trace_of
 
     return trace_of(simulated(messages))
 
 
 def written(trace: Trace, folder: Path) -> Path:
     """Write a trace as Parquet if pyarrow is installed, else as JSON lines."""
-    from importlib.util import find_spec
-
     from qflow.trace.files import write_trace
 
     path = folder / ("bench.parquet" if find_spec("pyarrow") else "bench.jsonl.gz")
@@ -271,14 +220,9 @@ def store_put_and_get(messages: int) -> int:
 
 
 def store_backlog(messages: int) -> int:
-    """Put messages into a Store that nobody reads, then get them all; return how many that were.
+    """Put messages into a Store, and only then get them all; return how many that were.
 
     A Store takes the first of its items off a list, and moves all the others up.
-
-    Examples
-    --------
-    >>> store_backlog(250) if "simpy" in installed() else 250
-    250
     """
     return _through_a_store(messages, is_backlog=True)
 
@@ -314,11 +258,6 @@ def store_life_cycle(messages: int, window: int = 100) -> int:
     Five operations of a Store for each: the producer takes a place in its window and puts the message on
     the queue; the consumer gets it, accepts it, and the completion gives the place back.  There are still
     no limits, no thresholds, no credit, no groups and no numbers of commands.
-
-    Examples
-    --------
-    >>> store_life_cycle(250) if "simpy" in installed() else 250
-    250
     """
     import simpy
 
@@ -404,11 +343,6 @@ def seconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     """Return the shortest of some runs, in seconds of this process alone, without the garbage collector.
 
     Seconds of the processor, not of the clock on the wall: other work on the machine disturbs them less.
-
-    Examples
-    --------
-    >>> seconds(lambda: None) < 1
-    True
     """
     taken = []
     for _ in range(rounds):
@@ -431,7 +365,7 @@ def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda 
     largest : int
         How far growth is followed: messages on one queue.
     tell : callable
-        Told the name of each benchmark before it runs.
+        Called with the name of each benchmark before it runs.
 
     Returns
     -------
@@ -455,7 +389,7 @@ def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda 
 
 def _ours(messages: int) -> dict[str, Work]:
     def with_trace() -> object:
-        # Who traces wants to have the trace: as of every other work, what it makes is kept, not thrown away.
+        # A trace is wanted: as of every other work, what it makes is kept, not thrown away.
         table = EventTable()
         return life_cycle(messages, table), table
 
@@ -560,7 +494,7 @@ def _deep_ratios(growth: Mapping[str, Any]) -> dict[str, float]:
 
 def _acts(messages: int, tell: Tell) -> dict[str, float]:
     from qflow.labs.experiments import flow_run
-    from qflow.trace.replay import replay
+    from qflow.trace.replaying import replay
     from qflow.trace.timeline import Timeline
 
     tell("trace")
@@ -607,65 +541,15 @@ def _memory(tell: Tell) -> dict[str, float]:
     return {"bytes_a_message": (after - before) / messages}
 
 
-SPARK = "qflow.maintain.spark_benchmark"
 PEERS = (
     "  life cycle: transfer, route, deliver, accept, dequeue, complete, by the broker's rules, one by one",
-    "  with trace: ten events of each message kept in columns, nobody reading them yet",
+    "  with trace: ten events of each message kept in columns, and not read",
     "  SimPy store: put and get, the least that a queue can be",
     "  backlog: all messages are put on a queue, or into a Store, before the first is read",
     "  SimPy life cycle: a place in the window, put, get, accept, the place back: five Store operations",
     "  simulate: clients and broker, all events of each message kept; with trace: as text for a file, too",
     "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",
 )
-
-
-def add_arguments(subparsers: Any) -> None:
-    """Add ``bench`` to the rooms of the command line."""
-    bench = subparsers.add_parser(
-        "bench",
-        help="measure how fast the engine is here, and beside SimPy and Ciw where they are installed",
-        description="Rates, growth, ratios and memory of one run on this machine; compare ratios, not rates. "
-        "It takes some minutes; --messages and --largest make it shorter.",
-    )
-    bench.add_argument(
-        "what", nargs="?", choices=("engine", "spark"), default="engine", help="default: engine"
-    )
-    bench.add_argument("--json", action="store_true", help="print one JSON object")
-    bench.add_argument("--messages", type=int, default=20_000, metavar="N", help="of each workload; from 100")
-    bench.add_argument(
-        "--largest", type=int, default=LARGEST, metavar="N", help="messages up to which growth is followed"
-    )
-
-
-def run(chosen: argparse.Namespace) -> int:
-    """Carry the command out.
-
-    Raises
-    ------
-    RefusalError
-        If a number is too small, or the benchmark is not in this installation.
-    """
-    if chosen.what == "spark":
-        return _spark(chosen)
-    if chosen.messages < 100 or chosen.largest < 1_000:
-        raise RefusalError(
-            f"--messages is a number from 100 and --largest one from 1000, "
-            f"got {chosen.messages} and {chosen.largest}"
-        )
-    line = Line()
-    results = measure(chosen.messages, chosen.largest, lambda name: line.show(f"{name} ..."))
-    line.end()
-    print(json.dumps(results, indent=2) if chosen.json else text_of(results))
-    return 0
-
-
-def _spark(chosen: argparse.Namespace) -> int:
-    if find_spec(SPARK) is None or find_spec("pyspark") is None:
-        raise RefusalError("the benchmark of Spark needs pyspark: pip install 'qflow[spark]'")
-    bench = importlib.import_module(SPARK)
-    results = bench.run_bench()
-    print(json.dumps(results, indent=2) if chosen.json else bench.report_text(results))
-    return 0
 
 
 def text_of(results: Mapping[str, Any]) -> str:

@@ -1,21 +1,18 @@
 """The moving picture of the README: a lab's own scene, played in a browser and kept as a GIF.
 
-Run it again when the scene looks different::
-
-    python -m qflow.maintain.moving_picture notebooks/images/flow.gif
+Build it again when the scene looks different.
 """
 
 from __future__ import annotations
 
 import io
-import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from qflow.kit import RefusalError
+from qflow.kit import RefusalError, install_command
 from qflow.labs import flow_run
 from qflow.labs.html_export import to_html
 from qflow.labs.picture import Picture
@@ -96,7 +93,7 @@ def stills_of(picture: Picture) -> Iterator[Any]:
         from playwright.sync_api import sync_playwright
     except ImportError as missing:
         raise RefusalError(
-            f"{missing.name} is needed to make the picture; pip install 'qflow[test]'"
+            f"{missing.name} is needed to make the picture; {install_command('test')} brings it"
         ) from None
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = Path(folder, "run.html")
@@ -131,5 +128,19 @@ def write(path: Path) -> Path:
     return path
 
 
-if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))
+def drift(path: Path) -> str:
+    """Return how a picture differs from what would be written, without a browser; "" if it does not.
+
+    Browsers draw differently, so the images are not compared: how long they are shown is.
+    """
+    from PIL import Image, ImageSequence
+
+    cure = "build it again with: python -m qflow.maintain moving-picture build"
+    if not path.exists():
+        return f"{path} is missing; {cure}"
+    picture = flow_run()
+    with Image.open(path) as made:
+        # A still that is like the one before is shown for longer in its place.
+        shown = sum(still.info["duration"] for still in ImageSequence.Iterator(made))
+    wanted = sum(pauses(picture, steps(picture, STILLS)))
+    return "" if shown == wanted else f"{path} lasts {shown} ms, the run {wanted} ms; {cure}"

@@ -1,19 +1,14 @@
-"""Tidying an executed notebook, so that the same run always gives the same bytes.
+"""Building chapters and exercises from their text sources, and checking that they still agree.
 
-A notebook as Jupyter leaves it holds things that differ from run to run and from machine to machine: model
-ids, memory addresses, times, folders. Kept in a repository they would drown every true change.
+A source is a text file of cells (jupytext's percent format) in ``notebooks/sources`` or
+``exercises/sources``. Text is what people review and edit; the notebook built from it, executed, is what
+learners open and what the notebook tests run again. It is executed with nothing of the author's own settings
+in it, and tidied: a notebook as Jupyter leaves it holds model ids, memory addresses, times and folders, which
+differ from run to run and would drown every true change. So the same source and engine always give the same
+bytes.
 
-Running a notebook with nothing of the author's own settings in it, and writing it the same way twice.
-
-``qflow notebooks``: building the chapters from their text sources, and checking that they still agree.
-
-A chapter's source is a text file of cells (jupytext's percent format) in ``notebooks/sources``; the chapter
-itself, with outputs, is what this module makes of it. Text is what people review and edit; the built file
-is what learners open and what the notebook tests run again.
-
-Building exercises: one text source, two notebooks, so that task and solution cannot drift apart.
-
-The source is the solution. In it, the lines that a learner has to find stand between two markers::
+Of exercises, one source gives two notebooks, so that task and solution cannot drift apart. The source is the
+solution. In it, the lines that a learner has to find are between two markers::
 
     def on_and_off(limit, stop, resume):
         # BEGIN SOLUTION
@@ -27,7 +22,6 @@ From it come the solution, which is executed, and the task, in which these lines
 from __future__ import annotations
 
 import asyncio
-import copy
 import hashlib
 import importlib
 import logging
@@ -45,6 +39,7 @@ from typing import Any
 
 from qflow.kit import RefusalError, checkout_root
 from qflow.launch.chapters import require
+from qflow.maintain import checkout
 
 # The same rules as in tests/nbval_sanitize.cfg, for the notebook tests; a test keeps the two equal.
 REPLACEMENTS = (
@@ -72,18 +67,7 @@ _TOOL_METADATA = (
 
 
 def tidy(notebook: Any) -> Any:
-    """Remove from a notebook whatever does not come from its source and the engine.
-
-    Parameters
-    ----------
-    notebook
-        A notebook of nbformat 4, as nbformat reads it; it is changed in place.
-
-    Returns
-    -------
-    nbformat.NotebookNode
-        The same notebook. Tidying it again changes nothing.
-    """
+    """Remove from a notebook, in place, all that does not come from its source and the engine; return it."""
     notebook.metadata.clear()
     notebook.metadata.update(_METADATA)
     count = 0
@@ -99,17 +83,7 @@ def tidy(notebook: Any) -> Any:
 
 
 def tidy_text(text: str) -> str:
-    """Replace what changes from run to run or from machine to machine in a piece of output.
-
-    Parameters
-    ----------
-    text
-        Text a cell printed or showed.
-
-    Returns
-    -------
-    str
-        The text with addresses, random ids and this machine's folders replaced.
+    """Return a cell's output with addresses, random ids and this machine's folders replaced.
 
     Examples
     --------
@@ -161,22 +135,7 @@ CELL_TIMEOUT = 600
 
 
 def execute(notebook: Any, source: Path, folder: Path) -> str:
-    """Run a notebook's cells, in place.
-
-    Parameters
-    ----------
-    notebook
-        A notebook of nbformat 4.
-    source
-        What it is built from, to be named if something goes wrong.
-    folder
-        Where it runs.
-
-    Returns
-    -------
-    str
-        What went wrong, or an empty string.
-    """
+    """Run a notebook's cells in a folder, in place; return what went wrong, or an empty string."""
     client = importlib.import_module("nbclient")
     config = importlib.import_module("traitlets.config").Config()
     # A kernel that talks in plain text says so on standard error, each time.
@@ -206,17 +165,14 @@ def execute(notebook: Any, source: Path, folder: Path) -> str:
 
 @contextmanager
 def _ctrl_c_of(running: Any) -> Iterator[None]:
-    """Let Ctrl-C be Ctrl-C.
-
-    nbclient hears it too: it stops the kernel, and then fails in one way or another for want of it.
-    """
+    """Raise KeyboardInterrupt on Ctrl-C, on which nbclient stops the kernel and fails with other errors."""
     try:
         yield
     except (Exception, asyncio.CancelledError):
         if not _is_stopped(running):
             raise
     if _is_stopped(running):
-        # Tasks of its own that fail meanwhile would be told by asyncio.
+        # Tasks of its own that fail meanwhile would be reported by asyncio.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         raise KeyboardInterrupt
 
@@ -236,7 +192,7 @@ def write(notebook: Any, target: Path) -> None:
 def _kernel_environment(ipython: str) -> dict[str, str]:
     """Make the kernel's environment independent of the author's own settings."""
     environment = {**os.environ, "IPYTHONDIR": ipython, "PLOTLY_RENDERER": "plotly_mimetype"}
-    # Building is nobody's progress.
+    # Building makes no learner's progress.
     environment["QFLOW_PROGRESS"] = ""
     if (root := checkout_root()) is not None:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
@@ -250,6 +206,10 @@ def serialised(notebook: Any) -> str:
 
 
 _TOOLS = {"jupytext": "jupytext", "nbformat": "nbformat", "nbclient": "nbclient", "ipykernel": "ipykernel"}
+PLACEHOLDER = "# Write your code here"
+
+_SOLUTION = re.compile(r"^(?P<indent> *)# BEGIN SOLUTION\n.*?^ *# END SOLUTION$", re.MULTILINE | re.DOTALL)
+_MARKERS = re.compile(r"^ *# (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -260,30 +220,77 @@ class Chapter:
     ----------
     source
         The text file, ``sources/NN-name.py``.
-    built
-        The notebook, ``NN-name.ipynb``.
     """
 
     source: Path
-    built: Path
 
     @property
     def name(self) -> str:
         """The chapter's name, such as ``01-thresholds``."""
         return self.source.stem
 
+    @property
+    def built(self) -> Path:
+        """The notebook that a learner opens, ``NN-name.ipynb``."""
+        return self.source.parent.parent / f"{self.name}.ipynb"
 
-def build(names: Sequence[str] = (), *, folder: str | None = None) -> int:
-    """Execute chapters' sources and write the notebooks with their outputs.
+    def build(self) -> str:
+        """Execute the source and write the notebook; return what went wrong, or an empty string."""
+        notebook = read_source(self.source)
+        problem = execute(notebook, self.source, self.built.parent)
+        if not problem:
+            write(notebook, self.built)
+        return problem
 
-    The same source and engine always give the same bytes. A chapter that fails is not written.
+    def drift(self) -> list[str]:
+        """Return how the notebook differs from its source: one sentence with its cure, or nothing."""
+        return [*_drift(self.built, read_source(self.source), f"notebooks build {self.name}")]
+
+
+class ExerciseBook(Chapter):
+    """A source of exercises: the task, which a learner opens, and the solution, executed."""
+
+    @property
+    def solution(self) -> Path:
+        """The notebook with the answers."""
+        return self.built.parent / "solutions" / self.built.name
+
+    def build(self) -> str:
+        """Execute the solution and write both notebooks; return what went wrong, or an empty string."""
+        notebook = solution_of(self)
+        self.solution.parent.mkdir(exist_ok=True)
+        problem = execute(notebook, self.source, self.solution.parent)
+        if not problem:
+            write(notebook, self.solution)
+            write(task_of(self), self.built)
+        return problem
+
+    def drift(self) -> list[str]:
+        """Return how the notebooks differ from their source: one sentence each with its cure, or nothing."""
+        action = f"exercises build {self.name}"
+        task = _drift(self.built, task_of(self), action, is_run=False)
+        return [*task, *_drift(self.solution, solution_of(self), action)]
+
+
+_KINDS: dict[str, tuple[str, type[Chapter]]] = {
+    "notebooks": ("chapter", Chapter),
+    "exercises": ("exercise", ExerciseBook),
+}
+
+
+def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
+    """Execute sources and write the notebooks with their outputs.
+
+    The same source and engine always give the same bytes. A notebook that fails is not written.
 
     Parameters
     ----------
     names
-        The chapters to build; none means all.
+        The notebooks to build; none means all.
     folder
-        The folder of chapters; None for the checkout's ``notebooks``.
+        Where they are; None for the checkout's folder of that kind.
+    kind
+        ``"notebooks"`` or ``"exercises"``.
 
     Returns
     -------
@@ -293,28 +300,28 @@ def build(names: Sequence[str] = (), *, folder: str | None = None) -> int:
     Raises
     ------
     RefusalError
-        If a tool is missing, or a chapter asked for does not exist.
+        If a tool is missing, or a notebook asked for does not exist.
     """
     require(_TOOLS, extra="test")
     failed = False
-    for chapter in select(names, folder):
-        problem = _build_one(chapter)
+    for book in select(names, folder, kind):
+        problem = book.build()
         failed = failed or bool(problem)
-        print(problem or f"Built {chapter.built}.", file=sys.stderr if problem else sys.stdout, flush=True)
+        print(problem or f"Built {book.built}.", file=sys.stderr if problem else sys.stdout, flush=True)
     return int(failed)
 
 
-def check(names: Sequence[str] = (), *, folder: str | None = None) -> int:
-    """Check that chapters are what their sources say, executed, and free of what a hand run leaves behind.
+def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
+    """Check that notebooks are what their sources say, executed, and free of what a hand run leaves behind.
 
     Nothing is executed: whether the outputs are still true is for the notebook tests.
 
     Parameters
     ----------
     names
-        The chapters to check; none means all, and then a notebook without a source counts as well.
-    folder
-        The folder of chapters; None for the checkout's ``notebooks``.
+        The notebooks to check; none means all, and then a notebook without a source counts as well.
+    folder, kind
+        As for :func:`build`.
 
     Returns
     -------
@@ -324,60 +331,43 @@ def check(names: Sequence[str] = (), *, folder: str | None = None) -> int:
     Raises
     ------
     RefusalError
-        If a tool is missing, or a chapter asked for does not exist.
+        As :func:`build` does.
     """
     require(_TOOLS, extra="test")
-    chapters = select(names, folder)
-    problems = [problem for chapter in chapters if (problem := drift(chapter))]
+    books = select(names, folder, kind)
+    problems = [problem for book in books for problem in book.drift()]
     if not names:
-        problems += _orphans(chapters)
+        problems += _orphans(books)
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:
-        print(f"{len(chapters)} built from their sources: {', '.join(chapter.name for chapter in chapters)}.")
+        print(f"{len(books)} built from their sources: {', '.join(book.name for book in books)}.")
     return int(bool(problems))
 
 
-def select(names: Sequence[str] = (), folder: str | None = None) -> list[Chapter]:
-    """Find the chapters that are meant.
-
-    Parameters
-    ----------
-    names
-        Chapter names, with or without folder and ending; none means all.
-    folder
-        The folder of chapters; None for the checkout's ``notebooks``.
-
-    Returns
-    -------
-    list of Chapter
-        In the order of their numbers.
+def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "notebooks") -> list[Chapter]:
+    """Return the notebooks of these names, with or without folder and ending, in order; no name means all.
 
     Raises
     ------
     RefusalError
         If there is no source at all, or none of a name asked for.
     """
-    notebooks = _folder(folder)
-    sources = sorted((notebooks / "sources").glob("[0-9][0-9]-*.py"))
-    if not sources:
+    word, make = _KINDS[kind]
+    top = Path(folder).resolve() if folder is not None else checkout() / kind
+    books = {path.stem: make(path) for path in sorted((top / "sources").glob("[0-9][0-9]-*.py"))}
+    if not books:
         raise RefusalError(
-            f"There is no chapter source (a file such as 01-thresholds.py) in {notebooks / 'sources'}."
+            f"There is no {word} source (a file such as 01-thresholds.py) in {top / 'sources'}."
         )
-    chapters = {path.stem: Chapter(path, notebooks / f"{path.stem}.ipynb") for path in sources}
-    wanted = {Path(name).stem for name in names} or set(chapters)
-    if unknown := sorted(wanted - set(chapters)):
-        raise RefusalError(f"There is no chapter {unknown[0]!r}; there are: {', '.join(chapters)}.")
-    return [chapter for name, chapter in chapters.items() if name in wanted]
+    wanted = {Path(name).stem for name in names} or set(books)
+    if unknown := sorted(wanted - set(books)):
+        raise RefusalError(f"There is no {word} {unknown[0]!r}; there are: {', '.join(books)}.")
+    return [book for name, book in books.items() if name in wanted]
 
 
-def read_source(chapter: Chapter) -> Any:
-    """Turn a chapter's source into a notebook without outputs, with cell ids that stay.
-
-    Parameters
-    ----------
-    chapter
-        The chapter to read.
+def read_source(source: Path) -> Any:
+    """Read a text source as a notebook without outputs, with cell ids that stay.
 
     Returns
     -------
@@ -390,7 +380,7 @@ def read_source(chapter: Chapter) -> Any:
     RefusalError
         If two cells of the source are given the same id, or an id is malformed.
     """
-    notebook = importlib.import_module("jupytext").read(chapter.source, fmt="py:percent")
+    notebook = importlib.import_module("jupytext").read(source, fmt="py:percent")
     seen: Counter[str] = Counter()
     taken: set[str] = set()
     for cell in notebook.cells:
@@ -400,178 +390,23 @@ def read_source(chapter: Chapter) -> Any:
         cell.id = given or hashlib.sha256(f"{content}\n{seen[content]}".encode()).hexdigest()[:12]
         if cell.id in taken or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell.id):
             why = "is used twice" if cell.id in taken else "may hold at most 64 letters, digits, - and _"
-            raise RefusalError(f"{chapter.source}: the cell id {cell.id!r} {why}.")
+            raise RefusalError(f"{source}: the cell id {cell.id!r} {why}.")
         taken.add(cell.id)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return tidy(notebook)
 
 
-def drift(chapter: Chapter) -> str:
-    """Say how a built chapter differs from its source.
-
-    Parameters
-    ----------
-    chapter
-        The chapter to compare.
-
-    Returns
-    -------
-    str
-        One sentence with its cure, or an empty string if the two agree.
-    """
-    cure = f"build it again with: qflow notebooks build {chapter.name}"
-    if not chapter.built.exists():
-        return f"{chapter.built} is missing; {cure}"
-    text = chapter.built.read_text(encoding="utf-8")
-    try:
-        built = importlib.import_module("nbformat").reads(text, as_version=4)
-    except Exception as problem:
-        return f"{chapter.built} cannot be read as a notebook ({problem}); {cure}"
-    if where := first_difference(read_source(chapter), built):
-        return f"{chapter.built} is not what its source says: {where}; {cure}"
-    if any(cell.cell_type == "code" and cell.source and not cell.execution_count for cell in built.cells):
-        return f"{chapter.built} holds cells that were never run; {cure}"
-    if serialised(tidy(built)) != text:
-        return f"{chapter.built} holds what a run by hand leaves behind (ids, times, widget state); {cure}"
-    return ""
-
-
-def _build_one(chapter: Chapter) -> str:
-    """Build a chapter; return what went wrong, or an empty string."""
-    notebook = read_source(chapter)
-    if problem := execute(notebook, chapter.source, chapter.built.parent):
-        return problem
-    write(notebook, chapter.built)
-    return ""
-
-
-def first_difference(source: Any, built: Any) -> str:
-    """Say where a built notebook differs from its source, or return an empty string."""
-    for number, (ours, theirs) in enumerate(zip(source.cells, built.cells, strict=False), start=1):
-        for part in ("cell_type", "source", "id", "metadata"):
-            if ours.get(part) != theirs.get(part):
-                return f"cell {number} differs in its {part.replace('cell_', '')}"
-    if len(source.cells) != len(built.cells):
-        return f"it has {len(built.cells)} cells, the source has {len(source.cells)}"
-    return ""
-
-
-def _orphans(chapters: Sequence[Chapter]) -> Iterator[str]:
-    known = {chapter.built for chapter in chapters}
-    for path in sorted(chapters[0].built.parent.glob("*.ipynb")):
-        if path not in known:
-            source = path.parent / "sources" / f"{path.stem}.py"
-            yield f"{path} has no source {source}; write one, or delete the notebook."
-
-
-def _folder(folder: str | None) -> Path:
-    if folder is not None:
-        return Path(folder).resolve()
-    root = checkout_root()
-    if root is None:
-        raise RefusalError(
-            "Chapters are built in a checkout of qflow; name its notebooks folder with --dir FOLDER."
-        )
-    return root / "notebooks"
-
-
-TOOLS = {"jupytext": "jupytext", "nbformat": "nbformat", "nbclient": "nbclient", "ipykernel": "ipykernel"}
-PLACEHOLDER = "# Write your code here"
-
-_SOLUTION = re.compile(r"^(?P<indent> *)# BEGIN SOLUTION\n.*?^ *# END SOLUTION$", re.MULTILINE | re.DOTALL)
-_MARKERS = re.compile(r"^ *# (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class ExerciseFile:
-    """One source of exercises and the two notebooks made from it.
-
-    Parameters
-    ----------
-    source
-        The text file, ``sources/NN-name.py``.
-    """
-
-    source: Path
-
-    @property
-    def name(self) -> str:
-        """The name, such as ``01-thresholds``."""
-        return self.source.stem
-
-    @property
-    def task(self) -> Path:
-        """The notebook a learner opens."""
-        return self.source.parent.parent / f"{self.name}.ipynb"
-
-    @property
-    def solution(self) -> Path:
-        """The notebook with the answers, executed."""
-        return self.source.parent.parent / "solutions" / f"{self.name}.ipynb"
-
-
-def select_exercises(names: Sequence[str] = (), folder: str | None = None) -> list[ExerciseFile]:
-    """Find the sources that are meant; no names mean all.
-
-    Raises
-    ------
-    RefusalError
-        If there is no source at all, or none of a name asked for.
-    """
-    root = checkout_root()
-    if folder is None and root is None:
-        raise RefusalError("Exercises are built in a checkout of qflow; name its folder with --dir FOLDER.")
-    top = Path(folder).resolve() if folder is not None else Path(str(root)) / "exercises"
-    found = {path.stem: ExerciseFile(path) for path in sorted((top / "sources").glob("[0-9][0-9]-*.py"))}
-    if not found:
-        raise RefusalError(f"There is no source of exercises in {top / 'sources'}.")
-    wanted = {Path(name).stem for name in names} or set(found)
-    if unknown := sorted(wanted - set(found)):
-        raise RefusalError(f"There are no exercises {unknown[0]!r}; there are: {', '.join(found)}.")
-    return [file for name, file in found.items() if name in wanted]
-
-
-def build_exercises(names: Sequence[str] = (), *, folder: str | None = None) -> int:
-    """Write task and solution of every source; return 1 if a solution's cell failed."""
-    require(TOOLS, extra="test")
-    failed = False
-    for file in select_exercises(names, folder):
-        solution = solution_of(file)
-        file.solution.parent.mkdir(exist_ok=True)
-        problem = execute(solution, file.source, file.solution.parent)
-        failed = failed or bool(problem)
-        if problem:
-            print(problem, file=sys.stderr, flush=True)
-            continue
-        write(solution, file.solution)
-        write(task_of(file), file.task)
-        print(f"Built {file.task} and its solution.", flush=True)
-    return int(failed)
-
-
-def check_exercises(names: Sequence[str] = (), *, folder: str | None = None) -> int:
-    """Check that tasks and solutions are what their source says; return 1 if one is not."""
-    require(TOOLS, extra="test")
-    files = select_exercises(names, folder)
-    problems = [problem for file in files for problem in exercise_drift(file)]
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    if not problems:
-        print(f"{len(files)} built from their sources: {', '.join(file.name for file in files)}.")
-    return int(bool(problems))
-
-
-def solution_of(file: ExerciseFile) -> Any:
-    """Make the solution from a source: without outputs, markers and cells meant for the task."""
-    notebook = _without(_read(file), "task")
+def solution_of(book: ExerciseBook) -> Any:
+    """Return the solution of a source: without outputs, markers and cells meant for the task."""
+    notebook = _without(book, "task")
     for cell in notebook.cells:
         cell.source = _MARKERS.sub("", cell.source)
     return tidy(notebook)
 
 
-def task_of(file: ExerciseFile) -> Any:
-    """Make the task from a source: the learner's part is replaced, cells of the solution are missing."""
-    notebook = _without(_read(file), "solution")
+def task_of(book: ExerciseBook) -> Any:
+    """Return the task of a source: the learner's part is replaced, cells of the solution are missing."""
+    notebook = _without(book, "solution")
     for cell in notebook.cells:
         cell.source = task_text(cell.source)
     return tidy(notebook)
@@ -590,36 +425,51 @@ def task_text(source: str) -> str:
     return _SOLUTION.sub(rf"\g<indent>{PLACEHOLDER}\n\g<indent>raise NotImplementedError", source)
 
 
-def exercise_drift(file: ExerciseFile) -> list[str]:
-    """Say how the notebooks differ from their source: one sentence each with its cure, or nothing."""
-    cure = f"build it again with: qflow exercises build {file.name}"
-    said = []
-    for path, wanted in ((file.task, task_of(file)), (file.solution, solution_of(file))):
-        if not path.exists():
-            said.append(f"{path} is missing; {cure}")
-            continue
-        text = path.read_text(encoding="utf-8")
-        try:
-            built = importlib.import_module("nbformat").reads(text, as_version=4)
-        except Exception as problem:
-            said.append(f"{path} cannot be read as a notebook ({problem}); {cure}")
-            continue
-        if where := first_difference(wanted, built):
-            said.append(f"{path} is not what its source says: {where}; {cure}")
-        elif path == file.task and serialised(wanted) != text:
-            said.append(f"{path} holds outputs or what a tool left behind; {cure}")
-        elif serialised(tidy(built)) != text:
-            said.append(f"{path} holds what a run by hand leaves behind; {cure}")
-    return said
-
-
-def _read(file: ExerciseFile) -> Any:
-    return read_source(Chapter(file.source, file.task))
-
-
-def _without(notebook: Any, tag: str) -> Any:
-    kept = copy.deepcopy(notebook)
+def _without(book: ExerciseBook, tag: str) -> Any:
+    kept = read_source(book.source)
     kept.cells = [cell for cell in kept.cells if tag not in cell.metadata.get("tags", [])]
     for cell in kept.cells:
         cell.metadata.pop("tags", None)
     return kept
+
+
+def _drift(path: Path, wanted: Any, action: str, is_run: bool = True) -> Iterator[str]:
+    """Yield how a notebook differs from what is wanted, in one sentence with its cure, or nothing."""
+    cure = f"build it again with: python -m qflow.maintain {action}"
+    if not path.exists():
+        yield f"{path} is missing; {cure}"
+        return
+    text = path.read_text(encoding="utf-8")
+    try:
+        built = importlib.import_module("nbformat").reads(text, as_version=4)
+    except Exception as problem:
+        yield f"{path} cannot be read as a notebook ({problem}); {cure}"
+        return
+    code = [cell for cell in built.cells if cell.cell_type == "code" and cell.source]
+    if where := first_difference(wanted, built):
+        yield f"{path} is not what its source says: {where}; {cure}"
+    elif is_run and not all(cell.execution_count for cell in code):
+        yield f"{path} holds cells that were never run; {cure}"
+    elif not is_run and serialised(wanted) != text:
+        yield f"{path} holds outputs or what a tool left behind; {cure}"
+    elif serialised(tidy(built)) != text:
+        yield f"{path} holds what a run by hand leaves behind (ids, times, widget state); {cure}"
+
+
+def first_difference(source: Any, built: Any) -> str:
+    """Return where a built notebook differs from its source, or an empty string."""
+    for number, (ours, theirs) in enumerate(zip(source.cells, built.cells, strict=False), start=1):
+        for part in ("cell_type", "source", "id", "metadata"):
+            if ours.get(part) != theirs.get(part):
+                return f"cell {number} differs in its {part.replace('cell_', '')}"
+    if len(source.cells) != len(built.cells):
+        return f"it has {len(built.cells)} cells, the source has {len(source.cells)}"
+    return ""
+
+
+def _orphans(books: Sequence[Chapter]) -> Iterator[str]:
+    known = {book.built for book in books}
+    for path in sorted(books[0].built.parent.glob("*.ipynb")):
+        if path not in known:
+            source = path.parent / "sources" / f"{path.stem}.py"
+            yield f"{path} has no source {source}; write one, or delete the notebook."

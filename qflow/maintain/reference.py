@@ -1,25 +1,32 @@
-"""Pages of the reference with every public function and class of a room, as its docstring tells it.
-
-``qflow reference``: the pages of ``notebooks/reference`` that are read off code, rules and tests.
+"""Pages that are made from code, rules, tests and tables: the reference, the glossary, the sentence table.
 
 A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
+The page of a room has every public function and class with its own docstring.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from qflow.kit import RefusalError, checkout_root, kit_path
-from qflow.teaching.rules import ARGUED, RULE, cited_rules, normal, rule_titles
+from qflow.maintain import checkout, sentence_map
+from qflow.teaching.glossary import terms
+from qflow.teaching.rules import (
+    CERTAINTIES,
+    RULE,
+    SOURCES,
+    cited_in_chapters,
+    cited_rules,
+    rule_book,
+    rule_table,
+)
+from qflow.trace.explain.chain import AREAS
 
 ROOMS: dict[str, str] = {
     "broker": "the engine",
@@ -113,7 +120,7 @@ def _signature(member: object) -> str:
         parameters = inspect.signature(member).parameters.values()  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return ""
-    # Names only: the docstring tells types and defaults, and does not print an object's address.
+    # Names only: types and defaults are in the docstring, where no object's address is printed.
     return f"({', '.join(_named(parameter) for parameter in parameters if parameter.name != 'self')})"
 
 
@@ -163,22 +170,43 @@ def _prose(line: str, section: str) -> str:
     return plain
 
 
-FOLDER = "reference"
-_AREAS = {
-    "DQ": "Depth: what is counted, and when",
-    "LP": "Limit policies",
-    "FC": "Producer flow control",
-    "CM": "Completions",
-    "CAP": "Capacity: the producer's window",
-    "MG": "Message groups",
-    "CN": "Consuming: credit, dispositions, release",
-    "EX": "Exchanges",
-    "QT": "Other kinds of queues",
-    "CF": "Configuration and management",
-    "ALT": "How it was designed: what was considered",
-    "IN": "Mistakes and gaps of the documents",
-    "RF": "Corrections found by recording",
+FOLDER = "notebooks/reference"
+_TABLES: dict[str, tuple[str, str]] = {
+    "order-of-events": (
+        "Order of events",
+        "What happens to one transfer outside of a transaction, and to one message that leaves a queue.",
+    ),
+    "declare-arguments": (
+        "Declare arguments",
+        "What `queue.declare` understands. Conversions: [CF-03](#cf-03); other arguments: [CF-02](#cf-02).",
+    ),
+    "qpid-config-options": (
+        "qpid-config options",
+        "Of `qpid-config add queue NAME`. No integer where one is needed: usage error, exit status 2. "
+        "`qpid-config del queue` sends if_empty and if_unused unless `--force`, `--force-if-not-empty` or "
+        "`--force-if-used` clears them.",
+    ),
+    "broker-options": (
+        "Broker options",
+        "Of qpidd: on the command line, before the environment (`QPID_<NAME>`), before a configuration file "
+        "(name=value). Unknown ones are refused on the command line and in the file.",
+    ),
+    "error-codes": ("Error codes", "Of AMQP 0-10, and what an error ends."),
+    "golden-scenarios": (
+        "Golden scenarios",
+        "Short stories that were all seen on the real broker; tests and exercises cite them.",
+    ),
+    "contradictions": (
+        "Contradictions",
+        "Where a document says one thing and the broker does another; chapter 11 tries them.",
+    ),
 }
+_WORDS = (
+    "**Held**: a transfer whose completion a stopped queue withholds. **ON, OFF**: the flow control state of "
+    "a queue, `flowStopped` true or false. A message on a queue is **AVAILABLE** or **ACQUIRED**. "
+    "**Completion** (`session.completed`) means that a command is processed, **accept** that a consumer "
+    "takes responsibility; they are different things."
+)
 
 
 def pages() -> dict[str, Callable[[Path], str]]:
@@ -202,7 +230,7 @@ def pages() -> dict[str, Callable[[Path], str]]:
 
 
 def rules_page(root: Path) -> str:
-    """Return the rules in a few words each, with the tests and the chapters that hold them.
+    """Return the rule book: each rule with its source, its certainty, its tests and its chapters.
 
     Parameters
     ----------
@@ -213,33 +241,30 @@ def rules_page(root: Path) -> str:
     lines = [
         "# The rules of the broker",
         "",
-        "Every rule the engine follows, in a few words; the tests that hold it to that; the chapters on it.",
-        "`qflow rules` prints the same list. The ids are those that tooltips and `explain` name.",
+        "What the real broker does, rule by rule; what that rests on; which tests hold the engine to it;",
+        "which chapters show it. Tooltips and `explain` name the ids; FC-02.4 is step (4) of FC-02.",
+        "`qflow rules FC-14` prints a rule, `qflow rules` lists all. An RF corrects other rules or adds to",
+        "them; those name it.",
+        "",
+        _WORDS,
     ]
     area = ""
-    for rule, title in rule_titles().items():
-        if rule.split("-")[0] != area:
-            area = rule.split("-")[0]
-            lines += ["", f"## {area}: {_AREAS[area]}", "", "| rule | what it says | tests | chapters |"]
-            lines += ["| --- | --- | --- | --- |"]
-        held = _counted(tests.get(rule, [])) or f"none: {ARGUED.get(rule, 'not argued')}"
-        lines.append(f"| {rule} | {_cell(title)} | {held} | {', '.join(chapters.get(rule, []))} |")
+    for name, rule in rule_book().items():
+        if name.split("-")[0] != area:
+            area = name.split("-")[0]
+            lines += ["", f"## {area}: {AREAS[area]}"]
+        held = _counted(tests.get(name, [])) or f"none, {rule.untested or 'no reason given'}"
+        lines += ["", f"### {name}", "", f"**{_linked(rule.title)}.** {_linked(rule.sentence, name)}", ""]
+        lines.append(f"*Source*: {_linked(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
+        if name in chapters:
+            lines[-1] += f" *Chapters*: {', '.join(chapters[name])}."
+    for table, (title, text) in _TABLES.items():
+        head, *rows = rule_table(table)
+        lines += ["", f"## {title}", "", text, "", _row(head), _row(["---"] * len(head))]
+        lines += [_row([_linked(cell) for cell in row]) for row in rows]
+    lines += ["", "## Sources and certainty", "", "| word | meaning |", "| --- | --- |"]
+    lines += [_row(pair) for pair in [*SOURCES.items(), *CERTAINTIES.items()]]
     return "\n".join(lines) + "\n"
-
-
-def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
-    """Return, for each rule, the numbers of the chapters that name it.
-
-    Parameters
-    ----------
-    sources : pathlib.Path
-        The folder of the chapters' text sources.
-    """
-    found: dict[str, list[str]] = {}
-    for path in sorted(sources.glob("[0-9][0-9]-*.py")):
-        for rule in sorted({normal(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
-            found.setdefault(rule, []).append(path.name[:2])
-    return found
 
 
 def left_out_page() -> str:
@@ -289,7 +314,7 @@ def trace_page() -> str:
 
 
 def workload_page() -> str:
-    """Return what a workload file may hold: the attributes of its parts, as their classes tell them."""
+    """Return what a workload file may hold: the attributes of its parts, as their classes describe them."""
     from qflow.workload import Consumer, Network, Producer, Workload
 
     lines = [
@@ -305,71 +330,78 @@ def workload_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def build(folder: Path | None = None) -> list[str]:
-    """Write the pages that differ from what is there; return their names.
+def made(kind: str) -> dict[str, Callable[[Path], str]]:
+    """Return generated pages by their path in the checkout, and what writes each.
 
     Parameters
     ----------
-    folder : pathlib.Path or None
-        Where; None for the checkout's own.
-
-    Raises
-    ------
-    RefusalError
-        Away from a checkout, where there are no tests to read.
+    kind : str
+        ``"reference"``, ``"glossary"`` or ``"sentences"``.
     """
-    root, target = _checkout(), folder or kit_path("notebooks") / FOLDER
-    target.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, page in pages().items():
-        text, path = page(root), target / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            written.append(name)
-    return written
+    if kind == "glossary":
+        return {GLOSSARY: lambda root: glossary_page()}
+    if kind == "sentences":
+        return {sentence_map.TABLE: lambda root: sentence_map.table()}
+    return {f"{FOLDER}/{name}": page for name, page in pages().items()}
 
 
-def stale() -> list[str]:
-    """Return the generated pages that are no longer what the code says.
+def build(kind: str = "reference", top: Path | None = None) -> list[str]:
+    """Write the generated pages that differ from what is there; return their paths.
 
-    Raises
-    ------
-    RefusalError
-        Away from a checkout.
+    Parameters
+    ----------
+    kind : str
+        As for :func:`made`.
+    top : pathlib.Path or None
+        Where; None for the checkout.
     """
-    root, folder = _checkout(), kit_path("notebooks") / FOLDER
+    names = stale(kind, top)
+    for name in names:
+        path = (top or checkout()) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(made(kind)[name](checkout()), encoding="utf-8", newline="\n")
+    return names
+
+
+def stale(kind: str = "reference", top: Path | None = None) -> list[str]:
+    """Return the paths of the generated pages that are no longer what they are made from."""
+    root = checkout()
+    paths = {name: (top or root) / name for name in made(kind)}
     return [
         name
-        for name, page in pages().items()
-        if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != page(root)
+        for name, page in made(kind).items()
+        if not paths[name].exists() or paths[name].read_text(encoding="utf-8") != page(root)
     ]
 
 
-def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``reference`` to the ``qflow`` command."""
-    parser = rooms.add_parser("reference", help="write the reference pages that are read off the code")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("build", help="write the pages anew")
-    actions.add_parser("check", help="fail if one is no longer what the code says")
+GLOSSARY = "notebooks/teachers/glossary.md"
+
+_KINDS = {
+    "word": "Words",
+    "setting": "Settings of a queue",
+    "option": "Options of the broker",
+    "statistic": "Statistics",
+}
+_GLOSSARY_HEAD = """# Glossary
+
+*Made by `python -m qflow.maintain glossary build` from `data/glossary.csv`; do not edit.*
+
+The first column is how this book says it, the second how the broker, its tools or the protocol do. Codes
+such as FC-14 are rules of the project's rule book; `qflow rules FC-14` prints one. In a notebook,
+`from qflow.teaching.glossary import look_up` and `look_up("held")` give the same.
+"""
 
 
-def run(chosen: argparse.Namespace) -> int:
-    """Run ``qflow reference build`` or ``check``; return the exit status."""
-    if chosen.action == "build":
-        written = build()
-        print(f"written: {', '.join(written) or 'nothing, all pages are as the code says'}")
-        return 0
-    names = stale()
-    if names:
-        print(f"no longer what the code says: {', '.join(names)}; run: qflow reference build")
-    return int(bool(names))
-
-
-def _checkout() -> Path:
-    root = checkout_root()
-    if root is None:
-        raise RefusalError("The reference is made from a checkout of qflow; run this command there.")
-    return root
+def glossary_page() -> str:
+    """Return the glossary, a table for each kind of terms."""
+    parts = [_GLOSSARY_HEAD]
+    for kind, title in _KINDS.items():
+        rows = sorted((found for found in terms() if found.kind == kind), key=lambda t: t.term.casefold())
+        parts.append(f"\n## {title}\n\n| here | the broker's | meaning | rules |\n|---|---|---|---|\n")
+        for found in rows:
+            broker = f"`{found.broker}`" if found.kind != "word" else found.broker
+            parts.append(f"| {found.term} | {broker} | {found.meaning} | {' '.join(found.rules)} |\n")
+    return "".join(parts)
 
 
 def _counted(tests: list[str]) -> str:
@@ -381,3 +413,13 @@ def _counted(tests: list[str]) -> str:
 
 def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _linked(text: str, own: str = "") -> str:
+    """Return text with its signs as Markdown shows them, and each other rule's id as a link to it."""
+    plain = re.sub(r"[\\`*<\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
+    return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}](#{id[0].lower()})", plain)

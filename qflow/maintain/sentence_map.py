@@ -1,13 +1,9 @@
-"""Splitting the original documents into sentences, so that each can be traced to a cell that runs it.
+"""Which cell runs which sentence of the original documents.
 
-The documents themselves are not part of qflow. What is kept of a sentence is a fingerprint, by which it is
-found again in a copy of the document, and what it says in our own words (``data/sentences.csv``).
-
-Which cell runs which sentence of the original documents.
-
-``data/sentences.csv`` lists every sentence by its fingerprint: what it says in our own words, and, if it
-claims anything about behaviour, the chapter cells and exercises that run it. The table that teachers read is
-made from it.
+The documents themselves are not part of qflow. ``data/sentences.csv`` lists every sentence by a fingerprint,
+by which it is found again in a copy of its document, with what it says in our own words and, if it claims
+anything about behaviour, the chapter cells and exercises that run it. The table that teachers read is made
+from it.
 """
 
 from __future__ import annotations
@@ -15,13 +11,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from qflow.kit import RefusalError, checkout_root, kit_path
-from qflow.teaching.catalogue import THEMES, exercises
+from qflow.kit import RefusalError, kit_path
+from qflow.teaching.exercise import THEMES, exercises
 
 _TAGS_THAT_END = re.compile(
     r"</?(?:para|title|listitem|entry|row|programlisting|section|table|itemizedlist)\b[^>]*>"
@@ -33,17 +28,12 @@ _BULLET = re.compile(r"^[\s*o•)(\-–|#>+]+")
 
 
 def sentences(text: str) -> list[str]:
-    r"""Split a document into its sentences, whatever it is written in.
+    r"""Return the sentences of a document in order, without markup; headings and table cells count as such.
 
     Parameters
     ----------
     text
         A web page as text, Markdown, a ticket as text, or a mail with a commit of DocBook.
-
-    Returns
-    -------
-    list of str
-        In order, without markup; headings and cells of tables count as sentences.
 
     Examples
     --------
@@ -60,7 +50,7 @@ def sentences(text: str) -> list[str]:
 
 
 def fingerprint(sentence: str) -> str:
-    """Return what a sentence is known by: the same for every markup, wrapping and case.
+    """Return what a sentence is found again by: the same for every markup, wrapping and case.
 
     Examples
     --------
@@ -110,11 +100,11 @@ def _ticket(text: str) -> str:
     return "\n".join(kept).split("\nPeople", 1)[0]
 
 
-TABLE = Path("notebooks") / "teachers" / "sentence-map.md"
+TABLE = "notebooks/teachers/sentence-map.md"
 
 _HEAD = """# Every sentence of the documents, and the cell that runs it
 
-*Made by `qflow exercises sentences` from `data/sentences.csv`; do not edit.*
+*Made by `python -m qflow.maintain sentences build` from `data/sentences.csv`; do not edit.*
 
 The documents are the chapter on producer flow control (F: a draft of 2011 and two copies of what was
 published), the ticket QPID-2935 (T) and the chapter on message groups (M). Each of their sentences that
@@ -132,9 +122,9 @@ class Sentence:
     id
         Such as ``F-004``.
     fingerprint
-        What it is known by; see :func:`qflow.maintain.sentence_map.fingerprint`.
+        What it is found again by; see :func:`fingerprint`.
     documents
-        The documents it stands in.
+        The documents it is in.
     is_claim
         Whether it claims a behaviour; headings and news of the project do not.
     says
@@ -152,7 +142,7 @@ class Sentence:
 
 
 def listed() -> list[Sentence]:
-    """Read all sentences, in the order of the documents.
+    """Return all sentences, in the order of the documents.
 
     Examples
     --------
@@ -200,49 +190,34 @@ def table() -> str:
     return _HEAD + counted + "\n".join(rows) + "\n"
 
 
-def run(documents: str | None = None) -> int:
-    """Write the table, and compare it with copies of the documents if a folder of them is named.
+def problems(root: Path, documents: str | None = None) -> list[str]:
+    """Return what is wrong with the table: claims that run nowhere, places that do not exist, lost sentences.
 
     Parameters
     ----------
+    root
+        The checkout.
     documents
-        A folder of documents, or None.
-
-    Returns
-    -------
-    int
-        1 if a sentence is missing or a place does not exist, else 0.
+        A folder of copies of the documents to compare with, or None.
 
     Raises
     ------
     RefusalError
-        Away from a checkout, or if there is no such folder.
+        If there is no such folder.
     """
-    root = checkout_root()
-    if root is None:
-        raise RefusalError("The table is made in a checkout of qflow; run this command there.")
-    problems = list(_problems(root))
-    if documents is not None:
-        folder = Path(documents)
-        if not folder.is_dir():
-            raise RefusalError(f"There is no folder {documents}.")
-        for path in sorted(folder.glob("*.txt")):
-            problems += [f"{path.name}: not in the table: {sentence}" for sentence in missing(path)]
-    (root / TABLE).parent.mkdir(exist_ok=True)
-    (root / TABLE).write_text(table(), encoding="utf-8", newline="\n")
-    print(*problems, sep="\n", end="\n" if problems else "", file=sys.stderr)
-    print(f"Wrote {TABLE.as_posix()}: {sum(sentence.is_claim for sentence in listed())} sentences.")
-    return int(bool(problems))
-
-
-def _problems(root: Path) -> Iterator[str]:
-    known = targets(root)
+    known, found = targets(root), []
     for sentence in listed():
         if sentence.is_claim and not sentence.where:
-            yield f"{sentence.id} is run nowhere"
-        for place in sentence.where:
-            if place not in known:
-                yield f"{sentence.id}: there is no {place}"
+            found.append(f"{sentence.id} is run nowhere")
+        found += [f"{sentence.id}: there is no {place}" for place in sentence.where if place not in known]
+    if documents is None:
+        return found
+    folder = Path(documents)
+    if not folder.is_dir():
+        raise RefusalError(f"There is no folder {documents}.")
+    for path in sorted(folder.glob("*.txt")):
+        found += [f"{path.name}: not in the table: {sentence}" for sentence in missing(path)]
+    return found
 
 
 def _link(place: str) -> str:

@@ -1,4 +1,4 @@
-"""``qflow spark bench``: how fast the audit is, as ratios of one run on one machine."""
+"""How fast the audit is on Spark, as ratios of one run on one machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,11 @@ def show(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
-def run_bench(
-    queues: int = QUEUES, events: int = EVENTS, rounds: int = ROUNDS, tell: Callable[[str], None] = show
-) -> dict[str, Any]:
+def run_bench(queues: int = QUEUES, events: int = EVENTS, rounds: int = ROUNDS) -> dict[str, Any]:
     """Measure the audit of a synthetic lake: plain, with one core, with two.
 
     The three take turns, so that other work on the machine disturbs all alike, and the best of some rounds
-    counts.  All read the same files and make the same results; what Spark needs to start its session and its
+    counts. All read the same files and make the same results; what Spark needs to start its session and its
     workers is not measured, what it needs for each file is.
 
     Parameters
@@ -41,8 +39,6 @@ def run_bench(
         Size of the lake.
     rounds : int
         How many rounds.
-    tell : callable
-        Told what is being done.
 
     Returns
     -------
@@ -52,7 +48,7 @@ def run_bench(
     with tempfile.TemporaryDirectory(prefix="qflow-bench-") as scratch:
         folder = Path(scratch, "lake")
         stop()
-        tell("making a fleet")
+        show("making a fleet")
         spark = session("local[2]")
         write_fleet(spark, queues, events, folder)
         files = lake_files(spark, folder)
@@ -60,7 +56,7 @@ def run_bench(
         hashes: set[str] = set()
         for number in range(1, rounds + 1):
             for way in WAYS:
-                tell(f"round {number} of {rounds}: {WAYS[way]}")
+                show(f"round {number} of {rounds}: {WAYS[way]}")
                 measure = _Plain(files) if way == "plain" else _OnSpark(files, way)
                 if number == 1:
                     hashes.add(result_hash(measure.results()))

@@ -12,9 +12,8 @@ Grammar::
 
 White space between tokens has no meaning, not even inside a name.
 
-The words of an address string (CF-14): names of tokens, and cutting a string into them.
-
-Which options an address may have, and with which values (CF-14).
+:func:`lex` cuts a string into tokens, :func:`parse` reads them by the grammar, and :func:`find_error` returns
+which option is unknown or has a value that is not allowed.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class LexError(Exception):
 
 
 class Token(NamedTuple):
-    """One word of an address, and where it stands."""
+    """One word of an address, and its place."""
 
     type: str
     value: str
@@ -70,7 +69,7 @@ class Token(NamedTuple):
 
 
 def locate(text: str, position: int) -> tuple[int, int, str]:
-    """Return number, column and text of the line a position is in; lines count from 1, columns from 0."""
+    """Return number (from 1), column (from 0) and text of the line that a position is in."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     return text.count("\n", 0, position) + 1, position - start, text[start : end if end >= 0 else len(text)]
@@ -114,15 +113,7 @@ class Address(NamedTuple):
 
 
 class ParseError(Exception):
-    """A token where the grammar does not allow it.
-
-    Parameters
-    ----------
-    token : Token
-        The token that is there.
-    *expected : str
-        The types it could have.
-    """
+    """A token where the grammar does not allow it: the token, and the types that are allowed there."""
 
     def __init__(self, token: Token, *expected: str) -> None:
         self.token = token
@@ -135,7 +126,7 @@ class ParseError(Exception):
         super().__init__(text)
 
 
-class AddressParser:
+class _Parser:
     """Reads one address, token by token."""
 
     def __init__(self, text: str) -> None:
@@ -237,7 +228,7 @@ def parse(text: str) -> Address:
         ...
     qflow.messaging.address.ParseError: expecting (COMMA, RBRACE), got EOF line:1,20:orders; { key: value
     """
-    return AddressParser(text).address()
+    return _Parser(text).address()
 
 
 def _unquoted(token: Token) -> str:

@@ -1,17 +1,14 @@
-"""The constants of ``qpid.messaging``: capacities, dispositions, ports.
+"""Messages as applications hold them, and as the broker does.
 
-Message and Disposition, as applications hold them.
-
-Between an application's message and the engine's: properties, sizes, addresses for replies.
-
-The engine counts bytes but has no use for what they say.  So the body travels along as a copy of
-the Python value, and here is counted how long its AMQP 0-10 encoding is.
+:func:`to_broker` turns the one into the other before a transfer, :func:`from_delivery` back again.  The
+engine counts bytes and never reads them.  So the body travels as a copy of the Python value, and the length
+of its AMQP 0-10 encoding is computed here, to the byte: limits of queues depend on it (DQ-05, DQ-08, DQ-09).
 """
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from qflow.broker.consuming import DeliveryRecord
@@ -20,15 +17,12 @@ from qflow.broker.message import Message as BrokerMessage
 from qflow.messaging.address import LexError, ParseError, parse
 from qflow.messaging.exceptions import EncodeError
 
-if TYPE_CHECKING:
-    from qflow.messaging.endpoints import Receiver
-
 AMQP_PORT = 5672
 AMQPS_PORT = 5671
 
 
 class Constant:
-    """A name that stands for itself; copies of it are the very same object.
+    """A name of its own, such as ``UNLIMITED``; a copy of it is the same object.
 
     Examples
     --------
@@ -87,14 +81,14 @@ class Message:
     priority : int or None
         0 to 255 (QT-04).
     ttl : float or None
-        Seconds to live, of told time (QT-07).
+        Seconds to live, of virtual time (QT-07).
     properties : dict or None
         Application headers; group, last value and filter keys are looked up here (MG-04, QT-01).
 
     Attributes
     ----------
     redelivered : bool
-        Whether somebody may have seen it before (CN-15).
+        Whether a consumer may have seen it before (CN-15).
 
     Examples
     --------
@@ -103,7 +97,7 @@ class Message:
     """
 
     # Set by the session that received the message.
-    _receiver: Receiver
+    _receiver: Any
     _transfer_id: int | None
     _disposition: Disposition | None
 
@@ -132,7 +126,7 @@ class Message:
         self.redelivered = False
         self.properties: dict[str, object] = {} if properties is None else properties
         self.content_type: str | None = (
-            get_type(content) if isinstance(content_type, Constant) else content_type
+            _type_of(content) if isinstance(content_type, Constant) else content_type
         )
         self.content = content
 
@@ -147,7 +141,7 @@ class Message:
             for name in ("durable", "redelivered", "properties")
             if getattr(self, name)
         ]
-        if self.content_type != get_type(self.content):
+        if self.content_type != _type_of(self.content):
             args.append(f"content_type={self.content_type!r}")
         if self.content is not None:
             args.append(f"content={self.content!r}" if args else repr(self.content))
@@ -155,15 +149,15 @@ class Message:
 
 
 class Disposition:
-    """What becomes of a message instead of being accepted.
+    """How a message is settled when it is not simply accepted.
 
     Parameters
     ----------
     type : Constant or None
         ``RELEASED``, ``REJECTED``, or None for accepted.
     **options : object
-        ``set_redelivered`` for ``RELEASED`` (CN-15); ``code`` and ``text`` for ``REJECTED``, which
-        nobody sees.
+        ``set_redelivered`` for ``RELEASED`` (CN-15); ``code`` and ``text`` for ``REJECTED``, which the broker
+        does not pass on.
 
     Examples
     --------
@@ -181,14 +175,7 @@ class Disposition:
         return f"Disposition({', '.join(args)})"
 
 
-def get_type(content: object) -> str | None:
-    """Return the content type of a body.
-
-    Raises
-    ------
-    EncodeError
-        If it is nothing a message can hold.
-    """
+def _type_of(content: object) -> str | None:
     if isinstance(content, dict):
         return MAP
     if isinstance(content, list):
@@ -241,14 +228,13 @@ class ReplyTo(NamedTuple):
 def to_broker(
     message: Message, routing_key: str | None, subject: str | None, counts_header: bool = True
 ) -> BrokerMessage:
-    """Return what is transferred.
+    """Return the engine's message for an application's; later changes of the latter make no difference.
 
     Parameters
     ----------
     message : Message
-        What the application sends; later changes of it make no difference.
     routing_key, subject : str or None
-        What the sender made of the message's subject and its own.
+        As the sender's address and the message's subject give them.
     counts_header : bool
         Whether the broker counts more than the content (DQ-05, DQ-09).
 
@@ -296,14 +282,13 @@ def to_broker(
 
 
 def from_delivery(record: DeliveryRecord, now: int) -> Message:
-    """Return the message that an application fetches; a copy of its own.
+    """Return the message that an application fetches, a copy of its own.
 
     Parameters
     ----------
     record : DeliveryRecord
-        What the broker delivered.
     now : int
-        Told time, for what is left of the time to live.
+        Microseconds of virtual time: the time to live that is left depends on it.
     """
     transfer = record.message.transfer
     sent = transfer.message

@@ -1,15 +1,10 @@
-"""Management events as messages: what a broker tells consoles on ``qmf.default.topic`` (CF-12, QT-13).
+"""QMFv2, the broker's management protocol, as messages: events, objects with statistics, and methods.
 
-The engine tells its observer; here the few kinds that management knows are turned into QMFv2
-indications.  They are sent after the command that caused them is done, so that an alert never runs
-inside the enqueue that raised it.
-
-The broker's objects as QMFv2 maps: queues, exchanges and so on, with statistics (CF-09, CF-10).
-
-The broker's management agent: answers requests sent to ``qmf.default.direct/broker`` (CF-07 … CF-11).
-
-It understands the QMFv2 that qpidtoollibs' BrokerAgent sends: method calls on the broker and its queues,
-and queries for objects by class or by identity.
+A console subscribes to ``qmf.default.topic`` and receives **events** as indications (CF-12, QT-13): of all
+that the engine reports to its observer, the kinds that management knows.  It sends requests to
+``qmf.default.direct``, where the management **agent** answers: queries for **objects** (queues, exchanges,
+bindings … with their statistics; CF-09, CF-10) and **method calls** on the broker and its queues
+(CF-07, CF-08, CF-11).  This is what ``BrokerAgent`` of qpidtoollibs sends and reads.
 """
 
 from __future__ import annotations
@@ -20,18 +15,15 @@ from typing import Any
 
 from qflow.broker import Broker, Event, Session
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.broker.events import Observer
 from qflow.broker.exchanges import topic_matches
 from qflow.messaging.messages import Message, ReplyTo, to_broker
 
-EXCHANGE = "qmf.default.topic"
+EVENTS_EXCHANGE = "qmf.default.topic"
 PACKAGE = "org.apache.qpid.broker"
 AGENT = "apache.org:qpidd:qflow"
 AGENT_SESSION = "qmf.agent"
-GENERATIONS = 2
-"""Events that publishing an event causes are published; those which that causes are not, or it never ends."""
 
-Values = dict[str, object]
+Values = dict[str, Any]
 _WHO: Values = {"rhost": "in-process", "user": "anonymous"}
 
 
@@ -61,7 +53,7 @@ def _redirect(event: Event, detail: Values) -> Values:
     return {"qName": event.queue, "qTarget": event.link}
 
 
-_KINDS: dict[str, tuple[str, Callable[[Event, Values], Values]]] = {
+_EVENT_KINDS: dict[str, tuple[str, Callable[[Event, Values], Values]]] = {
     "queueThresholdCrossedUpward": ("warn", _threshold),
     "queueThresholdCrossedDownward": ("inform", _threshold),
     "queueThresholdExceeded": ("warn", _threshold),
@@ -78,21 +70,21 @@ _KINDS: dict[str, tuple[str, Callable[[Event, Values], Values]]] = {
 }
 
 
-def routing_key(kind: str) -> str:
+def _routing_key(kind: str) -> str:
     """Return the key under which an event is published.
 
     Examples
     --------
-    >>> routing_key("queueThresholdExceeded")
+    >>> _routing_key("queueThresholdExceeded")
     'agent.ind.event.org_apache_qpid_broker.queueThresholdExceeded.warn.apache_org.qpidd.qflow'
     """
     package, agent = PACKAGE.replace(".", "_"), AGENT.replace(".", "_").replace(":", ".")
-    return f"agent.ind.event.{package}.{kind}.{_KINDS[kind][0]}.{agent}"
+    return f"agent.ind.event.{package}.{kind}.{_EVENT_KINDS[kind][0]}.{agent}"
 
 
-def indication(event: Event) -> Message:
+def _indication(event: Event) -> Message:
     """Return the QMFv2 message for an event of the engine."""
-    severity, values = _KINDS[event.kind]
+    severity, values = _EVENT_KINDS[event.kind]
     schema = {"_package_name": PACKAGE, "_class_name": event.kind, "_type": "_event"}
     content = {
         "_schema_id": schema,
@@ -107,83 +99,43 @@ def indication(event: Event) -> Message:
         "qmf.agent": AGENT,
         "x-amqp-0-10.app-id": "qmf2",
     }
-    return Message([content], subject=routing_key(event.kind), properties=headers)
+    return Message([content], subject=_routing_key(event.kind), properties=headers)
 
 
-class EventPublisher:
-    """Watches a broker while somebody subscribes to its events, beside any observer it already has."""
+def is_published(event: Event) -> bool:
+    """Return whether an event of the engine is of a kind that management knows."""
+    return event.kind in _EVENT_KINDS
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self._pending: list[Event] = []
-        self._other: Observer | None = None
-        # One object, so that "is it still there?" can be asked; a bound method is new each time.
-        self._ear: Observer = self._take
 
-    def listen(self) -> None:
-        """Start or stop to watch, before each command: bindings and observers come and go."""
-        is_wanted = bool(self.broker.exchanges.get(EXCHANGE).bindings)
-        if is_wanted and self.broker.observer is not self._ear:
-            self._other = self.broker.observer
-            self.broker.observe(self._ear)
-        elif not is_wanted and self.broker.observer is self._ear:
-            self.broker.observe(self._other)
-
-    def publish(self) -> None:
-        """Send what happened since the last time, and what that causes in turn."""
-        for _ in range(GENERATIONS):
-            if not self._pending:
-                return
-            pending, self._pending = self._pending, []
-            for event in pending:
-                self._send(event)
-        self._pending.clear()
-
-    def _take(self, event: Event) -> None:
-        if event.kind in _KINDS:
-            self._pending.append(event)
-        if self._other is not None:
-            self._other(event)
-
-    def _send(self, event: Event) -> None:
-        key = routing_key(event.kind)
-        bindings = self.broker.exchanges.get(EXCHANGE).bindings.values()
-        if any(topic_matches(binding.key, key) for binding in bindings):
-            publish(self.broker, indication(event), EXCHANGE, key)
+def publish_event(broker: Broker, event: Event) -> None:
+    """Send an event to the consoles that are subscribed to its key, if there are any."""
+    key = _routing_key(event.kind)
+    bindings = broker.exchanges.get(EVENTS_EXCHANGE).bindings.values()
+    if any(topic_matches(binding.key, key) for binding in bindings):
+        publish(broker, _indication(event), EVENTS_EXCHANGE, key)
 
 
 def publish(broker: Broker, message: Message, exchange: str, key: str) -> None:
-    """Send a message of the management agent; nobody minds if a queue has no room for it."""
+    """Send a message of the management agent; it is lost without an error if a queue has no room for it."""
     try:
-        agent_session(broker).message_transfer(to_broker(message, key, message.subject), exchange)
+        _agent_session(broker).message_transfer(to_broker(message, key, message.subject), exchange)
     except AmqpException:
         return
 
 
-def agent_session(broker: Broker) -> Session:
-    """Return the session by which the agent sends; a new one if the last one died."""
+def _agent_session(broker: Broker) -> Session:
     session = broker.sessions.get(AGENT_SESSION)
     return session if session is not None and session.is_attached else broker.session(AGENT_SESSION)
 
 
-ObjectValues = dict[str, Any]
-Named = Iterator[tuple[str, ObjectValues]]
+# Objects (CF-09, CF-10)
+
+Named = Iterator[tuple[str, Values]]
 BROKER_NAME = "amqp-broker"
 
 
-def object_id(kind: str, name: str) -> str:
-    """Return the identity of an object.
-
-    Examples
-    --------
-    >>> object_id("queue", "orders")
-    'org.apache.qpid.broker:queue:orders'
-    """
-    return f"{PACKAGE}:{kind}:{name}"
-
-
-def _reference(kind: str, name: str) -> ObjectValues:
-    return {"_object_name": object_id(kind, name)}
+def _reference(kind: str, name: str) -> Values:
+    return {"_object_name": f"{PACKAGE}:{kind}:{name}"}
 
 
 def _brokers(broker: Broker) -> Named:
@@ -270,8 +222,8 @@ _OBJECT_KINDS: dict[str, Callable[[Broker], Named]] = {
 }
 
 
-def find_objects(broker: Broker, kind: str) -> list[ObjectValues]:
-    """Return the objects of a kind; none for a kind this model does not have.
+def find_objects(broker: Broker, kind: str) -> list[Values]:
+    """Return the objects of a class; none for a class that this model does not have.
 
     Examples
     --------
@@ -287,13 +239,13 @@ def find_objects(broker: Broker, kind: str) -> list[ObjectValues]:
     return [_as_map(broker, kind, name, values) for name, values in make(broker)]
 
 
-def find_object(broker: Broker, identity: str) -> ObjectValues | None:
+def find_object(broker: Broker, identity: str) -> Values | None:
     """Return the object of an identity, or None."""
     kind = identity.removeprefix(f"{PACKAGE}:").partition(":")[0]
     return next((o for o in find_objects(broker, kind) if o["_object_id"]["_object_name"] == identity), None)
 
 
-def _as_map(broker: Broker, kind: str, name: str, values: ObjectValues) -> ObjectValues:
+def _as_map(broker: Broker, kind: str, name: str, values: Values) -> Values:
     return {
         "_object_id": _reference(kind, name),
         "_schema_id": {"_package_name": PACKAGE, "_class_name": kind, "_type": "_data"},
@@ -303,6 +255,8 @@ def _as_map(broker: Broker, kind: str, name: str, values: ObjectValues) -> Objec
         "_delete_ts": 0,
     }
 
+
+# The agent (CF-07, CF-08, CF-11)
 
 REQUESTS = "qmf.default.direct"
 UNKNOWN_METHOD, INVALID_PARAMETER, EXCEPTION = 2, 4, 7
@@ -323,11 +277,9 @@ METHODS: dict[str, dict[str, tuple[str, ...]]] = {
 """Methods and the names of their arguments in order, by the class of object they are called on (CF-11)."""
 _OPTIONAL = {"properties", "strict", "options", "qty", "filter", "targetQueue", "useAltExchange", "request"}
 
-Arguments = dict[str, Any]
-
 
 def answer(broker: Broker, request: Message) -> None:
-    """Do what a request asks for, and send the answer to where it says; without that, say nothing."""
+    """Carry out a request, and send the answer to its ``reply_to`` if it has one."""
     reply_to = None if request.reply_to is None else ReplyTo.of(request.reply_to)
     response = _response(broker, request)
     response.correlation_id = request.correlation_id
@@ -336,17 +288,10 @@ def answer(broker: Broker, request: Message) -> None:
         publish(broker, response, reply_to.exchange or "", reply_to.routing_key)
 
 
-def call(broker: Broker, identity: str, method: str, arguments: Arguments) -> Arguments:
-    """Call a method of the broker or of a queue; return its output arguments.
+def call(broker: Broker, identity: str, method: str, arguments: Values) -> Values:
+    """Call a method of :data:`METHODS` on the broker or on a queue; return its output arguments.
 
-    Parameters
-    ----------
-    identity : str
-        ``org.apache.qpid.broker:broker:amqp-broker`` or ``org.apache.qpid.broker:queue:<name>``.
-    method : str
-        A name of CF-11.
-    arguments : dict
-        By their names in QMF.
+    The identity is ``org.apache.qpid.broker:broker:amqp-broker`` or ``org.apache.qpid.broker:queue:<name>``.
 
     Raises
     ------
@@ -378,7 +323,7 @@ def call(broker: Broker, identity: str, method: str, arguments: Arguments) -> Ar
     return dict(zip(("sequence", "body"), result, strict=True)) if method == "echo" else {}
 
 
-def _check(method: str, names: tuple[str, ...], arguments: Arguments) -> None:
+def _check(method: str, names: tuple[str, ...], arguments: Values) -> None:
     unknown = [name for name in arguments if name not in names]
     missing = [name for name in names if name not in arguments and name not in _OPTIONAL]
     if method == "reroute" and arguments.get("useAltExchange"):
@@ -398,7 +343,7 @@ def _response(broker: Broker, request: Message) -> Message:
             return Message({"_arguments": result}, properties={"qmf.opcode": "_method_response"})
         if opcode == "_query_request":
             found = _query(broker, content)
-            headers: Arguments = {"qmf.opcode": "_query_response", "qmf.content": "_data"}
+            headers: Values = {"qmf.opcode": "_query_response", "qmf.content": "_data"}
             return Message(found, properties=headers)
         raise ManagementError(EXCEPTION, f"unknown opcode: {opcode}")
     except ManagementError as error:
@@ -406,7 +351,7 @@ def _response(broker: Broker, request: Message) -> Message:
         return Message({"_values": values}, properties={"qmf.opcode": "_exception"})
 
 
-def _query(broker: Broker, content: Arguments) -> list[Arguments]:
+def _query(broker: Broker, content: Values) -> list[Values]:
     if "_object_id" in content:
         found = find_object(broker, str(content["_object_id"].get("_object_name")))
         return [] if found is None else [found]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qflow.broker.settings import Argument
-from qflow.workload.checks import require
+from qflow.workload.attributes import require
 from qflow.workload.model import Workload
 
 

@@ -73,7 +73,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog, LogError
     from qflow.prediction.predict import predict, report_text
     from qflow.workload import Workload, WorkloadError
-    from qflow.workload.arguments import look_over
+    from qflow.workload.cli import look_over
 
     try:
         workload = Workload.load(namespace.workload)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from qflow.logs.client_log import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service
-from qflow.workload.clients import Consumer
+from qflow.workload.model import Consumer
 from qflow.workload.network import Network, Steps
 
 ENOUGH = 20

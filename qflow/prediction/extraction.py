@@ -25,9 +25,8 @@ from qflow.prediction.costs import (
 from qflow.prediction.pace import client_pace, interruption, machine_pace, missing_pace, slower, usual_pace
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
-from qflow.workload.checks import require
-from qflow.workload.clients import MODELS, Producer
-from qflow.workload.model import Workload
+from qflow.workload.attributes import require
+from qflow.workload.model import MODELS, Producer, Workload
 from qflow.workload.network import Network
 
 QUICK = 2_000

@@ -22,11 +22,9 @@ from qflow.prediction.changes import Settings
 from qflow.prediction.costs import works_of
 from qflow.prediction.extraction import Evidence, Extraction, rows_by_client
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import require
-from qflow.workload.clients import MODELS, Consumer
-from qflow.workload.measures import DepthMeter, Measures, queue_measures
-from qflow.workload.model import Workload
-from qflow.workload.run import Run
+from qflow.workload.attributes import require
+from qflow.workload.model import MODELS, Consumer, Workload
+from qflow.workload.run import DepthMeter, Measures, Run, queue_measures
 from qflow.workload.simulate import simulate, simulate_in_slices
 from qflow.workload.stage import GRACE
 

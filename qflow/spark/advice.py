@@ -14,7 +14,7 @@ from qflow.prediction.extraction import extract
 from qflow.spark.auditor import LakeRow
 from qflow.spark.sweep import MOST_ROWS, TooLarge, component_log, whole_components
 from qflow.spark.tables import ADVICE, LAKE, to_batches
-from qflow.workload.checks import WorkloadError
+from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ Intervals: the engine's events folded into what was ON, held, blocked and owned,
 
 LogPlayer: a component's recorded clients, led by the hand of their log, one row at a time.
 
-What :func:`qflow.logs.client_log` does with a whole log at hand, this does without looking ahead: a stream has
-no "ahead", and a batch must give what the stream gives.  Its state is a plain value at every moment.
+What :func:`qflow.logs.client_log` does with a whole log at hand, this does without looking ahead: a stream
+has no "ahead", and a batch must give what the stream gives.  Its state is a plain value at every moment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Event
 from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import WorkloadError
+from qflow.workload.attributes import WorkloadError
 from qflow.workload.consumer_client import subscribe
 from qflow.workload.model import Workload
 from qflow.workload.stage import Stage, make_message, uncollected

@@ -1,4 +1,4 @@
-"""``qflow spark audit|sweep|stream|synth|bench``: the engine over a fleet's logs, here or on a cluster.
+"""``qflow spark audit|sweep|stream|synth``: the engine over a fleet's logs, here or on a cluster.
 
 The arguments of ``qflow spark``; reading them loads neither Spark nor the engine.
 """
@@ -15,7 +15,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import INTERRUPTED, RefusalError
+from qflow.kit import INTERRUPTED, RefusalError, install_command
+from qflow.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +44,6 @@ def add_arguments(subparsers: Any) -> None:
     _add_sweep(actions, common)
     _add_stream(actions, common)
     _add_synth(actions, common)
-    bench = actions.add_parser("bench", parents=[common], help="measure the audit: ratios in one run")
-    bench.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -140,8 +139,8 @@ def run(namespace: argparse.Namespace) -> int:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ImportError:
-        raise RefusalError("this needs pyspark: pip install 'qflow[spark]'") from None
-    actions = {"audit": _audit, "sweep": _sweep, "stream": _stream, "synth": _synth, "bench": _bench}
+        raise RefusalError(f"this needs pyspark: {install_command('spark')}") from None
+    actions = {"audit": _audit, "sweep": _sweep, "stream": _stream, "synth": _synth}
     _require_readable(namespace)
     try:
         # Whatever is logged underneath, what a reader is told is a sentence.
@@ -262,15 +261,19 @@ def _summary_text(summary: dict[str, Any]) -> str:
 def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
     from qflow.spark.lake import read_lake
     from qflow.spark.sweep import load_grid, sweep
-    from qflow.spark.workers import Bar
 
     grid = load_grid(namespace.settings)
     lake = read_lake(spark, namespace.lake)
-    bar = Bar("sweeping", "cells")
+    shown = Progress("sweeping", unit="cells", has_bar=True)
+
+    def tell(done: int, total: int) -> None:
+        shown.total = total
+        shown(done)
+
     try:
-        measures = sweep(lake, grid, namespace.out, tell=bar, allowed=namespace.most_rows)
+        measures = sweep(lake, grid, namespace.out, tell=tell, allowed=namespace.most_rows)
     finally:
-        bar.end()
+        shown.end()
     out = Path(namespace.out) / "measures"
     measures.coalesce(1).write.mode("overwrite").parquet(str(out))
     rows = (
@@ -323,17 +326,6 @@ def _telling(progress: TaskProgress, peak: Accumulator[int]) -> Callable[[int], 
 
 def _peak_text(most: int) -> str:
     return f"no worker took more than {most >> 20} MiB"
-
-
-def _bench(_: SparkSession, namespace: argparse.Namespace) -> int:
-    from qflow.maintain.spark_benchmark import report_text, run_bench
-    from qflow.spark.spark_session import stop
-
-    # It measures with one core and with two, each in a session of its own.
-    stop()
-    report = run_bench()
-    print(json.dumps(report) if namespace.json else report_text(report))
-    return 0
 
 
 def _require_readable(namespace: argparse.Namespace) -> None:

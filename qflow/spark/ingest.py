@@ -32,9 +32,8 @@ from qflow.spark.tables import EVENTS as EVENT_ROWS
 from qflow.spark.touches import components, touches, workload_text
 from qflow.trace.files import Quarantine, read_trace
 from qflow.trace.schema import NAMES, Trace, TraceError
-from qflow.workload.checks import WorkloadError
-from qflow.workload.clients import Consumer, Producer
-from qflow.workload.model import SETUP, Workload
+from qflow.workload.attributes import WorkloadError
+from qflow.workload.model import SETUP, Consumer, Producer, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

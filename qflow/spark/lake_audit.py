@@ -205,7 +205,7 @@ def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
 
     Examples
     --------
-    >>> audit(lake_of("log", Workload("w", 1, {"q": {}}), []))
+    >>> audit_in_memory(lake_of("log", Workload("w", 1, {"q": {}}), []))
     []
     """
     results: list[ResultRow] = []

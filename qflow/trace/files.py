@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from qflow.broker.events import EFFECTS
+from qflow.kit import install_command
 from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, decode_detail
 
 _WHOLE_ROW = ""
@@ -444,7 +445,7 @@ def _pyarrow() -> tuple[Any, Any]:
         from pyarrow import parquet
     except ImportError:
         raise TraceError(
-            "Parquet needs pyarrow: pip install 'qflow[trace]', or keep the trace as .jsonl"
+            f"Parquet needs pyarrow: {install_command('trace')}, or keep the trace as .jsonl"
         ) from None
     return pyarrow, parquet
 

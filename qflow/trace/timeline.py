@@ -40,7 +40,7 @@ from qflow.broker.restorable import Frozen, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
 from qflow.broker.store import DelayedStore
-from qflow.trace.replay import Progress, Replay, Step, give, step_at, steps_of
+from qflow.trace.replaying import Progress, Replay, Step, give, step_at, steps_of
 from qflow.trace.schema import Row, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload.stage import uncollected
 
@@ -416,7 +416,7 @@ def fork(
     Examples
     --------
     >>> from qflow.broker import Message
-    >>> from qflow.trace.replay import record
+    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> session = broker.session("p")
@@ -641,7 +641,7 @@ class Timeline:
     Examples
     --------
     >>> from qflow.broker import Message
-    >>> from qflow.trace.replay import record
+    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> session = broker.session("p")
@@ -840,7 +840,7 @@ class Timeline:
         Examples
         --------
         >>> from qflow.broker import Message
-        >>> from qflow.trace.replay import record
+        >>> from qflow.trace.replaying import record
         >>> broker = Broker()
         >>> trace = record(broker)
         >>> session = broker.session("p")

@@ -1,9 +1,8 @@
-"""When a producer's messages fall due, how large they are, and to which group they belong.
+"""The chance of clients: when messages fall due, how large they are, how long their service takes.
 
-The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded
-producer this yields the very messages that it sent, at the very times it meant to send them.
-
-How long a consumer works on a message, and what it does with it then.
+The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded producer,
+:func:`due_messages` yields the messages that it sent, at the times it meant to send them; :class:`Service`
+does the same for what a consumer did with each.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from math import log
 from random import Random
 
 from qflow.workload.agenda import SECOND
-from qflow.workload.clients import Consumer, Producer
+from qflow.workload.model import Consumer, Producer
 
 _FINE = 1_000_000
 """Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
@@ -26,11 +25,6 @@ NEVER = 1 << 62
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     """Yield a producer's messages without end, each as (due, content bytes, group).
-
-    Parameters
-    ----------
-    producer : Producer
-        Whose they are.
 
     Yields
     ------
@@ -59,7 +53,7 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     while True:
         if period and fine % period >= on:
             fine += period - fine % period
-        fine += steady or round(exponential(random, rate) * (SECOND * _FINE))
+        fine += steady or round(_exponential(random, rate) * (SECOND * _FINE))
         if spread is not None:
             size = int(random.lognormvariate(*spread))
         if count:
@@ -67,14 +61,8 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
         yield (fine + _FINE // 2) // _FINE, size, group
 
 
-def exponential(random: Random, rate: float) -> float:
-    """Draw a time between events that come at a rate: what ``random.expovariate`` draws, in half of its time.
-
-    Examples
-    --------
-    >>> exponential(Random(1), 5.0) == Random(1).expovariate(5.0)
-    True
-    """
+def _exponential(random: Random, rate: float) -> float:
+    # What random.expovariate draws, in half of its time.
     return -log(1.0 - random.random()) / rate
 
 
@@ -96,11 +84,6 @@ def _burst(producer: Producer) -> tuple[int, int]:
 class Service:
     """A consumer's chance: one service time and one verdict for each message, in turn.
 
-    Parameters
-    ----------
-    consumer : Consumer
-        Whose it is.
-
     Examples
     --------
     >>> steady = Consumer("c", "q", prefetch=1, service=("const", 0.002), slow=((1, 2, 10),))
@@ -108,8 +91,6 @@ class Service:
     >>> service.time(999_999), service.time(1_000_000), service.time(2_000_000), service.verdict()
     (2000, 20000, 2000, 'accept')
     """
-
-    __slots__ = ("_random", "_rate", "_seconds", "_spells", "_release", "_reject", "_overhead")
 
     def __init__(self, consumer: Consumer) -> None:
         self._random = Random(consumer.seed)
@@ -126,7 +107,7 @@ class Service:
 
     def time(self, now: int) -> int:
         """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
-        seconds = exponential(self._random, self._rate) if self._rate else next(self._seconds)
+        seconds = _exponential(self._random, self._rate) if self._rate else next(self._seconds)
         for start, end, factor in self._spells:
             if start <= now < end:
                 seconds *= factor

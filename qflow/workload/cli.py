@@ -34,11 +34,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Run a workload file and print a summary.
 
-    Parameters
-    ----------
-    namespace : argparse.Namespace
-        What :func:`add_arguments` asked for.
-
     Returns
     -------
     int
@@ -50,8 +45,7 @@ def run(namespace: argparse.Namespace) -> int:
         If a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException
-    from qflow.workload.arguments import look_over
-    from qflow.workload.checks import WorkloadError
+    from qflow.workload.attributes import WorkloadError
     from qflow.workload.model import Workload
 
     try:
@@ -72,6 +66,44 @@ def run(namespace: argparse.Namespace) -> int:
     return 0 if is_whole else INTERRUPTED
 
 
+def look_over(workload: Workload, command: str) -> None:
+    """Refuse a declare argument that the broker cannot convert; warn of those that it ignores.
+
+    Warnings go to standard error, with the command in front.
+
+    Raises
+    ------
+    WorkloadError
+        In the broker's words, which hold the value only, after the queue and the key (CF-03).
+
+    Examples
+    --------
+    >>> from qflow.workload import Workload
+    >>> look_over(Workload("w", 1, {"q": {"qpid.max_count": "many"}}), "qflow run")
+    Traceback (most recent call last):
+        ...
+    qflow.workload.attributes.WorkloadError: queue 'q', 'qpid.max_count': invalid conversion: Cannot \
+convert many
+    """
+    from qflow.broker.errors import AmqpException, InvalidConversion
+    from qflow.broker.settings import QueueSettings
+    from qflow.configuration.declaration import ignored_arguments
+    from qflow.workload.attributes import WorkloadError
+
+    for queue, arguments in workload.queues.items():
+        for key, value in arguments.items():
+            try:
+                QueueSettings.from_arguments({key: value})
+            except InvalidConversion as error:
+                raise WorkloadError(f"queue {queue!r}, {key!r}: {error}") from None
+            except AmqpException:
+                # It may make sense beside the others, and if not the broker says so.
+                continue
+    for queue, arguments in workload.queues.items():
+        for sentence in ignored_arguments(arguments):
+            print(f"{command}: queue {queue!r}: {sentence}", file=sys.stderr)
+
+
 def _simulated(workload: Workload) -> tuple[Run, bool]:
     from qflow.workload.simulate import simulate_in_slices
 
@@ -81,7 +113,7 @@ def _simulated(workload: Workload) -> tuple[Run, bool]:
     finally:
         shown.end()
     if not is_whole:
-        # What is left to do can take a while, and nobody shall think that Ctrl-C was not heard.
+        # What is left to do can take a while; Ctrl-C has been heard.
         print(f"interrupted at {made.end / 1_000_000:g} s: summing up what has happened", file=sys.stderr)
     return made, is_whole
 
@@ -95,7 +127,7 @@ def summarise(run: Run) -> dict[str, Any]:
     >>> summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
     0
     """
-    from qflow.workload.measures import queue_measures
+    from qflow.workload.run import queue_measures
 
     kinds = {"message.transfer": "sent", "client.block": "blocks", "message.accept": "accepts"}
     producers, consumers = run.workload.producers, run.workload.consumers
@@ -131,9 +163,9 @@ def _text(summary: dict[str, Any]) -> str:
 
 
 def _check_target(path: Path) -> None:
-    """Refuse a trace that cannot be written while nobody has waited for it yet."""
+    """Refuse a trace that cannot be written before the run, not after it."""
     from qflow.trace.files import ENDINGS
-    from qflow.workload.checks import WorkloadError
+    from qflow.workload.attributes import WorkloadError
 
     if not path.name.endswith(ENDINGS):
         raise WorkloadError(f"{path}: a trace is a .parquet, .jsonl or .jsonl.gz file")
@@ -145,9 +177,9 @@ def _check_target(path: Path) -> None:
 
 def _write(made: Run, path: str) -> None:
     from qflow.trace.files import write_trace
-    from qflow.trace.replay import trace_of
+    from qflow.trace.replaying import trace_of
     from qflow.trace.schema import TraceError
-    from qflow.workload.checks import WorkloadError
+    from qflow.workload.attributes import WorkloadError
 
     try:
         with progress(f"writing {Path(path).name}", len(made.events)) as shown:

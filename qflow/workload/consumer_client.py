@@ -1,4 +1,10 @@
-"""A consumer at work: window mode, one message at a time."""
+"""Consumers at work: window mode, one message at a time.
+
+The broker delivers as far as the consumer's credit goes, its prefetch.  The consumer serves one message after
+the other, then accepts, releases or rejects it, and completes it: in window mode that is what gives the
+credit back (CN-03).  With a network, what it settles travels, and may have to wait for an acknowledgement of
+what it wrote before (:class:`qflow.workload.network.Link`).
+"""
 
 from __future__ import annotations
 
@@ -9,34 +15,13 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
 from qflow.workload.arrivals import Service
-from qflow.workload.clients import Consumer
+from qflow.workload.model import Consumer
 from qflow.workload.network import Course, Link, Network
 from qflow.workload.stage import Stage
 
 
 class ConsumerClient:
-    """Works through its prefetched messages: serves one, accepts or releases it, completes it.
-
-    Parameters
-    ----------
-    model : Consumer
-        What it does.
-    stage : Stage
-        Where it does it.
-    """
-
-    __slots__ = (
-        "_model",
-        "_stage",
-        "_service",
-        "_session",
-        "_backlog",
-        "_is_busy",
-        "_is_direct",
-        "_link",
-        "_latency",
-        "_arrives",
-    )
+    """Works through its prefetched messages: serves one, settles it, completes it."""
 
     def __init__(self, model: Consumer, stage: Stage) -> None:
         self._model = model
@@ -55,7 +40,7 @@ class ConsumerClient:
 
     def _subscribe(self) -> None:
         try:
-            self._session = attach(self._model, self._stage, self._on_delivery)
+            self._session = _attach(self._model, self._stage, self._on_delivery)
         except AmqpException as error:
             self._stage.errors[self._model.name] = error
             return
@@ -66,7 +51,7 @@ class ConsumerClient:
 
     def _grant(self) -> None:
         if self._session is not None and self._session.is_attached:
-            grant(self._model, self._session)
+            _grant(self._model, self._session)
 
     def _crash(self) -> None:
         if self._session is not None and self._session.is_attached:
@@ -127,33 +112,26 @@ class ConsumerClient:
 
 
 def subscribe(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
-    """Attach a consumer's session, subscribe and grant credit.
+    """Attach a consumer's session, subscribe and grant credit; return the session.
 
     Raises
     ------
     AmqpException
         The broker's own refusal.
     """
-    session = attach(model, stage, on_delivery)
-    grant(model, session)
+    session = _attach(model, stage, on_delivery)
+    _grant(model, session)
     return session
 
 
-def attach(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
-    """Attach a consumer's session and subscribe, in window mode as every subscription begins (CN-03).
-
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal.
-    """
+def _attach(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
     session = stage.broker.session(model.name)
     session.consuming.on_delivery = on_delivery
     session.message_subscribe(model.queue, model.name)
     return session
 
 
-def grant(model: Consumer, session: Session) -> None:
-    """Grant a consumer its credit: the prefetch in messages, and any number of bytes."""
+def _grant(model: Consumer, session: Session) -> None:
+    # A subscription begins in window mode.
     session.message_flow(model.name, BYTE_UNIT, INFINITE)
     session.message_flow(model.name, MESSAGE_UNIT, model.prefetch)

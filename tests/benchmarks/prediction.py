@@ -26,7 +26,7 @@ from qflow.trace import ClientLog
 from qflow.workload import Workload, simulate
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
-from qflow.workload.measures import Measures, queue_measures
+from qflow.workload.run import Measures, queue_measures
 from qflow.workload.stage import GRACE
 
 RECORDED = Path(__file__).parents[2] / "data" / "recordings" / "workloads"

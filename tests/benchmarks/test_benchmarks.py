@@ -13,7 +13,7 @@ import qflow
 from qflow.labs.experiments import flow_run
 from qflow.maintain import benchmark as peers
 from qflow.maintain import benchmark as workloads
-from qflow.trace.replay import replay
+from qflow.trace.replaying import replay
 from qflow.trace.timeline import Timeline
 
 pytest.importorskip("pytest_benchmark")

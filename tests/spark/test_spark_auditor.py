@@ -174,7 +174,7 @@ def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     """A trace holds the engine's own effects; the audit sees what its clients did, and finds them again."""
     from qflow.spark.ingest import trace_log, workload_of
     from qflow.trace.files import write_trace
-    from qflow.trace.replay import trace_of
+    from qflow.trace.replaying import trace_of
 
     recorded = Workload.load(WORKLOADS / "fanout-one-slow.json")
     run = simulate(

@@ -171,7 +171,7 @@ def test_a_trace_and_its_bad_rows_go_the_same_way(spark, tmp_path):  # noqa: F81
     from qflow.spark.lake import read_lake
     from qflow.spark.lake_audit import audit
     from qflow.trace.files import write_trace
-    from qflow.trace.replay import trace_of
+    from qflow.trace.replaying import trace_of
     from qflow.workload import Workload, simulate
 
     run = simulate(Workload.from_json(WORKLOAD))

@@ -12,7 +12,7 @@ from test_explain_golden import EXPECTED, told
 
 from qflow.broker.errors import AmqpException
 from qflow.logs.client_log import ClientLog, LogRow, replay
-from qflow.trace.replay import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.workload import Consumer, Network, Producer, Workload, simulate
 
 

@@ -8,7 +8,7 @@ from qflow.conformance.scenario import load_scenarios, unpack
 from qflow.conformance.scenario_player import Player
 from qflow.kit import kit_path
 from qflow.trace.explain import explain
-from qflow.trace.replay import record
+from qflow.trace.replaying import record
 from qflow.trace.timeline import Timeline
 
 FILES = ("hand", "random-flow-fanout", "random-groups-flow", "random-lvq", "random-tx")

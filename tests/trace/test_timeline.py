@@ -13,7 +13,7 @@ from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
 from qflow.broker.events import COMMANDS
 from qflow.trace.diff import compare, first_difference
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replay import give, record, replay, steps_of, trace_of
+from qflow.trace.replaying import give, record, replay, steps_of, trace_of
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline, fork
 from qflow.workload import Consumer, Producer, Workload, simulate

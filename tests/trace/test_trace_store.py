@@ -10,7 +10,7 @@ from qflow.broker import Broker, Event, Message
 from qflow.broker.store import DelayedStore
 from qflow.trace.explain import explain
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replay import Replay, record, replay
+from qflow.trace.replaying import Replay, record, replay
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline, fork
 

@@ -1,6 +1,6 @@
 """Explanation: an answer, and why it is so, link by link down to what nobody in the broker decided.
 
-Where a rule is documented: the original document and its section, or the rule book's own chapter.
+Where a rule is documented: the original document and its section, or the rule book's part on its area.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 FLOW = "Producer Flow Control"
 GROUPS = "Using Message Groups"
 ISSUE = "QPID-2935"
-RULES = "Broker behaviour reference"
+RULES = "The rules of the broker"
 
 
 class Section(NamedTuple):
@@ -88,21 +88,22 @@ _DOCUMENTED: dict[str, Section] = {
     "ALT-07": _SOLUTION,
 }
 
-_CHAPTERS: dict[str, str] = {
-    "DQ": "1 Queue depth, limits and limit policies",
-    "LP": "1 Queue depth, limits and limit policies",
-    "FC": "2 Producer flow control",
-    "CM": "2.3 What a held transfer means on the wire",
-    "CAP": "3 Producer capacity window",
-    "MG": "4 Message groups",
-    "CN": "5 Consumers",
-    "EX": "6 Exchanges and bindings",
-    "QT": "7 Other queue types and features",
-    "CF": "8 Configuration surfaces",
-    "ALT": "9 Design alternatives around QPID-2935",
-    "IN": "12 Inert or surprising things",
-    "RF": "Corrections to the rule book",
+AREAS: dict[str, str] = {
+    "DQ": "What is counted, and when",
+    "LP": "Limits and limit policies",
+    "FC": "Producer flow control",
+    "CM": "Completions",
+    "CAP": "Capacity, the producer's window",
+    "MG": "Message groups",
+    "CN": "Consumers",
+    "EX": "Exchanges and bindings",
+    "QT": "Other kinds of queues",
+    "CF": "Configuration and management",
+    "ALT": "Design alternatives",
+    "IN": "Without effect, or surprising",
+    "RF": "Corrections found by recording",
 }
+"""The areas of the rule book, by the letters of their ids: headings of ``notebooks/reference/rules.md``."""
 
 
 def section_of(rule: str) -> Section:
@@ -118,11 +119,12 @@ def section_of(rule: str) -> Section:
     >>> str(section_of("FC-14"))
     'Producer Flow Control, 1.1.1 Example'
     >>> str(section_of("CN-19"))
-    'Broker behaviour reference, 5 Consumers'
+    'The rules of the broker, CN: Consumers'
     """
     if rule in _DOCUMENTED:
         return _DOCUMENTED[rule]
-    return Section(RULES, _CHAPTERS[rule.partition("-")[0]])
+    area = rule.partition("-")[0]
+    return Section(RULES, f"{area}: {AREAS[area]}")
 
 
 class Subject(NamedTuple):
@@ -181,7 +183,7 @@ class Link:
     text : str
         One plain sentence.
     rules : tuple of str
-        Ids as in the rule book (``qflow rules``).
+        Ids of the rule book; ``qflow rules FC-14`` prints a rule.
     section : Section
         Where the first of them is documented.
     seq, time : int

@@ -9,7 +9,7 @@ from qflow.trace.explain.instant import Instant, counted, listed
 from qflow.trace.explain.losses import died_of
 from qflow.trace.explain.queues import on
 from qflow.trace.explain.transfers import explain_transfer, held
-from qflow.workload.clients import Producer
+from qflow.workload.model import Producer
 
 
 def explain_producer(instant: Instant, name: str) -> Reason:

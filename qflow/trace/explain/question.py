@@ -177,7 +177,7 @@ def explain(
 
     Examples
     --------
-    >>> from qflow.trace.replay import trace_of
+    >>> from qflow.trace.replaying import trace_of
     >>> from qflow.workload import Producer, Workload, simulate
     >>> workload = Workload(
     ...     "stall",

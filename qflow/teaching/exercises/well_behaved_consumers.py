@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT
+from qflow.teaching.bench import GROUP, Bench
 from qflow.teaching.exercise import Exercise, Misconception
-from qflow.teaching.exercises.bench import GROUP, Bench
 
 
 def _idle_gets(steps: list[str]) -> list[str]:
-    bench = Bench()
-    bench.grouped("q")
+    bench = Bench().grouped("q")
     owner = bench.reader("q", "owner", prefetch=1)
     idle = bench.reader("q", "idle", prefetch=10)
     bench.send("q", ["A-1", "A-2"], header=GROUP)
@@ -67,36 +66,31 @@ IDLE_GETS = Exercise(
         (["B-1 arrives", "owner accepts", "A-3 arrives"],),
         (["owner rejects", "B-1 arrives"],),
     ),
-    misconceptions=(
-        Misconception(
-            "an accept wakes the others",
+    misconceptions={
+        "an accept wakes the others": Misconception(
             lambda steps: _believed_wake_up(
                 steps, _ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
             ),
-            "accept and reject free the group but notify nobody. The messages lie there until something else "
-            "makes "
-            "the idle consumer look (MG-13).",
+            "accept and reject free the group but notify nobody. The messages lie there until something "
+            "else makes the idle consumer look (MG-13).",
         ),
-        Misconception(
-            "only arrivals wake",
+        "only arrivals wake": Misconception(
             lambda steps: _believed_wake_up(steps, _ARRIVALS),
             "a release wakes an idle consumer too (MG-13, CN-14).",
         ),
-        Misconception(
-            "an idle consumer never gets them",
+        "an idle consumer never gets them": Misconception(
             lambda steps: ["B-1"] if "B-1 arrives" in steps else [],
             "any event that makes it look, such as an unrelated arrival, brings it the freed messages "
             "(MG-13).",
         ),
-        Misconception(
-            "the freed group is served last",
+        "the freed group is served last": Misconception(
             lambda steps: sorted(
                 _believed_wake_up(steps, _ARRIVALS | {"owner releases"}), key=lambda label: label[0] != "B"
             ),
             "it looks from the head of the queue, so older messages of the freed group come first (MG-10, "
             "MG-11).",
         ),
-    ),
+    },
     hints=(
         "Which of these steps make the idle consumer look at the queue again?",
         "Arrivals and releases do; accept and reject only free the group. When it looks, it looks from the "
@@ -110,8 +104,7 @@ IDLE_GETS = Exercise(
 
 
 def _turns(messages: int, consumers: int) -> list[list[int]]:
-    bench = Bench()
-    bench.declare("q")
+    bench = Bench().declare("q")
     readers = [bench.reader("q", f"c{n}", prefetch=messages) for n in range(consumers)]
     bench.send("q", [str(n) for n in range(messages)])
     return [[int(label) for label in reader.got] for reader in readers]
@@ -122,9 +115,8 @@ TURNS = Exercise(
     "Taking turns",
     truth=_turns,
     cases=((7, 3), (6, 2), (2, 4), (9, 3), (5, 1)),
-    misconceptions=(
-        Misconception(
-            "in blocks",
+    misconceptions={
+        "in blocks": Misconception(
             lambda messages, consumers: [
                 list(range(messages))[n * -(-messages // consumers) : (n + 1) * -(-messages // consumers)]
                 for n in range(consumers)
@@ -132,18 +124,16 @@ TURNS = Exercise(
             "a consumer that was served goes to the end of the line, so the next message is another's "
             "(CN-19).",
         ),
-        Misconception(
-            "the first takes all it can hold",
+        "the first takes all it can hold": Misconception(
             lambda messages, consumers: [list(range(messages)), *[[] for _ in range(consumers - 1)]],
             "that happens when it meets a backlog. Messages that arrive one at a time go round (CN-19, "
             "CN-20).",
         ),
-        Misconception(
-            "everybody gets everything",
+        "everybody gets everything": Misconception(
             lambda messages, consumers: [list(range(messages)) for _ in range(consumers)],
             "a message on a queue goes to one consumer; only browsers all see it (CN-19).",
         ),
-    ),
+    },
     hints=(
         "All consumers are idle when message 0 arrives. Who is first in line for message 1?",
         "Round robin: message n goes to consumer n modulo the number of consumers.",

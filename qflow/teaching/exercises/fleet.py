@@ -26,24 +26,21 @@ COMPONENTS = Exercise(
         ([("p", "a"), ("p", "b"), ("q", "c"), ("q", "d"), ("r", "e"), ("s", "e")],),
         ([("d", "r"), ("c", "q"), ("d", "q"), ("e", "z")],),
     ),
-    misconceptions=(
-        Misconception(
-            "each queue for itself",
+    misconceptions={
+        "each queue for itself": Misconception(
             lambda touches: len({queue for _, queue in touches}),
-            "two queues that one client touches belong together: what one does to it decides what it does to "
-            "the other (CM-03).",
+            "two queues that one client touches belong together: what one does to it decides what it does "
+            "to the other (CM-03).",
         ),
-        Misconception(
-            "each client for itself",
+        "each client for itself": Misconception(
             lambda touches: len({client for client, _ in touches}),
             "clients of one queue share its depth, its flow state and its messages.",
         ),
-        Misconception(
-            "only neighbours count",
+        "only neighbours count": Misconception(
             lambda touches: len({frozenset(q for c, q in touches if c == client) for client, _ in touches}),
             "what hangs together over any number of steps is one part: p with b, b with q, q with c.",
         ),
-    ),
+    },
     hints=(
         "Draw the clients and the queues as dots, and a line for each pair.",
         "Begin with a group for each pair; whenever two groups have a member in common, join them.",
@@ -74,23 +71,20 @@ BUSIEST = Exercise(
         ({"a": 7}, 4),
         ({"a": 3, "b": 3, "c": 2, "d": 2, "e": 2}, 1),
     ),
-    misconceptions=(
-        Misconception(
-            "the work is shared evenly",
+    misconceptions={
+        "the work is shared evenly": Misconception(
             lambda events, workers: -(-sum(events.values()) // workers),
             "a component is one sequence, and lies with one worker as a whole.",
         ),
-        Misconception(
-            "the largest component is all",
+        "the largest component is all": Misconception(
             lambda events, workers: max(events.values()),
             "that is the least it can be; with few workers the busiest has several components.",
         ),
-        Misconception(
-            "components are dealt out like cards",
+        "components are dealt out like cards": Misconception(
             lambda events, workers: max(sum(list(events.values())[n::workers]) for n in range(workers)),
             "they are packed by size: the largest first, each to the worker that has least so far.",
         ),
-    ),
+    },
     hints=(
         "Take the components by size. Who gets the next one?",
         "The worker that has least so far. At the end, the one who has most decides.",
@@ -116,23 +110,20 @@ WAITED = Exercise(
         ([(10, 20), (10, 20), (10, 20)], 20),
         ([(0, 40), (10, 20), (90, None)], 100),
     ),
-    misconceptions=(
-        Misconception(
-            "only what has ended counts",
+    misconceptions={
+        "only what has ended counts": Misconception(
             lambda holds, log_end: sum(end - begin for begin, end in holds if end is not None),
             "a transfer that is still held when the log ends has waited until then, and often the longest.",
         ),
-        Misconception(
-            "time counts once",
+        "time counts once": Misconception(
             lambda holds, log_end: len({t for b, e in holds for t in range(b, log_end if e is None else e)}),
             "transfers wait at the same time, each for itself: their times are added.",
         ),
-        Misconception(
-            "how often, not how long",
+        "how often, not how long": Misconception(
             lambda holds, log_end: len(holds),
             "a queue that turns ON once and stays ON costs more than one that flickers.",
         ),
-    ),
+    },
     hints=(
         "What do you do with a transfer that has no end?",
         "It has waited until the log's end.",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from qflow.broker import Message
+from qflow.teaching.bench import Bench
 from qflow.teaching.exercise import Exercise, Misconception
-from qflow.teaching.exercises.bench import Bench
 
 Levels = list[tuple[int, int]]
+Rule = Callable[[int, int], bool]
 
 
 def _message_bytes(exchange: str, routing_key: str, content: int) -> int:
@@ -32,25 +35,21 @@ MESSAGE_BYTES = Exercise(
         ("shop", "a.very.long.routing.key", 4096),
         ("", "invoices", 1000),
     ),
-    misconceptions=(
-        Misconception(
-            "content only",
+    misconceptions={
+        "content only": Misconception(
             lambda exchange, routing_key, content: content,
             "that is what the documents say and what release 0.10 did. Since 2013 the encoded header counts "
             "too (DQ-05, DQ-09).",
         ),
-        Misconception(
-            "the names, but nothing around them",
+        "the names, but nothing around them": Misconception(
             lambda exchange, routing_key, content: len(exchange) + len(routing_key) + content,
             "the header is encoded: 8 bytes for the struct, and 1 for the length of each name (DQ-07).",
         ),
-        Misconception(
-            "the exchange is not recorded",
+        "the exchange is not recorded": Misconception(
             lambda exchange, routing_key, content: 10 + len(routing_key) + content,
             "the broker writes the exchange's name into the header of every message (DQ-06).",
         ),
-        Misconception(
-            "the default exchange is not recorded",
+        "the default exchange is not recorded": Misconception(
             lambda exchange, routing_key, content: (
                 10 + len(exchange) + len(routing_key) + content
                 if exchange
@@ -58,7 +57,7 @@ MESSAGE_BYTES = Exercise(
             ),
             "the default exchange has an empty name, and an empty name still takes its length byte (DQ-06).",
         ),
-    ),
+    },
     hints=(
         "Send a message with no content and look at byteDepth. It is not 0.",
         "One property struct of 8 bytes; exchange and routing key each take 1 byte and their length.",
@@ -68,10 +67,9 @@ MESSAGE_BYTES = Exercise(
 )
 
 
-def run_levels(levels: Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
+def _states_both(levels: Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
     """Bring a queue to each of these (messages, bytes) in turn, from its head or tail; return the states."""
-    bench = Bench()
-    bench.declare(
+    bench = Bench().declare(
         "q",
         max_size=0,
         flow_stop_count=stop[0],
@@ -89,7 +87,7 @@ def run_levels(levels: Levels, stop: tuple[int, int], resume: tuple[int, int]) -
         found = bench.statistics("q")
         assert (found.msgDepth, found.byteDepth) == (messages, total), (found.msgDepth, found.byteDepth)
         count, volume = messages, total
-        states.append("ON" if found.flowStopped else "OFF")
+        states.append(bench.state("q"))
     return states
 
 
@@ -101,16 +99,12 @@ def _sizes(messages: int, total: int) -> list[int]:
     return [*[each] * (messages - 1), total - each * (messages - 1)]
 
 
-def _states_both(levels: Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
-    return run_levels(levels, stop, resume)
-
-
-def _believed(levels: Levels, on: object, off: object) -> list[str]:
+def _believed(levels: Levels, on: Rule, off: Rule) -> list[str]:
     states, state = [], "OFF"
     for messages, volume in levels:
-        if state == "OFF" and on(messages, volume):  # type: ignore[operator]
+        if state == "OFF" and on(messages, volume):
             state = "ON"
-        elif state == "ON" and off(messages, volume):  # type: ignore[operator]
+        elif state == "ON" and off(messages, volume):
             state = "OFF"
         states.append(state)
     return states
@@ -133,11 +127,7 @@ STATES_BOTH = Exercise(
     "Both units at once",
     truth=_states_both,
     cases=(
-        (
-            [(40, 8000), (41, 8200), (30, 6000), (29, 5800), (20, 4000)],
-            (4000, 8000),
-            (3000, 6000),
-        ),
+        ([(40, 8000), (41, 8200), (30, 6000), (29, 5800), (20, 4000)], (4000, 8000), (3000, 6000)),
         ([(11, 1100), (5, 500), (4, 400)], (10, 2000), (5, 1000)),
         ([(4, 2050), (2, 1026), (1, 514)], (10, 2000), (5, 1000)),
         ([(12, 2400), (6, 1200), (4, 800)], (10, 2000), (5, 1000)),
@@ -146,9 +136,8 @@ STATES_BOTH = Exercise(
         ([(11, 1100), (9, 900), (5, 500), (4, 400)], (10, 2000), (5, 1000)),
         ([(8, 800), (11, 2000), (4, 1300), (2, 800)], (10, 2000), (5, 1000)),
     ),
-    misconceptions=(
-        Misconception(
-            "both stop thresholds have to be passed",
+    misconceptions={
+        "both stop thresholds have to be passed": Misconception(
             lambda levels, stop, resume: _believed(
                 levels,
                 lambda m, b: m > stop[0] and b > stop[1],
@@ -156,8 +145,7 @@ STATES_BOTH = Exercise(
             ),
             "either one turns it ON: messages OR bytes (FC-14).",
         ),
-        Misconception(
-            "either resume threshold will do",
+        "either resume threshold will do": Misconception(
             lambda levels, stop, resume: _believed(
                 levels,
                 lambda m, b: m > stop[0] or b > stop[1],
@@ -165,13 +153,11 @@ STATES_BOTH = Exercise(
             ),
             "both have to be satisfied: messages AND bytes below their resume thresholds (FC-16).",
         ),
-        Misconception(
-            "only the unit that stopped counts",
+        "only the unit that stopped counts": Misconception(
             _only_the_unit_that_stopped,
             "the queue does not remember which unit turned it ON; both must be below resume (FC-16).",
         ),
-        Misconception(
-            "reached is enough",
+        "reached is enough": Misconception(
             lambda levels, stop, resume: _believed(
                 levels,
                 lambda m, b: m >= stop[0] or b >= stop[1],
@@ -179,7 +165,7 @@ STATES_BOTH = Exercise(
             ),
             "in bytes as in messages: more than stop, fewer than resume (FC-14, FC-16).",
         ),
-    ),
+    },
     hints=(
         "Two questions: what turns it ON, and what has to hold for OFF? One is an OR, the other an AND.",
         "ON: messages > stop[0] or bytes > stop[1]. It does not matter later which of the two it was.",
@@ -190,8 +176,7 @@ STATES_BOTH = Exercise(
 
 
 def _last_left(max_count: int, resume_size: int) -> int:
-    bench = Bench()
-    bench.declare(
+    bench = Bench().declare(
         "q",
         max_count=max_count,
         flow_stop_count=0,
@@ -214,29 +199,25 @@ LAST_LEFT = Exercise(
     "The unit that was switched off",
     truth=_last_left,
     cases=((100, 8500), (100, 6000), (50, 4300), (90, 7700), (10, 850), (200, 17000), (200, 3000)),
-    misconceptions=(
-        Misconception(
-            "what is switched off has no say",
+    misconceptions={
+        "what is switched off has no say": Misconception(
             lambda max_count, resume_size: _below_bytes(resume_size),
-            "flow_stop_count 0 switches the stop off, but the default resume in messages, 70 % of the limit, "
-            "stays and has to be satisfied too (FC-09).",
+            "flow_stop_count 0 switches the stop off, but the default resume in messages, 70 % of the "
+            "limit, stays and has to be satisfied too (FC-09).",
         ),
-        Misconception(
-            "70 % is reached",
+        "70 % is reached": Misconception(
             lambda max_count, resume_size: min(int(max_count * 0.7), _below_bytes(resume_size)),
             "fewer than the default resume, not equal to it (FC-09, FC-16).",
         ),
-        Misconception(
-            "messages alone decide",
+        "messages alone decide": Misconception(
             lambda max_count, resume_size: int(max_count * 0.7) - 1,
             "both units have to be below their resume thresholds (FC-16).",
         ),
-        Misconception(
-            "the default resume is 80 %",
+        "the default resume is 80 %": Misconception(
             lambda max_count, resume_size: min(int(max_count * 0.8) - 1, _below_bytes(resume_size)),
             "80 % is the default stop; the default resume is 70 % (FC-02).",
         ),
-    ),
+    },
     hints=(
         "The queue also has a limit in messages. What does a limit in messages bring by default?",
         "The default resume_count is 70 % of max_count, cut to a whole number. It gates OFF in any case.",

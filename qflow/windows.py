@@ -1,9 +1,15 @@
 """Sender windows: how many transfers a client lets be outstanding, and how it learns of their end (CAP).
 
-Capacity is counted at the client; the broker knows nothing of it (CAP-01).  Each window here is a
-small state machine without any input or output: it says what has to happen before the next
-transfer, and is told what was sent and what the broker has reported.  Senders of
-:mod:`qflow.messaging` run on them, and simulations can.
+Capacity is counted at the client; the broker knows nothing of it (CAP-01).  Each window here is a small
+state machine without input or output: it is given the numbers of what was sent and what the broker reported
+complete, and says what has to happen before the next transfer.  Clients count in three ways:
+
+* :class:`IdealWindow`: blocks exactly while ``capacity`` transfers are not complete, as documents say.
+* :class:`QpidPythonWindow`: needs one free place; counts completions only as an unbroken row.
+* :class:`QpidCppWindow`: when full, waits for every command of its *session*.
+
+Senders of :mod:`qflow.messaging` run on them, so do producers of :mod:`qflow.workload`, and
+:mod:`qflow.design` walks through all their states.
 
 A driver does for each message::
 
@@ -37,7 +43,7 @@ class Step(Enum):
 
 
 class Window:
-    """What all windows have.
+    """Counts the transfers that are outstanding: sent, and not known to be complete.
 
     Parameters
     ----------
@@ -48,7 +54,7 @@ class Window:
     name: ClassVar[str] = ""
     default_capacity: ClassVar[int | None] = None
     default_sync: ClassVar[bool] = False
-    """Whether ``send`` waits for its message unless told otherwise."""
+    """Whether ``send`` waits for its message if its ``sync`` does not say."""
     is_deaf_while_sending: ClassVar[bool] = False
     """Whether reports are only read while the client waits: it sends faster than answers come."""
 
@@ -74,7 +80,7 @@ class Window:
         raise NotImplementedError
 
     def synced(self) -> None:
-        """Take note that every command of the session is complete, after a ``SYNC``."""
+        """Note that every command of the session is complete, after a ``SYNC``."""
 
     def wants_flush(self) -> bool:
         """Say, once for each transfer, whether the client asks what is complete before it sends."""
@@ -85,11 +91,11 @@ class Window:
         return sync
 
     def sent(self, number: int) -> None:
-        """Take note of a transfer, by the number of its command."""
+        """Note a transfer, by the number of its command."""
         self.outstanding.append(number)
 
     def reported(self, completed: RangeSet) -> None:
-        """Take note of what the broker says is complete."""
+        """Note what the broker says is complete."""
         raise NotImplementedError
 
     def unsettled(self) -> int:

@@ -133,7 +133,7 @@ def steps_of(trace: Trace) -> Iterator[Step]:
     Examples
     --------
     >>> from qflow.broker import Broker
-    >>> from qflow.trace.replay import record
+    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> broker.session("s").queue_declare("q")
@@ -373,7 +373,7 @@ def replay(trace: Trace, progress: Progress | None = None) -> Trace:
     Examples
     --------
     >>> from qflow.broker import Message
-    >>> from qflow.trace.replay import record
+    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> session = broker.session("s")

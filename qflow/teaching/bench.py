@@ -1,12 +1,13 @@
-"""Clients of the engine that are short to write in a chapter: one sends, one reads, one keeps a diary.
+"""Short clients for chapters and exercises: one sends, one reads, one keeps a diary of what happens.
 
 They give the commands that chapter 1 gives by hand, and hide nothing else: every refusal of the broker comes
-through as it is.
+through as it is. :class:`Bench` is a broker with such clients, on which every exercise tries its cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from qflow.broker import (
     BYTE_UNIT,
@@ -15,12 +16,18 @@ from qflow.broker import (
     NOT_ACQUIRED,
     PRE_ACQUIRED,
     Broker,
+    BrokerOptions,
     Message,
     Session,
 )
 from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.errors import AmqpException
 from qflow.broker.message import HeaderValue, Transfer
-from qflow.teaching.table import Table
+from qflow.broker.statistics import QueueStatistics
+from qflow.table import Table
+
+GROUP = "group"
+"""The application header that names a message's group on a :class:`Bench`."""
 
 
 def send(
@@ -38,7 +45,7 @@ def send(
     Parameters
     ----------
     session
-        Who sends.
+        The session that sends.
     queue
         The routing key, which for the default exchange is the queue's name.
     what
@@ -55,6 +62,7 @@ def send(
     Returns
     -------
     list of Transfer
+        One for each message, in the order sent.
 
     Raises
     ------
@@ -92,7 +100,7 @@ class Reader:
     broker
         Where it reads.
     name
-        Of its session; its subscription is called the same.
+        Of its session; its subscription has the same name.
     queue
         What it reads.
     prefetch
@@ -149,7 +157,7 @@ class Reader:
 
     @property
     def holds(self) -> list[str]:
-        """Labels of what it was given and has not settled, in the order it came."""
+        """Labels of the messages it was given and has not settled, in the order they came."""
         return list(self._held)
 
     def fetch(self) -> str | None:
@@ -217,7 +225,7 @@ class Diary:
 
     @classmethod
     def of_queue(cls, broker: Broker, queue: str, *producers: Session, caption: str = "") -> Diary:
-        """Keep a diary of a queue's depth and flow control, and of what its producers wait for.
+        """Return a diary of a queue's depth and flow control, and of the transfers its producers wait for.
 
         Examples
         --------
@@ -248,7 +256,7 @@ class Diary:
 
     @property
     def table(self) -> Table:
-        """What has been written."""
+        """The lines written so far."""
         return Table(self.rows, ["after", *self.columns], self.caption)
 
     def __repr__(self) -> str:
@@ -256,3 +264,88 @@ class Diary:
 
     def _repr_html_(self) -> str:
         return self.table._repr_html_()
+
+
+class Bench:
+    """A broker with one producer, to try an exercise's case on.
+
+    Parameters
+    ----------
+    options
+        What the broker is started with; None for its defaults.
+
+    Examples
+    --------
+    >>> bench = Bench().declare("q", flow_stop_count=2)
+    >>> [transfer.is_complete for transfer in bench.send("q", 3)]
+    [True, True, False]
+    """
+
+    def __init__(self, options: BrokerOptions | None = None) -> None:
+        self.broker = Broker(options or BrokerOptions())
+        self.admin = self.broker.session("admin")
+        self.producer = self.broker.session("producer")
+
+    def declare(self, queue: str, **short: object) -> Bench:
+        """Declare a queue; keywords are declare arguments without ``qpid.``. Return the bench itself."""
+        self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
+        return self
+
+    def refusal(self, queue: str, arguments: object) -> str:
+        """Declare a queue with a learner's declare arguments; return what is wrong with them, or "".
+
+        Examples
+        --------
+        >>> Bench().refusal("q", {"qpid.max_count": 9}), Bench().refusal("q", 9)
+        ('', 'the declare arguments are a dict of keys and values; got 9')
+        >>> Bench().refusal("q", {"qpid.shared_msg_group": 1})
+        'the broker refuses it: 542 ...'
+        """
+        if not isinstance(arguments, Mapping):
+            return f"the declare arguments are a dict of keys and values; got {arguments!r}"
+        try:
+            self.admin.queue_declare(queue, arguments)
+        except AmqpException as error:
+            return f"the broker refuses it: {error.code} {error}"
+        return ""
+
+    def grouped(self, queue: str, **short: object) -> Bench:
+        """Declare a queue with message groups, as :meth:`declare` does."""
+        return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
+
+    def send(
+        self, queue: str, what: int | Iterable[str] = 1, *, by: Session | None = None, **named: Any
+    ) -> list[Transfer]:
+        """Send messages with the producer, or with another session; see :func:`send`."""
+        return send(by or self.producer, queue, what, **named)
+
+    def reader(self, queue: str, name: str = "consumer", prefetch: int = 0) -> Reader:
+        """Attach a consumer with a session of its own; prefetch 0 means one message at each fetch."""
+        return Reader(self.broker, name, queue, prefetch)
+
+    def statistics(self, queue: str) -> QueueStatistics:
+        """Return a queue's statistics, by their QMF names."""
+        return self.broker.queue(queue).statistics()
+
+    def depth(self, queue: str) -> int:
+        """Return how many messages count for a queue."""
+        return self.statistics(queue).msgDepth
+
+    def is_on(self, queue: str) -> bool:
+        """Return whether a queue's flow control is ON."""
+        return self.statistics(queue).flowStopped
+
+    def state(self, queue: str) -> str:
+        """Return the state of a queue's flow control, ``"ON"`` or ``"OFF"``."""
+        return "ON" if self.is_on(queue) else "OFF"
+
+    def exists(self, queue: str) -> bool:
+        """Return whether there is a queue of that name."""
+        return self.admin.queue_query(queue).queue == queue
+
+    def left(self, queue: str) -> list[str]:
+        """Return the labels of the messages a fresh browser sees, in reading order."""
+        browser = Reader(self.broker, "a fresh browser", queue, prefetch=1000, browse=True)
+        seen = [label.rstrip("*") for label in browser.got]
+        browser.close()
+        return seen

@@ -1,223 +1,42 @@
-"""The options of ``qpid-config add queue``, as data: which argument each one sends (rule book, table 8.2).
+"""The notations in which people write a queue, each read and written: ``qpid-config``, addresses, JSON.
 
-Standard library only, so that the ``qflow`` command can offer them before the engine is loaded.
+=====================================  ==================================  ==========================
+a line of ``qpid-config add queue``    :func:`read_line`                   :func:`qpid_config_line`
+an address string                      :func:`read_address` (CF-14)        :func:`address_string`
+declare arguments as a JSON map        :meth:`.Declaration.of_json`
+any of the three                       :func:`read_any`
+=====================================  ==================================  ==========================
 
-Which declare arguments the broker reads, asked of the engine itself (CF-01, CF-02).
-
-Reading a declaration: from the options of ``qpid-config``, a line of them, or an address (8.2, CF-14).
-
-Writing a declaration: as a ``qpid-config`` line, and as an address string (table 8.2, CF-14).
+All come to a :class:`~qflow.configuration.declaration.Declaration`; what is written is read back as the same
+one.  What a notation cannot say (the tool sends no lists, an address no null) is refused.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NoReturn
+from typing import NoReturn
 
-from qflow.broker.errors import InvalidConversion
-from qflow.broker.history.alternatives import ARGUMENT
-from qflow.broker.settings import Argument, QueueSettings
-from qflow.configuration.declaration import PROPERTIES, ConfigurationError, Declaration, Remark, read_json_map
-
-POLICY_KEY = "qpid.policy_type"
-REPLICATE_KEY = "qpid.replicate"
-POLICIES = ("none", "reject", "ring", "ring-strict")
-SENT_POLICIES = ("reject", "ring")
-REPLICATION = ("none", "configuration", "all")
-
-
-@dataclass(frozen=True, slots=True)
-class QueueOption:
-    """One option that sends one argument.
-
-    Attributes
-    ----------
-    flag, key : str
-        The option, and the declare argument that it sets.
-    kind : {"integer", "text", "switch"}
-        What it takes; a switch sends 1.
-    help : str
-        What the argument is for.
-    needs_durable : bool
-        Whether it is sent for durable queues only, and not when it is 0.
-    """
-
-    flag: str
-    key: str
-    kind: Literal["integer", "text", "switch"]
-    help: str
-    needs_durable: bool = False
-
-    @property
-    def attribute(self) -> str:
-        """The name under which argparse keeps it."""
-        return self.flag.removeprefix("--").replace("-", "_")
-
-
-OPTIONS: tuple[QueueOption, ...] = (
-    QueueOption("--file-count", "qpid.file_count", "integer", "files in the store's journal", True),
-    QueueOption("--file-size", "qpid.file_size", "integer", "file size of the store, in pages", True),
-    QueueOption("--efp-partition-num", "qpid.efp_partition_num", "integer", "partition of the store", True),
-    QueueOption("--efp-pool-file-size", "qpid.efp_pool_file_size", "integer", "KiB per store file", True),
-    QueueOption("--wcache-page-size", "qpid.wcache-page-size", "integer", "KiB per store buffer page", True),
-    QueueOption("--wcache-num-pages", "qpid.wcache-num-pages", "integer", "store buffer pages", True),
-    QueueOption("--max-queue-size", "qpid.max_size", "integer", "limit in bytes; 0 for none"),
-    QueueOption("--max-queue-count", "qpid.max_count", "integer", "limit in messages; 0 for none"),
-    QueueOption(
-        "--lvq-key", "qpid.last_value_queue_key", "text", "keep the last message of each value of KEY"
-    ),
-    QueueOption("--flow-stop-size", "qpid.flow_stop_size", "integer", "hold producers above N bytes"),
-    QueueOption("--flow-resume-size", "qpid.flow_resume_size", "integer", "release them below N bytes"),
-    QueueOption("--flow-stop-count", "qpid.flow_stop_count", "integer", "hold producers above N messages"),
-    QueueOption("--flow-resume-count", "qpid.flow_resume_count", "integer", "release them below N messages"),
-    QueueOption("--group-header", "qpid.group_header_key", "text", "the header that names a message's group"),
-    QueueOption("--shared-groups", "qpid.shared_msg_group", "switch", "several consumers share the groups"),
+from qflow.broker.settings import Argument
+from qflow.configuration.declaration import (
+    PROPERTIES,
+    ConfigurationError,
+    Declaration,
+    Remark,
+    read_json_map,
+    reads_same,
 )
-
-
-def add_queue_options(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the queue's name and the options of ``qpid-config add queue``.
-
-    Examples
-    --------
-    >>> parser = argparse.ArgumentParser()
-    >>> add_queue_options(parser)
-    >>> parser.parse_args(["orders", "--flow-stop-count=0x10"]).flow_stop_count
-    16
-    """
-    parser.add_argument("name", metavar="NAME", help="the queue's name")
-    options = parser.add_argument_group("options of qpid-config add queue")
-    for option in OPTIONS:
-        if option.kind == "switch":
-            options.add_argument(option.flag, action="store_true", help=option.help)
-        elif option.kind == "integer":
-            note = " (with --durable only)" if option.needs_durable else ""
-            options.add_argument(option.flag, type=integer, metavar="N", help=option.help + note)
-        else:
-            options.add_argument(option.flag, metavar="KEY", help=option.help)
-    options.add_argument("--limit-policy", choices=POLICIES, help="what to do when a limit is reached")
-    options.add_argument(
-        "--argument",
-        dest="extra",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="any other argument: a whole number if VALUE is one, else a string; null without the =",
-    )
-    options.add_argument("--alternate-exchange", metavar="NAME", help="where dropped messages go")
-    options.add_argument("--durable", action="store_true", help="the queue survives the broker")
-    options.add_argument("--replicate", type=_level, metavar="LEVEL", help="none, configuration or all (HA)")
-    options.add_argument("--start-replica", metavar="URL", help="replicate the queue of that broker (HA)")
-
-
-def integer(text: str) -> int:
-    """Read an integer as ``qpid-config`` does: decimal, ``0x…``, ``0b…``, and octal after a leading 0.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        For anything else.
-
-    Examples
-    --------
-    >>> integer("900"), integer("0x10"), integer("010"), integer("-1")
-    (900, 16, 8, -1)
-    """
-    start = text[:2].lower()
-    try:
-        if start == "0b":
-            return int(text[2:] or "0", 2)
-        if start == "0x":
-            return int(text, 16)
-        return int(text, 8 if text.startswith("0") else 10)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"invalid integer value: {text!r}") from None
-
-
-def _level(text: str) -> str:
-    if text in REPLICATION:
-        return text
-    raise argparse.ArgumentTypeError(
-        f"Invalid replication level {text!r}, should be one of: {', '.join(REPLICATION)}"
-    )
-
-
-PASSED_ON = frozenset([option.key for option in OPTIONS if option.needs_durable] + [REPLICATE_KEY, ARGUMENT])
-"""Keys that are not the queue's business but that of a store, of the HA module, or of this model."""
-
-_WELL_KNOWN = (
-    "qpid.max_count",
-    "qpid.max_size",
-    "qpid.policy_type",
-    "qpid.flow_stop_count",
-    "qpid.flow_resume_count",
-    "qpid.flow_stop_size",
-    "qpid.flow_resume_size",
-    "qpid.group_header_key",
-    "qpid.shared_msg_group",
-    "qpid.last_value_queue_key",
-    "qpid.priorities",
-    "qpid.fairshare",
-    "qpid.alert_count",
-    "qpid.alert_count_up",
-    "qpid.alert_count_down",
-    "qpid.alert_size",
-    "qpid.alert_size_up",
-    "qpid.alert_size_down",
-    "qpid.browse-only",
-    "qpid.queue_msg_sequence",
-    "qpid.auto_delete_timeout",
-    "qpid.lifetime-policy",
-    "no-local",
+from qflow.configuration.qpid_config import (
+    OPTIONS,
+    POLICY_KEY,
+    REPLICATE_KEY,
+    REPLICATION,
+    SENT_POLICIES,
+    QueueOption,
+    add_queue_options,
 )
-
-
-def is_understood(key: str) -> bool:
-    """Tell whether a declare argument means anything to the broker; it accepts any other in silence.
-
-    Examples
-    --------
-    >>> is_understood("qpid.max_count"), is_understood("qpid.max-count"), is_understood("qpid.fairshare-3")
-    (True, False, True)
-    """
-    # No setting is made of a bare object: either it is refused, or its text appears.
-    return key in PASSED_ON or _read(key, object()) != QueueSettings()
-
-
-def reads_same(key: str, one: Argument, other: Argument) -> bool:
-    """Tell whether two values of an argument mean the same to the broker.
-
-    Examples
-    --------
-    >>> reads_same("qpid.max_count", "10", 10), reads_same("qpid.max_count", True, 1)
-    (True, False)
-    """
-    read = _read(key, one)
-    return read is not None and read == _read(key, other) and is_understood(key)
-
-
-def suggestion(key: str) -> str:
-    """Return the understood key that looks most like this one, or "".
-
-    Examples
-    --------
-    >>> suggestion("qpid.max-count"), suggestion("x-mine")
-    ('qpid.max_count', '')
-    """
-    close = difflib.get_close_matches(key, _WELL_KNOWN, 1, 0.8)
-    return close[0] if close else ""
-
-
-def _read(key: str, value: Argument) -> QueueSettings | None:
-    try:
-        return replace(QueueSettings.from_arguments({key: value}), arguments={})
-    except InvalidConversion:
-        return None
 
 
 class _LineParser(argparse.ArgumentParser):
@@ -228,12 +47,7 @@ class _LineParser(argparse.ArgumentParser):
 
 
 def read_line(line: str | Sequence[str]) -> Declaration:
-    """Read what comes after ``qpid-config add queue``; those words themselves may be there.
-
-    Parameters
-    ----------
-    line : str or sequence of str
-        A line as for a shell, or its words.
+    """Return the queue of a line of ``qpid-config add queue`` (or of its words); the start may be left out.
 
     Raises
     ------
@@ -258,7 +72,7 @@ def read_line(line: str | Sequence[str]) -> Declaration:
 
 
 def read_address(text: str) -> Declaration:
-    """Read the queue that an address string would create.
+    """Return the queue that an address string would create.
 
     Raises
     ------
@@ -285,14 +99,10 @@ def read_address(text: str) -> Declaration:
 
 
 def read_any(text: str, name: str = "queue") -> Declaration:
-    """Read whatever somebody typed: declare arguments as JSON, an address string, or a line of options.
+    """Return the queue that a text asks for, in whichever notation it is.
 
-    Parameters
-    ----------
-    text : str
-        A text that begins with ``{`` is JSON; one with ``; {`` in it is an address.
-    name : str
-        The queue's name where the text does not name one (JSON).
+    A text that begins with ``{`` is JSON, and ``name`` is the queue's; one with ``; {`` in it is an address;
+    any other is a line of options.
 
     Raises
     ------
@@ -314,14 +124,9 @@ def read_any(text: str, name: str = "queue") -> Declaration:
 
 
 def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration:
-    """Make a declaration of parsed options, as ``qpid-config`` makes its map.
+    """Return the declaration that parsed options ask for, as ``qpid-config`` would send it.
 
-    Parameters
-    ----------
-    chosen : argparse.Namespace
-        From a parser with :func:`~qflow.configuration.spelling.add_queue_options`.
-    declare : str
-        Declare arguments as a JSON map, to which the options are added.
+    ``declare`` may hold declare arguments as a JSON map, to which the options are added.
     """
     properties: dict[str, Argument] = read_json_map(declare) if declare else {}
     for text in chosen.extra:
@@ -395,7 +200,7 @@ _INT64 = 1 << 63
 
 
 def qpid_config_line(declaration: Declaration) -> str:
-    """Write the line that declares a queue; :func:`~qflow.configuration.spelling.read_line` reads it back.
+    """Write the line that declares a queue; :func:`~qflow.configuration.notations.read_line` reads it back.
 
     A value that the tool cannot send is written as the integer that means the same to the broker
     (``True`` as 1, ``"10"`` as 10), if there is one.

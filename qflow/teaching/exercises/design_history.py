@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException
+from qflow.teaching.bench import Bench
 from qflow.teaching.exercise import Exercise, Misconception
-from qflow.teaching.exercises.bench import Bench
 
 
 def _what_happens(design: str, limit: int, threshold: int, sends: int) -> tuple[int, int, int]:
-    bench = Bench(BrokerOptions(flow_control=design))
-    bench.declare("q", max_count=limit, flow_stop_count=threshold, flow_resume_count=1, flow_stop_size=0)
+    bench = Bench(BrokerOptions(flow_control=design)).declare(
+        "q", max_count=limit, flow_stop_count=threshold, flow_resume_count=1, flow_stop_size=0
+    )
     incomplete = code = 0
     try:
         for _ in range(sends):
@@ -50,36 +51,31 @@ WHAT_HAPPENS = Exercise(
         ("watermark", 5, 5, 5),
         ("shipped", 5, 5, 5),
     ),
-    misconceptions=(
-        Misconception(
-            "the proposal is what shipped",
+    misconceptions={
+        "the proposal is what shipped": Misconception(
             lambda design, limit, threshold, sends: _designs(design, limit, threshold, sends, same=True),
-            "the proposal blocks at and above its high watermark; what shipped needs more than stop (ALT-07, "
-            "ALT-08).",
+            "the proposal blocks at and above its high watermark; what shipped needs more than stop "
+            "(ALT-07, ALT-08).",
         ),
-        Misconception(
-            "flow control prevents overflow",
+        "flow control prevents overflow": Misconception(
             lambda design, limit, threshold, sends: _designs(design, limit, threshold, sends, never=True),
             "in both the proposal and what shipped the limit is still enforced, with 506 (ALT-09).",
         ),
-        Misconception(
-            "the overflow list is part of the queue",
+        "the overflow list is part of the queue": Misconception(
             lambda design, limit, threshold, sends: _designs(
                 design, limit, threshold, sends, list_is_queue=True
             ),
             "listed messages wait outside the queue, where no consumer sees them; the queue never exceeds "
-            "its limit "
-            "(ALT-02, ALT-06).",
+            "its limit (ALT-02, ALT-06).",
         ),
-        Misconception(
-            "they all throw the producer out",
+        "they all throw the producer out": Misconception(
             lambda design, limit, threshold, sends: (
                 *_designs(design, limit, threshold, sends)[:2],
                 506 if sends > limit else 0,
             ),
             "the proof of concept put what overflowed on a list and raised nothing (ALT-02).",
         ),
-    ),
+    },
     hints=(
         "For each design: where does a message wait that comes too many, and who is told what?",
         "pre-feature: nothing waits, 506. overflow-list: waits outside, incomplete. The others: on the "
@@ -121,27 +117,23 @@ ON_THE_QUEUES = Exercise(
         (["X", "X", "X", "Y", "Y"], {"X": 2, "Y": 1}),
         (["Y", "X", "X", "Y", "Z"], {"X": 1, "Y": 5, "Z": 5}),
     ),
-    misconceptions=(
-        Misconception(
-            "other queues go on",
+    misconceptions={
+        "other queues go on": Misconception(
             _fitting,
             "once the list holds anything, every later message of that session goes to its end, those for "
-            "empty "
-            "queues too (ALT-06).",
+            "empty queues too (ALT-06).",
         ),
-        Misconception(
-            "the list empties itself",
+        "the list empties itself": Misconception(
             lambda sends, limits: list(range(len(sends))),
             "the head of the list is only routed when its queue has room, and nobody has read anything "
             "(ALT-06).",
         ),
-        Misconception(
-            "one message overshoots",
+        "one message overshoots": Misconception(
             lambda sends, limits: list(range(min(len(sends), _first_that_fails(sends, limits) + 1))),
             "the message that does not fit is the first on the list; it is not on the queue (ALT-02, "
             "ALT-06).",
         ),
-    ),
+    },
     hints=(
         "The proof of concept kept each producer's messages in order. What follows for those behind?",
         "Everything after the first message that does not fit is on the list.",

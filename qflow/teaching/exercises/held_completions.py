@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from qflow.teaching.bench import Bench
 from qflow.teaching.exercise import Exercise, Misconception
-from qflow.teaching.exercises.bench import Bench
 
 
 def _completed(sends: list[str], stops: dict[str, int]) -> list[int]:
@@ -36,34 +38,30 @@ COMPLETED = Exercise(
         (["X", "Y"], {"X": 3, "Y": 3}),
         (["X", "X", "X", "X"], {"X": 2, "Y": 9}),
     ),
-    misconceptions=(
-        Misconception(
-            "completions come in order",
+    misconceptions={
+        "completions come in order": Misconception(
             _in_order,
             "they did before this feature. Now a later transfer may complete before an earlier one; the "
             "completed set has a hole (CM-04).",
         ),
-        Misconception(
-            "one full queue stops all",
+        "one full queue stops all": Misconception(
             lambda sends, stops: [] if _held_numbers(sends, stops) else list(range(len(sends))),
-            "only transfers to the stopped queue are held, and only from the one that turned it ON "
-            "(FC-15, CM-04).",
+            "only transfers to the stopped queue are held, and only from the one that turned it ON (FC-15, "
+            "CM-04).",
         ),
-        Misconception(
-            "only the first above is held",
+        "only the first above is held": Misconception(
             lambda sends, stops: [
                 n for n, queue in enumerate(sends) if sends[: n + 1].count(queue) != stops[queue] + 1
             ],
             "the message that turns it ON is held, and so is every later one while it is ON (FC-15).",
         ),
-        Misconception(
-            "reached is enough",
+        "reached is enough": Misconception(
             lambda sends, stops: [
                 n for n, queue in enumerate(sends) if sends[: n + 1].count(queue) < stops[queue]
             ],
             "the message that reaches the stop threshold completes; the next one does not (FC-14, FC-15).",
         ),
-    ),
+    },
     hints=(
         "Count for each queue on its own. Does Y know about X?",
         "A transfer is held if its own queue holds more than its stop threshold once the message has "
@@ -89,7 +87,9 @@ def _completed_after_purges(stops: dict[str, int], messages: int, purges: list[s
     return seen
 
 
-def _fanout(stops: dict[str, int], messages: int, purges: list[str], how: object) -> list[list[int]]:
+def _fanout(
+    stops: dict[str, int], messages: int, purges: list[str], how: Callable[[set[str], set[str]], bool]
+) -> list[list[int]]:
     """Work out who is complete if `how` says, of the queues that hold and those purged, when."""
     seen = []
     for done in range(len(purges) + 1):
@@ -98,7 +98,7 @@ def _fanout(stops: dict[str, int], messages: int, purges: list[str], how: object
             [
                 n
                 for n in range(1, messages + 1)
-                if how({queue for queue, stop in stops.items() if n > stop}, purged)  # type: ignore[operator]
+                if how({queue for queue, stop in stops.items() if n > stop}, purged)
             ]
         )
     return seen
@@ -116,36 +116,32 @@ COMPLETED_AFTER_PURGES = Exercise(
         ({"a": 1, "b": 2, "c": 3}, 4, ["b", "c", "a"]),
         ({"a": 9, "b": 1}, 3, ["b", "a"]),
     ),
-    misconceptions=(
-        Misconception(
-            "one queue letting go is enough",
+    misconceptions={
+        "one queue letting go is enough": Misconception(
             lambda stops, messages, purges: _fanout(
                 stops, messages, purges, lambda holding, purged: not holding or bool(holding & purged)
             ),
             "a transfer completes when the last queue that held it lets go, not the first (CM-03).",
         ),
-        Misconception(
-            "all queues or nothing",
+        "all queues or nothing": Misconception(
             lambda stops, messages, purges: _fanout(
                 stops, messages, purges, lambda holding, purged: not holding or len(purged) == len(stops)
             ),
             "a transfer waits for the queues that hold it, not for the others (CM-03).",
         ),
-        Misconception(
-            "held only if every queue is stopped",
+        "held only if every queue is stopped": Misconception(
             lambda stops, messages, purges: _fanout(
                 stops, messages, purges, lambda holding, purged: len(holding - purged) < len(stops)
             ),
             "one stopped destination is enough to hold a transfer (CM-02, CM-03).",
         ),
-        Misconception(
-            "the first queue decides",
+        "the first queue decides": Misconception(
             lambda stops, messages, purges: _fanout(
                 stops, messages, purges, lambda holding, purged: not (holding & {next(iter(stops))}) - purged
             ),
             "every destination that is stopped holds the transfer, whichever was bound first (CM-03).",
         ),
-    ),
+    },
     hints=(
         "Write down for each message which queues hold it. Message 2 and message 3 differ.",
         "A queue holds message n if n is more than its stop threshold; a purge makes it let go of all.",
@@ -157,8 +153,7 @@ COMPLETED_AFTER_PURGES = Exercise(
 
 
 def _released(stop: int, resume: int, sent: int, taken: int) -> int:
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
     transfers = bench.send("q", sent)
     held = [transfer for transfer in transfers if not transfer.is_complete]
     bench.reader("q").take(taken)
@@ -180,30 +175,26 @@ RELEASED = Exercise(
         (10, 10, 15, 6),
         (5, 1, 8, 7),
     ),
-    misconceptions=(
-        Misconception(
-            "nothing before OFF",
+    misconceptions={
+        "nothing before OFF": Misconception(
             lambda stop, resume, sent, taken: sent - stop if sent - taken < resume else 0,
             "there is a second way: a held message that leaves the queue completes at once, even while the "
             "queue is still ON (FC-17).",
         ),
-        Misconception(
-            "one out, one completed",
+        "one out, one completed": Misconception(
             lambda stop, resume, sent, taken: min(taken, sent - stop),
             "messages leave from the head, and those were complete already. Only a held message that leaves "
             "itself completes before OFF (FC-17).",
         ),
-        Misconception(
-            "each one below stop frees one",
+        "each one below stop frees one": Misconception(
             lambda stop, resume, sent, taken: max(0, min(taken - (sent - stop), sent - stop)),
             "nothing happens at stop on the way down (FC-16); see which messages are leaving (FC-17).",
         ),
-        Misconception(
-            "OFF frees only those that left",
+        "OFF frees only those that left": Misconception(
             lambda stop, resume, sent, taken: max(0, taken - stop),
             "when the queue turns OFF it lets go of all it holds at once (FC-17).",
         ),
-    ),
+    },
     hints=(
         "Which messages does a consumer take first: those that are held, or those before them?",
         "If fewer than resume are left: all. If not: only the held messages that have themselves been taken.",
