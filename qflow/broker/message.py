@@ -134,9 +134,9 @@ class Message(Frozen):
 
         Examples
         --------
-        >>> message = Message(headers={"s": "cart-7", "i": 2**31, "b": True})
-        >>> message.property_as_string("s"), message.property_as_string("i"), message.property_as_string("b")
-        ('cart-7', '-2147483648', '')
+        >>> message = Message(headers={"i": 2**31, "b": True})
+        >>> message.property_as_string("i"), message.property_as_string("b")
+        ('-2147483648', '')
         """
         value = self.header(key)
         if isinstance(value, str):
@@ -257,24 +257,18 @@ class Transfer(Restorable):
     ``pending`` counts what the completion still waits for: routing itself, each stopped queue,
     the store (CM-02).  At 0 the owner's ``transfer_complete`` is called, once.
 
-    Parameters
+    Attributes
     ----------
     owner : CommandOwner or None
         The completions of the session that sent it; None for messages that no session sent.
-    number : int
-        The command's number in its session.
-    message : Message
-        The properties; never changed.
+    number, serial : int
+        The command's number in its session; how many transfers that session has sent, this one included.
     size : int
         Bytes the broker counts, fixed when the transfer arrives (DQ-05).
-    label : str
-        Name for people and traces; "" for one made of origin and serial.
     expiration : int or None
         Virtual microseconds after which the message is dead (QT-07).
     origin, connection : str
         Names of the session and connection that sent it.
-    serial : int
-        How many transfers that session has sent, this one included.
 
     Examples
     --------

@@ -64,18 +64,10 @@ _KNOWN = (*MODELLED, *_SWITCHES, *_REPEATABLE, *_VALUES)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One option as it was given.
+    """One option as it was given: its full name, without dashes, and its value, not yet converted.
 
-    Attributes
-    ----------
-    name : str
-        Its full name, without dashes.
-    text : str
-        Its value, not yet converted.
-    source : str
-        Where it came from, as qpidd's refusals name the place.
-    spelling : str
-        How a refusal names the option: with dashes only if it was on the command line.
+    ``source`` is the place, as qpidd's refusals name it; ``spelling`` is how they name the option, with
+    dashes only if it was on the command line.
     """
 
     name: str
@@ -108,22 +100,16 @@ def read_options(
     environment : mapping of str to str, or None
         ``QPID_<NAME>`` in capitals, with ``_`` for ``-``.  Variables that name no option are ignored.
     lines : iterable of str
-        Of a configuration file: ``name=value`` without a space before the ``=``; empty lines; comments
-        from ``#`` on.  Quotes are *not* taken off: they are part of the value.
-    file : str
-        The file's name, for refusals.
+        Of a configuration file, whose name is ``file``: ``name=value`` without a space before the ``=``;
+        empty lines; comments from ``#`` on.  Quotes are *not* taken off: they are part of the value.
     check : callable
         Looks at each value before the next place is read, so that the first refusal is qpidd's first.
 
     Returns
     -------
     dict
-        The options that were given, by name.
-
-    Raises
-    ------
-    StartupError
-        For an unknown option, a missing value or an option given twice in one place, in qpidd's words.
+        The options that were given, by name.  A StartupError refuses an unknown option, a missing value or an
+        option given twice in one place, in qpidd's words.
 
     Examples
     --------

@@ -1,8 +1,13 @@
 """What the build hook leaves to the interpreter, and what it compiles beside the engine, is there."""
 
 import importlib.util
+import inspect
+import pkgutil
 
 import pytest
+
+import qflow.broker
+from qflow.broker.restorable import Dependent, Frozen, Restorable
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +29,24 @@ def test_every_module_that_is_named_exists(hook, root):
 
 def test_each_has_its_reason(hook):
     assert all(reason.strip() for reason in hook.INTERPRETED.values())
+
+
+def parts(kind: type = Restorable) -> set[type]:
+    """Return every class of the engine's state."""
+    import_all()
+    return {kind}.union(*map(parts, kind.__subclasses__()))
+
+
+def import_all() -> None:
+    for info in pkgutil.walk_packages(qflow.broker.__path__, "qflow.broker."):
+        importlib.import_module(info.name)
+
+
+def test_every_part_of_a_state_can_be_made_empty():
+    """Compiled, ``__new__`` calls the constructor of a class without the compiler's mark."""
+    for kind in sorted(parts(), key=lambda kind: kind.__name__):
+        if not issubclass(kind, Dependent | Frozen):
+            given = list(inspect.signature(kind.__init__).parameters.values())[1:]
+            assert all(
+                p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in given
+            ), kind
