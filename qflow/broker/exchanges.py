@@ -363,14 +363,6 @@ def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> TopicRank | No
     return None if found is None else (branch, _BELOW, *found)
 
 
-def check_header_arguments(arguments: Mapping[str, HeaderValue] | None) -> None:
-    """Refuse binding arguments without a proper ``x-match``: 541, as the broker has it (EX-03)."""
-    match = (arguments or {}).get("x-match", "")
-    if match not in ("all", "any"):
-        what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
-        raise InternalErrorException(f'Invalid {what} to headers exchange. Must be a string ["all" or "any"]')
-
-
 def same_arguments(left: Mapping[str, HeaderValue], right: Mapping[str, HeaderValue]) -> bool:
     """Return whether two headers bindings ask for the same; ``qpid.`` keys do not count (EX-07, EX-12).
 
@@ -503,7 +495,13 @@ class HeadersExchange(Exchange):
     __slots__ = ()
 
     def _check(self, arguments: Arguments) -> None:
-        check_header_arguments(arguments)
+        """Insist on a proper ``x-match``: 541, as the broker has it (EX-03)."""
+        match = arguments.get("x-match", "")
+        if match not in ("all", "any"):
+            what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
+            raise InternalErrorException(
+                f'Invalid {what} to headers exchange. Must be a string ["all" or "any"]'
+            )
 
     def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
         """Refuse the same queue and key with other arguments: 541 (EX-03)."""

@@ -27,7 +27,7 @@ _STRUCT: Final = 8
 _INTEGER: Final = 8
 
 
-# Nobody changes a message, and yet it is not frozen: that takes five times as long to make, for every message
+# A message never changes, and yet it is not frozen: that takes five times as long to make, for every message
 # sent.  It has a constructor of its own, as the compiler would leave the decorator's to the interpreter.
 @dataclass(slots=True, init=False)
 class Message(Frozen):

@@ -398,15 +398,8 @@ class Session(Dependent):
         Returns
         -------
         Transfer
-            ``is_complete`` and ``held_by`` say what has become of it.
-
-        Raises
-        ------
-        NotFoundException
-            404: no such exchange.
-        ResourceLimitExceededException
-            506: a queue is full (LP-05).  The session is gone then, the message stays on the queues
-            that took it (LP-08).
+            ``is_complete`` and ``held_by`` say what has become of it.  404 for an unknown exchange; 506 if a
+            queue is full (LP-05): the message stays on the queues that took it (LP-08).
 
         Examples
         --------
@@ -429,14 +422,16 @@ class Session(Dependent):
         number = self.begin()
         if self.context.observer is not None:
             self._show_transfer(transfer, message, exchange, sync)
-        if sync:
-            completions.report_when_complete(number)
         try:
             self._route(transfer, exchange)
         except Exception as error:
             transfer.owner = None
+            if not isinstance(error, AmqpException):
+                self.transfer_count -= 1
             self.give_up(error, number)
             raise
+        if sync:
+            completions.report_when_complete(number)
         transfer.end_routing()
         if transfer.pending:
             completions.hold(transfer)
@@ -498,7 +493,7 @@ class Session(Dependent):
         exclusive: bool = False,
         arguments: Mapping[str, Argument] | None = None,
     ) -> Subscription:
-        """Start to read a queue, without any credit yet (CN-01 … CN-03).
+        """Start to read a queue, without any credit yet; 404, 405, 530, 531 (CN-01 … CN-03).
 
         Parameters
         ----------
@@ -512,11 +507,6 @@ class Session(Dependent):
             Let no other consumer in; browsers are let in.
         arguments : mapping or None
             ``x-apache-selector`` and ``qpid.sync_frequency`` mean something (CN-01), all others nothing.
-
-        Raises
-        ------
-        SessionException
-            531, 404, 530, 405: see CN-02.
         """
         for name, mode in (("accept-mode", accept_mode), ("acquire-mode", acquire_mode)):
             if mode not in (0, 1):
@@ -632,12 +622,15 @@ class Session(Dependent):
     ) -> None:
         """Make a queue, unless there is one of that name already (CF-04, CF-05).
 
+        542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
+
         Parameters
         ----------
         queue : str
             Its name.
         arguments : mapping or None
-            Rule book 8.3, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count": 900}``.
+            As in rules.md#declare-arguments, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count":
+            900}``.
         auto_delete : bool
             Delete it when it is not used any more (QT-08).
         exclusive : bool
@@ -646,11 +639,6 @@ class Session(Dependent):
             Only ask whether it exists; without a name this is a declare like any other.
         alternate_exchange : str
             Where rejected, evicted and orphaned messages go (EX-09).
-
-        Raises
-        ------
-        SessionException
-            542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
         """
         registry = self.queues
         if passive and queue:
