@@ -9,7 +9,7 @@ from qflow.cli import main
 from qflow.form import form
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_it_prints_rates_ratios_growth_and_memory(capsys):
     assert main(["bench", "--json", "--messages", "100", "--largest", "1000"]) == 0
     results = json.loads(capsys.readouterr().out)

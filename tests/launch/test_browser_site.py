@@ -20,7 +20,7 @@ from browser import REQUIRED, LabServer, chromium_page, find_chromium
 from qflow.kit import RefusalError
 from qflow.launch import cargo, pyodide, site
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.release]
 
 STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
 INTERACTIVE_SECONDS = 120
