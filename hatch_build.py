@@ -21,29 +21,14 @@ SWITCH = "QFLOW_COMPILE"
 GROUP = "qflow.engine"
 
 INTERPRETED = {
-    # What people type is read here: a wrong type is refused in the project's words, not in the compiler's.
-    "conversions",
-    "errors",
-    "events",
-    "left_out",
-    "management",
-    "option_sources",
-    "options",
-    "queries",
-    "selector",
-    "selector_values",
-    "settings",
-    "statistics",
-    # To others it is a sequence like any other.
-    "event_table",
-    # Whoever tries the broker out may write a store of his own, and a compiled class has no other subclasses.
-    "store",
-    # The compiler is not to see its own mark.
-    "compiler_mark",
-    # It walks over any object's fields, which is the interpreter's business.
-    "snapshot",
+    "events": "its table is a Sequence, and a compiled class cannot inherit from one that is not",
+    "options": "a wrong type is refused in the project's words, not in the compiler's",
+    "snapshot": "it has the compiler's own mark, and reads and sets the fields of objects of any class",
+    "store": "a store of the user's own inherits from MessageStore",
 }
-WORKLOAD_LOOP = ("agenda", "arrivals", "consumer", "producer", "service", "stage")
+"""Modules of the engine that are left to the interpreter, and why; packages' ``__init__`` are, too."""
+
+WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "producer_client", "stage")
 
 
 class CompileHook(BuildHookInterface):
@@ -109,39 +94,11 @@ def modules(root: Path) -> Iterator[str]:
         yield f"qflow/workload/{name}.py"
 
 
-def call_constructors() -> None:
-    """Let the compiled classes of which a snapshot can make empty objects be made in the usual way, too.
-
-    For a class marked ``serializable`` mypyc 2.4 calls the constructor neither when ``__new__`` is called,
-    which is what the mark is for, nor afterwards, when interpreted code calls the class.
-    """
-    from mypyc.codegen import emitclass
-
-    def generate(cl: Any, init_fn: Any, emitter: Any) -> str:
-        if not cl.is_serializable():
-            return str(usual(cl, init_fn, emitter))
-        name = f"{cl.name_prefix(emitter.names)}_init"
-        emitter.emit_lines(
-            "static int",
-            f"{name}(PyObject *self, PyObject *args, PyObject *kwds)",
-            "{",
-            f"PyObject *done = {emitter.wrapper_function_call(init_fn.decl)}(self, args, kwds);",
-            "Py_XDECREF(done);",
-            "return done != NULL ? 0 : -1;",
-            "}",
-        )
-        return name
-
-    slot, usual = emitclass.SLOT_DEFS["__init__"]
-    emitclass.SLOT_DEFS["__init__"] = (slot, generate)
-
-
 def compile_modules(root: Path, folder: Path) -> list[Path]:
     """Compile into a folder and return the extension modules, below its ``out``."""
     from mypyc.build import mypycify
     from setuptools import Distribution
 
-    call_constructors()
     before = Path.cwd()
     os.chdir(root)
     try:
@@ -159,7 +116,7 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
             if os.name != "nt":
                 # The name of the temporary folder would differ from build to build, and the bytes with it.
                 flags.append(f"-ffile-prefix-map={folder}=.")
-                # Nobody outside calls their functions by name; told so, the compiler calls them directly.
+                # Code outside does not call their functions by name, so the compiler may call them directly.
                 flags.append("-fvisibility=hidden")
             extension.extra_compile_args = flags
         command = Distribution({"name": "qflow", "ext_modules": extensions}).get_command_obj("build_ext")

@@ -12,34 +12,32 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from qflow import __version__
-from qflow.form import form
+from qflow.kit import INTERRUPTED, RefusalError, form
 
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
 ROOMS = {
     "config": ("qflow.configuration.cli", "read qpid-config's options and show what a queue will really do"),
-    "run": ("qflow.trace.run_cli", "run a workload file and say what happened"),
+    "run": ("qflow.workload.cli", "run a workload file and say what happened"),
     "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
     "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
-    "trace": ("qflow.trace.cli", "look at traces, replay them, and lay two side by side"),
+    "trace": ("qflow.trace.cli", "look at traces, replay them, and compare two"),
     "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
-    "exercises": ("qflow.teaching.exercises_cli", "show your progress; build and check the exercises"),
+    "exercises": ("qflow.teaching.cli", "show which exercises you have solved"),
     "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
     "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
-    "reference": ("qflow.teaching.reference", "write the reference pages that are read off the code"),
     "doctor": ("qflow.launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),
-    "bench": ("qflow.bench.cli", "measure how fast the engine is here, beside SimPy and Ciw"),
 }
 
 REFUSED = 2
 READABLE = 1_200
-"""Characters of a refusal that somebody reads."""
+"""Characters of a refusal that are shown."""
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """A parser that refuses in one sentence, without the usage block in front."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -48,6 +46,7 @@ class _Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
+        """End with one sentence and status 2."""
         self.exit(REFUSED, f"{self.prog}: {_readable(message)} (see {self.prog} --help)\n")
 
 
@@ -72,14 +71,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ...
     SystemExit: 0
     """
-    from qflow.kit import INTERRUPTED, RefusalError
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return guarded(lambda: _answer(given))
 
+
+def guarded(work: Callable[[], int]) -> int:
+    """Run a command's work, and end as a command does: each refusal is a sentence, and no traceback is shown.
+
+    Parameters
+    ----------
+    work
+        What to run; it returns the exit status.
+
+    Returns
+    -------
+    int
+        That status, or one of those that :func:`main` names.
+    """
     _ready_streams()
     try:
         try:
-            return _answer(list(sys.argv[1:] if arguments is None else arguments))
+            return work()
         finally:
-            # What is still on its way when the process ends would fail where nobody can catch it.
+            # An error in what is still buffered when the process ends could not be caught any more.
             _flush()
     except RefusalError as refusal:
         return _refuse(str(refusal))
@@ -112,7 +126,7 @@ def _flush() -> None:
 
 
 def _forget_output() -> None:
-    """Let what cannot be printed go where nobody looks: the interpreter tries once more at its end."""
+    """Send what cannot be printed to the null device: the interpreter tries once more at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -132,43 +146,42 @@ def _ready_streams() -> None:
 
 def _run(chosen: argparse.Namespace, further: list[str]) -> int:
     if chosen.command == "lab":
-        from qflow.teaching import launch
+        from qflow.launch import chapters
 
-        return launch.lab(chosen.dir, browser=chosen.browser, port=chosen.port, further=further)
+        return chapters.lab(chosen.dir, browser=chosen.browser, port=chosen.port, further=further)
     if chosen.command == "conform":
         from qflow.conformance import cli
 
         return cli.run(chosen.recordings, chosen.json)
-    if chosen.command in ROOMS:
-        status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
-        return status
     if chosen.command == "rules":
         from qflow.teaching import rules
 
-        return rules.show()
-    from qflow.teaching import notebooks
-
-    work = notebooks.build if chosen.action == "build" else notebooks.check
-    return work(chosen.names, folder=chosen.dir)
+        return rules.show(chosen.rules)
+    status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
+    return status
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    parser = _Parser(prog="qflow", description="A message broker you can hold in your hand.")
+    parser = Parser(prog="qflow", description="A message broker you can hold in your hand.")
     parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
     rooms = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_lab(rooms)
     _add_conform(rooms)
-    _add_notebooks(rooms)
     for name, (module, purpose) in ROOMS.items():
         if name in given:
             importlib.import_module(module).add_arguments(rooms)
         else:
             rooms.add_parser(name, help=purpose)
-    rooms.add_parser("rules", help="list the broker's rules and the tests that hold the engine to each")
+    rules = rooms.add_parser(
+        "rules", help="list the broker's rules and the tests that hold the engine to each"
+    )
+    rules.add_argument(
+        "rules", nargs="*", metavar="RULE", help="an id such as FC-14, to print that rule whole"
+    )
     return parser
 
 
-def _add_lab(rooms: argparse._SubParsersAction[_Parser]) -> None:
+def _add_lab(rooms: argparse._SubParsersAction[Parser]) -> None:
     lab = rooms.add_parser(
         "lab",
         help="open JupyterLab on the chapters",
@@ -176,13 +189,13 @@ def _add_lab(rooms: argparse._SubParsersAction[_Parser]) -> None:
         allow_abbrev=False,
     )
     lab.add_argument(
-        "--dir", metavar="FOLDER", help="lay the chapters out in FOLDER; what you changed there stays"
+        "--dir", metavar="FOLDER", help="put the chapters into FOLDER; what you changed there stays"
     )
     lab.add_argument("--no-browser", dest="browser", action="store_false", help="open no browser window")
     lab.add_argument("--port", type=_port, metavar="N", help="the port to listen on")
 
 
-def _add_conform(rooms: argparse._SubParsersAction[_Parser]) -> None:
+def _add_conform(rooms: argparse._SubParsersAction[Parser]) -> None:
     conform = rooms.add_parser(
         "conform",
         help="play recorded scenarios and say where the engine differs from the real broker",
@@ -190,22 +203,6 @@ def _add_conform(rooms: argparse._SubParsersAction[_Parser]) -> None:
     )
     conform.add_argument("recordings", nargs="+", metavar="FILE.jsonl", help="a file of recorded scenarios")
     conform.add_argument("--json", action="store_true", help="print one JSON object for each scenario")
-
-
-def _add_notebooks(rooms: argparse._SubParsersAction[_Parser]) -> None:
-    notebooks = rooms.add_parser(
-        "notebooks",
-        help="build the chapters from their text sources, or check that they still agree with them",
-        description="The chapters are built from the text files in notebooks/sources.",
-    )
-    actions = notebooks.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, what in (
-        ("build", "run the text sources and write the chapters with their outputs"),
-        ("check", "fail if a chapter is not what its text source says"),
-    ):
-        action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
-        action.add_argument("names", nargs="*", metavar="NAME", help="such as 01-thresholds; default: all")
-        action.add_argument("--dir", metavar="FOLDER", help="the folder of chapters; default: the checkout's")
 
 
 def _port(text: str) -> int:
@@ -220,7 +217,7 @@ def _refuse(sentence: str) -> int:
 
 
 def _readable(sentence: str) -> str:
-    """Put what quotes somebody's input on one line, and leave the middle out of whole pages of it."""
+    """Put a refusal that quotes its input on one line, and leave the middle out of whole pages of it."""
     line = " ".join(sentence.splitlines())
     return line if len(line) <= READABLE else f"{line[: READABLE // 2]} … {line[-READABLE // 4 :]}"
 

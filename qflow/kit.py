@@ -1,64 +1,70 @@
-"""Where the kit's folders are: the chapters and the recordings.
+"""Where the kit's folders are, how this installation came here, and which form of the engine runs.
 
-A checkout (or an editable install of one) holds them beside the package; an installed wheel carries copies
-inside the package. Everything that opens one of these files asks here, so that no other module needs to know
-how qflow was installed.
+A checkout (or an editable install of one) holds the chapters and recordings beside the package; an installed
+wheel carries copies inside the package. Everything that opens one of these files asks here, so that no other
+module needs to know how qflow was installed.
+
+The package is called ``qflow``, its distribution :data:`DISTRIBUTION`, as the index has a stranger's
+``qflow``. No message may name that one: what to install is always said by :func:`install_command`.
 """
 
 from __future__ import annotations
 
-import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from typing import Any
+
+# What only some commands need is imported where it is used: `qflow --help` is to be fast.
+
+DISTRIBUTION = "qflow-kit"
+"""The name under which pip knows the package ``qflow``."""
 
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C has ended."""
+
+COMPILED = "compiled"
+PURE = "pure Python"
 
 _PACKAGE = Path(__file__).resolve().parent
 _CARRIED = _PACKAGE / "_kit"
 
 
 class RefusalError(Exception):
-    """A request that cannot be fulfilled, told in one plain sentence.
+    """A request that cannot be fulfilled; the text says in one sentence why.
 
-    The ``qflow`` command prints the sentence and ends with status 2; a traceback would tell a learner
-    nothing.
+    The ``qflow`` command prints the sentence and ends with status 2; a traceback would not help a learner.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise RefusalError("there is no such chapter")
+    ... except RefusalError as refusal:
+    ...     print(refusal)
+    there is no such chapter
     """
 
 
 def is_checkout(folder: Path) -> bool:
-    """Tell whether a folder is the top of a qflow checkout.
-
-    Parameters
-    ----------
-    folder
-        The folder to look at; it need not exist.
-
-    Returns
-    -------
-    bool
-        True if its ``pyproject.toml`` is the one of qflow.
+    """Return whether a folder, which need not exist, is the top of a qflow checkout.
 
     Examples
     --------
     >>> is_checkout(Path("/no/such/folder"))
     False
     """
+    import tomllib
+
     try:
         with open(folder / "pyproject.toml", "rb") as file:
             project = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError):
         return False
     named = project.get("project")
-    return isinstance(named, dict) and named.get("name") == "qflow"
+    return isinstance(named, dict) and named.get("name") == DISTRIBUTION
 
 
 def checkout_root() -> Path | None:
-    """Find the checkout this package is imported from.
-
-    Returns
-    -------
-    pathlib.Path or None
-        The checkout's top folder, or None if the package was installed from a wheel.
+    """Return the top of the checkout this package is imported from, or None if it is installed.
 
     Examples
     --------
@@ -68,6 +74,12 @@ def checkout_root() -> Path | None:
     """
     root = _PACKAGE.parent
     return root if is_checkout(root) else None
+
+
+def nearest_checkout() -> Path | None:
+    """Return the checkout the command runs in, else the one this package is imported from, if any."""
+    here = Path.cwd()
+    return next((top for top in (here, *here.parents) if is_checkout(top)), None) or checkout_root()
 
 
 def kit_path(name: str) -> Path:
@@ -102,3 +114,85 @@ def kit_path(name: str) -> Path:
         f"This installation of qflow holds no folder {name!r}; "
         "install it again from a complete checkout or wheel of qflow."
     )
+
+
+def install_command(extra: str = "", options: str = "") -> str:
+    """Return the command that installs qflow again as it was installed, with an extra.
+
+    In a checkout, or after an installation of one, the command names that folder; after an installation from
+    a wheel file or a repository it names that; only otherwise it names the distribution on the index.
+
+    Parameters
+    ----------
+    extra
+        Such as ``"spark"``, or ``"lab,spark"``; none to bring the package alone.
+    options
+        Further options of ``pip install``.
+
+    Returns
+    -------
+    str
+        One line for a shell.
+
+    Examples
+    --------
+    >>> install_command("spark").startswith("pip install ")
+    True
+    """
+    extras = f"[{extra}]" if extra else ""
+    root, origin = checkout_root(), _origin()
+    folder, editable = root or origin_folder(), root is not None or "editable" in origin.get("dir_info", {})
+    url = str(origin.get("url", ""))
+    if folder is not None:
+        target = f"{'.' if folder == Path.cwd() else folder}{extras}"
+    elif "vcs_info" in origin:
+        version = origin["vcs_info"]
+        target = f"{DISTRIBUTION}{extras} @ {version['vcs']}+{url}@{version['commit_id']}"
+    elif "archive_info" in origin and (not url.startswith("file:") or _local(url).exists()):
+        target = f"{DISTRIBUTION}{extras} @ {url}"
+    else:
+        target = f"{DISTRIBUTION}{extras}"
+    return " ".join(
+        filter(None, ["pip install", options, "-e" if folder and editable else "", f"'{target}'"])
+    )
+
+
+def origin_folder() -> Path | None:
+    """Return the checkout this package was installed from, if pip noted one and it is still there."""
+    origin = _origin()
+    folder = _local(str(origin["url"])) if "dir_info" in origin else None
+    return folder if folder is not None and is_checkout(folder) else None
+
+
+def _origin() -> dict[str, Any]:
+    """Return what pip noted of where it installed this from (PEP 610); empty if that was the index."""
+    import json
+    from importlib import metadata
+
+    try:
+        noted = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return {}
+    found = json.loads(noted) if noted else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _local(url: str) -> Path:
+    from urllib.request import url2pathname
+
+    return Path(url2pathname(url.removeprefix("file://")))
+
+
+def form() -> str:
+    """Return the form of the engine in this installation, ``compiled`` or ``pure Python``.
+
+    Both are made of the same source and do the same; the compiled one is faster. It is looked up without
+    importing the engine.
+
+    Examples
+    --------
+    >>> form() in (COMPILED, PURE)
+    True
+    """
+    folder = _PACKAGE / "broker"
+    return COMPILED if any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES) else PURE

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from types import ModuleType
 
 from qflow import cli
 
 
-def status_of(*arguments: object) -> int | str | None:
-    """Run ``qflow`` with these arguments; return the status that a shell would see."""
+def status_of(*arguments: object, main: Callable[[list[str]], int] = cli.main) -> int | str | None:
+    """Run a command, ``qflow`` by default, with these arguments; return the status that a shell would see."""
     try:
-        return cli.main([str(argument) for argument in arguments])
+        return main([str(argument) for argument in arguments])
     except SystemExit as exit:
         return exit.code
 

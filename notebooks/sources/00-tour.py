@@ -45,7 +45,7 @@ predictions.predict(
 # %% id="naive"
 from qflow.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 broker = Broker()
 shop = broker.session("shop")
@@ -126,7 +126,7 @@ assert not picture.run.errors
 
 # %% id="config"
 from qflow.configuration.explanation import explain
-from qflow.configuration.reading import read_any
+from qflow.configuration.notations import read_any
 
 explained = explain(read_any("orders --max-queue-count=1000"))
 print(explained.flow)
@@ -195,7 +195,7 @@ recorded
 
 # %% id="why"
 from qflow.trace.explain import explain as why
-from qflow.trace.record import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.workload import Producer, Workload, simulate
 
 stalled = Workload(

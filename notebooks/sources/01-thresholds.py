@@ -357,7 +357,7 @@ depth_chart(real.picture)
 from itertools import pairwise
 
 from qflow.kit import kit_path
-from qflow.labs.recorded import agreement
+from qflow.labs.opened import agreement
 from qflow.trace import ClientLog
 
 log = ClientLog.load(kit_path("data") / "recordings" / "workloads" / "slow-consumer.csv.gz")

@@ -103,7 +103,7 @@ assert photos.statistics().byteDepth > photos.flow_limit.thresholds.stop_size
 # Three messages of 700 bytes are 2,100 bytes. The count is far from 10, but one unit is enough.
 
 # %% id="either"
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 BOTH = {
     "qpid.flow_stop_count": 10,
@@ -193,7 +193,7 @@ diary
 # routing key, and the name of the exchange, which the broker itself adds. *(DQ-05)*
 
 # %% id="size"
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 bare = Message(1, routing_key="ab")
 variants = {

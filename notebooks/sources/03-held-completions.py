@@ -99,7 +99,7 @@ assert on_queue == ["a book", "a lamp", "a chair", "a chair"]
 
 # %% id="mechanism"
 from qflow.broker import Broker
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 broker = Broker()
 admin = broker.session("admin")
@@ -262,7 +262,7 @@ ways = {
 }
 found = {way: held_after(action) for way, action in ways.items()}
 
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 assert [after for _, after in found.values()] == [2, 2, 0, 0, 2, 0, 0, 0]
 Table(

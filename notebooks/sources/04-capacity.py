@@ -51,7 +51,7 @@ predictions.predict(
 # %% id="naive"
 from qflow.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 
 def fill(producer, queue, capacity):
@@ -90,7 +90,7 @@ assert broker.queue("orders").statistics().flowStopped
 # %% id="discover"
 from itertools import cycle
 
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 
 def stall(stop, capacities):

@@ -78,9 +78,8 @@ assert refusal.code == 542
 # computed on the side: what you read is what that queue has.
 
 # %% id="spellings"
-from qflow.configuration.explanation import explain
-from qflow.configuration.reading import read_any
-from qflow.configuration.report import report
+from qflow.configuration.explanation import explain, report
+from qflow.configuration.notations import read_any
 
 LINE = "orders --max-queue-count=1000 --flow-stop-count=900 --flow-resume-count=500"
 MAP = '{"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}'
@@ -113,7 +112,7 @@ assert broker.queue("orders").flow_limit.thresholds.stop_count == 900
 # as stop.
 
 # %% id="defaults"
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 
 def thresholds(arguments, options=None):
@@ -265,7 +264,7 @@ Table(
 # - **Ring queues** never have flow control, not even when thresholds are given: they make room themselves.
 
 # %% id="off"
-from qflow.teaching.clients import send
+from qflow.teaching.bench import send
 
 no_defaults = BrokerOptions(default_flow_stop_threshold=0, default_flow_resume_threshold=0)
 LIMIT = {"qpid.max_count": 10}

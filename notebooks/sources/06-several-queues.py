@@ -52,8 +52,8 @@ predictions.predict(
 
 # %% id="naive"
 from qflow.broker import Broker
-from qflow.teaching.clients import Diary, send
-from qflow.teaching.table import Table
+from qflow.table import Table
+from qflow.teaching.bench import Diary, send
 
 broker = Broker()
 admin = broker.session("admin")

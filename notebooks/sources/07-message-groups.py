@@ -53,7 +53,7 @@ predictions.predict(
 
 # %% id="naive"
 from qflow.broker import Broker
-from qflow.teaching.clients import Diary, Reader, send
+from qflow.teaching.bench import Diary, Reader, send
 
 broker = Broker()
 shop = broker.session("shop")
@@ -191,7 +191,7 @@ endings = {
 }
 found = {what: owner_after(action) for what, action in endings.items()}
 
-from qflow.teaching.table import Table
+from qflow.table import Table
 
 assert list(found.values()) == ["c1", "c1", "c1", "free", "free", "free", "free", "c1", "free"]
 Table(found.items(), ("c1 holds A-1 and A-2, and …", "owner of A"), "what ends an ownership")

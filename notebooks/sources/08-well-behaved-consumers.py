@@ -52,8 +52,8 @@ predictions.predict(
 
 # %% id="naive"
 from qflow.broker import Broker
-from qflow.teaching.clients import Diary, Reader, send
-from qflow.teaching.table import Table
+from qflow.table import Table
+from qflow.teaching.bench import Diary, Reader, send
 
 GROUPS = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
 
@@ -212,7 +212,7 @@ print(*played.claims[:2], sep="\n")
 # asks for no more. Group A is free. `A-2` lies there. And?
 
 # %% id="surprise"
-from qflow.trace.record import record
+from qflow.trace.replaying import record
 
 
 def two_waiting(options=None):

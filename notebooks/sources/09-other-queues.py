@@ -82,8 +82,8 @@ assert deepest["ring"] == 20 and deepest["last value"] <= 6
 # %% id="ring"
 from qflow.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.teaching.clients import Diary, Reader, send
-from qflow.teaching.table import Table
+from qflow.table import Table
+from qflow.teaching.bench import Diary, Reader, send
 
 
 def on_queue(broker):

@@ -88,8 +88,8 @@ depth_chart(old)
 
 # %% id="poc"
 from qflow.broker import Broker, BrokerOptions
-from qflow.teaching.clients import Diary, Reader, send
-from qflow.teaching.table import Table
+from qflow.table import Table
+from qflow.teaching.bench import Diary, Reader, send
 
 broker = Broker(BrokerOptions(flow_control="overflow-list"))
 admin = broker.session("admin")

@@ -54,8 +54,8 @@ predictions.predict(
 
 # %% id="naive"
 from qflow.broker import Broker
-from qflow.teaching.clients import Reader, send
-from qflow.teaching.table import Table
+from qflow.table import Table
+from qflow.teaching.bench import Reader, send
 
 broker = Broker()
 admin = broker.session("admin")
@@ -202,7 +202,7 @@ assert "turned ON 13 times, the engine's 13 times" in replayed.claims[-2]
 # %% id="why"
 from qflow.trace import replay
 from qflow.trace.explain import explain
-from qflow.trace.record import trace_of
+from qflow.trace.replaying import trace_of
 
 until = 9_000_000
 beginning = ClientLog(log.name, [row for row in log.rows if row.ts_us <= until])

@@ -1,8 +1,9 @@
 # %% [markdown] id="title"
 # # 13 · A whole fleet
 #
-# *35 minutes. Chapters 3, 6 and 7 first. Needs the extra `spark` (`pip install 'qflow[spark]'`, which
-# brings a Java along). Run the cells from top to bottom with Shift+Enter.*
+# *35 minutes. Chapters 3, 6 and 7 first. Needs the extra `spark`, which brings a Java along:
+# `qflow doctor --spark` says if it is here, and else the command that installs it. Run the cells from top to
+# bottom with Shift+Enter.*
 #
 # At the end of this chapter you can
 #
@@ -56,7 +57,7 @@ predictions.predict(
 
 # %% id="java"
 from qflow.kit import RefusalError, kit_path
-from qflow.spark.session import session
+from qflow.spark.spark_session import session
 
 spark = None
 try:
@@ -72,7 +73,8 @@ except RefusalError as refusal:
 # take one queue's events, and start in the middle.
 
 # %% id="naive"
-from qflow.spark.memory import audit, lake_of
+from qflow.spark.lake_audit import audit_in_memory as audit
+from qflow.spark.lake_audit import lake_of
 from qflow.trace import ClientLog, LogError
 from qflow.workload import Workload
 
@@ -139,7 +141,7 @@ print("with q10:", [member for (_, _, member), name in components.items() if nam
 import tempfile
 from pathlib import Path
 
-from qflow.spark.pipeline import make_lake
+from qflow.spark.ingest import make_lake
 
 if spark:
     folder = Path(tempfile.mkdtemp(), "lake")
@@ -154,9 +156,9 @@ if spark:
 # let go.
 
 # %% id="audit"
-from qflow.spark.audit import audit as audit_lake
-from qflow.spark.layout import read_lake
-from qflow.spark.memory import result_hash
+from qflow.spark.lake import read_lake
+from qflow.spark.lake_audit import audit as audit_lake
+from qflow.spark.lake_audit import result_hash
 
 if spark:
     lake = read_lake(spark, folder)
@@ -249,8 +251,7 @@ if spark:
 # than its producer.
 
 # %% id="whatif"
-from qflow.spark.fleet_settings import AS_RECORDED, FleetSettings
-from qflow.spark.whatif import what_if
+from qflow.spark.sweep import AS_RECORDED, FleetSettings, what_if
 
 
 def scaled(factor):
@@ -296,7 +297,7 @@ if spark:
 # this is Amdahl's law, with this fleet's own numbers.
 
 # %% id="skew"
-from qflow.spark.skew import bound, speed_up
+from qflow.spark.lake import bound, speed_up
 
 events = {name: len(rows) for name, rows in in_memory.items()}
 at_most = None
@@ -315,7 +316,8 @@ if in_memory:
 # component in eight pieces, each audited for itself and in any order:
 
 # %% id="cut"
-from qflow.spark.checkpoints import audit_piece, record
+from qflow.spark.cuts import audit_from_checkpoint as audit_piece
+from qflow.spark.cuts import record
 
 if in_memory:
     rows = in_memory[largest]

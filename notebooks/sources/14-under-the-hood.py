@@ -45,8 +45,8 @@ predictions.predict(
 
 # %% id="naive"
 from qflow.broker import Broker
-from qflow.teaching.clients import Reader, send
-from qflow.teaching.table import Table
+from qflow.table import Table
+from qflow.teaching.bench import Reader, send
 
 broker = Broker()
 producer = broker.session("producer")
@@ -92,7 +92,7 @@ assert set(kinds) <= set(COMMANDS) | set(EFFECTS)
 # last.
 
 # %% id="observers"
-from qflow.broker.observers import QueueObserver
+from qflow.broker.message import QueueObserver
 
 broker = Broker()
 broker.session("admin").queue_declare(

@@ -1,15 +1,28 @@
 """The engine: a deterministic model of the Apache Qpid C++ broker, of the standard library only.
 
 Start with :class:`Broker`; everything a client can do is a method of a :class:`Session`.
+
+Examples
+--------
+>>> from qflow.broker import Broker, Message
+>>> broker = Broker()
+>>> session = broker.session("shop")
+>>> session.queue_declare("orders", {"qpid.max_count": 10})
+>>> session.message_transfer(Message(100, routing_key="orders")).is_complete
+True
+>>> broker.queue("orders").statistics().msgDepth
+1
 """
 
 from qflow.broker.broker import Broker
-from qflow.broker.credit import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, WINDOW_MODE
+from qflow.broker.completions import RangeSet
+from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, WINDOW_MODE
+from qflow.broker.errors import AmqpException, StartupError
 from qflow.broker.events import Event
 from qflow.broker.message import Message
-from qflow.broker.message_handler import EXPLICIT, NONE, NOT_ACQUIRED, PRE_ACQUIRED
 from qflow.broker.options import BrokerOptions
-from qflow.broker.session import Session
+from qflow.broker.session import EXPLICIT, NONE, NOT_ACQUIRED, PRE_ACQUIRED, Session
+from qflow.broker.store import DelayedStore, MessageStore
 
 __all__ = [
     "BYTE_UNIT",
@@ -21,9 +34,14 @@ __all__ = [
     "NOT_ACQUIRED",
     "PRE_ACQUIRED",
     "WINDOW_MODE",
+    "AmqpException",
     "Broker",
     "BrokerOptions",
+    "DelayedStore",
     "Event",
     "Message",
+    "MessageStore",
+    "RangeSet",
     "Session",
+    "StartupError",
 ]

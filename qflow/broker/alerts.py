@@ -1,16 +1,15 @@
-"""ThresholdAlerts: tells management that a queue fills up or empties (QT-11 … QT-14)."""
+"""ThresholdAlerts: alerts to management when a queue fills up or empties (QT-11 … QT-14)."""
 
 from __future__ import annotations
 
 from qflow.broker.context import BrokerContext
-from qflow.broker.observers import QueueObserver
+from qflow.broker.message import QueuedMessage, QueueObserver
 from qflow.broker.options import UINT32, UINT64, BrokerOptions
-from qflow.broker.queued_message import QueuedMessage
-from qflow.broker.restorable import Restorable
+from qflow.broker.restorable import Dependent
 from qflow.broker.settings import QueueSettings
 
 
-class Alarm(Restorable):
+class Alarm(Dependent):
     """One unit's alarm: raised at ``up`` or above, re-armed at ``down`` or below (QT-12, QT-13)."""
 
     __slots__ = ("up", "down", "is_armed")

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from qflow.broker.core import BrokerCore
-from qflow.broker.counters import QueueCounters
+from qflow.broker.consuming import Connection, OutputScheduler
+from qflow.broker.context import BrokerContext
 from qflow.broker.errors import NotAllowedException
-from qflow.broker.event_table import EventTable
-from qflow.broker.events import Observer
+from qflow.broker.events import EventTable, Observer
+from qflow.broker.exchanges import ExchangeRegistry
 from qflow.broker.management import Management
 from qflow.broker.options import BrokerOptions
-from qflow.broker.queue import Queue
+from qflow.broker.queue import Queue, QueueCounters
+from qflow.broker.registry import QueueCleaner, QueueRegistry
 from qflow.broker.session import Session
 from qflow.broker.snapshot import Snapshot, SnapshotError, hash_snapshot, restore_snapshot, take_snapshot
 from qflow.broker.statistics import BrokerStatistics
 from qflow.broker.store import MessageStore
 
 
-class Broker(BrokerCore):
+class Broker(BrokerContext):
     """A message broker you can hold in your hand.
 
     It has no clock, no chance, no threads and no input or output: commands go in, events come out,
-    and time is told to it.
+    and :meth:`advance` sets the time.
 
     Parameters
     ----------
@@ -40,12 +41,17 @@ class Broker(BrokerCore):
     False
     """
 
-    __slots__ = ("sessions", "management")
+    __slots__ = ("queues", "exchanges", "scheduler", "connections", "cleaner", "sessions", "management")
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
-        super().__init__(options or BrokerOptions(), store)
+        super().__init__(options, store)
+        self.exchanges = ExchangeRegistry(self)
+        self.queues = QueueRegistry(self, self.exchanges)
+        self.scheduler = OutputScheduler(self)
+        self.connections: dict[str, Connection] = {}
+        self.cleaner = QueueCleaner(self, self.queues)
         self.sessions: dict[str, Session] = {}
-        self.management = Management(self)
+        self.management = Management(self, self.queues, self.scheduler)
 
     def session(self, name: str, connection: str = "") -> Session:
         """Attach a session.
@@ -67,10 +73,13 @@ class Broker(BrokerCore):
             raise NotAllowedException(
                 f"session {name!r} is attached already; close it first, or use another name"
             )
-        session = Session(self, name, self.connection(connection or name))
+        shared = connection or name
+        if shared not in self.connections:
+            self.connections[shared] = Connection(shared, self.scheduler)
+        session = Session(self, self.queues, name, self.connections[shared])
         self.sessions[name] = session
         if self.observer is not None:
-            self.emit("session.attach", session=name, detail={"connection": session.connection.name})
+            self.emit("session.attach", session=name, detail={"connection": shared})
         return session
 
     def queue(self, name: str) -> Queue:
@@ -84,13 +93,13 @@ class Broker(BrokerCore):
         return self.queues.get(name)
 
     def observe(self, observer: Observer | None) -> None:
-        """Let ``observer`` be told every event from now on; None ends it."""
+        """Call ``observer`` with every event from now on; None ends it."""
         self.observer = observer
         self.stamp = self.now
         self.fresh = observer.fresh if isinstance(observer, EventTable) else None
 
     def advance(self, now: int) -> None:
-        """Tell the time, in microseconds since the start, and do what was due until then.
+        """Set the time, in microseconds since the start, and do what was due until then.
 
         Raises
         ------
@@ -105,6 +114,21 @@ class Broker(BrokerCore):
                 self.emit("advance", detail={"now": now})
             self.run_timers(now)
         self.now = self.stamp = now
+
+    def run_timers(self, until: int) -> None:
+        """Do what is due up to a time, one thing after the other, each to quiescence."""
+        task = self.timers.take(until)
+        while task is not None:
+            due, action = task
+            self.now = self.stamp = max(self.now, due)
+            self.scheduler.reading = None
+            action.fire(due)
+            self.scheduler.quiesce()
+            task = self.timers.take(until)
+
+    def destroy_queue(self, name: str, reason: str) -> None:
+        """Unbind, unregister and empty a queue (FC-21)."""
+        self.queues.destroy(name, reason)
 
     def snapshot(self) -> Snapshot:
         """Return the whole state as a plain value that JSON can hold.
@@ -142,7 +166,7 @@ class Broker(BrokerCore):
     def statistics(self) -> BrokerStatistics:
         """Return the broker's totals (CF-10)."""
         totals = QueueCounters()
-        totals.add(self.retired)
+        totals.add(self.queues.retired)
         for queue in self.queues.queues.values():
             totals.add(queue.counters)
         return BrokerStatistics(

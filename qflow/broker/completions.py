@@ -1,19 +1,157 @@
-"""Completions: which commands of a session are processed, and what its client has been told (CM).
+"""Completions: which commands of a session are processed, and what its client knows of it (CM).
 
-Lay it beside ``SessionState`` (broker and common part).  *Completed* is what the broker knows;
-*reported* is what ``session.completed`` has carried to the client: the two differ until somebody
-asks (CM-05).
+*Completed* is what the broker knows; *reported* is what ``session.completed`` has carried to the client, as
+ranges of numbers: the two differ until the client asks (CM-05).  A hole in the completed numbers is a
+transfer whose completion a queue or the store withholds, or a sync that waits behind one (CM-04, CM-06).
+Compare the two classes ``SessionState``, of the broker and of the common part.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from qflow.broker.context import BrokerContext
-from qflow.broker.range_set import RangeSet
-from qflow.broker.transfer import CommandOwner, Transfer
+from qflow.broker.message import CommandOwner, Transfer
+from qflow.broker.restorable import Restorable
+
+_SHIFT: Final = 10
+_SIZE: Final = 1 << _SHIFT
+
+
+class RangeSet(Restorable):
+    """Numbers from 0 up: all those before a front, and some behind it.
+
+    Completions arrive almost in order, so almost all numbers lie before the front, which is the first hole:
+    a held transfer.  The others are bits in blocks of 1,024.  A number is added and looked up in O(1),
+    however many holes there are; what a copy costs grows with the numbers behind the front, by the block.
+
+    Attributes
+    ----------
+    front : int
+        The smallest number that is not in the set.
+
+    Examples
+    --------
+    >>> completed = RangeSet()
+    >>> for number in (0, 1, 3, 4):
+    ...     completed.add(number)
+    >>> completed, completed.front
+    (RangeSet('0-1 3-4'), 2)
+    >>> 2 in completed, len(completed)
+    (False, 4)
+    >>> completed.add(2); completed
+    RangeSet('0-4')
+    """
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ("front", "_blocks", "_behind")
+
+    def __init__(self) -> None:
+        self.front = 0
+        # Bits of the numbers behind the front, by block; the front's own bit is never set, nor any before it.
+        self._blocks: dict[int, int] = {}
+        self._behind = 0
+
+    @classmethod
+    def of(cls, ranges: Sequence[tuple[int, int]]) -> RangeSet:
+        """Make a set from disjoint (first, last) pairs in ascending order."""
+        made = cls()
+        for first, last in ranges:
+            if first == made.front:
+                made.front = last + 1
+            else:
+                for number in range(first, last + 1):
+                    made.add(number)
+        return made
+
+    def copy(self) -> RangeSet:
+        """Return an independent set of the same numbers."""
+        made = RangeSet()
+        made.front = self.front
+        if self._behind:
+            made._blocks, made._behind = self._blocks.copy(), self._behind
+        return made
+
+    def add(self, number: int) -> None:
+        """Add one number; adding it twice changes nothing."""
+        if number == self.front:
+            self.front = number + 1
+            if self._behind:
+                self._move_front()
+        elif number > self.front:
+            block, bit = number >> _SHIFT, 1 << (number & (_SIZE - 1))
+            bits = self._blocks.get(block, 0)
+            if not bits & bit:
+                self._blocks[block] = bits | bit
+                self._behind += 1
+
+    def _move_front(self) -> None:
+        """Let the front pass all numbers that follow it without a hole."""
+        while True:
+            block, place = self.front >> _SHIFT, self.front & (_SIZE - 1)
+            bits = self._blocks.get(block, 0) >> place
+            run = _ones(bits)
+            if not run:
+                return
+            self.front += run
+            self._behind -= run
+            rest = bits >> run
+            if rest:
+                self._blocks[block] = rest << (place + run)
+                return
+            del self._blocks[block]
+
+    def __contains__(self, number: int) -> bool:
+        if number < self.front:
+            return number >= 0
+        return bool(self._blocks.get(number >> _SHIFT, 0) >> (number & (_SIZE - 1)) & 1)
+
+    def __len__(self) -> int:
+        return self.front + self._behind
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self.ranges():
+            yield from range(first, last + 1)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RangeSet):
+            return NotImplemented
+        return self.front == other.front and self._blocks == other._blocks
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the ranges as (first, last) pairs, both ends included."""
+        ranges = [(0, self.front - 1)] if self.front else []
+        for block in sorted(self._blocks):
+            bits, number = self._blocks[block], block << _SHIFT
+            while bits:
+                zeros = (bits & -bits).bit_length() - 1
+                run = _ones(bits >> zeros)
+                first, number = number + zeros, number + zeros + run
+                if ranges and ranges[-1][1] == first - 1:
+                    # A range that goes on from one block to the next.
+                    first = ranges.pop()[0]
+                ranges.append((first, number - 1))
+                bits >>= zeros + run
+        return ranges
+
+    def __str__(self) -> str:
+        if not self._behind and self.front > 1:
+            return f"0-{self.front - 1}"
+        return " ".join(f"{a}-{b}" if a != b else str(a) for a, b in self.ranges())
+
+    def __repr__(self) -> str:
+        return f"RangeSet({str(self)!r})"
+
+
+def _ones(bits: int) -> int:
+    """Return how many of the lowest bits are set before the first that is not."""
+    return (bits + 1 & ~bits).bit_length() - 1
+
 
 KNOWN_COMPLETED_INTERVAL: Final = 65_536
 
@@ -33,11 +171,11 @@ class Completions(CommandOwner):
     incomplete : OrderedDict
         Number to held transfer, or to None for a parked sync point, in order of number.
     wants_report : bool
-        The client is to be told at the end of the current step (CM-05, CM-08).
+        A report is due at the end of the current step (CM-05, CM-08).
     blocking_queues : list of str
         Queues for which the client is to stop sending, in the Java broker's way (ALT-12).
     on_report, on_channel_flow : callable or None
-        The client's ears; called with what it is told.
+        Set by a client; called with what it is sent.
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow")
@@ -81,6 +219,13 @@ class Completions(CommandOwner):
         if self.next_number % KNOWN_COMPLETED_INTERVAL == 0:
             self.want_report()
         return number
+
+    def retract(self, number: int) -> None:
+        """Take the number of the last command back: it did not happen."""
+        self.next_number = number
+        if (number + 1) % KNOWN_COMPLETED_INTERVAL == 0:
+            self.wants_report = False
+            self.context.reporters.remove(self)
 
     def want_report(self) -> None:
         """Ask for a report at the end of the current step."""
@@ -138,7 +283,7 @@ class Completions(CommandOwner):
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
         if self.incomplete:
             self.incomplete.pop(transfer.number, None)
-        # Without a trace nobody asks for the label, which need not even be made then.
+        # Without a trace the label is not asked for, and need not even be made.
         is_asked = self._is_in_order or self.context.observer is not None
         self.complete(transfer.number, transfer.label if is_asked else "")
         while self.incomplete:
@@ -153,7 +298,7 @@ class Completions(CommandOwner):
         return [transfer for transfer in self.incomplete.values() if transfer is not None]
 
     def report(self) -> None:
-        """Tell the client what is complete (CM-08)."""
+        """Send the client the numbers of the completed commands (CM-08)."""
         self.wants_report = False
         self.reported = self.completed.copy()
         if self.on_report is not None:
@@ -163,13 +308,13 @@ class Completions(CommandOwner):
             self.context.tell("reported", session=self.session, names=_REPORTED, values=(completed,))
 
     def block_channel(self, queue: str) -> None:
-        """Tell the client to stop sending (ALT-12)."""
+        """Ask the client to stop sending (ALT-12)."""
         self.blocking_queues.append(queue)
         if len(self.blocking_queues) == 1:
             self._channel_flow(is_active=False)
 
     def unblock_channel(self, queue: str) -> None:
-        """Tell the client to go on, if no other queue stops it (ALT-12)."""
+        """Let the client go on, if no other queue stops it (ALT-12)."""
         self.blocking_queues.remove(queue)
         if not self.blocking_queues:
             self._channel_flow(is_active=True)

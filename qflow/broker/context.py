@@ -1,21 +1,72 @@
-"""What every part of one broker shares: options, told time, the observer, broker-wide counts."""
+"""What all parts of one broker share: its options, its clock, its store, its observer.
+
+A broker has no clock of its own: :attr:`BrokerContext.now` moves when a caller moves it.  What is to happen
+at a later time is a :class:`TimerTask`; tasks of one instant keep the order in which they were scheduled.
+"""
 
 from __future__ import annotations
 
+import heapq
 from typing import Any, ClassVar
 
-from qflow.broker.counters import QueueCounters
-from qflow.broker.details import Names, Values, packed, unpacked
-from qflow.broker.events import Detail, Event, Observer
+from qflow.broker.events import Detail, Event, Names, Observer, Values, packed, unpacked
+from qflow.broker.message import CommandOwner
 from qflow.broker.options import BrokerOptions
+from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.store import MessageStore
-from qflow.broker.store_listener import StoreListener
-from qflow.broker.timers import Timers, TimerTask
-from qflow.broker.transfer import CommandOwner
 
 
-class BrokerContext(StoreListener):
-    """The ground the parts stand on, so that a queue need not know the broker that owns it."""
+class TimerTask(Dependent):
+    """Something that is due at some time."""
+
+    __slots__ = ()
+
+    def fire(self, due: int) -> None:
+        """Do it; ``due`` is the time for which it was scheduled, in microseconds."""
+        raise NotImplementedError
+
+
+class Timers(Restorable):
+    """Tasks by due time; equal times keep the order in which they were scheduled.
+
+    Examples
+    --------
+    >>> timers = Timers()
+    >>> timers.schedule(20, TimerTask()); timers.schedule(10, TimerTask())
+    >>> timers.next_due, timers.take(15)[0], timers.take(15)
+    (10, 10, None)
+    """
+
+    __slots__ = ("_heap", "_sequence")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, TimerTask]] = []
+        self._sequence = 0
+
+    @property
+    def next_due(self) -> int | None:
+        """When the first task is due, or None."""
+        return self._heap[0][0] if self._heap else None
+
+    def scheduled(self) -> list[tuple[int, TimerTask]]:
+        """Return what is to happen and when, in order."""
+        return [(due, task) for due, _, task in sorted(self._heap, key=lambda entry: entry[:2])]
+
+    def schedule(self, due: int, task: TimerTask) -> None:
+        """Add a task."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (due, self._sequence, task))
+
+    def take(self, until: int) -> tuple[int, TimerTask] | None:
+        """Return the first task that is due by ``until``, and remove it; None if there is none."""
+        if not self._heap or self._heap[0][0] > until:
+            return None
+        due, _, task = heapq.heappop(self._heap)
+        return due, task
+
+
+class BrokerContext(Restorable):
+    """What the parts of a broker know of it, so that a queue need not know sessions and exchanges."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "fresh", "stamp")
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
@@ -33,28 +84,26 @@ class BrokerContext(StoreListener):
         "discardsNoRoute",
         "abandoned",
         "abandonedViaAlt",
-        "retired",
         "reporters",
     )
 
-    def __init__(self, options: BrokerOptions, store: MessageStore | None = None) -> None:
-        self.options = options
+    def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
+        self.options = options or BrokerOptions()
         # What every transfer asks of the options.
-        self.counts_content = options.message_size == "content"
-        self.stamps_arrivals = options.enable_timestamp
+        self.counts_content = self.options.message_size == "content"
+        self.stamps_arrivals = self.options.enable_timestamp
         self.store = store or MessageStore()
         self.store.listener = self
         self.timers = Timers()
         self.now = 0
         self.observer: Observer | None = None
-        # That of the observer, if it is a table of events.
+        # The observer's own list, if it is a table of events.
         self.fresh: list[Any] | None = None
         # The time as events carry it: one object for all of an instant; compiled code would make many.
         self.stamp: object = self.now
         self.discardsNoRoute = 0
         self.abandoned = 0
         self.abandonedViaAlt = 0
-        self.retired = QueueCounters()
         self.reporters: list[CommandOwner] = []
 
     def emit(
@@ -68,7 +117,7 @@ class BrokerContext(StoreListener):
         group: str = "",
         detail: Detail = None,
     ) -> None:
-        """Tell the observer of one event.  Callers test ``observer`` first: no trace, no cost."""
+        """Show the observer one event.  Callers test ``observer`` first: no trace, no cost."""
         names, values = packed(detail)
         self.tell(kind, queue, session, link, message, size, group, names, values)
 
@@ -84,7 +133,7 @@ class BrokerContext(StoreListener):
         names: Names = None,
         values: Values = (),
     ) -> None:
-        """Do what :meth:`emit` does, of what happens to every message: the detail as names and values."""
+        """Do what :meth:`emit` does, with the detail as names and values, which costs less."""
         fresh = self.fresh
         if fresh is not None:
             fresh += (self.stamp, kind, queue, session, link, message, size, group, names, values)
@@ -94,13 +143,9 @@ class BrokerContext(StoreListener):
             self.observer(tuple.__new__(Event, row))
 
     def store_finishes(self, label: str) -> None:
-        """Tell the observer of an answer of the store, which is a command to the broker (CM-12)."""
+        """Show the observer an answer of the store, which is a command to the broker (CM-12)."""
         if self.observer is not None:
             self.emit("store.finish", message=label, detail={"message": label})
-
-    def schedule(self, due: int, task: TimerTask) -> None:
-        """Let a task be done at a later time, in microseconds."""
-        self.timers.schedule(due, task)
 
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue; the broker does it."""

@@ -2,14 +2,16 @@
 
 Every refusal of the broker is one of these classes. ``str(error)`` reads as the real broker
 prints it (``resource-limit-exceeded: Maximum depth exceeded on q: …``), so that a learner can
-search for the very words a production log shows.  Source: rule book 8.6, ``exceptions.h``.
+search for the very words a production log shows.  Their codes: rules.md#error-codes.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar, NoReturn
+
 
 class AmqpException(Exception):
-    """A refusal that the broker tells its peer about.
+    """A refusal that the broker sends to its peer.
 
     Parameters
     ----------
@@ -25,8 +27,8 @@ class AmqpException(Exception):
     not-found: Queue not found: orders
     """
 
-    code = 541
-    name = "internal-error"
+    code: ClassVar[int] = 541
+    name: ClassVar[str] = "internal-error"
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -40,95 +42,81 @@ class SessionException(AmqpException):
     """Ends the session that sent the command; its connection and other sessions survive (LP-06)."""
 
 
-class UnauthorizedAccessException(SessionException):
-    """403: the peer may not do this."""
-
-    code = 403
-    name = "unauthorized-access"
-
-
 class NotFoundException(SessionException):
     """404: no such queue, exchange or subscription."""
 
-    code = 404
-    name = "not-found"
+    code: ClassVar[int] = 404
+    name: ClassVar[str] = "not-found"
 
 
 class ResourceLockedException(SessionException):
-    """405: somebody else has exclusive use of the queue (CN-02, CN-23)."""
+    """405: another session has exclusive use of the queue (CN-02, CN-23)."""
 
-    code = 405
-    name = "resource-locked"
+    code: ClassVar[int] = 405
+    name: ClassVar[str] = "resource-locked"
 
 
 class PreconditionFailedException(SessionException):
     """406: ``if_empty`` or ``if_unused`` does not hold (QT-21)."""
 
-    code = 406
-    name = "precondition-failed"
+    code: ClassVar[int] = 406
+    name: ClassVar[str] = "precondition-failed"
 
 
 class ResourceDeletedException(SessionException):
     """408: the queue went away under its consumer (CN-18)."""
 
-    code = 408
-    name = "resource-deleted"
-
-
-class IllegalStateException(SessionException):
-    """409: the command does not fit the state of the session."""
-
-    code = 409
-    name = "illegal-state"
+    code: ClassVar[int] = 408
+    name: ClassVar[str] = "resource-deleted"
 
 
 class CommandInvalidException(SessionException):
     """503: the command is not allowed here, such as a commit outside a transaction."""
 
-    code = 503
-    name = "command-invalid"
+    code: ClassVar[int] = 503
+    name: ClassVar[str] = "command-invalid"
 
 
 class ResourceLimitExceededException(SessionException):
     """506: the queue is full (LP-05)."""
 
-    code = 506
-    name = "resource-limit-exceeded"
+    code: ClassVar[int] = 506
+    name: ClassVar[str] = "resource-limit-exceeded"
 
 
 class NotAllowedException(SessionException):
     """530: the broker forbids this use."""
 
-    code = 530
-    name = "not-allowed"
+    code: ClassVar[int] = 530
+    name: ClassVar[str] = "not-allowed"
 
 
 class IllegalArgumentException(SessionException):
     """531: an argument is missing."""
 
-    code = 531
-    name = "illegal-argument"
+    code: ClassVar[int] = 531
+    name: ClassVar[str] = "illegal-argument"
 
 
 class NotImplementedException(SessionException):
     """540: the broker (or this model of it) does not do that."""
 
-    code = 540
-    name = "not-implemented"
+    code: ClassVar[int] = 540
+    name: ClassVar[str] = "not-implemented"
 
 
 class InternalErrorException(SessionException):
     """541: the broker failed, such as a transaction which cannot be prepared (LP-09)."""
 
-    code = 541
-    name = "internal-error"
+    code: ClassVar[int] = 541
+    name: ClassVar[str] = "internal-error"
 
 
 class InvalidArgumentException(SessionException):
     """542: an argument is present but makes no sense (CF-03, FC-05)."""
 
-    code = 542
-    name = "invalid-argument"
+    code: ClassVar[int] = 542
+    name: ClassVar[str] = "invalid-argument"
 
 
 class InvalidConversion(InvalidArgumentException):
@@ -142,11 +130,50 @@ class InvalidConversion(InvalidArgumentException):
         return self.text
 
 
+LEFT_OUT: dict[str, str] = {
+    "paging": "all messages stay in memory, so there is nothing to page (QT-19)",
+    "persistence": "nothing is written to disk; what a store's delay does to completions is there (CM-12)",
+    "dtx": "distributed transactions need a transaction manager and recovery; local transactions are there",
+    "high availability": "there is one broker; replication of queues is another subject (CM-17)",
+    "cluster": "removed from the broker in 2012; what replicas had to agree on is in ``history`` (CM-16)",
+    "acl": "every client may do everything: access control changes nothing about flow control or groups",
+    "wire protocol": "commands are method calls; frames, negotiation and heartbeats are left out",
+    "amqp 1.0": "the model speaks AMQP 0-10, as the documents do (CM-18, DQ-10)",
+    "federation": "links and bridges to other brokers are left out",
+}
+"""What this model leaves out, and why.  Asking for one of these is refused with the reason."""
+
+
+def refuse(what: str, asked: str) -> NoReturn:
+    """Refuse a feature that is left out.
+
+    Parameters
+    ----------
+    what : str
+        A key of :data:`LEFT_OUT`.
+    asked : str
+        What was asked for.
+
+    Raises
+    ------
+    NotImplementedException
+        540, always.
+
+    Examples
+    --------
+    >>> refuse("dtx", "dtx.select")
+    Traceback (most recent call last):
+        ...
+    qflow.broker.errors.NotImplementedException: not-implemented: dtx.select: distributed ...
+    """
+    raise NotImplementedException(f"{asked}: {LEFT_OUT[what]}")
+
+
 class FramingErrorException(AmqpException):
     """501: the peer broke the protocol; this one ends the whole connection (LP-06)."""
 
-    code = 501
-    name = "framing-error"
+    code: ClassVar[int] = 501
+    name: ClassVar[str] = "framing-error"
 
 
 class SessionDetached(AmqpException):
@@ -155,12 +182,22 @@ class SessionDetached(AmqpException):
     The real client raises this without asking the broker; nothing in the broker changes.
     """
 
-    code = 409
-    name = "detached"
+    code: ClassVar[int] = 409
+    name: ClassVar[str] = "detached"
 
 
 class StartupError(Exception):
-    """The broker does not start with these options (FC-10); the text is qpidd's own."""
+    """The broker does not start with these options (FC-10); the text is qpidd's own.
+
+    Examples
+    --------
+    >>> from qflow.broker import BrokerOptions
+    >>> try:
+    ...     BrokerOptions(default_flow_stop_threshold=101)
+    ... except StartupError as refusal:
+    ...     print(refusal)
+    Default queue flow ratios must be between 0 and 100, inclusive: flowStopRatio=101 flowResumeRatio=70
+    """
 
 
 class ManagementError(Exception):

@@ -1,18 +1,34 @@
-"""Exchange: bindings, routing and alternates, as all types have them (EX)."""
+"""Exchanges: how a message finds its queues, through bindings (EX).
+
+An :class:`Exchange` has bindings in order, and an alternate for what none of them selects (EX-08, EX-09).
+Its four types differ in which bindings a message satisfies: the same key (direct, EX-04), any (fanout,
+EX-05), a pattern over the key's words (topic, EX-06), conditions on the headers (headers, EX-07).  The
+:class:`ExchangeRegistry` declares, deletes and finds exchanges (EX-01 … EX-03).
+
+A deleted exchange does not always end at once: its bindings stay counted until nothing refers to the object
+any more, neither a session whose last transfer went to it nor an exchange whose alternate it is (RF-18).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import ClassVar
+from uuid import UUID
 
 from qflow.broker.context import BrokerContext
-from qflow.broker.errors import SessionException
-from qflow.broker.message import HeaderValue
+from qflow.broker.errors import (
+    InternalErrorException,
+    InvalidArgumentException,
+    NotAllowedException,
+    NotFoundException,
+    SessionException,
+)
+from qflow.broker.message import HeaderValue, Router, Transfer
 from qflow.broker.queue import Queue
-from qflow.broker.restorable import Restorable
-from qflow.broker.routing import Router
+from qflow.broker.restorable import Dependent
 from qflow.broker.statistics import BindingStatistics, ExchangeStatistics
-from qflow.broker.transfer import Transfer
 
 Arguments = Mapping[str, HeaderValue]
 Identity = tuple[str, str]
@@ -20,7 +36,7 @@ MSG_SEQUENCE = "qpid.msg_sequence"
 INITIAL_VALUE = "qpid.ive"
 
 
-class Binding(Restorable):
+class Binding(Dependent):
     """A queue's interest in what an exchange gets."""
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -36,11 +52,7 @@ class Binding(Restorable):
 
 
 class Exchange(Router):
-    """Common part of all types: bindings in order, the alternate, and what is counted.
-
-    A deleted exchange keeps its bindings counted until nobody refers to the object any more: the
-    sessions whose last transfer went to it, and exchanges whose alternate it is (RF-18).
-    """
+    """Common part of all types: bindings in order, the alternate, and what is counted."""
 
     type: ClassVar[str] = ""
 
@@ -48,7 +60,6 @@ class Exchange(Router):
         "context",
         "bindings",
         "alternate",
-        "alternate_users",
         "references",
         "is_deleted",
         "deletes_itself",
@@ -65,34 +76,35 @@ class Exchange(Router):
         "byte_routes",
     )
 
-    def __init__(
-        self,
-        context: BrokerContext,
-        name: str,
-        alternate: Exchange | None = None,
-        durable: bool = False,
-        auto_delete: bool = False,
-        arguments: Arguments | None = None,
-    ) -> None:
+    def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(name)
-        options = arguments or {}
         self.context = context
         self.bindings: dict[Identity, Binding] = {}
-        self.alternate = alternate
-        self.alternate_users = 0
+        self.alternate: Exchange | None = None
         self.references = 0
         self.is_deleted = False
-        self.deletes_itself = auto_delete
-        self.durable = durable
-        # Their presence counts, whatever their value.
-        self.sequence: int | None = 0 if MSG_SEQUENCE in options else None
-        self.keeps_last = INITIAL_VALUE in options
-        self.annotates = self.keeps_last or self.sequence is not None
+        self.deletes_itself = False
+        self.durable = False
+        self.sequence: int | None = None
+        self.annotates = False
+        self.keeps_last = False
         self.last_transfer: Transfer | None = None
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
         self.msg_routes = self.byte_routes = 0
         self.make_index()
+
+    def configure(
+        self, alternate: Exchange | None, durable: bool, auto_delete: bool, arguments: Arguments | None
+    ) -> None:
+        """Set what a declare asks for; of the arguments only their presence counts, not their value."""
+        options = arguments or {}
+        self.alternate = alternate
+        self.durable = durable
+        self.deletes_itself = auto_delete
+        self.sequence = 0 if MSG_SEQUENCE in options else None
+        self.keeps_last = INITIAL_VALUE in options
+        self.annotates = self.keeps_last or self.sequence is not None
         if alternate is not None:
             alternate.alternate_users += 1
             alternate.references += 1
@@ -151,7 +163,7 @@ class Exchange(Router):
         return True
 
     def removed(self, binding: Binding) -> None:
-        """Take note that a binding is gone."""
+        """Forget a binding in the type's own index."""
 
     def check(self, arguments: Arguments) -> None:
         """Refuse binding arguments that make no sense for this type."""
@@ -192,10 +204,7 @@ class Exchange(Router):
     def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
         """Give the transfer to every matching queue (LP-08); return whether there was one.
 
-        Raises
-        ------
-        SessionException
-            The first refusal, after every queue has been tried; what was accepted stays.
+        The first refusal is raised after every queue has been tried; what was accepted stays.
         """
         if self.annotates:
             self._annotate(transfer)
@@ -259,7 +268,7 @@ class Exchange(Router):
             self.die_if_forgotten()
 
     def die_if_forgotten(self) -> None:
-        """Uncount the bindings of a deleted exchange which nobody refers to."""
+        """Uncount the bindings of a deleted exchange, if nothing refers to it."""
         if self.references:
             return
         self._remove_all(list(self.bindings))
@@ -287,3 +296,386 @@ class Exchange(Router):
             BindingStatistics(exchange=self.name, queue=b.queue.name, key=b.key, msgMatched=b.matched)
             for b in self.bindings.values()
         ]
+
+
+def normalize_pattern(pattern: str) -> str:
+    """Return the form in which the broker keeps a topic pattern: every ``#`` behind the ``*`` (EX-06).
+
+    Examples
+    --------
+    >>> normalize_pattern("#.*.#.*.#.#.*"), normalize_pattern("a.*.#.*.#")
+    ('*.*.*.#', 'a.*.*.#')
+    """
+    words: list[str] = []
+    has_hash = False
+    for word in pattern.split("."):
+        if word == "#":
+            has_hash = True
+        elif word == "*":
+            words.append(word)
+        else:
+            if has_hash:
+                words.append("#")
+                has_hash = False
+            words.append(word)
+    if has_hash:
+        words.append("#")
+    return ".".join(words)
+
+
+TopicRank = tuple[int, ...]
+"""Where in the broker's tree of patterns a key finds one: the smaller, the earlier."""
+
+_HASH, _STAR, _WORD = 0, 1, 2
+_HERE, _BELOW = -1, 0
+_LAST = 1 << 30
+
+
+def topic_matches(pattern: str, key: str) -> bool:
+    """Return whether a routing key matches a topic pattern.
+
+    ``*`` matches exactly one word, which may be empty; ``#`` any number of words.
+
+    Examples
+    --------
+    >>> topic_matches("a.#", "a"), topic_matches("*.x", ".x"), topic_matches("a.#.b.*", "a.b")
+    (True, True, False)
+    """
+    return topic_rank(pattern, key) is not None
+
+
+@lru_cache(maxsize=4096)
+def topic_rank(pattern: str, key: str) -> TopicRank | None:
+    """Return when a key's way through the tree of patterns comes to one; None if it never does.
+
+    At each word the broker tries ``#`` before ``*``, and ``*`` before the word itself.
+
+    Examples
+    --------
+    >>> sorted(["a.b", "a.*", "#", "a.#"], key=lambda pattern: topic_rank(pattern, "a.b"))
+    ['#', 'a.#', 'a.*', 'a.b']
+    """
+    return _rank_of(tuple(pattern.split(".")), tuple(key.split(".")))
+
+
+def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> TopicRank | None:
+    head, rest = pattern[0], pattern[1:]
+    if head == "#":
+        if not rest:
+            return (_HASH, _LAST)
+        for skipped in range(len(words)):
+            found = _rank_of(rest, words[skipped:])
+            if found is not None:
+                return (_HASH, skipped, *found)
+        return None
+    if not words or head not in ("*", words[0]):
+        return None
+    branch = _STAR if head == "*" else _WORD
+    if not rest:
+        return (branch, _HERE) if len(words) == 1 else None
+    found = _rank_of(rest, words[1:])
+    return None if found is None else (branch, _BELOW, *found)
+
+
+def check_header_arguments(arguments: Mapping[str, HeaderValue] | None) -> None:
+    """Refuse binding arguments without a proper ``x-match``: 541, as the broker has it (EX-03)."""
+    match = (arguments or {}).get("x-match", "")
+    if match not in ("all", "any"):
+        what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
+        raise InternalErrorException(f'Invalid {what} to headers exchange. Must be a string ["all" or "any"]')
+
+
+def same_arguments(left: Mapping[str, HeaderValue], right: Mapping[str, HeaderValue]) -> bool:
+    """Return whether two headers bindings ask for the same; ``qpid.`` keys do not count (EX-07, EX-12).
+
+    Examples
+    --------
+    >>> same_arguments({"x-match": "all", "n": 1, "qpid.subject": "s"}, {"n": 1, "x-match": "all"})
+    True
+    >>> same_arguments({"x-match": "all", "n": 1}, {"x-match": "all", "n": True})
+    False
+    """
+    return _wanted(left) == _wanted(right)
+
+
+def _wanted(arguments: Mapping[str, HeaderValue]) -> dict[str, tuple[type, HeaderValue]]:
+    return {key: (type(value), value) for key, value in arguments.items() if not key.startswith("qpid.")}
+
+
+def headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, HeaderValue]) -> bool:
+    """Return whether a message's headers satisfy a headers binding.
+
+    ``all`` with nothing to match matches everything, ``any`` with nothing matches nothing; keys
+    that start with ``qpid.`` are ignored (EX-07).
+
+    Examples
+    --------
+    >>> headers_match({"x-match": "all", "p": "v"}, {"p": "v", "more": 1})
+    True
+    >>> headers_match({"x-match": "any"}, {})
+    False
+    """
+    wanted = [(k, v) for k, v in arguments.items() if k != "x-match" and not k.startswith("qpid.")]
+    found = [key in headers and _value_matches(value, headers[key]) for key, value in wanted]
+    return all(found) if arguments["x-match"] == "all" else any(found)
+
+
+def _value_matches(wanted: HeaderValue, got: HeaderValue) -> bool:
+    if isinstance(got, list | dict | UUID):
+        return False
+    if wanted is None:
+        return True
+    if isinstance(wanted, str) or isinstance(got, str):
+        return wanted == got
+    numbers = isinstance(wanted, int | float) and isinstance(got, int | float)
+    return numbers and isinstance(wanted, float) == isinstance(got, float) and wanted == got
+
+
+EXCLUSIVE_BINDING = "qpid.exclusive-binding"
+
+
+class DirectExchange(Exchange):
+    """Routing key equals binding key (EX-04); the default exchange is one, too (EX-02)."""
+
+    type: ClassVar[str] = "direct"
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ("_by_key",)
+
+    def make_index(self) -> None:
+        """Keep the bindings by their keys, so that routing need not look at others."""
+        self._by_key: dict[str, tuple[Binding, ...]] = {}
+
+    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
+        """Return whether the queue is just bound again, and not in place of the key's other queues."""
+        return EXCLUSIVE_BINDING not in arguments
+
+    def insert(self, identity: Identity, binding: Binding) -> None:
+        """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
+        if EXCLUSIVE_BINDING in binding.arguments:
+            for other in self._by_key.get(binding.key, ()):
+                self.unbind(other.queue, other.key)
+        super().insert(identity, binding)
+        self._by_key[binding.key] = (*self._by_key.get(binding.key, ()), binding)
+
+    def removed(self, binding: Binding) -> None:
+        """Forget it under its key."""
+        others = tuple(other for other in self._by_key[binding.key] if other is not binding)
+        if others:
+            self._by_key[binding.key] = others
+        else:
+            del self._by_key[binding.key]
+
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
+        """Return the bindings this type selects."""
+        return self._by_key.get(transfer.message.routing_key or "", ())
+
+
+class FanoutExchange(Exchange):
+    """Every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
+
+    type: ClassVar[str] = "fanout"
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ()
+
+    def identity(self, queue: Queue, key: str) -> Identity:
+        """Return the same for every key: a queue is bound at most once."""
+        return queue.name, ""
+
+    def covers(self, binding: Binding, key: str) -> bool:
+        """Return True: the key is not looked at."""
+        return True
+
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
+        """Return the bindings this type selects."""
+        return list(self.bindings.values())
+
+
+class TopicExchange(Exchange):
+    """Patterns over dotted words; one copy however many patterns match (EX-06).
+
+    The broker keeps the patterns in a tree, and finds queues in the order of its branches.
+    """
+
+    type: ClassVar[str] = "topic"
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ()
+
+    def normal_key(self, key: str) -> str:
+        """Return the pattern as the broker keeps it."""
+        return normalize_pattern(key)
+
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
+        """Return the bindings this type selects."""
+        key = transfer.message.routing_key or ""
+        ranked = [(rank, b) for b in self.bindings.values() if (rank := topic_rank(b.key, key)) is not None]
+        ranked.sort(key=itemgetter(0))
+        return _one_for_each_queue([binding for _, binding in ranked])
+
+
+class HeadersExchange(Exchange):
+    """Application headers against binding arguments (EX-07)."""
+
+    type: ClassVar[str] = "headers"
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ()
+
+    def check(self, arguments: Arguments) -> None:
+        """Insist on a proper x-match."""
+        check_header_arguments(arguments)
+
+    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
+        """Refuse the same queue and key with other arguments: 541 (EX-03)."""
+        if not same_arguments(existing.arguments, arguments):
+            raise InternalErrorException(
+                f"Exchange: {self.name}, binding key: {existing.key} Duplicate binding key not allowed."
+            )
+        return True
+
+    def has_same(self, queue: Queue, arguments: Arguments) -> bool:
+        """Return whether the queue is bound with these arguments already, by whatever key (EX-12)."""
+        return any(
+            binding.queue is queue and same_arguments(binding.arguments, arguments)
+            for binding in self.bindings.values()
+        )
+
+    def covers(self, binding: Binding, key: str) -> bool:
+        """Return True: the key only names the binding."""
+        return True
+
+    def covers_arguments(self, binding: Binding, arguments: Arguments) -> bool:
+        """Return whether headers equal to the arguments would match."""
+        return headers_match(binding.arguments, arguments)
+
+    def matching(self, transfer: Transfer) -> Sequence[Binding]:
+        """Return the bindings this type selects."""
+        headers = transfer.message.headers or {}
+        return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
+
+
+def _one_for_each_queue(bindings: list[Binding]) -> list[Binding]:
+    chosen = {id(binding.queue): binding for binding in reversed(bindings)}
+    return [binding for binding in bindings if chosen[id(binding.queue)] is binding]
+
+
+EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
+
+
+def make_exchange(kind: str, context: BrokerContext, name: str) -> Exchange:
+    """Return a new exchange of one of the :data:`EXCHANGE_TYPES`."""
+    if kind == "direct":
+        return DirectExchange(context, name)
+    if kind == "fanout":
+        return FanoutExchange(context, name)
+    return TopicExchange(context, name) if kind == "topic" else HeadersExchange(context, name)
+
+
+PREDECLARED = {
+    "amq.direct": "direct",
+    "amq.topic": "topic",
+    "amq.fanout": "fanout",
+    "amq.match": "headers",
+    "qpid.management": "topic",
+    "qmf.default.topic": "topic",
+    "qmf.default.direct": "direct",
+}
+UNDELETABLE = ("amq.direct", "amq.topic", "amq.fanout", "amq.match", "qpid.management")
+
+
+class ExchangeRegistry(Dependent):
+    """Exchanges by name; the default exchange has the empty one."""
+
+    __slots__ = ("context", "exchanges", "default")
+
+    def __init__(self, context: BrokerContext) -> None:
+        self.context = context
+        self.default = DirectExchange(context, "")
+        self.exchanges: dict[str, Exchange] = {"": self.default}
+        for name, kind in PREDECLARED.items():
+            self.exchanges[name] = make_exchange(kind, context, name)
+
+    def get(self, name: str) -> Exchange:
+        """Return an exchange; 404 for an unknown one."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise NotFoundException(f"Exchange not found: {name}")
+        return exchange
+
+    def alternate(self, name: str) -> Exchange | None:
+        """Return the exchange that is named as an alternate, None without a name; 404 if unknown (EX-03)."""
+        return self.get(name) if name else None
+
+    def declare(
+        self,
+        name: str,
+        kind: str,
+        alternate: Exchange | None = None,
+        durable: bool = False,
+        auto_delete: bool = False,
+        arguments: Arguments | None = None,
+    ) -> tuple[Exchange, bool]:
+        """Return the exchange of that name, made now if it does not exist, and whether it was made.
+
+        404 for an unknown type, 530 for another type, or another alternate, than it has (EX-03).
+        """
+        existing = self.exchanges.get(name)
+        if existing is not None:
+            _check_same(existing, kind, alternate)
+            return existing, False
+        if kind not in EXCHANGE_TYPES:
+            raise NotFoundException(f"Exchange type not implemented: {kind}")
+        exchange = make_exchange(kind, self.context, name)
+        exchange.configure(alternate, durable, auto_delete, arguments)
+        self.exchanges[name] = exchange
+        if self.context.observer is not None:
+            self.context.emit("exchangeDeclare", link=name, detail={"type": kind})
+        return exchange, True
+
+    def check(self, name: str, kind: str, alternate: Exchange | None) -> None:
+        """Make sure, as :meth:`declare` does, that there is an exchange of that name, type and alternate."""
+        _check_same(self.get(name), kind, alternate)
+
+    def delete(self, name: str) -> None:
+        """Delete an exchange; its bindings may outlive it for a while (RF-18).
+
+        530 for the broker's own ones, and for the alternate of another exchange or of a queue.
+        """
+        if not name:
+            raise InvalidArgumentException("Delete not allowed for default exchange")
+        exchange = self.get(name)
+        if exchange.alternate_users:
+            raise NotAllowedException(f"Cannot delete {name}, in use as alternate-exchange.")
+        if name in UNDELETABLE:
+            raise NotAllowedException(f"Cannot delete default exchange: '{name}'")
+        del self.exchanges[name]
+        exchange.is_deleted = True
+        if self.context.observer is not None:
+            self.context.emit("exchangeDelete", link=name)
+        if exchange.alternate is not None:
+            exchange.alternate.alternate_users -= 1
+        exchange.die_if_forgotten()
+
+    def unbind_everywhere(self, queue: Queue) -> None:
+        """Remove every binding of a queue that goes away; auto-delete exchanges may follow it."""
+        for exchange in list(self.exchanges.values()):
+            if exchange.unbind_queue(queue):
+                self.consider(exchange)
+
+    def consider(self, exchange: Exchange) -> None:
+        """Delete an auto-delete exchange whose last binding is gone (EX-11)."""
+        is_idle = not exchange.bindings and not exchange.alternate_users
+        if exchange.deletes_itself and is_idle and self.exchanges.get(exchange.name) is exchange:
+            self.delete(exchange.name)
+
+
+def _check_same(existing: Exchange, kind: str, alternate: Exchange | None) -> None:
+    if kind and kind != existing.type:
+        raise NotAllowedException(f"Exchange declared to be of type {existing.type}, requested {kind}")
+    if alternate is not None and alternate is not existing.alternate:
+        declared = existing.alternate.name if existing.alternate is not None else "<none>"
+        raise NotAllowedException(
+            f"Exchange declared with alternate-exchange {declared}, requested {alternate.name}"
+        )

@@ -1,7 +1,12 @@
 """QueueFlowLimit: thresholds, hysteresis, and the transfers a stopped queue holds (FC).
 
-Lay it beside ``QueueFlowLimit.cpp``.  It watches a queue like any other observer; the queue does
-not know that it exists.
+Flow control is an observer of its queue like any other (compare ``QueueFlowLimit.cpp``).  Above a stop
+threshold it turns ON, below both resume thresholds OFF (FC-14, FC-16); what is enqueued while it is ON has
+its completion withheld, until the message leaves the queue or flow control turns OFF (FC-15, FC-17).  What
+it has in common with the alternatives of :mod:`qflow.broker.history` is :class:`FlowState`.
+
+:class:`FlowLevels` says where a queue's four thresholds come from: an argument, a percentage of a limit, or
+another threshold (FC-02 to FC-09).
 """
 
 from __future__ import annotations
@@ -9,15 +14,94 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import InvalidArgumentException
-from qflow.broker.flow_state import FlowState
+from qflow.broker.message import QueuedMessage, QueueObserver, Transfer
 from qflow.broker.options import BrokerOptions
-from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.restorable import Frozen
 from qflow.broker.settings import QueueSettings
-from qflow.broker.transfer import Transfer
+
+_HOLD: Final[tuple[str, ...]] = ("command",)
+
+
+class FlowState(QueueObserver):
+    """Counts what is on a queue, and is ON or OFF.
+
+    Parameters
+    ----------
+    context : BrokerContext
+        Where events go.
+    queue : str
+        Name of the queue it watches.
+
+    Attributes
+    ----------
+    count, size : int
+        Messages and bytes on the queue, acquired ones included (DQ-02).
+    stopped, stopped_count : bool, int
+        ``flowStopped`` and ``flowStoppedCount`` (CM-15).
+    """
+
+    __slots__ = ("context", "queue", "count", "size", "stopped", "stopped_count")
+
+    def __init__(self, context: BrokerContext, queue: str) -> None:
+        self.context = context
+        self.queue = queue
+        self.count = 0
+        self.size = 0
+        self.stopped = False
+        self.stopped_count = 0
+
+    def add(self, message: QueuedMessage) -> None:
+        """Count a message that came."""
+        self.count += 1
+        self.size += message.transfer.size
+
+    def subtract(self, message: QueuedMessage) -> None:
+        """Count a message that went."""
+        self.count -= 1
+        self.size -= message.transfer.size
+
+    def turn_on(self) -> None:
+        """Go ON, which is counted (FC-19)."""
+        self.stopped = True
+        self.stopped_count += 1
+        self._emit_state("flow_stopped")
+
+    def turn_off(self) -> None:
+        """Go OFF."""
+        self.stopped = False
+        self._emit_state("flow_resumed")
+
+    def hold(self, transfer: Transfer) -> None:
+        """Withhold a transfer's completion, unless it is complete already (FC-22)."""
+        if transfer.hold(self.queue):
+            self.show_hold("held", transfer)
+
+    def let_go(self, transfer: Transfer) -> None:
+        """End a hold of this queue, if there is one."""
+        if self.queue in transfer.held_by:
+            self.show_hold("let_go", transfer)
+            transfer.let_go(self.queue)
+
+    def show_hold(self, kind: str, transfer: Transfer) -> None:
+        """Show the observer that a transfer is withheld, or not any more."""
+        if self.context.observer is not None:
+            self.context.tell(
+                kind,
+                self.queue,
+                transfer.origin,
+                message=transfer.label,
+                size=transfer.size,
+                names=_HOLD,
+                values=(transfer.number,),
+            )
+
+    def _emit_state(self, kind: str) -> None:
+        if self.context.observer is not None:
+            self.context.emit(kind, self.queue, detail={"count": self.count, "size": self.size})
 
 
 class Origin(Enum):
@@ -87,10 +171,7 @@ class FlowLevels(Frozen):
     def checked(self, queue: str) -> FlowLevels:
         """Return the levels in force.
 
-        Raises
-        ------
-        InvalidArgumentException
-            542: resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
+        542 for resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
         resume_count = _validated(queue, "count", self.stop_count, self.resume_count, self.max_count)
         resume_size = _validated(queue, "size", self.stop_size, self.resume_size, self.max_size)
@@ -117,26 +198,10 @@ class FlowThresholds(Frozen):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowThresholds | None:
-        """Work out the thresholds of a queue as the broker does when it is created (FC-02).
+        """Return the thresholds of a queue as the broker works them out when it is created (FC-02).
 
-        Parameters
-        ----------
-        queue : str
-            The queue's name, for the refusal's text.
-        settings : QueueSettings
-            What the queue is declared with.
-        options : BrokerOptions
-            What the broker was started with.
-
-        Returns
-        -------
-        FlowThresholds or None
-            None when the queue has no flow control: policy ring (FC-03) or both stops 0 (FC-08).
-
-        Raises
-        ------
-        InvalidArgumentException
-            542: resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
+        None for a queue without flow control: policy ring (FC-03), or both stops 0 (FC-08).  542 for resume
+        above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
         if is_exempt(settings):
             return None
@@ -153,7 +218,7 @@ class FlowThresholds(Frozen):
 
 
 def is_exempt(settings: QueueSettings) -> bool:
-    """Tell whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
+    """Return whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
     return settings.policy == "ring"
 
 

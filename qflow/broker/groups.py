@@ -1,49 +1,128 @@
 """MessageGroupManager: a message group belongs to one consumer at a time (MG).
 
-It is both an observer of the queue, to know who owns what, and the queue's distributor, to say
-who may take which message.  Lay it beside ``MessageGroupManager.cpp``.
+It is both an observer of the queue, to know the owner of each group, and the queue's distributor, to say
+which consumer may take which message (compare ``MessageGroupManager.cpp``).  A group is owned from the first
+acquire of one of its messages until none is acquired any more (MG-07, MG-08).
+
+The real broker walks past every message whose group has another owner.  A :class:`GroupIndex` finds the
+same message in O(log n): the first waiting message of each group, in one heap for the groups without an
+owner and in one for each owner.  Entries that have become untrue are dropped when they come to the top.
 """
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
-from qflow.broker.consumer import Consumer
 from qflow.broker.context import BrokerContext
-from qflow.broker.group_index import GroupIndex, GroupState
-from qflow.broker.message_deque import Messages
-from qflow.broker.observers import QueueObserver
-from qflow.broker.queued_message import ACQUIRED, QueuedMessage
+from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
+from qflow.broker.readers import Consumer, MessageDistributor
+from qflow.broker.restorable import Dependent
+from qflow.broker.stores import Messages
 
-__all__ = ["GroupState", "MessageDistributor", "MessageGroupManager"]
+Entry = tuple[int, str]
+"""A position and the group whose first waiting message lies there."""
 
 
-class MessageDistributor(QueueObserver):
-    """Decides which AVAILABLE message a consumer may take; a plain queue never refuses one.
+class GroupState(Dependent):
+    """One group on one queue: how many members, how many acquired, and by whom (MG-06)."""
 
-    One that does refuse has to see what happens on its queue, so it is an observer, too.
+    __slots__ = ("name", "members", "acquired", "owner")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.members: dict[int, QueuedMessage] = {}
+        self.acquired = 0
+        self.owner = ""
+
+
+class GroupIndex(Dependent):
+    """The first waiting message of every group, by the group's owner.
+
+    It holds nothing that the groups do not say themselves, so a snapshot leaves it out and it is made
+    again when it is needed.
+
+    Parameters
+    ----------
+    groups : dict
+        The groups of the queue, by name.
     """
 
-    __slots__ = ("store",)
+    __slots__ = ("_groups", "_waiting", "_gone", "_firsts", "has_mortals")
 
-    def __init__(self, store: Messages) -> None:
-        self.store = store
+    def __init__(self, groups: dict[str, GroupState]) -> None:
+        self._groups = groups
+        # By group: positions as a heap, and those in it that wait no more, or not now.
+        self._waiting: dict[str, list[int]] = {}
+        self._gone: set[int] = set()
+        # By owner, "" for none: the first waiting message of each group, as a heap.
+        self._firsts: dict[str, list[Entry]] = {}
+        # A message that can expire has to be looked at by every consumer that comes past (QT-07).
+        self.has_mortals = False
+        for state in groups.values():
+            positions = [p for p, message in state.members.items() if message.state == AVAILABLE]
+            heapify(positions)
+            self._waiting[state.name] = positions
+            self.owned(state)
+            if any(message.transfer.expiration is not None for message in state.members.values()):
+                self.has_mortals = True
 
-    def next(self, consumer: Consumer, skips: bool) -> QueuedMessage | None:
-        """Return the next message for a consumer to look at, and move its cursor there.
+    def first(self, owner: str) -> QueuedMessage | None:
+        """Return the first waiting message of a group that is free or ``owner``'s, or None."""
+        free, own = self._first("", ""), self._first(owner, owner)
+        if free is None or (own is not None and own[0] < free[0]):
+            free = own
+        return None if free is None else self._groups[free[1]].members[free[0]]
 
-        With ``skips`` those that it may not take can be passed over: nothing else about them would
-        matter to it.
-        """
-        return self.store.next(consumer.cursor)
+    def _first(self, key: str, owner: str) -> Entry | None:
+        entries = self._firsts.get(key)
+        if entries is None:
+            return None
+        while entries:
+            position, name = entries[0]
+            state = self._groups.get(name)
+            if state is not None and state.owner == owner and self._position(name) == position:
+                return entries[0]
+            heappop(entries)
+        del self._firsts[key]
+        return None
 
-    def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
-        """Return whether ``owner`` may take the message; taking note of nothing."""
-        return True
+    def _position(self, name: str) -> int:
+        """Return where the first waiting message of a group lies, or 0 if none waits."""
+        waiting, gone = self._waiting[name], self._gone
+        while waiting and waiting[0] in gone:
+            gone.discard(heappop(waiting))
+        return waiting[0] if waiting else 0
 
-    def take(self, owner: str, message: QueuedMessage) -> bool:
-        """Let ``owner`` acquire the message, or return False."""
-        return True
+    # What has happened to a group
+
+    def owned(self, state: GroupState) -> None:
+        """Note that a group has another owner, or none now."""
+        position = self._position(state.name)
+        if position:
+            heappush(self._firsts.setdefault(state.owner, []), (position, state.name))
+
+    def waits(self, state: GroupState, message: QueuedMessage) -> None:
+        """Note a message that can be had: a new one, or one that was given back."""
+        position = message.position
+        if message.transfer.expiration is not None:
+            self.has_mortals = True
+        waiting = self._waiting.setdefault(state.name, [])
+        if position in self._gone:
+            self._gone.discard(position)
+        else:
+            heappush(waiting, position)
+        if self._position(state.name) == position:
+            self.owned(state)
+
+    def leaves(self, state: GroupState, message: QueuedMessage) -> None:
+        """Note that a waiting message cannot be had any more, or not now."""
+        self._gone.add(message.position)
+        self.owned(state)
+
+    def forget(self, state: GroupState) -> None:
+        """Note that a group has no members any more."""
+        self._gone.difference_update(self._waiting.pop(state.name, ()))
 
 
 class MessageGroupManager(MessageDistributor):
@@ -86,7 +165,7 @@ class MessageGroupManager(MessageDistributor):
         if message is not None:
             return self.store.go(consumer.cursor, message)
         if self.store.go_to_end(consumer.cursor):
-            # It has credit for what it passes over, as whoever looks at that would have found out.
+            # It has credit for what it passes over, as a look at that would have found out.
             consumer.is_blocked = False
         return None
 
@@ -145,7 +224,7 @@ class MessageGroupManager(MessageDistributor):
                 self.index.forget(state)
         elif not state.acquired and state.owner:
             self._free(state)
-            # Cursors restart, yet nobody is woken: the lost wake-up of MG-13 (RF-17).
+            # Cursors restart, yet no reader is woken: the lost wake-up of MG-13 (RF-17).
             self.store.reset_cursors()
             self.has_freed = True
 

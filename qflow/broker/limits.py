@@ -1,62 +1,128 @@
 """What a full queue does: reject, ring, self-destruct (LP).
 
-Lay it beside ``Queue::checkDepth``, ``LossyQueue`` and ``SelfDestructQueue``.  A policy is asked
-about a message for which there is no room, and either makes room, or drops the message, or raises.
+A policy is asked about a message for which there is no room.  It makes room, or drops the message silently,
+or raises.  Compare ``Queue::checkDepth``, ``LossyQueue`` and ``SelfDestructQueue``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import ClassVar
 
 from qflow.broker.errors import ResourceLimitExceededException
-from qflow.broker.queue_view import QueueView
-from qflow.broker.queued_message import ACQUIRED, QueuedMessage
-from qflow.broker.transfer import Transfer
-
-Policy = Callable[[QueueView, Transfer], bool]
-"""Return True with the room reserved, or False if the message is dropped without a word."""
-
-MayGo = Callable[[QueuedMessage, Transfer], bool]
-"""Whether a ring may drop its oldest message for a new one."""
+from qflow.broker.message import ACQUIRED, QueuedMessage, Transfer
+from qflow.broker.queue import LimitPolicy, Queue
 
 
-def reject(queue: QueueView, transfer: Transfer) -> bool:
-    """Refuse a message that does not fit (LP-05).
+class Reject(LimitPolicy):
+    """Refuses a message that does not fit: 506, with current depth, limits and increment (LP-05)."""
 
-    Raises
-    ------
-    ResourceLimitExceededException
-        506, with current depth, limits and increment.
-    """
-    queue.count_overflow()
-    raise ResourceLimitExceededException(queue.depth.refusal(queue.name, transfer.size))
+    name: ClassVar[str] = "reject"
 
+    __slots__ = ()
 
-def ring(queue: QueueView, transfer: Transfer) -> bool:
-    """Drop the oldest messages until the new one fits (LP-10)."""
-    return _ring(queue, transfer, _anything)
+    def make_room(self, queue: Queue, transfer: Transfer) -> bool:
+        """Count the overflow, and raise."""
+        queue.counters.discardsOverflow += 1
+        raise ResourceLimitExceededException(queue.depth.refusal(queue.name, transfer.size))
 
 
-def priority_ring(queue: QueueView, transfer: Transfer) -> bool:
-    """Drop messages of no higher priority until the new one fits, else drop the new one (LP-12)."""
-    return _ring(queue, transfer, _no_higher)
+class Ring(LimitPolicy):
+    """Drops the oldest messages, acquired ones included, until the new one fits (LP-10)."""
+
+    name: ClassVar[str] = "ring"
+
+    __slots__ = ("is_evicting",)
+
+    def __init__(self) -> None:
+        self.is_evicting = False
+
+    def make_room(self, queue: Queue, transfer: Transfer) -> bool:
+        """Evict; a message that never fits is refused, one that may not displace others is dropped."""
+        maximum = queue.depth.max_size
+        if maximum and transfer.size > maximum:
+            queue.counters.discardsOverflow += 1
+            raise ResourceLimitExceededException(
+                f"Message larger than configured maximum depth on {queue.name}: "
+                f"size={transfer.size}, max-size={maximum}"
+            )
+        if self.evict(queue, transfer):
+            return True
+        queue.counters.discardsRing += 1
+        return False
+
+    def may_drop(self, oldest: QueuedMessage, transfer: Transfer) -> bool:
+        """Return whether the oldest message may go for the new one."""
+        return True
+
+    def evict(self, queue: Queue, transfer: Transfer) -> bool:
+        """Drop the oldest messages, while they may go, until the new one fits; return whether it does."""
+        # Two rings that are each other's alternates would evict what the other one evicts for ever.
+        if self.is_evicting:
+            return False
+        self.is_evicting = True
+        try:
+            # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
+            for _ in range(queue.depth.count + 1):
+                if queue.depth.take_room(transfer.size):
+                    return True
+                oldest = queue.store.eviction_candidate()
+                if oldest is None or not self.may_drop(oldest, transfer):
+                    return False
+                # Counted last: what the alternate's queues refuse is gone, and yet not counted.
+                queue.evict(oldest)
+                queue.counters.discardsRing += 1
+        finally:
+            self.is_evicting = False
+        return False
 
 
-def self_destruct(queue: QueueView, transfer: Transfer) -> bool:
-    """Delete the queue when a message does not fit; that message is lost (LP-15)."""
-    queue.self_destruct()
-    return False
+class PriorityRing(Ring):
+    """Drops messages of no higher priority until the new one fits, else drops the new one (LP-12)."""
+
+    name: ClassVar[str] = "priority_ring"
+
+    __slots__ = ()
+
+    def may_drop(self, oldest: QueuedMessage, transfer: Transfer) -> bool:
+        """Compare the priorities."""
+        return (oldest.transfer.message.priority or 0) <= (transfer.message.priority or 0)
 
 
-def ring_strict(queue: QueueView, transfer: Transfer) -> bool:
-    """Drop the oldest messages, but refuse the new one rather than drop an acquired one (LP-19).
+class RingStrict(Ring):
+    """Drops the oldest messages, but refuses the new one rather than drop an acquired one (LP-19)."""
 
-    Raises
-    ------
-    ResourceLimitExceededException
-        506, if the oldest message is acquired.
-    """
-    return _evict(queue, transfer, _not_acquired) or reject(queue, transfer)
+    name: ClassVar[str] = "ring_strict"
+
+    __slots__ = ()
+
+    def make_room(self, queue: Queue, transfer: Transfer) -> bool:
+        """Evict, or refuse with 506 as :class:`Reject` does."""
+        if self.evict(queue, transfer):
+            return True
+        queue.counters.discardsOverflow += 1
+        raise ResourceLimitExceededException(queue.depth.refusal(queue.name, transfer.size))
+
+    def may_drop(self, oldest: QueuedMessage, transfer: Transfer) -> bool:
+        """Keep what is acquired."""
+        return oldest.state != ACQUIRED
+
+
+class SelfDestruct(LimitPolicy):
+    """Deletes the queue when a message does not fit; that message is lost (LP-15)."""
+
+    name: ClassVar[str] = "self-destruct"
+
+    __slots__ = ()
+
+    def make_room(self, queue: Queue, transfer: Transfer) -> bool:
+        """Delete the queue."""
+        queue.context.destroy_queue(queue.name, "self-destruct")
+        return False
+
+
+POLICIES: dict[str, type[LimitPolicy]] = {
+    policy.name: policy for policy in (Reject, Ring, PriorityRing, RingStrict, SelfDestruct)
+}
 
 
 def make_policy(policy: str, has_priorities: bool, era: str = "current") -> str:
@@ -76,60 +142,3 @@ def make_policy(policy: str, has_priorities: bool, era: str = "current") -> str:
     if policy == "ring":
         return "priority_ring" if has_priorities else "ring"
     return "self-destruct" if policy == "self-destruct" else "reject"
-
-
-POLICIES: dict[str, Policy] = {
-    "reject": reject,
-    "ring": ring,
-    "priority_ring": priority_ring,
-    "ring_strict": ring_strict,
-    "self-destruct": self_destruct,
-}
-
-
-def _ring(queue: QueueView, transfer: Transfer, may_go: MayGo) -> bool:
-    maximum = queue.depth.max_size
-    if maximum and transfer.size > maximum:
-        queue.count_overflow()
-        raise ResourceLimitExceededException(
-            f"Message larger than configured maximum depth on {queue.name}: "
-            f"size={transfer.size}, max-size={maximum}"
-        )
-    if _evict(queue, transfer, may_go):
-        return True
-    queue.count_ring()
-    return False
-
-
-def _evict(queue: QueueView, transfer: Transfer, may_go: MayGo) -> bool:
-    """Drop the oldest messages, while they may go, until the new one fits; return whether it does."""
-    # Two rings that are each other's alternates would evict what the other one evicts for ever.
-    if queue.is_evicting:
-        return False
-    queue.is_evicting = True
-    try:
-        # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
-        for _ in range(queue.depth.count + 1):
-            if queue.depth.take_room(transfer.size):
-                return True
-            victim = queue.eviction_candidate()
-            if victim is None or not may_go(victim, transfer):
-                return False
-            # Counted last: what the alternate's queues refuse is gone, and yet not counted.
-            queue.evict(victim)
-            queue.count_ring()
-    finally:
-        queue.is_evicting = False
-    return False
-
-
-def _anything(victim: QueuedMessage, transfer: Transfer) -> bool:
-    return True
-
-
-def _no_higher(victim: QueuedMessage, transfer: Transfer) -> bool:
-    return (victim.transfer.message.priority or 0) <= (transfer.message.priority or 0)
-
-
-def _not_acquired(victim: QueuedMessage, transfer: Transfer) -> bool:
-    return victim.state != ACQUIRED

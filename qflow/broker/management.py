@@ -1,44 +1,88 @@
-"""Management: the QMF methods of the broker and of its queues (CF-07, CF-08, CF-11)."""
+"""Management: the QMF methods of the broker and of its queues.
+
+A method runs to quiescence like a command of a session (:mod:`qflow.broker.session`), though it has no number
+and no session to end: a refusal is a :class:`~qflow.broker.errors.ManagementError` with a status.
+
+Rules: CF-07, CF-08, CF-11.
+"""
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from qflow.broker.conversions import Argument, to_bool, to_text
-from qflow.broker.core import BrokerCore
+from qflow.broker.consuming import OutputScheduler
+from qflow.broker.context import BrokerContext
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.broker.exchange_types import EXCHANGE_TYPES
-from qflow.broker.exchanges import Arguments
+from qflow.broker.exchanges import EXCHANGE_TYPES, Arguments
 from qflow.broker.queue import Queue
-from qflow.broker.redirection import redirect
-from qflow.broker.removal import EXCEPTION, MessageFilter, move, purge
-from qflow.broker.settings import QueueSettings
+from qflow.broker.registry import EXCEPTION, MessageFilter, QueueRegistry, move, purge
+from qflow.broker.settings import Argument, QueueSettings, to_bool, to_text
+from qflow.broker.signature import Signature
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
+
+
+def redirect(queues: QueueRegistry, source: str, target: str) -> None:
+    """Let ``source`` and ``target`` get each other's new messages; with no target, end that.
+
+    Status 1 for an unknown queue, 7 for itself, an auto-delete queue, or one that is redirected.
+    """
+    first = _find(queues, source)
+    if not target:
+        _cancel(first)
+        return
+    second = _find(queues, target)
+    if first is second:
+        raise ManagementError(EXCEPTION, f"queue {source} cannot be redirected to itself")
+    for queue in (first, second):
+        if queue.lifetime.deletes_itself:
+            raise ManagementError(EXCEPTION, f"queue {queue.name} is auto-delete and cannot be redirected")
+        if queue.redirect is not None:
+            raise ManagementError(EXCEPTION, f"queue {queue.name} is redirected already")
+    first.redirect, second.redirect = second, first
+    first.is_redirect_source = True
+    first.context.emit("queueRedirect", source, link=target)
+
+
+def _find(queues: QueueRegistry, name: str) -> Queue:
+    queue = queues.queues.get(name)
+    if queue is None:
+        raise ManagementError(UNKNOWN_OBJECT, f"no such queue: {name}")
+    return queue
+
+
+def _cancel(source: Queue) -> None:
+    target = source.redirect
+    if target is None:
+        raise ManagementError(EXCEPTION, f"queue {source.name} is not redirected")
+    source.redirect = target.redirect = None
+    source.is_redirect_source = target.is_redirect_source = False
+    source.context.emit("queueRedirectCancelled", source.name, link=target.name)
+
+
 Filter = Mapping[str, object] | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _method(method: Method) -> Method:
-    """Run a method to quiescence where the observer sees it; every AMQP refusal becomes status 7 (CF-08)."""
-    names = tuple(inspect.signature(method).parameters)[1:]
+    """Run a method to quiescence, shown to the observer; every AMQP refusal becomes status 7 (CF-08)."""
     name = method.__name__
+    signature = Signature(name, method)
 
     @functools.wraps(method)
     def run(self: Management, *args: Any, **kwargs: Any) -> Any:
-        if self.core.observer is not None:
-            arguments = {**dict(zip(names, args, strict=False)), **kwargs}
-            self.core.emit("management", detail={"method": name, "arguments": arguments})
-        self.core.scheduler.begin(None)
+        given = signature.bind(args, kwargs)
+        if self.context.observer is not None:
+            self.context.emit("management", detail={"method": name, "arguments": given})
+        self.scheduler.reading = None
         try:
-            return method(self, *args, **kwargs)
+            return method(self, **given)
         except AmqpException as error:
             raise ManagementError(EXCEPTION, str(error)) from error
         finally:
-            self.core.quiesce()
+            self.scheduler.quiesce()
 
     return cast(Method, run)
 
@@ -55,10 +99,13 @@ class Management:
     8
     """
 
-    __slots__ = ("core",)
+    __slots__ = ("context", "queues", "exchanges", "scheduler")
 
-    def __init__(self, core: BrokerCore) -> None:
-        self.core = core
+    def __init__(self, context: BrokerContext, queues: QueueRegistry, scheduler: OutputScheduler) -> None:
+        self.context = context
+        self.queues = queues
+        self.exchanges = queues.exchanges
+        self.scheduler = scheduler
 
     @_method
     def create(
@@ -83,7 +130,7 @@ class Management:
             if_unused, if_empty = (to_bool(given.get(key, False)) for key in ("if_unused", "if_empty"))
             self._delete_queue(name, if_unused, if_empty)
         elif type in ("exchange", "topic"):
-            self.core.exchanges.delete(name)
+            self.exchanges.delete(name)
         elif type == "binding":
             self._unbind(name)
         else:
@@ -91,12 +138,12 @@ class Management:
 
     @_method
     def query(self, type: str, name: str) -> dict[str, object]:
-        """Return what a queue says of its groups (MG-24); {} for a queue without groups."""
+        """Return the state of a queue's groups (MG-24); {} for a queue without groups."""
         if type in ("exchange", "topic", "binding"):
             raise ManagementError(NOT_IMPLEMENTED, "NotImplemented")
         if type != "queue":
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
-        queue = self.core.queues.queues.get(name)
+        queue = self.queues.queues.get(name)
         if queue is None:
             raise ManagementError(UNKNOWN_OBJECT, "UnknownObject")
         if queue.groups is None:
@@ -121,7 +168,7 @@ class Management:
     ) -> None:
         """Send the first ``request`` matching messages of a queue through an exchange (QT-23)."""
         source = self._queue_object(queue)
-        target = source.alternate if useAltExchange else self.core.exchanges.exchanges.get(exchange)
+        target = source.alternate if useAltExchange else self.exchanges.exchanges.get(exchange)
         if target is None:
             raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
         purge(source, request, MessageFilter(filter), target)
@@ -129,8 +176,8 @@ class Management:
     @_method
     def queueMoveMessages(self, srcQueue: str, destQueue: str, qty: int = 0, filter: Filter = None) -> None:
         """Move the first ``qty`` matching messages from one queue to another, 0 = all (QT-23)."""
-        source = self.core.queues.queues.get(srcQueue)
-        target = self.core.queues.queues.get(destQueue)
+        source = self.queues.queues.get(srcQueue)
+        target = self.queues.queues.get(destQueue)
         if source is None or target is None:
             raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
         move(source, target, qty, MessageFilter(filter))
@@ -138,7 +185,7 @@ class Management:
     @_method
     def queueRedirect(self, sourceQueue: str, targetQueue: str = "") -> None:
         """Let two queues swap what is sent to them, or end that (QT-18)."""
-        redirect(self.core.queues, sourceQueue, targetQueue)
+        redirect(self.queues, sourceQueue, targetQueue)
 
     @_method
     def echo(self, sequence: int, body: str) -> tuple[int, str]:
@@ -146,7 +193,7 @@ class Management:
         return sequence, body
 
     def _queue_object(self, name: str) -> Queue:
-        queue = self.core.queues.queues.get(name)
+        queue = self.queues.queues.get(name)
         if queue is None:
             identity = f"org.apache.qpid.broker:queue:{name}"
             raise ManagementError(UNKNOWN_OBJECT, f"No object found with ID=0-0-0--0({identity})")
@@ -157,38 +204,37 @@ class Management:
         auto_delete = to_bool(options.pop("auto-delete", False))
         other = to_text(options.pop("alternate-exchange", ""))
         settings = QueueSettings.from_arguments(options)
-        alternate = self.core.exchanges.alternate(other)
-        queue, is_new = self.core.queues.declare(
+        alternate = self.exchanges.alternate(other)
+        _, is_new = self.queues.declare(
             name, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
         )
         if not is_new:
             raise ManagementError(EXCEPTION, f"object already exists: {name}")
-        self.core.exchanges.default.bind(queue, name, {})
 
     def _create_exchange(self, name: str, options: dict[str, Argument]) -> None:
         durable, auto_delete = (to_bool(options.pop(key, False)) for key in ("durable", "auto-delete"))
         kind = to_text(options.pop("exchange-type", "topic"))
-        alternate = self.core.exchanges.alternate(to_text(options.pop("alternate-exchange", "")))
-        if name in self.core.exchanges.exchanges:
+        alternate = self.exchanges.alternate(to_text(options.pop("alternate-exchange", "")))
+        if name in self.exchanges.exchanges:
             raise ManagementError(EXCEPTION, f"object already exists: {name}")
         if kind not in EXCHANGE_TYPES:
             raise ManagementError(EXCEPTION, f"Invalid exchange type: {kind}")
-        self.core.exchanges.declare(name, kind, alternate, durable, auto_delete, cast(Arguments, options))
+        self.exchanges.declare(name, kind, alternate, durable, auto_delete, cast(Arguments, options))
 
     def _delete_queue(self, name: str, if_unused: bool, if_empty: bool) -> None:
-        self.core.queues.check_delete(name, None, if_unused, if_empty)
-        self.core.destroy_queue(name, "delete")
+        self.queues.check_delete(name, None, if_unused, if_empty)
+        self.queues.destroy(name, "delete")
 
     def _bind(self, name: str, options: dict[str, Argument]) -> None:
         exchange, queue, key = _binding_parts(name)
-        source, target = self.core.bindable(exchange, queue, "Bind")
+        source, target = self.queues.bindable(exchange, queue, "Bind")
         source.bind(target, key, cast(Arguments, options))
 
     def _unbind(self, name: str) -> None:
         exchange, queue, key = _binding_parts(name)
-        source, target = self.core.bindable(exchange, queue, "Unbind")
+        source, target = self.queues.bindable(exchange, queue, "Unbind")
         if source.unbind(target, key):
-            self.core.exchanges.consider(source)
+            self.exchanges.consider(source)
 
 
 def _binding_parts(name: str) -> tuple[str, str, str]:

@@ -1,13 +1,24 @@
-"""Message, and how many bytes the broker counts for it (DQ-05 … DQ-09)."""
+"""A message at its three stages: as it is sent, on its way, and on a queue.
+
+A producer makes a :class:`Message`: properties, and an amount of content; it never changes.  The command that
+carries it makes one :class:`Transfer`, shared by all queues that get a copy: how many bytes count, when it
+expires, and what still withholds its completion (the broker's AsyncCompletion, CM-02).  Each queue makes a
+:class:`QueuedMessage` of its own: a position, a state, and how often it was delivered.
+
+What a transfer and a queued message are handed to is said here as well, by four small interfaces, so that
+messages know neither sessions nor exchanges nor flow control: :class:`CommandOwner`,
+:class:`RoutingListener`, :class:`Router`, :class:`QueueObserver`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from qflow.broker.restorable import Frozen
+from qflow.broker.restorable import Dependent, Frozen, Restorable
+from qflow.broker.transactions import TxBuffer
 
 HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | dict[str, object]
 """What an application header may hold."""
@@ -22,9 +33,9 @@ _INTEGER: Final = 8
 class Message(Frozen):
     """What a producer sends: properties and an amount of content.
 
-    What the content is never matters to the broker, only how many bytes it has: ``content_size``.
-    ``content`` itself may travel along for clients that want to see it, but is
-    never looked at.  ``label`` names the message for people, traces and pictures; it is not sent.
+    The broker never looks at the content, only at how many bytes it has: ``content_size``. ``content``
+    itself may travel along for clients that want to see it.  ``label`` names the message for people, traces
+    and pictures; it is not sent.
 
     Parameters
     ----------
@@ -208,3 +219,304 @@ def _value_size(value: object) -> int:
     if isinstance(value, list | tuple):
         return 8 + sum(1 + _value_size(item) for item in value)
     raise TypeError(f"a header holds None, bool, int, float, str, bytes, UUID, list or dict; got {value!r}")
+
+
+class CommandOwner(Dependent):
+    """Where a transfer's completion is reported: the completions of its session."""
+
+    __slots__ = ()
+
+    def transfer_complete(self, transfer: Transfer) -> None:
+        """Complete a transfer: its last holder has let go."""
+        raise NotImplementedError
+
+    def report(self) -> None:
+        """Send the client the numbers of the completed commands."""
+        raise NotImplementedError
+
+    def block_channel(self, queue: str) -> None:
+        """Ask the client to stop sending, as the Java broker does (ALT-12)."""
+        raise NotImplementedError
+
+    def unblock_channel(self, queue: str) -> None:
+        """Let the client go on as far as this queue is concerned (ALT-12)."""
+        raise NotImplementedError
+
+
+class RoutingListener(Dependent):
+    """Is called when a transfer has been given to all its queues."""
+
+    __slots__ = ()
+
+    def routed(self, transfer: Transfer) -> None:
+        """Do what follows the routing of a transfer."""
+        raise NotImplementedError
+
+
+_NO_MESSAGE = Message()
+
+
+class Transfer(Restorable):
+    """A message on its way from a producer, shared by all queues that got a copy.
+
+    ``pending`` counts what the completion still waits for: routing itself, each stopped queue,
+    the store (CM-02).  At 0 the owner's ``transfer_complete`` is called, once.
+
+    Parameters
+    ----------
+    owner : CommandOwner or None
+        The completions of the session that sent it; None for messages that no session sent.
+    number : int
+        The command's number in its session.
+    message : Message
+        The properties; never changed.
+    size : int
+        Bytes the broker counts, fixed when the transfer arrives (DQ-05).
+    label : str
+        Name for people and traces; "" for one made of origin and serial.
+    expiration : int or None
+        Virtual microseconds after which the message is dead (QT-07).
+    origin, connection : str
+        Names of the session and connection that sent it.
+    serial : int
+        How many transfers that session has sent, this one included.
+
+    Examples
+    --------
+    >>> transfer = Transfer(None, 7, Message(100), 112, "p1-1")
+    >>> transfer.hold("orders")
+    True
+    >>> transfer.end_routing(); transfer.held_by
+    ('orders',)
+    >>> transfer.let_go("orders"); transfer.is_complete
+    True
+    >>> transfer.hold("late")                                    # FC-22: too late to matter
+    False
+    """
+
+    VOLATILE: ClassVar[tuple[str, ...]] = ("_made_label",)
+
+    __slots__ = (
+        "owner",
+        "number",
+        "message",
+        "size",
+        "_label",
+        "_made_label",
+        "expiration",
+        "origin",
+        "connection",
+        "serial",
+        "transaction",
+        "annotations",
+        "listener",
+        "pending",
+        "_holders",
+    )
+
+    def __init__(
+        self,
+        owner: CommandOwner | None = None,
+        number: int = 0,
+        message: Message = _NO_MESSAGE,
+        size: int = 0,
+        label: str = "",
+        expiration: int | None = None,
+        origin: str = "",
+        connection: str = "",
+        serial: int = 0,
+    ) -> None:
+        self.owner = owner
+        self.number = number
+        self.message = message
+        self.size = size
+        self._label = label
+        self._made_label: str | None = None
+        self.expiration = expiration
+        self.origin = origin
+        self.connection = connection
+        self.serial = serial
+        self.transaction: TxBuffer | None = None
+        self.annotations: dict[str, HeaderValue] | None = None
+        self.listener: RoutingListener | None = None
+        self.pending = 1
+        self._holders: list[str] | None = None
+
+    @property
+    def label(self) -> str:
+        """Name for people and traces."""
+        if self._label:
+            return self._label
+        # Made when it is first asked for: a trace asks again and again, an engine without one never does.
+        if self._made_label is None:
+            self._made_label = f"{self.origin}-{self.serial}"
+        return self._made_label
+
+    def is_expired(self, now: int) -> bool:
+        """Return whether the message's time to live is over (QT-07)."""
+        return self.expiration is not None and self.expiration < now
+
+    def annotate(self, key: str, value: HeaderValue) -> None:
+        """Add a header of the broker's own to the message's for its consumers (EX-11); not counted."""
+        if self.annotations is None:
+            self.annotations = {}
+        self.annotations[key] = value
+
+    def apart(self) -> Transfer:
+        """Return the same message outside its transaction: complete, and without an owner."""
+        twin = Transfer(
+            None,
+            self.number,
+            self.message,
+            self.size,
+            self._label,
+            self.expiration,
+            self.origin,
+            self.connection,
+            self.serial,
+        )
+        twin.annotations = self.annotations
+        twin.finish()
+        return twin
+
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """Names of the queues (or the store) which withhold the completion, in order."""
+        return tuple(self._holders or ())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing holds the completion any more."""
+        return self.pending == 0
+
+    def hold(self, holder: str) -> bool:
+        """Withhold the completion; return whether it can still be withheld (FC-22)."""
+        if not self.pending:
+            return False
+        self.pending += 1
+        if self._holders is None:
+            self._holders = []
+        self._holders.append(holder)
+        return True
+
+    def let_go(self, holder: str) -> None:
+        """End one hold; a holder the transfer does not know is ignored (CM-02)."""
+        if self._holders and holder in self._holders:
+            self._holders.remove(holder)
+            self.finish()
+
+    def end_routing(self) -> None:
+        """Note that all queues have been tried; the transfer is complete if nothing holds it."""
+        if self.listener is not None:
+            self.listener.routed(self)
+        self.finish()
+
+    def finish(self) -> None:
+        """Take one off the count; at 0 the owner completes the command."""
+        if not self.pending:
+            return
+        self.pending -= 1
+        if not self.pending and self.owner is not None:
+            self.owner.transfer_complete(self)
+
+
+class Router(Dependent):
+    """Routes transfers to queues: an exchange, or a queue's alternate exchange (EX-09).
+
+    Attributes
+    ----------
+    alternate_users : int
+        How many queues and exchanges have it as their alternate (EX-03).
+    """
+
+    __slots__ = ("name", "alternate_users")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alternate_users = 0
+
+    def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
+        """Give the transfer to every queue that a binding selects; return whether one did."""
+        raise NotImplementedError
+
+    def route_with_alternate(self, transfer: Transfer, delivery_count: int = -1) -> bool:
+        """Route, or else through the alternate exchange, once (EX-08)."""
+        raise NotImplementedError
+
+
+AVAILABLE: Final = 0
+ACQUIRED: Final = 1
+REMOVED: Final = 2
+
+_NO_TRANSFER = Transfer()
+
+
+class QueuedMessage(Restorable):
+    """A copy of a transferred message at a position of a queue.
+
+    ``position`` counts from 1 and is never used again (QT-20).  ``delivery_count`` starts at -1
+    and grows with each acquiring delivery; above 0 a delivery is flagged redelivered (CN-15).
+
+    Examples
+    --------
+    >>> first = QueuedMessage(Transfer(None, 0, Message(100), 112, "p1-1"), 1)
+    >>> first.state == AVAILABLE, first.redelivered
+    (True, False)
+    """
+
+    __slots__ = ("transfer", "position", "state", "delivery_count", "group", "annotations")
+
+    def __init__(
+        self, transfer: Transfer = _NO_TRANSFER, position: int = 0, delivery_count: int = -1
+    ) -> None:
+        self.transfer = transfer
+        self.position = position
+        self.state = AVAILABLE
+        self.delivery_count = delivery_count
+        self.group = ""
+        self.annotations: dict[str, HeaderValue] | None = None
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether the message has been delivered before."""
+        return self.delivery_count > 0
+
+    def annotate(self, key: str, value: HeaderValue) -> None:
+        """Add a header of the queue's own to the message's for its consumers (QT-15); not counted."""
+        if self.annotations is None:
+            self.annotations = {}
+        self.annotations[key] = value
+
+    def headers(self) -> dict[str, HeaderValue]:
+        """Return the application headers as a consumer sees them, annotations included."""
+        transfer = self.transfer
+        return {
+            **(transfer.message.headers or {}),
+            **(transfer.annotations or {}),
+            **(self.annotations or {}),
+        }
+
+    def __repr__(self) -> str:
+        state = ("AVAILABLE", "ACQUIRED", "REMOVED")[self.state]
+        return f"QueuedMessage({self.transfer.label!r}, position={self.position}, {state})"
+
+
+class QueueObserver(Dependent):
+    """Sees the four things that can happen to a message on a queue.
+
+    Groups, alerts and flow control are observers, called in this order; see :mod:`qflow.broker.queue`.
+    """
+
+    __slots__ = ()
+
+    def enqueued(self, message: QueuedMessage) -> None:
+        """Note a message that is now on the queue."""
+
+    def acquired(self, message: QueuedMessage) -> None:
+        """Note a message that now belongs to a consumer."""
+
+    def requeued(self, message: QueuedMessage) -> None:
+        """Note an acquired message that is available again."""
+
+    def dequeued(self, message: QueuedMessage) -> None:
+        """Note a message that leaves the queue."""

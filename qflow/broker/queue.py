@@ -1,37 +1,80 @@
-"""Queue: deliver, acquire, release, dequeue; everything else is an observer or a policy of it.
+"""Queue: acquire, release, dequeue; everything else is an observer, a policy or a store of it.
 
-Beside ``Queue.cpp``; in which order store, policy, listeners and observers are called: rule book, section 0.
+What happens to one message, and why in this order (compare ``Queue.cpp``):
+
+*On its way in*, :meth:`Queue.deliver` asks in turn:
+
+1. Redirected queues have swapped what they get, so the message goes to the other one (QT-18).  A message of a
+   transaction is noted there and enqueued at commit (CM-10).
+2. Does the queue want it?  No-local, trace and filter drop it silently (RF-24).
+3. Is there *room*?  Room is reserved before the message is visible, so that a refusal has nothing to undo
+   (LP-01, DQ-03).  Without room the limit *policy* decides: it raises, or evicts others, or drops it (LP).
+4. :meth:`Queue.push`: the message gets its position, which is never used again (QT-20); the message *store*
+   gets a durable one; the queue's own store takes it in.  The readers to be woken are chosen now, and woken
+   last: whatever an observer does, this event wakes these (CN-19, RF-06).
+5. It is counted, and the *observers* see it: groups, then alerts, then flow control, so that flow control
+   withholds the completion of a message that is on the queue for everyone else already (FC-14, FC-15).
+6. On a last value queue the older message of the same value leaves only now: an enqueue, then a dequeue
+   (FC-23).
+
+*In between*, :meth:`Queue.acquire` asks the *distributor* whether the consumer may have the message
+(MG-07), and hides it from all cursors.  It is still on the queue: depth, thresholds and limits do not
+change (DQ-02). :meth:`Queue.release` shows it again at its old place, and wakes one reader for it (CN-14).
+
+*On its way out*, :meth:`Queue.remove` gives the room back first, then counts, then calls the observers, so
+that flow control sees a depth at which producers could go on (FC-16); the store forgets it last.  What
+follows, such as the alternate exchange (CN-16, LP-10), comes after flow control has let go, and
+:meth:`Queue.settle` last of all: it may delete the queue (QT-09).
+
+The queue does not know who owns it: policy, flow control and lifetime are given to it by
+:class:`qflow.broker.registry.QueueRegistry`.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from qflow.broker.alerts import make_alerts
-from qflow.broker.annotations import annotate, is_excluded
-from qflow.broker.consumer import Consumer, QueueListeners
-from qflow.broker.context import BrokerContext
-from qflow.broker.depth import QueueDepth
-from qflow.broker.flow_limit import FlowThresholds, effective_max_size
-from qflow.broker.groups import MessageDistributor, MessageGroupManager
-from qflow.broker.history.factory import make_flow_control
-from qflow.broker.lifetime import Lifetime
-from qflow.broker.limits import POLICIES, make_policy
-from qflow.broker.observers import QueueObserver
-from qflow.broker.queue_trace import trace_dequeued, trace_dropped, trace_enqueued, trace_moved
-from qflow.broker.queue_users import QueueUsers
-from qflow.broker.queue_view import QueueView
-from qflow.broker.queued_message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage
-from qflow.broker.routing import Router
+from qflow.broker.context import BrokerContext, TimerTask
+from qflow.broker.flow_limit import FlowState, effective_max_size
+from qflow.broker.groups import MessageGroupManager
+from qflow.broker.message import (
+    ACQUIRED,
+    AVAILABLE,
+    REMOVED,
+    QueuedMessage,
+    QueueObserver,
+    Router,
+    Transfer,
+)
+from qflow.broker.readers import Consumer, MessageDistributor, QueueListeners, QueueUsers
+from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
-from qflow.broker.settings import QueueSettings
+from qflow.broker.settings import LIFETIMES, QueueSettings
 from qflow.broker.statistics import QueueStatistics
 from qflow.broker.stores import make_store
-from qflow.broker.transfer import Transfer
-from qflow.broker.tx_publish import TxPublish
+from qflow.broker.transactions import TxOperation
+
+TRACE: Final = "x-qpid.trace"
+
+_ENQUEUED: Final[tuple[str, ...]] = ("position", "depth", "bytes")
+_DEQUEUED: Final[tuple[str, ...]] = ("position", "reason", "depth", "bytes")
+_MOVED: Final[tuple[str, ...]] = ("position",)
 
 
-class Queue(QueueView):
+class LimitPolicy(Restorable):
+    """What a queue does with a message that has no room; the kinds are in :mod:`qflow.broker.limits`."""
+
+    name: ClassVar[str] = ""
+
+    __slots__ = ()
+
+    def make_room(self, queue: Queue, transfer: Transfer) -> bool:
+        """Return True with the room reserved, False if the message is dropped silently, or raise."""
+        raise NotImplementedError
+
+
+class Queue(Dependent):
     """One queue.
 
     Parameters
@@ -42,10 +85,12 @@ class Queue(QueueView):
         The queue's name.
     settings : QueueSettings
         Converted and validated declare arguments.
-    thresholds : FlowThresholds or None
-        None for a queue without flow control.
+    policy : LimitPolicy
+        What it does when it is full.
+    flow_limit : FlowState or None
+        Its flow control, if it has any; the last of its observers.
     lifetime : Lifetime
-        Who owns the queue, and when it deletes itself.
+        Its exclusive owner, and when it deletes itself.
     alternate : Router or None
         Where rejected, evicted and orphaned messages go (EX-09).
     durable : bool
@@ -53,21 +98,27 @@ class Queue(QueueView):
     """
 
     ONLY_COUNTS: ClassVar[bool] = True
+
     __slots__ = (
+        "context",
+        "name",
         "settings",
+        "policy",
         "lifetime",
         "alternate",
         "durable",
+        "depth",
+        "counters",
         "store",
         "listeners",
         "flow_limit",
         "groups",
         "distributor",
         "observers",
-        "policy",
         "filter",
         "annotates",
         "is_choosy",
+        "is_deleted",
         "position",
         "users",
         "binding_count",
@@ -80,39 +131,40 @@ class Queue(QueueView):
         context: BrokerContext,
         name: str,
         settings: QueueSettings,
-        thresholds: FlowThresholds | None,
+        policy: LimitPolicy,
+        flow_limit: FlowState | None,
         lifetime: Lifetime,
         alternate: Router | None,
         durable: bool = False,
     ) -> None:
-        depth = QueueDepth(settings.max_count, effective_max_size(settings, context.options))
-        super().__init__(context, name, depth)
+        self.context = context
+        self.name = name
         self.settings = settings
+        self.policy = policy
         self.lifetime = lifetime
         self.alternate = alternate
         self.durable = durable
+        self.depth = QueueDepth(settings.max_count, effective_max_size(settings, context.options))
+        self.counters = QueueCounters()
         self.store = make_store(settings)
         self.listeners = QueueListeners()
-        self.flow_limit = make_flow_control(context, name, settings, thresholds)
+        self.flow_limit = flow_limit
         self.groups: MessageGroupManager | None = None
         self.distributor = MessageDistributor(self.store)
         if settings.group_header_key:
             self.groups = MessageGroupManager(context, name, self.store, settings.group_header_key)
             self.distributor = self.groups
-        self.observers = self._register_observers()
-        self.policy = make_policy(settings.policy, settings.priorities > 0, context.options.limit_policies)
+        observers = (self.groups, make_alerts(context, name, settings), flow_limit)
+        self.observers: tuple[QueueObserver, ...] = tuple(one for one in observers if one is not None)
         self.filter: Selector | None = Selector(settings.filter) if settings.filter else None
         self.annotates = bool(settings.queue_msg_sequence or settings.trace_id)
         self.is_choosy = bool(settings.no_local or settings.trace_exclude or self.filter is not None)
+        self.is_deleted = False
         self.position = 0
         self.users = QueueUsers()
         self.binding_count = 0
         self.redirect: Queue | None = None
         self.is_redirect_source = False
-
-    def _register_observers(self) -> tuple[QueueObserver, ...]:
-        alerts = make_alerts(self.context, self.name, self.settings)
-        return tuple(one for one in (self.groups, alerts, self.flow_limit) if one is not None)
 
     # Enqueue
 
@@ -120,7 +172,7 @@ class Queue(QueueView):
         """Return whether the queue wants the message at all: no-local, filter, trace (RF-24)."""
         if self.settings.no_local and self.users.is_local(transfer.connection):
             return False
-        if self.settings.trace_exclude and is_excluded(transfer, self.settings.trace_exclude):
+        if self.settings.trace_exclude and _is_excluded(transfer, self.settings.trace_exclude):
             return False
         return self.filter is None or self.filter.matches(transfer)
 
@@ -133,30 +185,24 @@ class Queue(QueueView):
             transfer.transaction.enlist(TxPublish(target, transfer))
 
     def enqueue(self, transfer: Transfer, delivery_count: int = -1) -> None:
-        """Put a routed message on the queue, if there is room for it.
-
-        Raises
-        ------
-        ResourceLimitExceededException
-            506, from the limit policy; nothing is enqueued (LP-05).
-        """
+        """Put a routed message on the queue, if there is room for it; 506 from the limit policy (LP-05)."""
         if self.is_deleted:
             return
         if (not self.is_choosy or self.accepts(transfer)) and self.reserve(transfer):
             self.push(transfer, delivery_count)
         elif self.context.observer is not None:
-            trace_dropped(self, transfer)
+            self.context.emit("dropped", self.name, transfer.origin, "", transfer.label, transfer.size)
 
     def reserve(self, transfer: Transfer) -> bool:
-        """Take room, or ask the limit policy what to do without; False means: dropped without a word."""
-        return self.depth.take_room(transfer.size) or POLICIES[self.policy](self, transfer)
+        """Take room, or ask the limit policy what to do; False means: dropped silently."""
+        return self.depth.take_room(transfer.size) or self.policy.make_room(self, transfer)
 
     def push(self, transfer: Transfer, delivery_count: int = -1, in_transaction: bool = False) -> None:
-        """Add a message for which room is reserved, and wake whoever is to get it (section 0, step 3)."""
+        """Add a message for which room is reserved, and wake the readers that may get it."""
         self.position += 1
         message = QueuedMessage(transfer, self.position, delivery_count)
         if self.annotates:
-            annotate(message, self.settings)
+            self._annotate(message)
         if transfer.message.durable:
             self.counters.msgPersistEnqueues += 1
             self.context.store.enqueue(self.name, transfer)
@@ -164,7 +210,7 @@ class Queue(QueueView):
         wake = self.listeners.take() if self.listeners.count else None
         self.counters.enqueue(transfer.size, in_transaction)
         if self.context.observer is not None:
-            trace_enqueued(self, message)
+            self._show_enqueued(message)
         for observer in self.observers:
             observer.enqueued(message)
         if replaced is not None:
@@ -178,14 +224,14 @@ class Queue(QueueView):
     # Dequeue
 
     def remove(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Take a message off the queue for good, whatever state it is in (rule book, section 0)."""
+        """Take a message off the queue for good, whatever state it is in."""
         transfer = message.transfer
         self.depth.give_back(transfer.size)
         self.counters.dequeue(transfer.size, in_transaction)
         if transfer.message.durable:
             self.counters.msgPersistDequeues += 1
         if self.context.observer is not None:
-            trace_dequeued(self, message, reason)
+            self._show_dequeued(message, reason)
         for observer in self.observers:
             observer.dequeued(message)
         self.store.remove(message)
@@ -204,6 +250,12 @@ class Queue(QueueView):
             self.alternate.route_with_alternate(message.transfer)
         self.settle()
 
+    def evict(self, message: QueuedMessage) -> None:
+        """Drop a message to make room; the alternate exchange gets it (LP-10.3)."""
+        self.remove(message, "ring")
+        if self.alternate is not None:
+            self.alternate.route_with_alternate(message.transfer, message.delivery_count)
+
     def settle(self, was_emptied: bool = False) -> None:
         """Do what follows a dequeue: wake one for a freed group; auto-delete, even if refilled (QT-09)."""
         if self.groups is not None and self.groups.has_freed:
@@ -211,7 +263,7 @@ class Queue(QueueView):
             if self.context.options.wake_up == "eager":
                 self.listeners.wake()
         if self.lifetime.policy and (was_emptied or not self.depth.count):
-            self.lifetime.consider(self)
+            self.consider_deletion()
 
     # Acquire and release
 
@@ -224,7 +276,7 @@ class Queue(QueueView):
         for observer in self.observers:
             observer.acquired(message)
         if self.context.observer is not None:
-            trace_moved(self, "acquired", message, owner)
+            self._show_moved("acquired", message, owner)
         return True
 
     def release(self, message: QueuedMessage, set_redelivered: bool) -> None:
@@ -239,13 +291,13 @@ class Queue(QueueView):
         for observer in self.observers:
             observer.requeued(message)
         if self.context.observer is not None:
-            trace_moved(self, "requeued", message)
+            self._show_moved("requeued", message)
         self.listeners.wake()
 
     # Consumers
 
     def add_consumer(self, consumer: Consumer, is_exclusive: bool, connection: str) -> None:
-        """Take note of a new subscription."""
+        """Count a new subscription, which ends the last time-out."""
         self.users.add(consumer, is_exclusive, connection)
         self.lifetime.use()
 
@@ -256,30 +308,62 @@ class Queue(QueueView):
         if self.store.available_count():
             self.listeners.wake()
         if self.is_unused:
-            self.lifetime.consider(self)
+            self.consider_deletion()
+
+    # Lifetime
+
+    def consider_deletion(self) -> None:
+        """Delete the queue if its lifetime policy says so, or start its time-out (RF-19)."""
+        lifetime = self.lifetime
+        if not self._may_go():
+            return
+        if lifetime.timeout:
+            due = self.context.now + lifetime.timeout * 1_000_000
+            self.context.timers.schedule(due, AutoDelete(self, lifetime.start_timer(), lifetime.declares))
+        else:
+            self.context.destroy_queue(self.name, "auto-delete")
+
+    def expire(self, timer: int, declares: int) -> None:
+        """Delete the queue when a time-out is over; a declare meanwhile starts another one instead."""
+        if not self.lifetime.end_timer(timer):
+            return
+        if self.lifetime.declares != declares:
+            self.consider_deletion()
+        elif self._may_go():
+            self.context.destroy_queue(self.name, "auto-delete")
+
+    def _may_go(self) -> bool:
+        return not self.is_deleted and self.lifetime.is_over(self.is_unused, self.is_empty)
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody reads the queue."""
+        """Whether the queue has no readers."""
         return not self.users.total
 
-    def eviction_candidate(self) -> QueuedMessage | None:
-        """Return what a ring would drop next."""
-        return self.store.eviction_candidate()
+    @property
+    def is_empty(self) -> bool:
+        """Whether no room is reserved on the queue."""
+        return not self.depth.count
 
-    def evict(self, message: QueuedMessage) -> None:
-        """Drop a message to make room; the alternate exchange gets it (LP-10.3)."""
-        self.remove(message, "ring")
-        if self.alternate is not None:
-            self.alternate.route_with_alternate(message.transfer, message.delivery_count)
+    # What else can be asked
 
     def group_of(self, message: QueuedMessage) -> str:
         """Return the message's group on this queue, or ""."""
         return self.groups.identify(message) if self.groups is not None else ""
 
     @property
+    def message_depth(self) -> int:
+        """Messages on the queue, acquired ones included (``msgDepth``)."""
+        return self.counters.depth()[0]
+
+    @property
+    def byte_depth(self) -> int:
+        """Their bytes (``byteDepth``)."""
+        return self.counters.depth()[1]
+
+    @property
     def message_count(self) -> int:
-        """Messages that nobody has acquired: AMQP's ``queue.query`` (DQ-01)."""
+        """Messages that are not acquired: AMQP's ``queue.query`` (DQ-01)."""
         return self.store.available_count()
 
     def statistics(self) -> QueueStatistics:
@@ -298,3 +382,315 @@ class Queue(QueueView):
             redirectSource=self.is_redirect_source,
             **self.counters.values(),
         )
+
+    # What the observer sees
+
+    def _annotate(self, message: QueuedMessage) -> None:
+        """Add the sequence header, which a last value queue has not (QT-15), and the trace id (QT-17)."""
+        settings = self.settings
+        if settings.queue_msg_sequence and not settings.last_value_queue_key:
+            message.annotate(settings.queue_msg_sequence, message.position)
+        if settings.trace_id:
+            been = _trace(message.transfer)
+            message.annotate(TRACE, f"{been},{settings.trace_id}" if been else settings.trace_id)
+
+    def _show_enqueued(self, message: QueuedMessage) -> None:
+        transfer = message.transfer
+        depth, size = self.counters.depth()
+        self.context.tell(
+            "enqueued",
+            self.name,
+            transfer.origin,
+            message=transfer.label,
+            size=transfer.size,
+            group=self.group_of(message),
+            names=_ENQUEUED,
+            values=(message.position, depth, size),
+        )
+
+    def _show_dequeued(self, message: QueuedMessage, reason: str) -> None:
+        transfer = message.transfer
+        depth, size = self.counters.depth()
+        self.context.tell(
+            "dequeued",
+            self.name,
+            message=transfer.label,
+            size=transfer.size,
+            group=message.group,
+            names=_DEQUEUED,
+            values=(message.position, reason, depth, size),
+        )
+
+    def _show_moved(self, kind: str, message: QueuedMessage, owner: str = "") -> None:
+        transfer = message.transfer
+        self.context.tell(
+            kind,
+            self.name,
+            link=owner,
+            message=transfer.label,
+            size=transfer.size,
+            group=message.group,
+            names=_MOVED,
+            values=(message.position,),
+        )
+
+
+class QueueDepth(Restorable):
+    """Room reserved on a queue against its limits, in messages and bytes; 0 is no limit (LP-01).
+
+    Examples
+    --------
+    >>> depth = QueueDepth(max_count=3, max_size=0)
+    >>> [depth.take_room(100) for _ in range(4)]
+    [True, True, True, False]
+    """
+
+    __slots__ = ("max_count", "max_size", "count", "size")
+
+    def __init__(self, max_count: int = 0, max_size: int = 0) -> None:
+        self.max_count = max_count
+        self.max_size = max_size
+        self.count = 0
+        self.size = 0
+
+    def take_room(self, size: int) -> bool:
+        """Count one more message if there is room for it; return whether there was.
+
+        Exactly full is not too much (LP-02).
+        """
+        count, total = self.count + 1, self.size + size
+        if (self.max_count and count > self.max_count) or (self.max_size and total > self.max_size):
+            return False
+        self.count = count
+        self.size = total
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Count one message less."""
+        self.count -= 1
+        self.size -= size
+
+    def refusal(self, queue: str, size: int) -> str:
+        """Return the broker's words for a breach (LP-03)."""
+        current = _depth_text(True, self.count, bool(self.max_size), self.size)
+        allowed = _depth_text(bool(self.max_count), self.max_count, bool(self.max_size), self.max_size)
+        increment = _depth_text(True, 1, True, size)
+        return f"Maximum depth exceeded on {queue}: current={current}, max={allowed}, increment={increment}"
+
+
+def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
+    parts = [f"count: {count}"] if has_count else []
+    parts += [f"size: {size}"] if has_size else []
+    return f"[{', '.join(parts)}]"
+
+
+COUNTER_NAMES: tuple[str, ...] = (
+    "msgTotalEnqueues",
+    "byteTotalEnqueues",
+    "msgTotalDequeues",
+    "byteTotalDequeues",
+    "msgTxnEnqueues",
+    "byteTxnEnqueues",
+    "msgTxnDequeues",
+    "byteTxnDequeues",
+    "msgPersistEnqueues",
+    "msgPersistDequeues",
+    "acquires",
+    "releases",
+    "discardsTtl",
+    "discardsRing",
+    "discardsLvq",
+    "discardsOverflow",
+    "discardsSubscriber",
+    "discardsPurge",
+    "reroutes",
+)
+
+
+class QueueCounters(Restorable):
+    """What one queue counts; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = COUNTER_NAMES
+
+    def __init__(self) -> None:
+        self.msgTotalEnqueues = 0
+        self.byteTotalEnqueues = 0
+        self.msgTotalDequeues = 0
+        self.byteTotalDequeues = 0
+        self.msgTxnEnqueues = 0
+        self.byteTxnEnqueues = 0
+        self.msgTxnDequeues = 0
+        self.byteTxnDequeues = 0
+        self.msgPersistEnqueues = 0
+        self.msgPersistDequeues = 0
+        self.acquires = 0
+        self.releases = 0
+        self.discardsTtl = 0
+        self.discardsRing = 0
+        self.discardsLvq = 0
+        self.discardsOverflow = 0
+        self.discardsSubscriber = 0
+        self.discardsPurge = 0
+        self.reroutes = 0
+
+    def enqueue(self, size: int, in_transaction: bool) -> None:
+        """Count a message that came."""
+        self.msgTotalEnqueues += 1
+        self.byteTotalEnqueues += size
+        if in_transaction:
+            self.msgTxnEnqueues += 1
+            self.byteTxnEnqueues += size
+
+    def dequeue(self, size: int, in_transaction: bool) -> None:
+        """Count a message that went."""
+        self.msgTotalDequeues += 1
+        self.byteTotalDequeues += size
+        if in_transaction:
+            self.msgTxnDequeues += 1
+            self.byteTxnDequeues += size
+
+    def depth(self) -> tuple[int, int]:
+        """Return messages and bytes that came and have not gone."""
+        messages = self.msgTotalEnqueues - self.msgTotalDequeues
+        return messages, self.byteTotalEnqueues - self.byteTotalDequeues
+
+    def add(self, other: QueueCounters) -> None:
+        """Add another queue's counts, for the broker's totals (CF-10)."""
+        for name in COUNTER_NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def values(self) -> dict[str, int]:
+        """Return the counts by their QMF names."""
+        return {name: getattr(self, name) for name in COUNTER_NAMES}
+
+
+class Lifetime(Restorable):
+    """Who owns a queue exclusively (CN-23), and when the queue deletes itself (QT-08).
+
+    Parameters
+    ----------
+    policy : str
+        One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, or "" for
+        a queue that stays until a client deletes it.
+    timeout : int
+        Seconds between the decision and the deletion; 0 means at once.
+
+    Attributes
+    ----------
+    declares : int
+        How often the queue has been declared again.
+    timers : list of int
+        Time-outs that run; a later one does not end an earlier one.
+    """
+
+    __slots__ = ("policy", "timeout", "owner", "declares", "timers", "last_timer")
+
+    def __init__(self, policy: str = "", timeout: int = 0) -> None:
+        self.policy = policy
+        self.timeout = timeout
+        self.owner = ""
+        self.declares = 0
+        self.timers: list[int] = []
+        self.last_timer = 0
+
+    @classmethod
+    def of(cls, settings: QueueSettings, auto_delete: bool) -> Lifetime:
+        """Return the lifetime that a declare asks for.
+
+        A ``qpid.lifetime-policy`` other than ``manual`` implies auto-delete, as does a time-out; an
+        unknown policy is ignored (RF-19, QT-08).
+        """
+        policy = settings.lifetime_policy if settings.lifetime_policy in LIFETIMES else ""
+        if policy == "manual":
+            return Lifetime()
+        if not policy and (auto_delete or settings.auto_delete_timeout):
+            policy = "delete-if-unused"
+        return Lifetime(policy, settings.auto_delete_timeout)
+
+    @property
+    def deletes_itself(self) -> bool:
+        """Whether the queue is auto-delete."""
+        return bool(self.policy)
+
+    def is_over(self, is_unused: bool, is_empty: bool) -> bool:
+        """Return whether the policy lets the queue go now (RF-19)."""
+        if self.policy in ("", "delete-on-close"):
+            return bool(self.policy)
+        return not self.owner and is_unused and (is_empty or self.policy == "delete-if-unused")
+
+    def start_timer(self) -> int:
+        """Return the number of a new time-out."""
+        self.last_timer += 1
+        self.timers.append(self.last_timer)
+        return self.last_timer
+
+    def end_timer(self, timer: int) -> bool:
+        """Return whether a time-out was still running; it is not any more."""
+        if timer not in self.timers:
+            return False
+        self.timers.remove(timer)
+        return True
+
+    def use(self) -> None:
+        """Cancel the last time-out: the queue has a reader or an owner again (QT-08)."""
+        self.end_timer(self.last_timer)
+
+
+class AutoDelete(TimerTask):
+    """A time-out after which a queue deletes itself (QT-08)."""
+
+    __slots__ = ("queue", "timer", "declares")
+
+    def __init__(self, queue: Queue, timer: int, declares: int) -> None:
+        self.queue = queue
+        self.timer = timer
+        self.declares = declares
+
+    def fire(self, due: int) -> None:
+        """Delete the queue, unless it has been used meanwhile."""
+        self.queue.expire(self.timer, self.declares)
+
+
+class TxPublish(TxOperation):
+    """A message that will be on a queue when its transaction commits (LP-09, CM-10)."""
+
+    __slots__ = ("queue", "transfer", "is_reserved")
+
+    def __init__(self, queue: Queue, transfer: Transfer) -> None:
+        self.queue = queue
+        self.transfer = transfer
+        self.is_reserved = False
+
+    def prepare(self) -> None:
+        """Reserve room (DQ-03); raise 506 if there is none."""
+        if not self.queue.is_deleted:
+            self.is_reserved = self.queue.reserve(self.transfer)
+
+    def commit(self) -> None:
+        """Put the message where room is reserved for it; from now on it is one like any other."""
+        self.transfer.transaction = None
+        if self.is_reserved and not self.queue.is_deleted:
+            self.queue.push(self.transfer, in_transaction=True)
+
+    def rollback(self) -> None:
+        """Give the room back."""
+        if self.is_reserved:
+            self.queue.depth.give_back(self.transfer.size)
+            self.is_reserved = False
+
+
+def _is_excluded(transfer: Transfer, excluded: str) -> bool:
+    """Return whether the message has been at a place that the queue excludes (QT-17)."""
+    return not _names(_trace(transfer)).isdisjoint(_names(excluded))
+
+
+def _names(trace: str) -> set[str]:
+    """Take a list apart; commas and blanks separate, as in the broker."""
+    return set(trace.replace(",", " ").split(" ")) - {""}
+
+
+def _trace(transfer: Transfer) -> str:
+    value = transfer.message.header(TRACE)
+    return value if isinstance(value, str) else ""

@@ -1,18 +1,24 @@
-"""Restorable: what all parts of a broker's state have in common."""
+"""Restorable: what all parts of a broker's state have in common.
+
+A snapshot, or a checkpoint, is restored by making every part empty, with ``__new__``, and filling in its
+fields afterwards, as the parts refer to one another in circles.  That decides how a part may be made:
+
+* A :class:`Restorable` has a constructor that can do without arguments.  Compiled, ``__new__`` calls it.
+* A :class:`Dependent` needs other parts to be made.  It carries the compiler's mark for classes whose
+  ``__new__`` calls no constructor; such a class is made only by compiled code that names it, which here is
+  the engine: ``DirectExchange(context, name)``, not ``kind(context, name)``.
+* A :class:`Frozen` never changes, so it is made again by its constructor, with its fields.
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from qflow.broker.compiler_mark import mypyc_attr
+from qflow.broker.snapshot import mypyc_attr
 
 
-@mypyc_attr(serializable=True)
 class Restorable:
-    """A part that a snapshot or a checkpoint can make without its constructor, to fill in its fields after.
-
-    Interpreted classes can be made so anyway; compiled ones need the mark.
-    """
+    """A part of a broker's state; its constructor can do without arguments."""
 
     ONLY_COUNTS: ClassVar[bool] = False
     """Whether a part, with every queue empty and every delivery settled, only counts what has been.
@@ -23,8 +29,15 @@ class Restorable:
     __slots__ = ()
 
 
+@mypyc_attr(serializable=True)
+class Dependent(Restorable):
+    """A part that is made for other parts, by the engine only."""
+
+    __slots__ = ()
+
+
 class Frozen(Restorable):
-    """A dataclass that never changes: a checkpoint makes it again by its constructor, as nothing else can."""
+    """A dataclass that never changes; copies and checkpoints call its constructor with its fields."""
 
     __slots__ = ()
 

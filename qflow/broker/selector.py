@@ -1,31 +1,183 @@
-"""Selector: the question a subscription or a queue asks of a message before it takes it (QT-16).
+"""Selector: the condition that a message must meet for a subscription or a queue (QT-16).
 
-The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and
-arithmetic over the message's application headers, with SQL's three truth values.  The grammar is
-written out below, one method a rule; the engine may import nothing that would parse it for us.
+The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and arithmetic
+over the message's application headers, with SQL's three truth values.  First come the operations on values,
+then the parser, one method for each rule of the grammar; it makes a function of the message of each rule.
+Only parentheses nest, and only to a depth at which neither parsing nor evaluating can run out of stack.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Final
 
 from qflow.broker.errors import FramingErrorException
-from qflow.broker.message import Message
-from qflow.broker.selector_values import (
-    COMPARISONS,
-    Value,
-    all_of,
-    any_of,
-    calculate,
-    compare,
-    is_like,
-    is_none_of,
-    like_pattern,
-    negate,
-    property_value,
-)
-from qflow.broker.transfer import Transfer
+from qflow.broker.message import HeaderValue, Message, Transfer
+
+Value = HeaderValue
+"""A property's or an expression's value; None is SQL's NULL, and the truth value *unknown*."""
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+_JMS_NAMES = {
+    "JMSPriority": "amqp.priority",
+    "JMSDeliveryMode": "amqp.delivery_mode",
+    "JMSCorrelationID": "amqp.correlation_id",
+    "JMSMessageID": "amqp.message_id",
+}
+
+
+def property_value(message: Message, name: str) -> Value:
+    """Return a property: ``amqp.`` and ``JMS`` names mean the message's own, all others its headers.
+
+    Lists, maps and UUIDs are no values that a selector could see.
+
+    Examples
+    --------
+    >>> property_value(Message(priority=4, headers={"n": 2}), "amqp.priority")
+    4
+    """
+    name = _JMS_NAMES.get(name, name)
+    if name.startswith(("amqp.", "JMS")):
+        own: dict[str, Value] = {
+            "amqp.priority": message.priority or 0,
+            "amqp.durable": message.durable,
+            "amqp.delivery_mode": "PERSISTENT" if message.durable else "NON_PERSISTENT",
+            "amqp.correlation_id": message.correlation_id,
+            "amqp.message_id": None if message.message_id is None else str(message.message_id),
+        }
+        return own.get(name)
+    value = message.header(name)
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def negate(value: Value) -> Value:
+    """Return NOT value; unknown stays unknown.
+
+    Examples
+    --------
+    >>> negate(True), negate(None)
+    (False, None)
+    """
+    return not value if isinstance(value, bool) else None
+
+
+def any_of(values: Iterable[Value]) -> Value:
+    """Return OR over values: true if one is, else unknown if one is, else false.
+
+    Examples
+    --------
+    >>> any_of([False, None, True]), any_of([False, None]), any_of([False])
+    (True, None, False)
+    """
+    truths = [value if isinstance(value, bool) else None for value in values]
+    if True in truths:
+        return True
+    return None if None in truths else False
+
+
+def all_of(values: Iterable[Value]) -> Value:
+    """Return AND over values: false if one is, else unknown if one is, else true."""
+    return negate(any_of([negate(value) for value in values]))
+
+
+def compare(symbol: str, left: Value, right: Value) -> Value:
+    """Compare two values; unlike kinds are neither equal nor unequal, NULL is unknown.
+
+    Examples
+    --------
+    >>> compare("<", 1, 2.5), compare("<>", "a", 1), compare("=", None, 1)
+    (True, False, None)
+    """
+    if left is None or right is None:
+        return None
+    if _is_number(left) and _is_number(right):
+        return COMPARISONS[symbol](left, right)  # type: ignore[arg-type]
+    if type(left) is type(right) and symbol in ("=", "<>"):
+        return (left == right) == (symbol == "=")
+    return False
+
+
+def is_none_of(value: Value, choices: Iterable[Value]) -> Value:
+    """Return whether a value is none of some others, which has to be known of each; unlike kinds are no.
+
+    Examples
+    --------
+    >>> is_none_of(1, [2, 3]), is_none_of(1, [2, 1]), is_none_of(1, [2, None]), is_none_of(1, [2, "a"])
+    (True, False, None, False)
+    """
+    if value is None:
+        return None
+    found: Value = True
+    for choice in choices:
+        if choice is None:
+            found = None
+        elif compare("=", value, choice):
+            return False
+        elif found is not None and not compare("<>", value, choice):
+            found = False
+    return found
+
+
+def calculate(symbol: str, left: Value, right: Value) -> Value:
+    """Add, subtract, multiply or divide; anything but two numbers gives NULL.
+
+    Examples
+    --------
+    >>> calculate("*", 2, 3), calculate("/", 1, 0), calculate("+", 1, "a")
+    (6, None, None)
+    """
+    if not _is_number(left) or not _is_number(right):
+        return None
+    try:
+        return _ARITHMETIC[symbol](left, right)  # type: ignore[arg-type]
+    except ArithmeticError:
+        # By zero, or too large for a float.
+        return None
+
+
+def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
+    """Return what a LIKE pattern means: ``%`` any text, ``_`` any one character.
+
+    Examples
+    --------
+    >>> bool(like_pattern("a%z_", "").fullmatch("abczd")), bool(like_pattern("50!%", "!").fullmatch("50%"))
+    (True, True)
+    """
+    parts: list[str] = []
+    characters = iter(pattern)
+    for character in characters:
+        if escape and character == escape:
+            parts.append(re.escape(next(characters, "")))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def is_like(pattern: re.Pattern[str], value: Value) -> Value:
+    """Return whether a string matches; of anything else that is unknown."""
+    return pattern.fullmatch(value) is not None if isinstance(value, str) else None
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 Expression = Callable[[Message], Value]
 
@@ -38,6 +190,7 @@ _TOKEN = re.compile(
 )""",
     re.VERBOSE,
 )
+_DEEPEST: Final = 32
 _KEYWORDS = {"AND", "OR", "NOT", "IS", "NULL", "LIKE", "ESCAPE", "BETWEEN", "IN", "TRUE", "FALSE"}
 
 
@@ -52,7 +205,8 @@ class Selector:
     Raises
     ------
     FramingErrorException
-        501, if it cannot be parsed; the broker closes the whole connection then (QT-16).
+        501, if it cannot be parsed, or has more than 32 nested parentheses; the broker closes the whole
+        connection then (QT-16).
 
     Examples
     --------
@@ -63,11 +217,11 @@ class Selector:
     False
     """
 
-    VOLATILE = ("_evaluate",)
+    VOLATILE: ClassVar[tuple[str, ...]] = ("_evaluate",)
 
     __slots__ = ("expression", "_evaluate")
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str = "") -> None:
         self.expression = expression
         self._evaluate: Expression | None = _Parser(expression).parse()
 
@@ -89,6 +243,7 @@ class _Parser:
         self._text = text
         self._tokens = self._split(text)
         self._at = 0
+        self._depth = 0
 
     def parse(self) -> Expression:
         if not self._tokens:
@@ -142,10 +297,18 @@ class _Parser:
         return parts[0] if len(parts) == 1 else lambda message: all_of(part(message) for part in parts)
 
     def _not(self) -> Expression:
-        if self._take("NOT"):
-            inner = self._not()
-            return lambda message: negate(inner(message))
-        return self._comparison()
+        count = self._count("NOT")
+        parsed = self._comparison()
+        if not count:
+            return parsed
+        # Twice is not the same as not at all: a value that is no truth value becomes unknown.
+        return lambda message: _times(count, negate, parsed(message))
+
+    def _count(self, wanted: str) -> int:
+        count = 0
+        while self._take(wanted):
+            count += 1
+        return count
 
     def _comparison(self) -> Expression:
         left = self._sum()
@@ -197,22 +360,28 @@ class _Parser:
         return self._chain(self._sign, "*", "/")
 
     def _chain(self, part: Callable[[], Expression], *symbols: str) -> Expression:
-        left = part()
+        first = part()
+        rest: list[tuple[str, Expression]] = []
         while (symbol := self._take(*symbols)) is not None:
-            left = _calculation(symbol, left, part())
-        return left
+            rest.append((symbol, part()))
+        return (lambda message: _calculated(message, first, rest)) if rest else first
 
     def _sign(self) -> Expression:
-        if self._take("-"):
-            inner = self._sign()
-            return lambda message: calculate("-", 0, inner(message))
+        count = self._count("-")
         self._take("+")
-        return self._primary()
+        parsed = self._primary()
+        if not count:
+            return parsed
+        return lambda message: _times(count, lambda value: calculate("-", 0, value), parsed(message))
 
     def _primary(self) -> Expression:
         if self._take("("):
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                raise self._error(f"more than {_DEEPEST} nested parentheses")
             inner = self._or()
             self._expect(")")
+            self._depth -= 1
             return inner
         if self._at == len(self._tokens):
             raise self._error("it ends too early")
@@ -228,7 +397,8 @@ class _Parser:
         if kind == "string":
             return text[1:-1].replace("''", "'")
         if kind == "number":
-            return int(text) if text.isdigit() else float(text)
+            # Python refuses to read an integer of some thousand digits.
+            return int(text) if text.isdigit() and len(text) < 1000 else float(text)
         if text in ("TRUE", "FALSE", "NULL"):
             return {"TRUE": True, "FALSE": False, "NULL": None}[text]
         raise self._error(f"unexpected {text!r}")
@@ -244,5 +414,14 @@ def _perhaps_not(test: Expression, is_negated: bool) -> Expression:
     return (lambda message: negate(test(message))) if is_negated else test
 
 
-def _calculation(symbol: str, left: Expression, right: Expression) -> Expression:
-    return lambda message: calculate(symbol, left(message), right(message))
+def _times(count: int, operation: Callable[[Value], Value], value: Value) -> Value:
+    for _ in range(count):
+        value = operation(value)
+    return value
+
+
+def _calculated(message: Message, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
+    value = first(message)
+    for symbol, part in rest:
+        value = calculate(symbol, value, part(message))
+    return value

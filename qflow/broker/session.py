@@ -1,25 +1,156 @@
-"""Session: all the AMQP 0-10 commands a client can give.
+"""Session: all the AMQP 0-10 commands a client can give, and how one of them runs.
 
-Each method is one command.  It runs to quiescence: its effects, all deliveries it makes possible
-and all completions it frees have happened when it returns.  A refused command raises, and ends
-the session as in the real broker (LP-06): its unsettled messages are requeued and its
-subscriptions end; nothing else changes, except where a rule says so.
+A *command* is a method of :class:`Session` that is marked with :func:`command`.  It runs in these steps:
+
+1. **Checked.**  A session that is gone refuses (:class:`~qflow.broker.errors.SessionDetached`); so does the
+   :class:`~qflow.broker.signature.Signature`, as a client's own library does, if AMQP cannot carry an
+   argument. Nothing has happened yet.
+2. **Begun.**  The command gets its *number*: the commands of a session are counted from 0, and both sides
+   count.  Its connection is now the one being read.  *Controls* (``session.completed``, ``session.flush``)
+   have no number.
+3. **Shown** to the observer, before its effects. 4. **Done.**  If the broker refuses it
+   (:class:`~qflow.broker.errors.AmqpException`), the session dies, or its whole connection: its
+   subscriptions end, its unsettled messages are requeued, and nothing else changes, except where a rule
+   says so (LP-06, LP-08).  After any other exception the command did not happen: its number is taken back,
+   and nothing has changed.
+5. **Finished.**  The command is *complete*: processed, which is all that a completion says (CM).  Commands
+   that only ask or declare are complete now; a transfer is when nothing withholds its completion any more;
+   a sync or a commit waits for the commands before it (CM-06, CM-07).
+6. **Quiescent.**  All deliveries that became possible are made, in the order of
+   :mod:`qflow.broker.consuming`; then each client that asked is sent the numbers of its completed commands
+   (CM-08).  Inside :meth:`Session.pipelined` this happens once, after the last command of the write
+   (RF-08).
+
+One *transfer* (:meth:`Session.message_transfer`) gets its size and a completion count of 1 first; the
+exchange gives it to every queue that a binding selects, in binding order, and each queue does what
+:mod:`qflow.broker.queue` says: store, policy, listeners, observers, each queue on its own (LP-08).  Each
+queue that is stopped and a store that is not done yet add one to the count (CM-02).  If no binding matched,
+the alternate exchange is tried, once (EX-08).  Then the count goes down by one for the routing itself; at 0
+the transfer is complete.
+
+Observers and client hooks (``on_delivery``, ``on_report``) are called in the middle of a command, and so must
+not raise.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar, Final, TypeVar, cast
 
-from qflow.broker.command import command
-from qflow.broker.errors import CommandInvalidException, SessionException
-from qflow.broker.left_out import refuse
-from qflow.broker.queue_handler import QueueHandler
-from qflow.broker.semantic_state import TxAccept
-from qflow.broker.tx import TxBuffer
+from qflow.broker.completions import Completions, RangeSet
+from qflow.broker.consuming import (
+    BYTE_UNIT,
+    INFINITE,
+    MESSAGE_UNIT,
+    Connection,
+    SemanticState,
+    Subscription,
+    TxAccept,
+)
+from qflow.broker.context import BrokerContext
+from qflow.broker.errors import (
+    AmqpException,
+    CommandInvalidException,
+    InvalidArgumentException,
+    NotAllowedException,
+    NotFoundException,
+    ResourceLockedException,
+    SessionDetached,
+    SessionException,
+    refuse,
+)
+from qflow.broker.events import Detail, Names, Values
+from qflow.broker.exchanges import Exchange
+from qflow.broker.history.overflow_list import OverflowList
+from qflow.broker.message import HeaderValue, Message, Transfer
+from qflow.broker.queue import Queue
+from qflow.broker.registry import (
+    ExchangeBoundResult,
+    ExchangeQueryResult,
+    MessageFilter,
+    QueueQueryResult,
+    QueueRegistry,
+    purge,
+    query_bound,
+    query_exchange,
+    query_queue,
+)
+from qflow.broker.restorable import Dependent
+from qflow.broker.settings import Argument, QueueSettings
+from qflow.broker.signature import Signature, delivery_numbers
+from qflow.broker.statistics import SessionStatistics
+from qflow.broker.transactions import TxBuffer
+
+# Final, so that a compiled method can still say its signature.
+EXPLICIT: Final = 0
+NONE: Final = 1
+PRE_ACQUIRED: Final = 0
+NOT_ACQUIRED: Final = 1
+
+_TRANSFERS: Final[tuple[str, ...]] = ("transfers",)
+_TRANSFER: Final[tuple[str, ...]] = ("command", "message", "exchange", "sync")
+_PIPELINED: Final[tuple[str, ...]] = (*_TRANSFER, "pipelined")
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class Session(QueueHandler):
-    """A session, made by :meth:`qflow.broker.Broker.session`.
+def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> Callable[[Method], Method]:
+    """Make a method a command of the session, which runs in the steps above.
+
+    Parameters
+    ----------
+    kind : str
+        Its name in :data:`qflow.broker.events.COMMANDS`.
+    is_numbered : bool
+        False for controls, which are not commands and are never completed.
+    completes : bool
+        False for commands that complete by themselves, or later.
+    """
+
+    def decorate(method: Method) -> Method:
+        signature = Signature(kind, method)
+
+        @functools.wraps(method)
+        def run(self: Session, *args: Any, **kwargs: Any) -> Any:
+            self.require_attached(kind)
+            given = signature.bind(args, kwargs)
+            reading = self.connection.scheduler.reading
+            number = self.begin() if is_numbered else self.begin_control()
+            if self.context.observer is not None:
+                self.show(kind, given, number)
+            try:
+                result = method(self, **given)
+            except Exception as error:
+                self.give_up(error, number, reading)
+                raise
+            if is_numbered and completes:
+                self.completions.complete(number)
+            self.quiesce()
+            return result
+
+        return cast(Method, run)
+
+    return decorate
+
+
+class Session(Dependent):
+    """A session on a connection, made by :meth:`qflow.broker.Broker.session`.
+
+    Attributes
+    ----------
+    name : str
+        Unique among the sessions that are attached.
+    is_attached : bool
+        False after ``close``, or when a command failed.
+    error : AmqpException or None
+        What the session died of.
+    completions : Completions
+        Which commands are complete, which transfers are held.
+    consuming : SemanticState
+        Subscriptions and deliveries.
 
     Examples
     --------
@@ -35,19 +166,681 @@ class Session(QueueHandler):
 
     ONLY_COUNTS: ClassVar[bool] = True
 
-    __slots__ = ()
+    __slots__ = (
+        "context",
+        "queues",
+        "exchanges",
+        "name",
+        "connection",
+        "is_attached",
+        "error",
+        "completions",
+        "consuming",
+        "transaction",
+        "tx_accept",
+        "last_exchange",
+        "exclusive_queues",
+        "transfer_count",
+        "is_pipelining",
+        "overflow",
+        "txn_starts",
+        "txn_commits",
+        "txn_rejects",
+    )
+
+    def __init__(
+        self, context: BrokerContext, queues: QueueRegistry, name: str, connection: Connection
+    ) -> None:
+        self.context = context
+        self.queues = queues
+        self.exchanges = queues.exchanges
+        self.name = name
+        self.connection = connection
+        self.is_attached = True
+        self.error: AmqpException | None = None
+        self.completions = Completions(context, name)
+        self.consuming = SemanticState(context, name, connection, self)
+        self.transaction: TxBuffer | None = None
+        self.tx_accept: TxAccept | None = None
+        self.last_exchange: Exchange | None = None
+        self.exclusive_queues: list[str] = []
+        self.transfer_count = 0
+        self.is_pipelining = False
+        self.overflow: OverflowList | None = None
+        if context.options.flow_control == "overflow-list":
+            self.overflow = OverflowList(context)
+        self.txn_starts = self.txn_commits = self.txn_rejects = 0
+        connection.sessions.append(self)
+
+    # What a command needs
+
+    def require_attached(self, kind: str) -> None:
+        """Refuse a command to a session that is gone; nothing in the broker changes.
+
+        Raises
+        ------
+        SessionDetached
+            Naming the session and the command.
+        """
+        if not self.is_attached:
+            raise SessionDetached(f"{kind} on session {self.name!r}, which is not attached any more")
+
+    def begin(self) -> int:
+        """Return the number of a new command; its connection is served last now (RF-12)."""
+        self.connection.scheduler.reading = self.connection
+        return self.completions.begin()
+
+    def begin_control(self) -> int:
+        """Begin a control, which has no number: -1."""
+        self.connection.scheduler.reading = self.connection
+        return -1
+
+    def give_up(self, error: Exception, number: int, reading: Connection | None) -> None:
+        """End a command that failed: the session dies of it, or it did not happen."""
+        if isinstance(error, AmqpException):
+            self.die(error)
+            self.quiesce()
+            return
+        self.connection.scheduler.reading = reading
+        if number >= 0:
+            self.completions.retract(number)
+
+    def quiesce(self) -> None:
+        """Let everything happen, unless more commands come in the same write."""
+        if not self.is_pipelining:
+            self.connection.scheduler.quiesce()
+
+    def show(self, kind: str, arguments: Detail, number: int = -1) -> None:
+        """Show the observer a command with its arguments."""
+        detail = dict(arguments or {})
+        if self.is_pipelining:
+            detail["pipelined"] = True
+        if self.completions.is_awaited(number):
+            detail["sync"] = True
+        queue, link = str(detail.get("queue", "")), str(detail.get("tag", detail.get("exchange", "")))
+        self.context.emit(kind, queue, self.name, link, detail=detail)
+
+    def show_transfers(self, kind: str, transfers: tuple[int, ...], number: int = -1) -> None:
+        """Show the observer a command whose only argument is numbers of deliveries."""
+        if self.is_pipelining or self.completions.is_awaited(number):
+            self.show(kind, {"transfers": transfers}, number)
+        else:
+            self.context.tell(kind, session=self.name, names=_TRANSFERS, values=(transfers,))
+
+    @contextmanager
+    def pipelined(self) -> Iterator[None]:
+        """Give several commands in one write: output is made after the last of them (RF-08)."""
+        self.is_pipelining = True
+        try:
+            yield
+        finally:
+            self.is_pipelining = False
+            if self.context.observer is not None:
+                self.show("session.written", None)
+            self.connection.scheduler.quiesce()
+
+    # What can be seen
+
+    @property
+    def held(self) -> list[Transfer]:
+        """Transfers whose completion is withheld, in the order sent."""
+        return self.completions.held()
+
+    @property
+    def completed(self) -> RangeSet:
+        """Numbers of the commands that are complete."""
+        return self.completions.completed
+
+    def statistics(self) -> SessionStatistics:
+        """Return what management shows of the session (CF-10)."""
+        return SessionStatistics(
+            name=self.name,
+            unackedMessages=self.consuming.unacked_messages,
+            TxnStarts=self.txn_starts,
+            TxnCommits=self.txn_commits,
+            TxnRejects=self.txn_rejects,
+            TxnCount=self.txn_starts,
+        )
+
+    # The end
+
+    def die(self, error: AmqpException) -> None:
+        """End the session, or all sessions of the connection if the error is no session's (LP-06)."""
+        if isinstance(error, SessionException):
+            self.fail(error)
+        else:
+            self.connection.close(error)
+
+    def fail(self, error: AmqpException) -> None:
+        """Die of an error: the broker raises it to the client and detaches the session (LP-06)."""
+        self.error = error
+        if self.context.observer is not None:
+            detail = {"code": error.code, "name": error.name, "text": error.text}
+            self.context.emit("exception", session=self.name, detail=detail)
+        self.detach()
+
+    def detach(self) -> None:
+        """Requeue what is unsettled, end subscriptions, transaction and ownerships (CN-17)."""
+        self.is_attached = False
+        self.connection.sessions.remove(self)
+        self.completions.abandon()
+        if self.overflow is not None:
+            self.overflow.stop()
+        for exchange in list(self.exchanges.exchanges.values()):
+            if exchange.unbind_scope(self.name):
+                self.exchanges.consider(exchange)
+        self.consuming.close()
+        if self.transaction is not None:
+            self.transaction.rollback()
+            self.transaction = None
+        self._remember_exchange(None)
+        self._release_ownership()
+
+    def _release_ownership(self) -> None:
+        for name in self.exclusive_queues:
+            queue = self.queues.queues.get(name)
+            if queue is not None and queue.lifetime.owner == self.name:
+                queue.lifetime.owner = ""
+                queue.users.owner_connection = ""
+                if queue.is_unused:
+                    queue.consider_deletion()
+        self.exclusive_queues.clear()
+
+    def _remember_exchange(self, exchange: Exchange | None) -> None:
+        """Keep the exchange of the last transfer alive, and no other (RF-18)."""
+        if exchange is not self.last_exchange:
+            if exchange is not None:
+                exchange.refer()
+            if self.last_exchange is not None:
+                self.last_exchange.dismiss()
+            self.last_exchange = exchange
+
+    # What a consumer does with its deliveries
+
+    def message_accept(self, transfers: Iterable[int]) -> None:
+        """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
+        # The steps of a command, written out: this is called for every message.
+        self.require_attached("message.accept")
+        numbers = delivery_numbers("message.accept: transfers", transfers)
+        reading = self.connection.scheduler.reading
+        number = self.begin()
+        if self.context.observer is not None:
+            self.show_transfers("message.accept", numbers, number)
+        try:
+            self.consuming.accept(numbers, self.tx_accept)
+        except Exception as error:
+            self.give_up(error, number, reading)
+            raise
+        self.completions.complete(number)
+        self.quiesce()
+
+    @command("message.release")
+    def message_release(self, transfers: Iterable[int], set_redelivered: bool = False) -> None:
+        """Give deliveries back to their queues, at their old places (CN-14, CN-15)."""
+        self.consuming.release(transfers, set_redelivered)
+
+    @command("message.reject")
+    def message_reject(self, transfers: Iterable[int]) -> None:
+        """Refuse deliveries: they are dropped or go to the alternate exchange (CN-16)."""
+        self.consuming.reject(transfers)
+
+    @command("message.acquire")
+    def message_acquire(self, transfers: Iterable[int]) -> list[int]:
+        """Claim browsed deliveries; return the numbers of those that were granted (RF-02)."""
+        return self.consuming.acquire(transfers)
+
+    def session_completed(self, transfers: Iterable[int] = ()) -> None:
+        """Complete deliveries: they are processed, which moves windows on (CN-06, RF-04)."""
+        # Written out like message_accept; a control, so it has no number and is never completed.
+        self.require_attached("session.completed")
+        numbers = delivery_numbers("session.completed: transfers", transfers)
+        reading = self.connection.scheduler.reading
+        self.begin_control()
+        if self.context.observer is not None:
+            self.show_transfers("session.completed", numbers)
+        try:
+            self.consuming.complete(numbers)
+        except Exception as error:
+            self.give_up(error, -1, reading)
+            raise
+        self.quiesce()
+
+    # Producing
+
+    def message_transfer(self, message: Message, exchange: str = "", sync: bool = False) -> Transfer:
+        """Send a message to an exchange.
+
+        Parameters
+        ----------
+        message : Message
+            What to send; without a label it gets one, ``<session>-<n>``.
+        exchange : str
+            Its destination; "" is the default exchange, which routes to the queue named by the
+            routing key (EX-02).
+        sync : bool
+            Ask for a report as soon as the transfer is complete (CM-05).
+
+        Returns
+        -------
+        Transfer
+            ``is_complete`` and ``held_by`` say what has become of it.
+
+        Raises
+        ------
+        NotFoundException
+            404: no such exchange.
+        ResourceLimitExceededException
+            506: a queue is full (LP-05).  The session is gone then, the message stays on the queues
+            that took it (LP-08).
+
+        Examples
+        --------
+        >>> from qflow.broker import Broker, Message
+        >>> session = Broker().session("p")
+        >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
+        >>> for _ in range(2):
+        ...     transfer = session.message_transfer(Message(10, routing_key="q"))
+        >>> transfer.is_complete, transfer.held_by
+        (False, ('q',))
+        """
+        self.require_attached("message.transfer")
+        if not (isinstance(message, Message) and isinstance(exchange, str) and isinstance(sync, bool)):
+            raise TypeError(
+                "message.transfer takes a Message, the exchange's name and sync, which is True or False; "
+                f"got {message!r}, {exchange!r}, {sync!r}"
+            )
+        completions = self.completions
+        transfer = self._transfer(completions.next_number, message, exchange)
+        reading = self.connection.scheduler.reading
+        number = self.begin()
+        if self.context.observer is not None:
+            self._show_transfer(transfer, message, exchange, sync)
+        if sync:
+            completions.report_when_complete(number)
+        try:
+            self._route(transfer, exchange)
+        except Exception as error:
+            transfer.owner = None
+            self.give_up(error, number, reading)
+            raise
+        transfer.end_routing()
+        if transfer.pending:
+            completions.hold(transfer)
+        if sync:
+            self.context.store.flush()
+        self.quiesce()
+        return transfer
+
+    def _show_transfer(self, transfer: Transfer, message: Message, exchange: str, sync: bool) -> None:
+        names: Names = _TRANSFER
+        values: Values = (transfer.number, message, exchange, sync)
+        if self.is_pipelining:
+            names, values = _PIPELINED, (*values, True)
+        self.context.tell(
+            "message.transfer",
+            session=self.name,
+            link=exchange,
+            message=transfer.label,
+            size=transfer.size,
+            names=names,
+            values=values,
+        )
+
+    def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
+        context = self.context
+        if context.stamps_arrivals and message.timestamp is None:
+            message = replace(message, timestamp=context.now // 1_000_000)
+        size = message.content_size if context.counts_content else message.encoded_size(exchange)
+        expiration = context.now + message.ttl * 1000 if message.ttl else None
+        self.transfer_count += 1
+        transfer = Transfer(
+            self.completions,
+            number,
+            message,
+            size,
+            message.label,
+            expiration,
+            self.name,
+            self.connection.name,
+            self.transfer_count,
+        )
+        if self.transaction is not None:
+            transfer.transaction = self.transaction
+        return transfer
+
+    def _route(self, transfer: Transfer, name: str) -> None:
+        exchange = self.last_exchange
+        if exchange is None or exchange.is_deleted or exchange.name != name:
+            exchange = self.exchanges.get(name)
+        if self.overflow is None:
+            exchange.route_with_alternate(transfer)
+        else:
+            self.overflow.route(transfer, exchange)
+        if exchange is not self.last_exchange:
+            self._remember_exchange(exchange)
+
+    # Subscribing
+
+    @command("message.subscribe")
+    def message_subscribe(
+        self,
+        queue: str,
+        tag: str,
+        accept_mode: int = EXPLICIT,
+        acquire_mode: int = PRE_ACQUIRED,
+        exclusive: bool = False,
+        arguments: Mapping[str, Argument] | None = None,
+    ) -> Subscription:
+        """Start to read a queue, without any credit yet (CN-01 … CN-03).
+
+        Parameters
+        ----------
+        queue, tag : str
+            What to read, and the subscription's name in this session.
+        accept_mode : int
+            0 explicit, 1 none.
+        acquire_mode : int
+            0 pre-acquired, a consumer; 1 not-acquired, a browser.
+        exclusive : bool
+            Let no other consumer in; browsers are let in.
+        arguments : mapping or None
+            ``x-apache-selector`` and ``qpid.sync_frequency`` mean something (CN-01), all others nothing.
+
+        Raises
+        ------
+        SessionException
+            531, 404, 530, 405: see CN-02.
+        """
+        for name, mode in (("accept-mode", accept_mode), ("acquire-mode", acquire_mode)):
+            if mode not in (0, 1):
+                raise InvalidArgumentException(f"Invalid value for {name} {mode}")
+        source = self.queues.get(queue)
+        if tag and tag in self.consuming.subscriptions:
+            raise NotAllowedException("Consumer tags must be unique")
+        acquires = acquire_mode == PRE_ACQUIRED and not source.settings.browse_only
+        if acquires:
+            self._check_access(source, exclusive)
+        subscription = Subscription(
+            self.consuming,
+            tag,
+            f"{self.name}::{tag}",
+            source,
+            acquires,
+            accept_mode == EXPLICIT,
+            exclusive,
+            arguments or {},
+        )
+        source.add_consumer(subscription, exclusive, self.connection.name)
+        self.consuming.add(subscription)
+        return subscription
+
+    def _check_access(self, queue: Queue, exclusive: bool) -> None:
+        if queue.lifetime.owner not in ("", self.name):
+            raise ResourceLockedException(f"Cannot subscribe to exclusive queue {queue.name}")
+        if queue.users.has_exclusive_consumer:
+            raise ResourceLockedException(
+                f"Queue {queue.name} has an exclusive consumer. No more consumers allowed."
+            )
+        if exclusive and queue.users.consumers:
+            raise ResourceLockedException(
+                f"Queue {queue.name} already has consumers. Exclusive access denied."
+            )
+
+    @command("message.cancel")
+    def message_cancel(self, tag: str) -> None:
+        """End a subscription; what it was given stays acquired (CN-17).
+
+        Raises
+        ------
+        NotFoundException
+            404: no such subscription.
+        """
+        subscription = self.consuming.subscriptions.get(tag)
+        if subscription is None:
+            raise NotFoundException(f"No such subscription: {tag}")
+        self.consuming.cancel(subscription)
+
+    # Credit
+
+    @command("message.set_flow_mode")
+    def message_set_flow_mode(self, tag: str, flow_mode: int) -> None:
+        """Choose credit (0) or window (1); each mode has its own balances (CN-04).
+
+        Raises
+        ------
+        InvalidArgumentException
+            542: another mode.
+        NotFoundException
+            404: no such subscription.
+        """
+        if flow_mode not in (0, 1):
+            raise InvalidArgumentException(f"Invalid value for mode {flow_mode}")
+        self.consuming.find(tag).credit.change_mode(flow_mode)
+
+    @command("message.flow")
+    def message_flow(self, tag: str, unit: int, value: int) -> None:
+        """Grant credit (CN-04), which wakes the subscription if credit was what it lacked (RF-08).
+
+        Parameters
+        ----------
+        tag : str
+            The subscription.
+        unit : int
+            0 messages, 1 bytes; both are needed.
+        value : int
+            0xFFFFFFFF is infinite, and sticks.
+
+        Raises
+        ------
+        InvalidArgumentException
+            542: another unit.
+        NotFoundException
+            404: no such subscription.
+        """
+        if unit not in (MESSAGE_UNIT, BYTE_UNIT):
+            raise InvalidArgumentException(f"Invalid value for unit {unit}")
+        if not 0 <= value <= INFINITE:
+            raise InvalidArgumentException(f"Invalid value for value {value}: credit is 0 to {INFINITE}")
+        subscription = self.consuming.find(tag)
+        subscription.credit.grant(unit, value)
+        subscription.wake_for_credit()
+
+    @command("message.stop")
+    def message_stop(self, tag: str) -> None:
+        """Take all credit of the current mode away (CN-07)."""
+        self.consuming.find(tag).credit.stop()
+
+    @command("message.flush")
+    def message_flush(self, tag: str) -> None:
+        """Deliver while there are credit and messages, then take the credit away (CN-07)."""
+        self.consuming.find(tag).flush()
+
+    def fetch(self, tag: str) -> None:
+        """Get at most one message: what a client without prefetch does (CN-09).
+
+        Three commands in one write, so that the flush runs before any other output (RF-08).
+        """
+        with self.pipelined():
+            self.message_flow(tag, BYTE_UNIT, INFINITE)
+            self.message_flow(tag, MESSAGE_UNIT, 1)
+            self.message_flush(tag)
+
+    # Administration
+
+    @command("queue.declare")
+    def queue_declare(
+        self,
+        queue: str,
+        arguments: Mapping[str, Argument] | None = None,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        exclusive: bool = False,
+        passive: bool = False,
+        alternate_exchange: str = "",
+    ) -> None:
+        """Make a queue, unless there is one of that name already (CF-04, CF-05).
+
+        Parameters
+        ----------
+        queue : str
+            Its name.
+        arguments : mapping or None
+            Rule book 8.3, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count": 900}``.
+        auto_delete : bool
+            Delete it when it is not used any more (QT-08).
+        exclusive : bool
+            Let only this session declare, consume, bind, unbind and delete it (CN-23).
+        passive : bool
+            Only ask whether it exists; without a name this is a declare like any other.
+        alternate_exchange : str
+            Where rejected, evicted and orphaned messages go (EX-09).
+
+        Raises
+        ------
+        SessionException
+            542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
+        """
+        registry = self.queues
+        if passive and queue:
+            target = registry.get(queue)
+        else:
+            settings = QueueSettings.from_arguments(arguments or {})
+            alternate = self.exchanges.alternate(alternate_exchange)
+            target, is_new = registry.declare(
+                queue, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
+            )
+            if is_new:
+                if exclusive:
+                    self._own(target)
+                return
+        if exclusive:
+            self._demand_ownership(target, passive)
+
+    def _demand_ownership(self, queue: Queue, passive: bool) -> None:
+        if queue.lifetime.owner == self.name:
+            return
+        if queue.lifetime.owner or passive or queue.users.consumers:
+            raise ResourceLockedException(f"Cannot grant exclusive access to queue {queue.name}")
+        self._own(queue)
+
+    def _own(self, queue: Queue) -> None:
+        queue.lifetime.owner = self.name
+        queue.lifetime.use()
+        queue.users.owner_connection = self.connection.name
+        self.exclusive_queues.append(queue.name)
+
+    @command("queue.delete")
+    def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False) -> None:
+        """Delete a queue with all its messages (QT-21, FC-21).
+
+        Raises
+        ------
+        SessionException
+            531, 404, 405, 406.
+        """
+        self.queues.check_delete(queue, self.name, if_unused, if_empty)
+        self.queues.destroy(queue, "delete")
+
+    @command("queue.purge")
+    def queue_purge(self, queue: str) -> None:
+        """Drop every message that is not acquired (QT-22)."""
+        purge(self.queues.get(queue), 0, MessageFilter(None))
+
+    @command("exchange.declare")
+    def exchange_declare(
+        self,
+        exchange: str,
+        type: str | None = None,
+        *,
+        alternate_exchange: str = "",
+        passive: bool = False,
+        durable: bool = False,
+        auto_delete: bool = False,
+        arguments: Mapping[str, HeaderValue] | None = None,
+    ) -> None:
+        """Make an exchange, unless there is one of that name and type already (EX-03).
+
+        Without a type it is a topic exchange.  With ``passive`` it is only asked whether there is such
+        an exchange: of that name, and of that type and that alternate if these are given; the broker's own
+        exchanges can be declared in no other way.
+
+        Raises
+        ------
+        SessionException
+            404, 530.
+        """
+        registry = self.exchanges
+        alternate = registry.alternate(alternate_exchange)
+        if passive:
+            registry.check(exchange, type or "", alternate)
+            return
+        if exchange.startswith(("amq.", "qpid.")):
+            raise NotAllowedException(
+                f'Exchange names beginning with "amq." or "qpid." are reserved. (exchange="{exchange}")'
+            )
+        kind = "topic" if type is None else type
+        registry.declare(exchange, kind, alternate, durable, auto_delete, arguments)
+
+    @command("exchange.delete")
+    def exchange_delete(self, exchange: str) -> None:
+        """Delete an exchange (EX-03)."""
+        self.exchanges.delete(exchange)
+
+    @command("exchange.bind")
+    def exchange_bind(
+        self, queue: str, exchange: str, key: str = "", arguments: Mapping[str, HeaderValue] | None = None
+    ) -> None:
+        """Bind a queue to an exchange; binding it again changes nothing (EX-12).
+
+        Raises
+        ------
+        SessionException
+            404, 405, 541 (headers), 542 (default exchange).
+        """
+        source, target = self.queues.bindable(exchange, queue, "Bind", self.name)
+        scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
+        source.bind(target, key, arguments or {}, scope)
+
+    @command("exchange.unbind")
+    def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
+        """Remove a binding; removing none changes nothing (EX-12)."""
+        source, target = self.queues.bindable(exchange, queue, "Unbind", self.name)
+        if source.unbind(target, key):
+            self.exchanges.consider(source)
+
+    @command("queue.query")
+    def queue_query(self, queue: str) -> QueueQueryResult:
+        """Describe a queue; an unknown one gives an empty answer."""
+        return query_queue(self.queues, queue)
+
+    @command("exchange.query")
+    def exchange_query(self, exchange: str) -> ExchangeQueryResult:
+        """Describe an exchange."""
+        return query_exchange(self.exchanges, exchange)
+
+    @command("exchange.bound")
+    def exchange_bound(
+        self,
+        exchange: str,
+        queue: str | None = None,
+        key: str | None = None,
+        arguments: Mapping[str, HeaderValue] | None = None,
+    ) -> ExchangeBoundResult:
+        """Say whether a binding exists, by what of it does not hold (EX-13)."""
+        return query_bound(self.queues, exchange, queue, key, arguments)
 
     # Syncing
 
     @command("execution.sync", completes=False)
     def execution_sync(self) -> None:
-        """Ask to be told when every earlier command is complete (CM-06); hurries the store (CM-12)."""
-        self.core.store.flush()
+        """Ask for a report when every earlier command is complete (CM-06); hurries the store (CM-12)."""
+        self.context.store.flush()
         self.completions.sync_point(self.completions.next_number - 1)
 
     @command("session.flush", is_numbered=False)
     def session_flush(self) -> None:
-        """Ask to be told what is complete now (CM-05)."""
+        """Ask for a report of what is complete now (CM-05)."""
         self.completions.want_report()
 
     # Transactions
@@ -119,8 +912,8 @@ class Session(QueueHandler):
         """
         if not self.is_attached:
             return
-        self.control()
-        if self.is_watched():
+        self.begin_control()
+        if self.context.observer is not None:
             self.show("session.detach", None)
         self.detach()
         self.quiesce()

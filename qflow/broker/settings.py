@@ -1,13 +1,108 @@
-"""QueueSettings: the arguments of ``queue.declare``, converted and checked once (rule book 8.3)."""
+"""QueueSettings: the arguments of ``queue.declare``, converted and checked once (rules.md#declare-arguments).
+
+Turning a declare argument into the type its key asks for, with the broker's refusals (CF-03).
+
+Mirrors the conversions of ``qpid::types::Variant``: numeric strings are fine, floats and booleans
+are no numbers, negative numbers are no unsigned ones.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from qflow.broker.conversions import Argument, to_bool, to_integer, to_string, to_text
-from qflow.broker.errors import InvalidArgumentException
-from qflow.broker.left_out import refuse
+from qflow.broker.errors import InvalidArgumentException, InvalidConversion, refuse
+
+Argument = object
+"""A value of an arguments map: None, bool, int, float, str, list or dict."""
+
+UINT32_MAX = (1 << 32) - 1
+UINT64_MAX = (1 << 64) - 1
+_LIMITS = {"uint32": (0, UINT32_MAX), "uint64": (0, UINT64_MAX), "int64": (-(1 << 63), (1 << 63) - 1)}
+# More digits than any limit has, and fewer than Python converts.
+_INTEGER = r"[+-]?\d{1,1000}"
+_TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", dict: "map", str: "string"}
+
+
+def to_integer(value: Argument, kind: str) -> int:
+    """Convert to ``uint32``, ``uint64`` or ``int64``.
+
+    Raises
+    ------
+    InvalidConversion
+        542, for anything but an integer in range or a string which holds one.
+
+    Examples
+    --------
+    >>> to_integer("3", "uint32"), to_integer(7, "uint64")
+    (3, 7)
+    >>> to_integer(-1, "uint32")
+    Traceback (most recent call last):
+        ...
+    qflow.broker.errors.InvalidConversion: invalid conversion: Cannot convert from int64 to uint32
+    """
+    low, high = _LIMITS[kind]
+    if isinstance(value, str):
+        if not re.fullmatch(_INTEGER, value, re.ASCII) or not low <= int(value) <= high:
+            raise InvalidConversion(f"invalid conversion: Cannot convert {value}")
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidConversion(f"invalid conversion: Cannot convert from {_type_name(value)} to {kind}")
+    return value
+
+
+def to_bool(value: Argument) -> bool:
+    """Convert to a boolean: booleans, null, integers, and strings that hold true, false or an integer.
+
+    Examples
+    --------
+    >>> to_bool(1), to_bool("TRUE"), to_bool("0"), to_bool(None)
+    (True, True, False, False)
+    """
+    if value is None or isinstance(value, int):
+        return bool(value)
+    if isinstance(value, str):
+        if value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        if re.fullmatch(_INTEGER, value, re.ASCII) and -(1 << 31) <= int(value) < 1 << 31:
+            return int(value) != 0
+        raise InvalidConversion(f"invalid conversion: Cannot convert {value} to bool")
+    raise InvalidConversion(f"invalid conversion: Cannot convert from {_type_name(value)} to bool")
+
+
+def to_text(value: Argument) -> str:
+    """Convert to a string where the broker prints any value (group and last value keys).
+
+    Examples
+    --------
+    >>> to_text(5), to_text("G"), to_text(None)
+    ('5', 'G', '')
+    """
+    return "" if value is None else str(value)
+
+
+def to_string(value: Argument) -> str:
+    """Convert to a string where the broker insists on one (policy, sequence header).
+
+    Examples
+    --------
+    >>> to_string(5)
+    Traceback (most recent call last):
+        ...
+    qflow.broker.errors.InvalidConversion: invalid conversion: Variant is not a string; \
+use asString() if conversion is required.
+    """
+    if not isinstance(value, str):
+        raise InvalidConversion(
+            "invalid conversion: Variant is not a string; use asString() if conversion is required."
+        )
+    return value
+
+
+def _type_name(value: Argument) -> str:
+    return _TYPE_NAMES.get(type(value), "int64")
+
 
 LEGACY_LVQ_KEY = "qpid.LVQ_key"
 POLICIES = ("reject", "ring", "self-destruct")
@@ -78,11 +173,8 @@ class QueueSettings:
     def from_arguments(cls, arguments: Mapping[str, Argument]) -> QueueSettings:
         """Convert the arguments of a declare, without checking how they combine (CF-04).
 
-        Raises
-        ------
-        InvalidConversion
-            542, for a value of the wrong type; the first bad key wins, and of two names of one setting
-            the last: the broker's maps are sorted by key.
+        542 for a value of the wrong type; the first bad key wins, and of two names of one setting the last:
+        the broker's maps are sorted by key.
         """
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
@@ -99,14 +191,11 @@ class QueueSettings:
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=dict(arguments), **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
-        """Check the combinations, in the broker's order (MG-01, QT-06, QT-19).
+        """Check the combinations, in the broker's order.
 
-        Raises
-        ------
-        InvalidArgumentException
-            542, naming the first pair of settings that do not go together.
-        NotImplementedException
-            540, for ``qpid.paging``, which this in-memory model leaves out.
+        Rules: MG-01, QT-06, QT-19.
+
+        542 names the first settings that do not go together; 540 is for paging, which this model leaves out.
         """
         for is_wrong, text in _COMBINATIONS:
             if is_wrong(self):
@@ -222,6 +311,6 @@ _COMBINATIONS: tuple[tuple[Callable[[QueueSettings], bool], str], ...] = (
 def _fairshare_level(key: str) -> int | None:
     for prefix in ("qpid.fairshare", "x-qpid-fairshare"):
         if key.startswith(prefix):
-            # Whatever character stands between the name and the level.
+            # Any one character is between the name and the level.
             return _uint32(key[len(prefix) + 1 :])
     return None

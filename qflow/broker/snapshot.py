@@ -6,7 +6,8 @@ and writes their fields; so nothing that is ever added to the engine can be forg
 
 Containers are written as lists whose first item is a letter: l list, t tuple, d dict, o ordered
 dict, q deque, s set, u UUID, b bytes, i integer beyond 53 bits, e exception, and r a reference to
-an object of the table.
+an object of the table.  A class is named without its module, so that a state, and its hash, do not depend on
+the file in which a class is written; no two classes of the engine have one name.
 """
 
 from __future__ import annotations
@@ -14,16 +15,26 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import pkgutil
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from qflow.broker.errors import AmqpException
 
-FORMAT = "qflow broker 1"
+FORMAT = "qflow broker 2"
 _PACKAGE = "qflow.broker."
 _SAFE_INTEGER = 1 << 53
+
+if TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr as mypyc_attr
+else:
+
+    def mypyc_attr(**_: Any) -> Callable[[type], type]:
+        """Mark nothing: the mark is for the compiler, and the engine needs the standard library only."""
+        return lambda marked: marked
+
 
 Snapshot = dict[str, Any]
 
@@ -46,14 +57,9 @@ def take_snapshot(root: object) -> Snapshot:
 
 
 def restore_snapshot(snapshot: object) -> Any:
-    """Return a new object graph in the state of a snapshot.
+    """Return a new object graph in the state of a snapshot; SnapshotError for anything else.
 
     Observers and client hooks are no part of the state; they are None afterwards.
-
-    Raises
-    ------
-    SnapshotError
-        If the value is not a snapshot, or of another version.
     """
     if not isinstance(snapshot, dict) or snapshot.get("format") != FORMAT:
         got = snapshot.get("format") if isinstance(snapshot, dict) else type(snapshot).__name__
@@ -84,7 +90,7 @@ class _Encoder:
             value = self._met[len(table)]
             kind = type(value)
             fields = [self._encode(getattr(value, name)) for name in _state_fields(kind)]
-            table.append([_class_path(kind), fields])
+            table.append([_class_name(kind), fields])
         return table
 
     def reference(self, value: object) -> list[Any]:
@@ -104,7 +110,7 @@ class _Encoder:
         if encode is not None:
             return encode(self._encode, value)
         if isinstance(value, AmqpException):
-            return ["e", _class_path(type(value)), value.text]
+            return ["e", _class_name(type(value)), value.text]
         return self.reference(value)
 
 
@@ -126,7 +132,7 @@ class _Decoder:
 
     def __init__(self, table: list[Any]) -> None:
         self._table = table
-        self._made = [_new(path) for path, _ in table]
+        self._made = [_new(name) for name, _ in table]
 
     def run(self) -> Any:
         """Return the first object of the table, with everything it refers to."""
@@ -185,30 +191,38 @@ def _state_fields(kind: type) -> tuple[str, ...]:
     return _FIELDS[kind]
 
 
-def only_counts(path: str) -> bool:
-    """Return whether the objects of a snapshot with this path only count what has been.
+def only_counts(name: str) -> bool:
+    """Return whether the objects of a snapshot that name this class only count what has been.
 
     See :attr:`qflow.broker.restorable.Restorable.ONLY_COUNTS`; a class does not inherit it.
 
     Examples
     --------
-    >>> only_counts("message_deque.MessageDeque"), only_counts("stores.MessageMap")
+    >>> only_counts("MessageDeque"), only_counts("MessageMap")
     (True, False)
     """
-    return bool(vars(_find_class(path)).get("ONLY_COUNTS", False))
+    return bool(vars(_find_class(name)).get("ONLY_COUNTS", False))
 
 
-def _class_path(kind: type) -> str:
+def _class_name(kind: type) -> str:
     if not kind.__module__.startswith(_PACKAGE):
         raise SnapshotError(f"{kind.__module__}.{kind.__qualname__} is no part of the engine's state")
-    return f"{kind.__module__.removeprefix(_PACKAGE)}.{kind.__qualname__}"
+    return kind.__qualname__
 
 
-def _find_class(path: str) -> Any:
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(_PACKAGE + module), name)
+_CLASSES: dict[str, type] = {}
 
 
-def _new(path: str) -> Any:
-    kind = _find_class(path)
+def _find_class(name: str) -> Any:
+    if name not in _CLASSES:
+        # What an object of a state is made of was imported before that object could be made, or is now.
+        for info in pkgutil.walk_packages(importlib.import_module("qflow.broker").__path__, _PACKAGE):
+            for kind in vars(importlib.import_module(info.name)).values():
+                if isinstance(kind, type) and kind.__module__ == info.name:
+                    _CLASSES[kind.__qualname__] = kind
+    return _CLASSES[name]
+
+
+def _new(name: str) -> Any:
+    kind = _find_class(name)
     return kind.__new__(kind)

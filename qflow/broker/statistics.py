@@ -1,6 +1,8 @@
-"""Statistics, under the names QMF gives them (CF-09, CF-10, CM-15).
+"""Statistics, under the names QMF gives them.
 
 The broker counts in ``counters.py``; ``statistics()`` hands out these frozen records.
+
+Rules: CF-09, CF-10, CM-15.
 """
 
 from __future__ import annotations

@@ -6,11 +6,20 @@ the store is done with it **and** every stopped queue has let go.
 
 from __future__ import annotations
 
-from qflow.broker.store_listener import StoreListener
-from qflow.broker.transfer import Transfer
+from typing import Protocol
+
+from qflow.broker.message import Transfer
+
+
+class StoreListener(Protocol):
+    """What a store reports to: its broker, which shows it to the observer."""
+
+    def store_finishes(self, label: str) -> None:
+        """Note that the store is about to be done with a message."""
+
 
 STORE = "store"
-"""By this name a store holds a transfer; see :attr:`qflow.broker.transfer.Transfer.held_by`."""
+"""By this name a store holds a transfer; see :attr:`qflow.broker.message.Transfer.held_by`."""
 
 
 class MessageStore:
@@ -29,7 +38,7 @@ class MessageStore:
 
 
 class DelayedStore(MessageStore):
-    """A store that is done when it is told so.
+    """A store that is done with a message when :meth:`finish` says so.
 
     Examples
     --------
@@ -62,13 +71,7 @@ class DelayedStore(MessageStore):
             self._pending.append(transfer)
 
     def finish(self, label: str) -> None:
-        """Be done with one message, in any order.
-
-        Raises
-        ------
-        KeyError
-            If no such message is pending.
-        """
+        """Be done with one pending message, in any order; KeyError for any other."""
         for transfer in self._pending:
             if transfer.label == label:
                 if self.listener is not None:

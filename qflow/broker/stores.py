@@ -1,18 +1,403 @@
 """How a queue keeps its messages: first in first out, by priority, or the last of each value.
 
-The broker's names: MessageDeque (in ``message_deque.py``), PriorityQueue with Fairshare, MessageMap.
+A store knows positions, order and cursors; it knows no limits, consumers or groups.  Its kinds have the
+broker's names: :class:`MessageDeque`, :class:`PriorityQueue` (with fair shares), :class:`MessageMap`.
+
+A :class:`QueueCursor` is how far a reader has read (RF-10).  A message that is acquired is *hidden*: no
+cursor finds it; one that is released is *shown* again at its old place, and the store's version rises, at
+which acquiring cursors start again at the head (MG-11).
+
+The real broker walks its deque past acquired messages and tombstones.  Here a :class:`PositionSet` gives the
+same answer in a constant number of steps: bits in blocks of 1,024, and a second layer of bits for the blocks
+that are not empty, up to three layers (2**30 positions per top key).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar, Final
 
-from qflow.broker.cursor import QueueCursor
-from qflow.broker.message_deque import MessageDeque, Messages
-from qflow.broker.queued_message import QueuedMessage
+from qflow.broker.message import AVAILABLE, QueuedMessage
+from qflow.broker.restorable import Restorable
 from qflow.broker.settings import QueueSettings
 
-__all__ = ["MessageDeque", "MessageMap", "Messages", "PriorityQueue", "make_store"]
+State = tuple[bool, int, int, "list[QueueCursor] | None"]
+
+
+class QueueCursor(Restorable):
+    """A place in a queue, and the version of the queue at which it was taken.
+
+    A release, or a group that becomes free, raises the queue's version; an *acquiring* cursor of
+    an older version starts again at the head, a browser's never does (MG-11, MG-17).  On a
+    priority queue ``levels`` holds one cursor for each level, made by the first look.
+    """
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ("acquires", "is_valid", "position", "version", "levels")
+
+    def __init__(self, acquires: bool = True) -> None:
+        self.acquires = acquires
+        self.is_valid = False
+        self.position = 0
+        self.version = 0
+        self.levels: list[QueueCursor] | None = None
+
+    def start(self, version: int) -> int:
+        """Return the position after which the next look begins, 0 for the head."""
+        if not self.is_valid or (self.acquires and self.version != version):
+            return 0
+        return self.position
+
+    def move(self, position: int, version: int) -> None:
+        """Remember that everything up to ``position`` has been seen."""
+        self.is_valid = True
+        self.position = position
+        self.version = version
+
+    def save(self) -> State:
+        """Return what :meth:`restore` needs to put the cursor back (CN-08)."""
+        return self.is_valid, self.position, self.version, self.levels
+
+    def restore(self, state: State) -> None:
+        """Put the cursor back where it was.
+
+        The cursors of a priority queue's levels are shared with the saved state, so there the
+        message stays skipped, except in the very first scan, whose levels are forgotten (RF-10).
+        """
+        self.is_valid, self.position, self.version, self.levels = state
+
+
+_SHIFT: Final = 10
+_MASK: Final = (1 << _SHIFT) - 1
+_LAYERS: Final = 3
+
+
+class PositionSet(Restorable):
+    """Positions (integers from 0 up) with ``add``, ``discard`` and ``after``.
+
+    Examples
+    --------
+    >>> available = PositionSet()
+    >>> for position in (1, 2, 3, 5000):
+    ...     available.add(position)
+    >>> available.discard(2)
+    >>> available.after(0), available.after(1), available.after(3), available.after(5000)
+    (1, 3, 5000, None)
+    >>> len(available), list(available)
+    (3, [1, 3, 5000])
+    """
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ("_layers", "_count")
+
+    def __init__(self) -> None:
+        self._layers: list[dict[int, int]] = [{} for _ in range(_LAYERS)]
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, position: int) -> bool:
+        return bool(self._layers[0].get(position >> _SHIFT, 0) >> (position & _MASK) & 1)
+
+    def add(self, position: int) -> None:
+        """Add a position; adding it twice changes nothing."""
+        for layer in self._layers:
+            block, bit = position >> _SHIFT, 1 << (position & _MASK)
+            bits = layer.get(block, 0)
+            if layer is self._layers[0]:
+                if bits & bit:
+                    return
+                self._count += 1
+            layer[block] = bits | bit
+            if bits:
+                return
+            position = block
+
+    def discard(self, position: int) -> None:
+        """Remove a position; removing an absent one changes nothing."""
+        if position not in self:
+            return
+        self._count -= 1
+        for layer in self._layers:
+            block = position >> _SHIFT
+            bits = layer[block] & ~(1 << (position & _MASK))
+            if bits:
+                layer[block] = bits
+                return
+            del layer[block]
+            position = block
+
+    def after(self, position: int) -> int | None:
+        """Return the smallest member greater than ``position`` (which may be -1), or None."""
+        if not self._count:
+            return None
+        depth = 0
+        position += 1
+        while depth < _LAYERS:
+            block = position >> _SHIFT
+            rest = self._layers[depth].get(block, 0) >> (position & _MASK)
+            if rest:
+                return self._descend(depth, position + (rest & -rest).bit_length() - 1)
+            position = block + 1
+            depth += 1
+        beyond = [top for top in self._layers[-1] if top >= position]
+        return self._descend(depth, min(beyond)) if beyond else None
+
+    def first(self) -> int | None:
+        """Return the smallest member, or None when empty."""
+        return self.after(-1)
+
+    def _descend(self, depth: int, position: int) -> int:
+        while depth:
+            depth -= 1
+            bits = self._layers[depth][position]
+            position = (position << _SHIFT) + (bits & -bits).bit_length() - 1
+        return position
+
+    def __iter__(self) -> Iterator[int]:
+        position = self.first()
+        while position is not None:
+            yield position
+            position = self.after(position)
+
+
+_BLOCK: Final = 6
+"""Positions are looked at one by one within a block of 2**6, and blocks by :class:`PositionSet`."""
+
+
+class Messages(Restorable):
+    """What every store can do; all in O(1) or O(levels), whatever the length."""
+
+    __slots__ = ()
+
+    def publish(self, message: QueuedMessage) -> QueuedMessage | None:
+        """Add a message at its position; return the one it replaces, if any (QT-01)."""
+        raise NotImplementedError
+
+    def hide(self, message: QueuedMessage) -> None:
+        """Take an acquired message out of sight of all cursors."""
+        raise NotImplementedError
+
+    def show(self, message: QueuedMessage) -> None:
+        """Make a released message visible again, at its old place, and reset cursors."""
+        raise NotImplementedError
+
+    def remove(self, message: QueuedMessage) -> None:
+        """Forget a message."""
+        raise NotImplementedError
+
+    def next(self, cursor: QueueCursor) -> QueuedMessage | None:
+        """Return the next AVAILABLE message for ``cursor`` and move it there."""
+        raise NotImplementedError
+
+    def go(self, cursor: QueueCursor, message: QueuedMessage) -> QueuedMessage | None:
+        """Return ``message``, the first AVAILABLE one that matters to the cursor, and move there."""
+        return self.next(cursor)
+
+    def go_to_end(self, cursor: QueueCursor) -> bool:
+        """Move behind all messages, as none matters; return whether an AVAILABLE one was passed over."""
+        raise NotImplementedError
+
+    def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
+        """Return whether a cursor is behind a message already, and stays there (RF-10)."""
+        raise NotImplementedError
+
+    def reset_cursors(self) -> None:
+        """Let all acquiring cursors start again at the head (MG-11)."""
+        raise NotImplementedError
+
+    def eviction_candidate(self) -> QueuedMessage | None:
+        """Return the message a ring would drop: the oldest of the lowest level, acquired or not."""
+        raise NotImplementedError
+
+    def find(self, position: int) -> QueuedMessage | None:
+        """Return the message at a position, if it is still there."""
+        raise NotImplementedError
+
+    def available_count(self) -> int:
+        """Return how many messages are AVAILABLE."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[QueuedMessage]:
+        """Yield all messages, acquired ones included, by position."""
+        raise NotImplementedError
+
+
+class MessageDeque(Messages):
+    """First in, first out.
+
+    Examples
+    --------
+    >>> from qflow.broker.message import Message, Transfer
+    >>> store, cursor = MessageDeque(), QueueCursor(acquires=True)
+    >>> for position in (1, 2):
+    ...     _ = store.publish(QueuedMessage(Transfer(None, 0, Message(), 10, f"m{position}"), position))
+    >>> store.next(cursor)
+    QueuedMessage('m1', position=1, AVAILABLE)
+    """
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = (
+        "_messages",
+        "_available",
+        "_blocks",
+        "_last_block",
+        "_last_available",
+        "_count",
+        "_head",
+        "_tail",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self._messages: dict[int, QueuedMessage] = {}
+        # How many messages are AVAILABLE in each block of positions that has any, and which blocks these are.
+        # The last block is always among these, though it need not have any; its count is kept apart, as on a
+        # short queue no other one is touched.
+        self._available: dict[int, int] = {}
+        self._blocks = PositionSet()
+        self._last_block = -1
+        self._last_available = 0
+        self._count = 0
+        self._head = 0
+        self._tail = 0
+        self.version = 0
+
+    def publish(self, message: QueuedMessage) -> QueuedMessage | None:
+        """Add a message at the tail; it replaces none."""
+        position = message.position
+        if not self._messages:
+            self._head = position
+        self._messages[position] = message
+        self._tail = position
+        if position >> _BLOCK != self._last_block:
+            self._begin_block(position >> _BLOCK)
+        self._last_available += 1
+        self._count += 1
+        return None
+
+    def _begin_block(self, block: int) -> None:
+        if self._last_available:
+            self._available[self._last_block] = self._last_available
+        elif self._last_block >= 0:
+            self._blocks.discard(self._last_block)
+        self._last_block, self._last_available = block, 0
+        self._blocks.add(block)
+
+    def _add(self, position: int) -> None:
+        block = position >> _BLOCK
+        self._count += 1
+        if block == self._last_block:
+            self._last_available += 1
+            return
+        there = self._available.get(block, 0)
+        if not there:
+            self._blocks.add(block)
+        self._available[block] = there + 1
+
+    def _discard(self, position: int) -> None:
+        block = position >> _BLOCK
+        self._count -= 1
+        if block == self._last_block:
+            self._last_available -= 1
+            return
+        left = self._available[block] - 1
+        if left:
+            self._available[block] = left
+        else:
+            del self._available[block]
+            self._blocks.discard(block)
+
+    def hide(self, message: QueuedMessage) -> None:
+        """Count it off the available messages of its block."""
+        self._discard(message.position)
+
+    def show(self, message: QueuedMessage) -> None:
+        """Count it again, and let acquiring cursors start again."""
+        self._add(message.position)
+        self.version += 1
+
+    def remove(self, message: QueuedMessage) -> None:
+        """Forget it, acquired or not."""
+        if message.state == AVAILABLE:
+            self._discard(message.position)
+        del self._messages[message.position]
+
+    def next(self, cursor: QueueCursor) -> QueuedMessage | None:
+        """Return the first available message behind the cursor."""
+        start = cursor.start(self.version)
+        message = self._messages.get(start + 1)
+        if message is None or message.state != AVAILABLE:
+            message = self._after(start) if self._count else None
+            if message is None:
+                self._end(cursor, start)
+                return None
+        cursor.move(message.position, self.version)
+        return message
+
+    def _after(self, start: int) -> QueuedMessage | None:
+        position = start + 1
+        block = self._blocks.after((position >> _BLOCK) - 1)
+        while block is not None:
+            end = (block + 1) << _BLOCK
+            for place in range(max(position, block << _BLOCK), end):
+                message = self._messages.get(place)
+                if message is not None and message.state == AVAILABLE:
+                    return message
+            # What was available in the first block lies before the start; the next one has some for certain,
+            # unless it is the last.
+            block = self._blocks.after(block)
+        return None
+
+    def _end(self, cursor: QueueCursor, start: int) -> None:
+        # The real cursor walks over acquired messages and stays behind the last of them (RF-10).
+        if self._messages and self._tail > start:
+            cursor.move(self._tail, self.version)
+
+    def go(self, cursor: QueueCursor, message: QueuedMessage) -> QueuedMessage | None:
+        """Move to the message, unless it lies before the cursor."""
+        if message.position <= cursor.start(self.version):
+            return self.next(cursor)
+        cursor.move(message.position, self.version)
+        return message
+
+    def go_to_end(self, cursor: QueueCursor) -> bool:
+        """Move behind the last message."""
+        start = cursor.start(self.version)
+        has_passed = self._after(start) is not None
+        self._end(cursor, start)
+        return has_passed
+
+    def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
+        """Compare the places, unless the cursor starts again at the head."""
+        return cursor.start(self.version) >= message.position
+
+    def reset_cursors(self) -> None:
+        """Raise the version."""
+        self.version += 1
+
+    def eviction_candidate(self) -> QueuedMessage | None:
+        """Return the oldest message."""
+        if not self._messages:
+            return None
+        while self._head not in self._messages:
+            self._head += 1
+        return self._messages[self._head]
+
+    def find(self, position: int) -> QueuedMessage | None:
+        """Return the message at a position."""
+        return self._messages.get(position)
+
+    def available_count(self) -> int:
+        """Return the count."""
+        return self._count
+
+    def __iter__(self) -> Iterator[QueuedMessage]:
+        return iter(tuple(self._messages.values()))
 
 
 class MessageMap(MessageDeque):
@@ -20,7 +405,7 @@ class MessageMap(MessageDeque):
 
     __slots__ = ("_key", "_by_value")
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str = "") -> None:
         super().__init__()
         self._key = key
         self._by_value: dict[str, QueuedMessage] = {}
@@ -52,12 +437,15 @@ class PriorityQueue(Messages):
 
     __slots__ = ("_levels", "_first_level", "_is_fair", "_limits", "_level", "_count")
 
-    def __init__(self, levels: int, limits: dict[int, int], default_limit: int) -> None:
+    def __init__(
+        self, levels: int = 10, limits: tuple[tuple[int, int], ...] = (), default_limit: int = 0
+    ) -> None:
         self._levels = [MessageDeque() for _ in range(levels)]
         self._first_level = 5 - min(5, -(-levels // 2))
         # A share that limits nothing (fairshare-0 of 0) still makes the levels take turns.
         self._is_fair = bool(limits) or default_limit > 0
-        self._limits = [limits.get(level, default_limit) for level in range(levels)]
+        given = dict(limits)
+        self._limits = [given.get(level, default_limit) for level in range(levels)]
         self._level = levels - 1
         self._count = 0
 
@@ -156,5 +544,5 @@ def make_store(settings: QueueSettings) -> Messages:
     if settings.last_value_queue_key and settings.policy != "self-destruct":
         return MessageMap(settings.last_value_queue_key)
     if settings.priorities:
-        return PriorityQueue(settings.priorities, dict(settings.fairshare_levels), settings.fairshare)
+        return PriorityQueue(settings.priorities, settings.fairshare_levels, settings.fairshare)
     return MessageDeque()

@@ -1,4 +1,4 @@
-"""BrokerSetup: the broker that a configuration is tried on, read as qpidd reads its options (8.1)."""
+"""The broker that a configuration is tried on: options read as qpidd reads them (rules.md#broker-options)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qflow.broker.errors import StartupError
-from qflow.broker.option_sources import (
+from qflow.broker.options import (
     COMMAND_LINE,
     NOT_MODELLED,
+    BrokerOptions,
     Given,
+    convert,
     ignored_variables,
     read_options,
 )
-from qflow.broker.options import BrokerOptions, convert
 from qflow.configuration.declaration import Remark
 
 
@@ -43,16 +44,9 @@ class BrokerSetup:
         environment: Mapping[str, str] | None = None,
         file: str = "",
     ) -> BrokerSetup:
-        """Read the command line, the environment and, if one is named, the configuration file.
+        """Return the setup that a command line, an environment and a configuration file give.
 
-        Parameters
-        ----------
-        arguments : iterable of str
-            As on qpidd's command line; ``--config=FILE`` names the file too.
-        environment : mapping of str to str, or None
-            ``QPID_<NAME>``; ``QPID_CONFIG`` names the file too.
-        file : str
-            The configuration file, if neither of the others names one; "" for none.
+        The file is the one that ``--config=FILE`` or ``QPID_CONFIG`` names, else ``file``; "" for none.
 
         Raises
         ------
@@ -94,7 +88,7 @@ class BrokerSetup:
         }
 
     def text(self) -> str:
-        """Return the options as qpidd's own, for people; "" if none was given."""
+        """Return the options as on qpidd's command line; "" if none was given."""
         return "\n".join(
             f"--{given.name}={given.text}"
             + ("" if given.source == COMMAND_LINE else f"   from {given.source}")

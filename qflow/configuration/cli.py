@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from qflow.configuration.queue_options import add_queue_options
+from qflow.configuration.qpid_config import add_queue_options
 
 if TYPE_CHECKING:
     from qflow.broker.errors import StartupError
@@ -72,9 +72,8 @@ def run(chosen: argparse.Namespace) -> int:
         For a request that makes no sense; the command ends with status 2 then.
     """
     from qflow.broker.errors import StartupError
-    from qflow.configuration.explanation import explain
-    from qflow.configuration.reading import declaration_of, read_address
-    from qflow.configuration.report import report
+    from qflow.configuration.explanation import explain, report
+    from qflow.configuration.notations import declaration_of, read_address
 
     if chosen.action == "address":
         declaration = read_address(chosen.address)

@@ -1,18 +1,55 @@
-"""Declaration: one queue as somebody asks for it, whatever the spelling."""
+"""Declaration: one queue as it is asked for, in whatever notation.
+
+A queue is declared with a map of *arguments* and with a few properties besides.  The broker reads the
+arguments that it knows and accepts all others without a word (CF-02).  Which it reads is asked of the engine
+here, not kept in a second list.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from qflow.broker.conversions import Argument, to_bool
 from qflow.broker.errors import InvalidConversion
+from qflow.broker.history.alternatives import ARGUMENT
+from qflow.broker.settings import Argument, QueueSettings, to_bool
+from qflow.configuration.qpid_config import OPTIONS, REPLICATE_KEY
 from qflow.kit import RefusalError
 
 PROPERTIES = ("durable", "auto-delete", "alternate-exchange")
 """Keys that management takes out of the map; everything else is a declare argument (CF-07)."""
+
+PASSED_ON = frozenset([option.key for option in OPTIONS if option.needs_durable] + [REPLICATE_KEY, ARGUMENT])
+"""Keys that are not the queue's business but that of a store, of the HA module, or of this model."""
+
+_WELL_KNOWN = (
+    "qpid.max_count",
+    "qpid.max_size",
+    "qpid.policy_type",
+    "qpid.flow_stop_count",
+    "qpid.flow_resume_count",
+    "qpid.flow_stop_size",
+    "qpid.flow_resume_size",
+    "qpid.group_header_key",
+    "qpid.shared_msg_group",
+    "qpid.last_value_queue_key",
+    "qpid.priorities",
+    "qpid.fairshare",
+    "qpid.alert_count",
+    "qpid.alert_count_up",
+    "qpid.alert_count_down",
+    "qpid.alert_size",
+    "qpid.alert_size_up",
+    "qpid.alert_size_down",
+    "qpid.browse-only",
+    "qpid.queue_msg_sequence",
+    "qpid.auto_delete_timeout",
+    "qpid.lifetime-policy",
+    "no-local",
+)
 
 
 class ConfigurationError(RefusalError):
@@ -21,16 +58,9 @@ class ConfigurationError(RefusalError):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something worth knowing about a configuration.
+    """Something worth knowing about a configuration, with the rules that say so.
 
-    Attributes
-    ----------
-    kind : {"warning", "note", "hint"}
-        A warning: it does not do what it seems to.  A note: good to know.  A hint: what to do.
-    text : str
-        What.
-    rules : tuple of str
-        Where the rule book says so.
+    The kind is "warning" (it does not do what it seems to), "note" (good to know) or "hint" (what to do).
     """
 
     kind: str
@@ -53,7 +83,7 @@ class Declaration:
     alternate_exchange : str
         Where its dropped messages go; "" for none.
     remarks : tuple of Remark
-        What happened while it was read; no part of its identity.
+        What to know about how it was written; no part of its identity.
 
     Raises
     ------
@@ -86,7 +116,7 @@ class Declaration:
     def of_properties(
         cls, name: str, properties: Mapping[str, Argument], remarks: tuple[Remark, ...] = ()
     ) -> Declaration:
-        """Read the map of a management ``create``, which mixes arguments and properties (CF-07).
+        """Return the queue of a management ``create``, whose map mixes arguments and properties (CF-07).
 
         Raises
         ------
@@ -107,7 +137,7 @@ class Declaration:
 
     @classmethod
     def of_json(cls, name: str, text: str) -> Declaration:
-        """Read declare arguments written as a JSON map.
+        """Return the queue with the declare arguments of a JSON map.
 
         Raises
         ------
@@ -118,25 +148,12 @@ class Declaration:
 
     @classmethod
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
-        """Take the queue out of an address's options, as the address parser returns them (CF-14).
-
-        Parameters
-        ----------
-        name : str
-            The address's name.
-        options : mapping
-            Its options; only ``node`` matters here.
+        """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14).
 
         Raises
         ------
         ConfigurationError
             If the node is not a queue, or a map is missing where one is due.
-
-        Examples
-        --------
-        >>> node = {"type": "queue", "x-declare": {"arguments": {"qpid.max_count": 10}}}
-        >>> Declaration.of_address("orders", {"create": "always", "node": node}).arguments["qpid.max_count"]
-        10
         """
         node = _map(options, "node")
         if node.get("type", "queue") != "queue":
@@ -164,7 +181,7 @@ class Declaration:
 
 
 def read_json_map(text: str) -> dict[str, Argument]:
-    """Read a JSON map.
+    """Return the declare arguments that a JSON map holds.
 
     Raises
     ------
@@ -173,8 +190,6 @@ def read_json_map(text: str) -> dict[str, Argument]:
 
     Examples
     --------
-    >>> read_json_map('{"qpid.max_count": 10}')
-    {'qpid.max_count': 10}
     >>> read_json_map("[1]")
     Traceback (most recent call last):
         ...
@@ -200,3 +215,63 @@ def _map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{key}: got {value!r}, a map is due")
     return value
+
+
+# Which arguments the broker reads (CF-01, CF-02)
+
+
+def is_understood(key: str) -> bool:
+    """Return whether a declare argument means anything to the broker, which accepts any other in silence.
+
+    Examples
+    --------
+    >>> is_understood("qpid.max_count"), is_understood("qpid.max-count"), is_understood("qpid.fairshare-3")
+    (True, False, True)
+    """
+    # No setting is made of a bare object: either it is refused, or its text appears.
+    return key in PASSED_ON or _read(key, object()) != QueueSettings()
+
+
+def reads_same(key: str, one: Argument, other: Argument) -> bool:
+    """Return whether two values of an argument mean the same to the broker.
+
+    Examples
+    --------
+    >>> reads_same("qpid.max_count", "10", 10), reads_same("qpid.max_count", True, 1)
+    (True, False)
+    """
+    read = _read(key, one)
+    return read is not None and read == _read(key, other) and is_understood(key)
+
+
+def suggestion(key: str) -> str:
+    """Return the understood key that looks most like this one, or "".
+
+    Examples
+    --------
+    >>> suggestion("qpid.max-count"), suggestion("x-mine")
+    ('qpid.max_count', '')
+    """
+    close = difflib.get_close_matches(key, _WELL_KNOWN, 1, 0.8)
+    return close[0] if close else ""
+
+
+def _read(key: str, value: Argument) -> QueueSettings | None:
+    try:
+        return replace(QueueSettings.from_arguments({key: value}), arguments={})
+    except InvalidConversion:
+        return None
+
+
+def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
+    """Yield a sentence for each declare argument that means nothing to the broker (CF-02).
+
+    Examples
+    --------
+    >>> next(ignored_arguments({"qpid.flow_stop_cuont": 5}))
+    "the broker passes over 'qpid.flow_stop_cuont' (CF-02); did you mean 'qpid.flow_stop_count'?"
+    """
+    for key in arguments:
+        if not is_understood(key):
+            near = suggestion(key)
+            yield f"the broker passes over {key!r} (CF-02)" + (f"; did you mean {near!r}?" if near else "")

@@ -1,49 +1,75 @@
-"""Explanation: what a configuration comes to, with the rule behind each value, or the broker's refusal.
+"""What a declaration comes to on a broker, and why: explanation, or the broker's refusal.
 
-The queue is created on a broker of the engine, through the management method that ``qpid-config``
-calls; what is said here is read from that queue and from the levels the engine worked out.
+What people type (:mod:`qflow.configuration.notations`) becomes a declaration
+(:mod:`qflow.configuration.declaration`).  :func:`explain` creates that queue on a broker of the engine,
+through the management method that ``qpid-config`` calls, and then reads from the queue and from the levels
+that the engine worked out:
+
+* the *levels* of flow control, two for messages and two for bytes, and what set each: given, a share of a
+  limit, or turned off (FC-02 … FC-10);
+* the *limits* and what happens when one is reached (LP-01 … LP-19);
+* the *alert* thresholds (QT-11, QT-12);
+* *remarks*: what does not do what it seems to (warning), what is good to know (note), what helps (hint).
+
+Each value carries the rules that say so.  Nothing here computes a threshold: the engine does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 
-from qflow.broker import Broker, BrokerOptions
-from qflow.broker.errors import AmqpException, ManagementError
-from qflow.broker.flow_limit import FlowLevels, is_exempt
+from qflow.broker import Broker
+from qflow.broker.alerts import Alarm, ThresholdAlerts
+from qflow.broker.errors import AmqpException, InvalidConversion, ManagementError
+from qflow.broker.flow_limit import FlowLevels, Level, Origin, effective_max_size, is_exempt
+from qflow.broker.history.alternatives import ARGUMENT
+from qflow.broker.limits import make_policy
+from qflow.broker.options import UINT32, BrokerOptions
 from qflow.broker.queue import Queue
-from qflow.broker.settings import QueueSettings
-from qflow.configuration.advice import after_refusal, remarks_on
+from qflow.broker.settings import LIFETIMES, POLICIES, QueueSettings
 from qflow.configuration.broker_setup import BrokerSetup
-from qflow.configuration.declaration import ConfigurationError, Declaration, Remark
-from qflow.configuration.flow_words import Effective, describe_levels, summary
-from qflow.configuration.limit_words import describe_alerts, describe_limits
-from qflow.configuration.writing import address_string, qpid_config_line
+from qflow.configuration.declaration import (
+    PASSED_ON,
+    ConfigurationError,
+    Declaration,
+    Remark,
+    is_understood,
+    suggestion,
+)
+from qflow.configuration.notations import address_string, qpid_config_line
+
+STOP, RESUME = "stop", "resume"
+UNITS = {"count": "messages", "size": "bytes"}
+_RATIOS = {STOP: "default-flow-stop-threshold", RESUME: "default-flow-resume-threshold"}
+_DEFAULT_RULE = {STOP: "FC-02.4", RESUME: "FC-02.5"}
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A value in force (such as ``stop_count``; 0 where it takes no part), and what set it.
+
+    ``rules`` are those that say so, the deciding one last.
+    """
+
+    name: str
+    value: int
+    why: str
+    rules: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The broker's refusal: AMQP class and code, and its words.
+    """The broker's refusal, such as 542 ``invalid-argument``: its words, and as ``qpid-config`` shows them.
 
-    Attributes
-    ----------
-    code, name : int, str
-        Such as 542, ``invalid-argument``.
-    text : str
-        Its words.
-    shown : str
-        As ``qpid-config`` gets them: management answers with status 7 and this text (CF-08).
+    Management answers with status 7 and the text that is ``shown`` (CF-08).
     """
 
     code: int
     name: str
     text: str
     shown: str
-
-    def asdict(self) -> dict[str, object]:
-        """Return plain values."""
-        return {"code": self.code, "name": self.name, "text": self.text, "shown": self.shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +78,11 @@ class Explanation:
 
     Attributes
     ----------
-    declaration : Declaration
-        What was asked for.
-    setup : BrokerSetup
-        The broker it was tried on.
+    declaration, setup : Declaration, BrokerSetup
+        What was asked for, and the broker it was tried on.
     line, address : str
         The ``qpid-config`` line and the address string; "" where they cannot say it (a remark says why).
     remarks : tuple of Remark
-        Warnings, notes, hints.
     refusal : Refusal or None
         The broker's refusal; then what follows is empty.
     flow, flow_rules : str, tuple of str
@@ -95,16 +118,13 @@ class Explanation:
             "broker": self.setup.asdict(),
             "qpid_config": self.line,
             "address": self.address,
-            "refusal": self.refusal.asdict() if self.refusal else None,
+            "refusal": asdict(self.refusal) if self.refusal else None,
             "flow_control": self.flow,
-            "flow_rules": list(self.flow_rules),
-            "levels": [level.asdict() for level in self.levels],
-            "limits": [limit.asdict() for limit in self.limits],
-            "alerts": [alert.asdict() for alert in self.alerts],
-            "remarks": [
-                {"kind": remark.kind, "text": remark.text, "rules": list(remark.rules)}
-                for remark in self.remarks
-            ],
+            "flow_rules": self.flow_rules,
+            "levels": [asdict(level) for level in self.levels],
+            "limits": [asdict(limit) for limit in self.limits],
+            "alerts": [asdict(alert) for alert in self.alerts],
+            "remarks": [asdict(remark) for remark in self.remarks],
         }
 
 
@@ -114,7 +134,6 @@ def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None
     Parameters
     ----------
     declaration : Declaration
-        The queue that is asked for.
     broker : BrokerSetup, BrokerOptions or None
         The broker it is tried on; None for one with the defaults.
 
@@ -135,7 +154,7 @@ def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None
     address = _written("address string", address_string, declaration, remarks)
     created = _create(declaration, setup.options)
     if isinstance(created, Refusal):
-        remarks += after_refusal(declaration, setup.options)
+        remarks += _after_refusal(declaration, setup.options)
         return Explanation(declaration, setup, line, address, tuple(remarks), created)
     flow, rules, levels = _flow(declaration, created.settings, setup.options)
     return Explanation(
@@ -143,13 +162,13 @@ def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None
         setup,
         line,
         address,
-        (*remarks, *remarks_on(declaration, created.settings, setup.options)),
+        (*remarks, *_remarks_on(declaration, created.settings, setup.options)),
         None,
         flow,
         rules,
         levels,
-        tuple(describe_limits(created.settings, setup.options)),
-        tuple(describe_alerts(created, setup.options)),
+        tuple(_describe_limits(created.settings, setup.options)),
+        tuple(_describe_alerts(created, setup.options)),
     )
 
 
@@ -177,10 +196,10 @@ def _flow(
     levels = FlowLevels.proposed(settings, options)
     if not levels.is_limiting:
         text = "No flow control: neither unit has a stop threshold."
-        stops = tuple(level for level in describe_levels(levels, options) if level.name.startswith("stop"))
+        stops = tuple(level for level in _describe_levels(levels, options) if level.name.startswith("stop"))
         return text, ("FC-02.7", "FC-08"), stops
     levels = levels.checked(declaration.name)
-    return summary(levels), ("FC-14", "FC-16"), describe_levels(levels, options)
+    return _summary(levels), ("FC-14", "FC-16"), _describe_levels(levels, options)
 
 
 def _written(
@@ -189,5 +208,386 @@ def _written(
     try:
         return write(declaration)
     except ConfigurationError as error:
-        remarks.append(Remark("note", f"no {what}: {error}"))
+        remarks.append(_note(f"no {what}: {error}"))
         return ""
+
+
+# Levels, limits, alerts
+
+
+def _describe_levels(levels: FlowLevels, options: BrokerOptions) -> tuple[Effective, ...]:
+    """Return the four levels with what set each."""
+    return tuple(
+        _describe(side, unit, getattr(levels, f"{side}_{unit}"), getattr(levels, f"max_{unit}"), options)
+        for unit in UNITS
+        for side in (STOP, RESUME)
+    )
+
+
+def _describe(side: str, unit: str, level: Level, maximum: int, options: BrokerOptions) -> Effective:
+    why, rules = _clause(side, unit, level.basis or level.origin, maximum, options)
+    if level.origin is Origin.AS_STOP:
+        why += "; 0 means: as the stop"
+        rules += ("FC-05.2",)
+    elif level.origin is Origin.RESIDUE:
+        why += f"; this unit cannot stop, yet flow control does not end before it is below {level.value}"
+        rules += ("FC-09",)
+    elif side == STOP and not level.value:
+        why += "; this unit never stops a producer"
+        rules += ("FC-08",)
+    return Effective(f"{side}_{unit}", level.value, why, rules)
+
+
+def _clause(
+    side: str, unit: str, origin: Origin, maximum: int, options: BrokerOptions
+) -> tuple[str, tuple[str, ...]]:
+    ratio = getattr(options, _RATIOS[side].replace("-", "_"))
+    rounding = "rounded half up" if side == STOP else "cut off"
+    default = _DEFAULT_RULE[side]
+    if origin is Origin.GIVEN:
+        return f"given as qpid.flow_{side}_{unit}", ("FC-02.6",)
+    if origin is Origin.RATIO_OFF:
+        return f"no default: the broker's {_RATIOS[side]} is 0", ("FC-10", default)
+    if origin is Origin.NO_LIMIT:
+        return f"no default: the queue has no limit in {UNITS[unit]} to take {ratio} % of", (default,)
+    if origin is Origin.BROKER_LIMIT:
+        limit = f"the broker's default-queue-limit={maximum}"
+        return f"{ratio} % of {limit}, as no qpid.max_size is given, {rounding}", ("LP-01", default)
+    return f"{ratio} % of qpid.max_{unit}={maximum}, {rounding}", (default,)
+
+
+def _summary(levels: FlowLevels) -> str:
+    """Return one sentence that says when producers are held and when they go on (FC-14, FC-16)."""
+    above = [f"{value} {word}" for word, value in _values(levels, STOP)]
+    below = [f"{value} {word}" for word, value in _values(levels, RESUME)]
+    return f"Producers are held above {' or '.join(above)}, and go on below {' and '.join(below)}."
+
+
+def _values(levels: FlowLevels, side: str) -> Iterator[tuple[str, int]]:
+    for unit, word in UNITS.items():
+        value = getattr(levels, f"{side}_{unit}").value
+        if value:
+            yield word, value
+
+
+def _describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterator[Effective]:
+    """Yield the two limits in force."""
+    if settings.max_count:
+        yield Effective("max_count", settings.max_count, "given", ("LP-01",))
+    else:
+        yield Effective("max_count", 0, "no limit in messages: there is no default for it", ("LP-01",))
+    size = effective_max_size(settings, options)
+    if settings.max_size is None and size:
+        why = "the broker's default-queue-limit, as no qpid.max_size is given"
+    elif settings.max_size is None:
+        why = "no limit in bytes: none is given, and default-queue-limit is 0"
+    else:
+        why = "given" if size else "given as 0: no limit in bytes"
+    yield Effective("max_size", size, why, ("LP-01",))
+
+
+def _describe_alerts(queue: Queue, options: BrokerOptions) -> Iterator[Effective]:
+    """Yield the alert thresholds that a queue of the engine has; none for a unit without."""
+    for alerts in queue.observers:
+        if isinstance(alerts, ThresholdAlerts):
+            for unit, alarm in (("count", alerts.count_alarm), ("size", alerts.size_alarm)):
+                if alarm.up:
+                    yield from _describe_alarm(unit, alarm, queue.settings, options)
+
+
+def _describe_alarm(
+    unit: str, alarm: Alarm, settings: QueueSettings, options: BrokerOptions
+) -> Iterator[Effective]:
+    given_up = getattr(settings, f"alert_{unit}_up")
+    ratio, limit = options.default_event_threshold_ratio, getattr(settings, f"max_{unit}")
+    rules: tuple[str, ...] = ("QT-11",)
+    if given_up is None:
+        why = f"{ratio} % of qpid.max_{unit}={limit}, cut off"
+        if limit * ratio // 100 >= UINT32:
+            why += ", and to 32 bits"
+            rules = ("QT-11", "IN-10")
+    else:
+        why = "given"
+    yield Effective(
+        f"alert_{unit}_up", alarm.up, f"{why}; an event at {alarm.up} {UNITS[unit]} or more", rules
+    )
+    given_down = getattr(settings, f"alert_{unit}_down")
+    if given_down == alarm.down:
+        why = "given"
+    else:
+        why = "half of that, cut off"
+        why += f" ({given_down} was given, which is not below {alarm.up})" if given_down else ""
+    yield Effective(f"alert_{unit}_down", alarm.down, f"{why}; an event at {alarm.down} or less", ("QT-12",))
+
+
+# Remarks
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A declaration that the broker accepts, and what the remarks on it are about."""
+
+    declaration: Declaration
+    settings: QueueSettings
+    options: BrokerOptions
+
+    @property
+    def levels(self) -> FlowLevels | None:
+        """The levels in force; None without flow control."""
+        if is_exempt(self.settings):
+            return None
+        levels = FlowLevels.proposed(self.settings, self.options)
+        return levels.checked(self.declaration.name) if levels.is_limiting else None
+
+    def gives(self, *sides: str) -> bool:
+        """Return whether a threshold of one of the sides is given, in either unit."""
+        return any(getattr(self.settings, f"flow_{s}_{unit}") is not None for s in sides for unit in UNITS)
+
+
+def _remarks_on(
+    declaration: Declaration, settings: QueueSettings, options: BrokerOptions
+) -> Iterator[Remark]:
+    """Yield all remarks on a declaration that the broker accepts."""
+    subject = _Subject(declaration, settings, options)
+    for remarks in (_on_policy, _on_levels, _on_alternatives, _on_keys):
+        yield from remarks(subject)
+    if declaration.durable:
+        yield _note("durable is accepted; this model keeps everything in memory", "CM-12")
+
+
+def _warning(text: str, *rules: str) -> Remark:
+    return Remark("warning", text, rules)
+
+
+def _note(text: str, *rules: str) -> Remark:
+    return Remark("note", text, rules)
+
+
+def _hint(text: str, *rules: str) -> Remark:
+    return Remark("hint", text, rules)
+
+
+def _on_policy(subject: _Subject) -> Iterator[Remark]:
+    policy = subject.settings.policy
+    if policy not in POLICIES and subject.options.limit_policies == "current":
+        yield _warning(
+            f'{policy!r} is no policy of this broker: it logs "Unrecognised policy option" and treats the '
+            "queue as with 'reject', flow control included",
+            "LP-04",
+            "X-25",
+        )
+    if policy == "ring" and subject.gives(STOP, RESUME):
+        yield _warning("the thresholds are not even looked at: the policy is ring", "FC-03")
+    if policy == "self-destruct":
+        yield _note(
+            "self-destruct does not exempt from flow control: producers may be held before it ever happens",
+            "LP-16",
+        )
+        if subject.settings.last_value_queue_key:
+            text = "self-destruct makes this a plain queue: the last value key is ignored in silence"
+            yield _warning(text, "LP-17")
+    if subject.gives(RESUME) and not subject.gives(STOP) and not is_exempt(subject.settings):
+        yield _warning(
+            'the broker logs "user-configured flow limits are ignored as no stop limits provided", yet the '
+            "given resume value is used with the default stops",
+            "FC-02.2",
+        )
+
+
+def _on_levels(subject: _Subject) -> Iterator[Remark]:
+    levels = subject.levels
+    if levels is None:
+        return
+    stops = {"count": levels.stop_count, "size": levels.stop_size}
+    for unit, resume in (("count", levels.resume_count), ("size", levels.resume_size)):
+        if resume.origin is Origin.RESIDUE and stops[unit].origin is Origin.GIVEN:
+            yield _warning(
+                f"qpid.flow_stop_{unit}=0 turns this unit off by half: producers still do not go on before "
+                f"it is below resume_{unit}={resume.value}; give qpid.flow_resume_{unit}=0 as well",
+                "FC-09",
+            )
+        elif resume.origin is Origin.RESIDUE:
+            text = f"resume_{unit}={resume.value} has no stop beside it, yet producers do not go on above it"
+            yield _warning(text, "FC-09")
+    for unit, other in (("count", "size"), ("size", "count")):
+        if getattr(subject.settings, f"flow_stop_{unit}") == 0 and stops[other].value:
+            yield _note(
+                f"qpid.flow_stop_{unit}=0 alone does not turn flow control off: the other unit still stops "
+                f"above {stops[other].value}; give qpid.flow_stop_{other}=0 too for none at all",
+                "FC-08",
+            )
+    stop, limit = levels.stop_count.value, levels.max_count
+    if 0 < stop < limit:
+        yield _hint(
+            "the limit in messages is never exceeded if the capacities of all senders add up to at most "
+            f"{limit - stop}: {stop} + {limit - stop} = {limit}; this says nothing about bytes",
+            "CAP-11",
+        )
+    for unit, limit in (("count", levels.max_count), ("size", levels.max_size)):
+        if 0 < stops[unit].value == limit:
+            text = f"stop_{unit} is the limit itself: the limit is met before this unit can hold any producer"
+            yield _warning(text, "FC-14", "LP-02")
+
+
+def _on_alternatives(subject: _Subject) -> Iterator[Remark]:
+    kind = subject.declaration.arguments.get(ARGUMENT, subject.options.flow_control)
+    if kind != "shipped":
+        text = f"flow control is the alternative {kind!r}; the levels are those of the broker as shipped"
+        yield _note(text, "ALT-01")
+
+
+_SURPRISING: dict[str, tuple[str, str]] = {
+    "qpid.alert_repeat_gap": ("is read and never used", "IN-01"),
+    "x-qpid-minimum-alert-repeat-gap": ("is read and never used", "IN-01"),
+    "qpid.group_timestamp": ("is kept and never used", "IN-02"),
+    "x-qpid-maximum-message-count": ("is an alert threshold, not a limit", "CF-01"),
+    "x-qpid-maximum-message-size": ("is an alert threshold, not a limit", "CF-01"),
+}
+
+
+def _on_keys(subject: _Subject) -> Iterator[Remark]:
+    for key in subject.declaration.arguments:
+        if not is_understood(key):
+            close = suggestion(key)
+            asked = f" (did you mean {close}?)" if close else ""
+            yield _warning(f"{key} means nothing to the broker, which accepts it in silence{asked}", "CF-02")
+        elif key in PASSED_ON and key != ARGUMENT:
+            yield _note(f"{key} is for a store or the HA module, which this model leaves out")
+        elif key in _SURPRISING:
+            text, rule = _SURPRISING[key]
+            yield _warning(f"{key} {text}", rule)
+    policy = subject.settings.lifetime_policy
+    if policy and policy not in LIFETIMES:
+        yield _warning(f"{policy!r} is no lifetime policy: the broker logs a warning and ignores it", "QT-08")
+
+
+def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator[Remark]:
+    """Yield why the broker refused the thresholds, if it was them, and what to do (FC-05 … FC-07)."""
+    try:
+        settings = QueueSettings.from_arguments(declaration.arguments)
+    except InvalidConversion:
+        return
+    levels = FlowLevels.proposed(settings, options)
+    if is_exempt(settings) or not levels.is_limiting:
+        return
+    yield from _why_refused("count", levels.stop_count, levels.resume_count)
+    yield from _why_refused("size", levels.stop_size, levels.resume_size)
+    if settings.max_size is None and 0 < levels.max_size < levels.stop_size.value:
+        yield _hint(
+            f"the limit of {levels.max_size} bytes is the broker's default-queue-limit; give qpid.max_size, "
+            "or give it as 0 for no limit",
+            "FC-06",
+        )
+
+
+def _why_refused(unit: str, stop: Level, resume: Level) -> Iterator[Remark]:
+    if not 0 < stop.value < resume.value:
+        return
+    if resume.origin is not Origin.GIVEN:
+        yield _hint(
+            f"you gave no qpid.flow_resume_{unit}, and its default, {resume.value}, is above your stop of "
+            f'{stop.value}; give it as well, or give 0 for "as the stop"',
+            "FC-07",
+        )
+    elif stop.origin is not Origin.GIVEN:
+        yield _hint(
+            f"you gave no qpid.flow_stop_{unit}, and its default, {stop.value}, is below your resume of "
+            f"{resume.value}",
+            "FC-05",
+            "FC-07",
+        )
+
+
+# The report
+
+_AT_LIMIT = {
+    "reject": ("the message is refused, and its session dies", "LP-05"),
+    "ring": ("the oldest messages make room, acquired ones too", "LP-10"),
+    "priority_ring": (
+        "the oldest message of the lowest priority makes room, or the new one is dropped",
+        "LP-12",
+    ),
+    "ring_strict": ("the oldest message makes room, unless it is acquired", "LP-19"),
+    "self-destruct": ("the queue is deleted", "LP-15"),
+}
+
+
+def report(explanation: Explanation) -> str:
+    """Return an explanation as text for a terminal.
+
+    Examples
+    --------
+    >>> print(report(explain(Declaration("orders", {"qpid.max_count": -1}))))
+    queue orders
+      qpid.max_count = -1
+    address
+      orders; {create: always, node: {type: queue, x-declare: {arguments: {'qpid.max_count': -1}}}}
+    qpid-config
+      qpid-config add queue orders --max-queue-count=-1
+    the broker refuses (542 invalid-argument)
+      invalid conversion: Cannot convert from int64 to uint32
+    """
+    return "\n".join(_lines(explanation))
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    declaration = explanation.declaration
+    yield f"queue {declaration.name}"
+    yield from _indented(_declared(declaration))
+    for title, text in (
+        ("broker", explanation.setup.text()),
+        ("address", explanation.address),
+        ("qpid-config", explanation.line),
+    ):
+        if text:
+            yield title
+            yield from _indented(text.splitlines())
+    if explanation.refusal:
+        refusal = explanation.refusal
+        yield f"the broker refuses ({refusal.code} {refusal.name})"
+        yield from _indented([refusal.shown])
+    else:
+        yield from _in_force(explanation)
+    yield from _remarks(explanation.remarks)
+
+
+def _declared(declaration: Declaration) -> Iterator[str]:
+    for key, value in declaration.arguments.items():
+        yield f"{key} = {json.dumps(value)}"
+    if declaration.alternate_exchange:
+        yield f"alternate-exchange = {declaration.alternate_exchange}"
+    for name in ("durable", "auto_delete", "exclusive"):
+        if getattr(declaration, name):
+            yield name.replace("_", "-")
+
+
+def _in_force(explanation: Explanation) -> Iterator[str]:
+    yield "limits"
+    yield from _table(explanation.limits)
+    settings = QueueSettings.from_arguments(explanation.declaration.arguments)
+    policy = make_policy(settings.policy, settings.priorities > 0, explanation.setup.options.limit_policies)
+    what, rule = _AT_LIMIT[policy]
+    yield f"  when full: {what} [{rule}]"
+    yield "flow control"
+    yield f"  {explanation.flow} [{', '.join(explanation.flow_rules)}]"
+    yield from _table(explanation.levels)
+    yield "alerts"
+    yield from _table(explanation.alerts) if explanation.alerts else ["  none [QT-11]"]
+
+
+def _table(rows: Iterable[Effective]) -> Iterator[str]:
+    rows = tuple(rows)
+    name = max((len(row.name) for row in rows), default=0)
+    value = max((len(str(row.value)) for row in rows), default=0)
+    for row in rows:
+        yield f"  {row.name:<{name}}  {row.value:>{value}}  {row.why} [{', '.join(row.rules)}]"
+
+
+def _remarks(remarks: Iterable[Remark]) -> Iterator[str]:
+    for remark in remarks:
+        rules = f" [{', '.join(remark.rules)}]" if remark.rules else ""
+        yield f"{remark.kind}: {remark.text}{rules}"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)

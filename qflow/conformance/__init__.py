@@ -1,6 +1,22 @@
-"""Plays recorded scenarios against the engine and says where they differ."""
+"""Conformance: recorded scenarios of a real broker, played against the engine; where the two differ.
 
-from qflow.conformance.report import Verdict, check_file
-from qflow.conformance.scenario import Scenario, load_scenarios
+Examples
+--------
+>>> from qflow.conformance import check, load_scenarios
+>>> from qflow.kit import kit_path
+>>> scenarios = load_scenarios(kit_path("data") / "recordings" / "scenarios" / "hand.jsonl")
+>>> check(next(scenarios)).agrees
+True
+"""
 
-__all__ = ["Scenario", "Verdict", "check_file", "load_scenarios"]
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.conformance.report import Verdict as Verdict
+    from qflow.conformance.report import check as check
+    from qflow.conformance.report import check_file as check_file
+    from qflow.conformance.scenario import Scenario as Scenario
+    from qflow.conformance.scenario import load_scenarios as load_scenarios
+
+open_room(__name__)

@@ -9,18 +9,13 @@ from itertools import chain
 
 from qflow.conformance.report import check_file
 from qflow.conformance.scenario import ScenarioError
-from qflow.trace.progress import progress
+from qflow.progress import progress
 
 
 def run(paths: Sequence[str], as_json: bool = False) -> int:
     """Play the files and print the verdicts.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        Scenario files.
-    as_json : bool
-        Print one JSON object for each scenario, a line each, and the tally on standard error.
+    With ``as_json`` each verdict is a line of JSON, and the count goes to standard error.
 
     Returns
     -------

@@ -1,7 +1,8 @@
-"""Verdicts: where a recording and the engine differ, and how that is printed."""
+"""Verdicts: what was recorded compared with what the engine does, and how a difference is printed."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from qflow.broker.errors import StartupError
-from qflow.conformance.labels import pack
-from qflow.conformance.observation import browse_everything, normalized, observe
-from qflow.conformance.player import Player, UnknownStepError
-from qflow.conformance.scenario import Scenario, load_scenarios
-from qflow.conformance.startup import load_startups, start
+from qflow.conformance.scenario import Scenario, load_scenarios, load_startups, pack, start
+from qflow.conformance.scenario_player import Player, UnknownStepError, browse_everything, normalized, observe
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +25,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one scenario.
+    """Whether the engine agrees with one scenario, and where it does not.
 
     Attributes
     ----------
     agrees : bool
         Whether every step, and the end, was as recorded.
-    steps : int
-        How many steps agreed.
-    step : str
-        The step that did not, as JSON; "" if all did.
+    steps, step : int, str
+        How many steps agreed, and the one that did not, as JSON; "" if all did.
     not_built : str
-        What the scenario uses that the engine has not; "" if nothing.
+        Words of the scenario that are unknown here; "" for none.
     differences : tuple of Difference
         Of that step.
     """
@@ -52,7 +48,7 @@ class Verdict:
     differences: tuple[Difference, ...] = ()
 
     def text(self) -> str:
-        """Return the verdict for people: expected and got side by side."""
+        """Return the verdict as text: expected and got side by side."""
         if self.agrees:
             return f"{self.id}: agrees in {self.steps} steps"
         if self.not_built:
@@ -66,15 +62,7 @@ class Verdict:
 
     def asdict(self) -> dict[str, Any]:
         """Return the verdict as plain values."""
-        return {
-            "id": self.id,
-            "area": self.area,
-            "agrees": self.agrees,
-            "steps": self.steps,
-            "step": self.step,
-            "not_built": self.not_built,
-            "differences": [{"path": d.path, "expected": d.expected, "got": d.got} for d in self.differences],
-        }
+        return dataclasses.asdict(self)
 
 
 def check(scenario: Scenario) -> Verdict:
@@ -122,7 +110,7 @@ def compare(wanted: Any, seen: Any, path: str = "") -> Iterator[Difference]:
 
 
 def check_startup(entry: Mapping[str, Any]) -> Verdict:
-    """Start a broker with recorded options and compare what it says."""
+    """Start a broker with recorded options and compare whether it starts, and what it writes."""
     options = [str(option) for option in entry["options"]]
     wanted = {"starts": entry.get("starts"), "stderr": entry.get("stderr")}
     differences = tuple(compare(wanted, start(options)))
@@ -132,17 +120,7 @@ def check_startup(entry: Mapping[str, Any]) -> Verdict:
 
 
 def check_file(path: str | Path) -> Iterator[Verdict]:
-    """Play every scenario of a ``.jsonl`` file, or try every start of a ``.json`` file.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file of recordings; ``data/recordings/scenarios/FORMAT.md`` says what is in one.
-
-    Yields
-    ------
-    Verdict
-        One for each, in the file's order.
+    """Play every scenario of a ``.jsonl`` file, or try every start of a ``.json`` file; yield the verdicts.
 
     Raises
     ------

@@ -1,15 +1,70 @@
-"""Scenario: one recorded line, read and checked."""
+"""Scenarios: what a real broker did, read from a recording and checked.
+
+A file of scenarios has one JSON object a line: broker options, steps, and after each step everything that its
+clients could see (``data/recordings/scenarios/FORMAT.md``).  Runs of message labels are packed: ``p-1..5``.
+A file of *starts* has the options that a broker was started with, and its words for those it refused (FC-10).
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from qflow.conformance.vocabulary import SCENARIO
+from qflow.broker import BrokerOptions
+from qflow.broker.errors import StartupError
+
+_RUN = re.compile(r"(.*?)(\d+)\.\.(\d+)(\*?)")
+_ONE = re.compile(r"(.*?)(\d+)(\*?)")
+
+
+def unpack(packed: Iterable[str]) -> list[str]:
+    """Return every label of a packed list.
+
+    Examples
+    --------
+    >>> unpack(["p1-3..5", "A-1", "x-1..2*"])
+    ['p1-3', 'p1-4', 'p1-5', 'A-1', 'x-1*', 'x-2*']
+    """
+    labels: list[str] = []
+    for item in packed:
+        run = _RUN.fullmatch(item)
+        if run is None:
+            labels.append(item)
+        else:
+            stem, first, last, star = run.groups()
+            labels += [f"{stem}{number}{star}" for number in range(int(first), int(last) + 1)]
+    return labels
+
+
+def pack(labels: Iterable[str]) -> list[str]:
+    """Return a list with runs of consecutive labels joined, as in the recordings.
+
+    Examples
+    --------
+    >>> pack(["p1-3", "p1-4", "p1-5", "A-1", "x-1*", "x-2*"])
+    ['p1-3..5', 'A-1', 'x-1..2*']
+    """
+    packed: list[str] = []
+    current: tuple[str, int, int, str] | None = None
+    for label in labels:
+        one = _ONE.fullmatch(label)
+        if one is None:
+            current = None
+            packed.append(label)
+            continue
+        stem, number, star = one[1], int(one[2]), one[3]
+        if current is not None and (stem, number, star) == (current[0], current[2] + 1, current[3]):
+            current = (stem, current[1], number, star)
+            packed[-1] = f"{stem}{current[1]}..{number}{star}"
+        else:
+            current = (stem, number, number, star)
+            packed.append(label)
+    return packed
 
 
 class ScenarioError(Exception):
@@ -20,10 +75,10 @@ class ScenarioError(Exception):
 class Scenario:
     """What a real broker did, step by step.
 
-    Parameters
+    Attributes
     ----------
     id, title, area, source : str
-        What it is, and where its numbers come from.
+        What it is about, and where its numbers come from.
     broker : tuple of str
         Additional options of the broker.
     steps : tuple of mapping
@@ -31,7 +86,7 @@ class Scenario:
     final : mapping
         What a fresh browser saw on each queue at the end.
     unknown : tuple of str
-        What else the recording has, which nothing here knows.
+        Other attributes of the recording, unknown here.
     """
 
     id: str
@@ -45,12 +100,7 @@ class Scenario:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
-        """Make a scenario of one line's content.
-
-        Parameters
-        ----------
-        record : mapping
-            What the line's JSON holds.
+        """Return the scenario that one line's JSON holds.
 
         Raises
         ------
@@ -80,24 +130,17 @@ class Scenario:
             broker=tuple(broker),
             steps=tuple(record["steps"]),
             final=final,
-            unknown=tuple(name for name in record if name not in SCENARIO),
+            unknown=tuple(name for name in record if name not in _ATTRIBUTES),
         )
+
+
+_ATTRIBUTES = {field.name for field in fields(Scenario)} - {"unknown"}
 
 
 def load_scenarios(path: str | Path) -> Iterator[Scenario]:
     """Read a file of scenarios, one JSON object a line.
 
-    Scenarios that share an id are told apart by their lines: ``fc-equal (line 7)``.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Yields
-    ------
-    Scenario
-        In the file's order.
+    Scenarios that share an id get their lines as part of it: ``fc-equal (line 7)``.
 
     Raises
     ------
@@ -136,3 +179,54 @@ def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
                 raise ScenarioError(f"{path}, line {number}: nested too deeply to be read") from None
             except ScenarioError as error:
                 raise ScenarioError(f"{path}, line {number}: {error}") from error
+
+
+def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Read a file of recorded starts: a list of ``options``, ``starts`` and ``stderr``.
+
+    Raises
+    ------
+    ScenarioError
+        Naming the file and the entry that cannot be read.
+    """
+    try:
+        entries = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {error}") from error
+    except RecursionError:
+        raise ScenarioError(f"{path}: nested too deeply to be read") from None
+    if not isinstance(entries, list):
+        raise ScenarioError(f"{path}: expected a list of recorded starts, got {type(entries).__name__}")
+    if not entries:
+        raise ScenarioError(f"{path}: no recorded start in it")
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict) or not isinstance(entry.get("options"), list):
+            raise ScenarioError(f"{path}, entry {number}: an entry is an object with a list of options")
+        yield entry
+
+
+def start(options: list[str]) -> dict[str, Any]:
+    """Return whether a broker starts with these options, and what it writes on standard error.
+
+    Examples
+    --------
+    >>> start(["--default-queue-limit", "0"])
+    {'starts': True, 'stderr': []}
+    >>> start(["--default-msg-group", "g"])["stderr"]
+    ["[Broker] critical Unexpected error: Error in command line options: unrecognised option \
+'--default-msg-group'"]
+    """
+    try:
+        BrokerOptions.parse(options)
+    except StartupError as error:
+        text = str(error)
+        if text.startswith("Error in command line options"):
+            return {"starts": False, "stderr": [f"[Broker] critical Unexpected error: {text}"]}
+        return {
+            "starts": False,
+            "stderr": [
+                f"[Broker] critical {what}: invalid-argument: {text}"
+                for what in ("Broker start-up failed", "Unexpected error")
+            ],
+        }
+    return {"starts": True, "stderr": []}

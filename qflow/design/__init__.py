@@ -2,43 +2,43 @@
 
 What has to be proved is proved three ways: by an argument (:mod:`qflow.design.bounds`), by visiting every
 state of a small configuration with the engine (:func:`explore`), and by simulation.
+
+Examples
+--------
+>>> from qflow.design import judge_workload
+>>> from qflow.workload import Producer, Workload
+>>> producer = Producer("p", ("", "orders"), rate=100, capacity=20, size=100)
+>>> workload = Workload("small", 1, {"orders": {"qpid.max_count": 50}}, producers=(producer,))
+>>> judge_workload(workload)["orders"].can_overflow
+True
 """
 
-from qflow.design.bounds import Depth, largest_batch, largest_stop, maximum_depth, stall_range, stays_on
-from qflow.design.candidates import Limits
-from qflow.design.explore import explore
-from qflow.design.frontier import frontier
-from qflow.design.graph import MARKS, StateGraph
-from qflow.design.layout import positions
-from qflow.design.phases import stalls_over_phases
-from qflow.design.recommend import Recommendation, recommend
-from qflow.design.small import DesignError, SmallConfiguration
-from qflow.design.table import tabulate
-from qflow.design.traffic import Sender, traffic_of
-from qflow.design.verdict import Verdict, judge, judge_workload
+from qflow.rooms import open_room
 
-__all__ = [
-    "MARKS",
-    "Limits",
-    "Recommendation",
-    "frontier",
-    "recommend",
-    "Depth",
-    "DesignError",
-    "Sender",
-    "SmallConfiguration",
-    "StateGraph",
-    "Verdict",
-    "explore",
-    "judge",
-    "judge_workload",
-    "largest_batch",
-    "largest_stop",
-    "maximum_depth",
-    "positions",
-    "stall_range",
-    "stalls_over_phases",
-    "stays_on",
-    "tabulate",
-    "traffic_of",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.design.bounds import Depth as Depth
+    from qflow.design.bounds import Sender as Sender
+    from qflow.design.bounds import largest_batch as largest_batch
+    from qflow.design.bounds import largest_stop as largest_stop
+    from qflow.design.bounds import maximum_depth as maximum_depth
+    from qflow.design.bounds import stall_range as stall_range
+    from qflow.design.bounds import stays_on as stays_on
+    from qflow.design.bounds import traffic_of as traffic_of
+    from qflow.design.candidates import Limits as Limits
+    from qflow.design.explore import explore as explore
+    from qflow.design.explore import stalls_over_phases as stalls_over_phases
+    from qflow.design.explore import tabulate as tabulate
+    from qflow.design.frontier import frontier as frontier
+    from qflow.design.graph import MARKS as MARKS
+    from qflow.design.graph import StateGraph as StateGraph
+    from qflow.design.graph import positions as positions
+    from qflow.design.recommend import Recommendation as Recommendation
+    from qflow.design.recommend import recommend as recommend
+    from qflow.design.small import DesignError as DesignError
+    from qflow.design.small import SmallConfiguration as SmallConfiguration
+    from qflow.design.verdict import Verdict as Verdict
+    from qflow.design.verdict import judge as judge
+    from qflow.design.verdict import judge_workload as judge_workload
+
+open_room(__name__)

@@ -12,14 +12,147 @@ All proofs here assume the following, and nothing else; each function says which
   held for nobody whose window could fill (FC-22).
 - **Bytes** are those the broker counts: header and content, or content only with
   ``message_size="content"`` (DQ-05, DQ-09).
+
+Traffic: who can put how much on a queue, found out by asking the engine.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
 
+from qflow.broker.broker import Broker
 from qflow.broker.flow_limit import FlowThresholds
-from qflow.design.traffic import Traffic
+from qflow.design.small import DesignError
+from qflow.workload.agenda import SECOND
+from qflow.workload.arrivals import due_messages
+from qflow.workload.model import SETUP, Producer, Workload
+from qflow.workload.stage import make_message
+
+SIZE_LIMIT = 1_000_000
+"""Messages of one producer that are looked at for the largest and the smallest; later ones are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """One producer as a queue sees it.
+
+    Parameters
+    ----------
+    capacity : int
+        Its window: most transfers that are sent and not complete (CAP-01).
+    largest, smallest : int
+        Bytes the broker counts for its messages, header included unless told otherwise (DQ-05, DQ-09).
+
+    Raises
+    ------
+    DesignError
+        If a value makes no sense.
+
+    Examples
+    --------
+    >>> Sender(capacity=50, largest=145).smallest
+    0
+    """
+
+    capacity: int
+    largest: int = 0
+    smallest: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.capacity) is not int or self.capacity < 1:
+            raise DesignError(f"capacity must be a whole number from 1, got {self.capacity!r}")
+        if not 0 <= self.smallest <= max(self.largest, self.smallest):
+            raise DesignError(f"smallest must be a number of bytes from 0, got {self.smallest!r}")
+
+
+Traffic = Mapping[str, Sender]
+"""Who sends to one queue: producer name to :class:`Sender`."""
+
+
+def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
+    """Return, for each queue of a workload, who sends to it and how large their messages are.
+
+    Which queue a message reaches, and how many bytes the broker counts for it, is not worked out here:
+    each producer sends its largest and its smallest message to a broker of the engine that has the
+    workload's queues and bindings, without any limit.
+
+    Parameters
+    ----------
+    workload : Workload
+        What is to be run.  Sizes that are drawn have no largest value, so those are taken that the workload
+        really draws within its duration.
+
+    Returns
+    -------
+    dict
+        Queue name to producer name to :class:`Sender`; a producer whose messages reach several queues
+        appears at each, with its whole window: the queues share it, and each may have all of it.
+
+    Examples
+    --------
+    >>> producer = Producer("p1", ("", "q"), rate=100, capacity=5, size=100)
+    >>> traffic_of(Workload("w", 1, {"q": {}, "r": {}}, producers=(producer,)))
+    {'q': {'p1': Sender(capacity=5, largest=141, smallest=140)}, 'r': {}}
+    """
+    traffic: dict[str, dict[str, Sender]] = {name: {} for name in workload.queues}
+    for producer in workload.producers:
+        smallest, largest = _extremes(producer, workload.duration)
+        least, most = _sizes(workload, producer, smallest), _sizes(workload, producer, largest)
+        for queue, size in most.items():
+            traffic[queue][producer.name] = Sender(producer.capacity, size, least[queue])
+    return traffic
+
+
+Probe = tuple[int, str, str]
+"""Content bytes, label and group of a message."""
+
+
+def _extremes(producer: Producer, duration: float) -> tuple[Probe, Probe]:
+    """Return a message no larger, and one no smaller, than any that the producer sends."""
+    is_closed = producer.arrival == "recorded" and producer.model == "closed"
+    end = round(duration * SECOND)
+    least = most = None
+    fewest, longest, count, elapsed = "", "", 0, 0
+    for due, size, group in islice(due_messages(producer), SIZE_LIMIT):
+        elapsed = elapsed + due if is_closed else due
+        if elapsed > end and count:
+            break
+        count += 1
+        if least is None or most is None:
+            least = most = size
+            fewest = longest = group
+        least, most = min(least, size), max(most, size)
+        fewest, longest = min(fewest, group, key=len), max(longest, group, key=len)
+    first, last = f"{producer.name}-1", f"{producer.name}-{max(count, 1)}"
+    return (least or 0, first, fewest), (most or 0, last, longest)
+
+
+def _sizes(workload: Workload, producer: Producer, probe: Probe) -> dict[str, int]:
+    """Return the queues that a message reaches, each with the bytes counted for it there."""
+    # The broker refuses nothing here: limits and thresholds are what is to be found.
+    broker = Broker(replace(workload.options, default_queue_limit=0))
+    setup = broker.session(SETUP)
+    for name, arguments in workload.queues.items():
+        setup.queue_declare(name, {key: value for key, value in arguments.items() if key not in _LIMITING})
+    for exchange, queue, key in workload.binds:
+        setup.exchange_bind(queue, exchange, key)
+    size, label, group = probe
+    setup.message_transfer(make_message(producer.to[1], label, size, group), producer.to[0])
+    found = {name: broker.queue(name).statistics() for name in workload.queues}
+    return {name: values.byteDepth for name, values in found.items() if values.msgDepth}
+
+
+_LIMITING = (
+    "qpid.max_count",
+    "qpid.max_size",
+    "qpid.policy_type",
+    "qpid.flow_stop_count",
+    "qpid.flow_resume_count",
+    "qpid.flow_stop_size",
+    "qpid.flow_resume_size",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +188,7 @@ def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
 
     Examples
     --------
-    >>> from qflow.design.traffic import Sender
+    >>> from qflow.design.bounds import Sender
     >>> before_stop(FlowThresholds(100, 70, 0, 0), {"p": Sender(5, largest=200, smallest=50)})
     Depth(count=100, size=20000)
     >>> before_stop(FlowThresholds(0, 0, 1000, 700), {"p": Sender(5, largest=200, smallest=50)})
@@ -110,7 +243,7 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
 
     Examples
     --------
-    >>> from qflow.design.traffic import Sender
+    >>> from qflow.design.bounds import Sender
     >>> clients = {"C1": Sender(50, largest=112), "C2": Sender(15, largest=112)}
     >>> maximum_depth(FlowThresholds(100, 100, 0, 0), clients)
     Depth(count=165, size=18480)
@@ -161,7 +294,7 @@ def stall_range(thresholds: FlowThresholds, traffic: Traffic, window: str = "ide
 
     Examples
     --------
-    >>> from qflow.design.traffic import Sender
+    >>> from qflow.design.bounds import Sender
     >>> clients = {"C1": Sender(50), "C2": Sender(15)}
     >>> stall_range(FlowThresholds(100, 100, 0, 0), clients)
     (165, 165)
@@ -199,7 +332,7 @@ def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "i
 
     Examples
     --------
-    >>> from qflow.design.traffic import Sender
+    >>> from qflow.design.bounds import Sender
     >>> largest_batch(FlowThresholds(3, 2, 0, 0), {"C1": Sender(2), "C2": Sender(2)})
     4
     """
@@ -235,7 +368,7 @@ def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
 
     Examples
     --------
-    >>> from qflow.design.traffic import Sender
+    >>> from qflow.design.bounds import Sender
     >>> clients = {"C1": Sender(50), "C2": Sender(15)}
     >>> stays_on(FlowThresholds(100, 50, 0, 0), clients), stays_on(FlowThresholds(100, 80, 0, 0), clients)
     (True, False)
@@ -262,7 +395,7 @@ def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
 
     Examples
     --------
-    >>> from qflow.design.traffic import Sender
+    >>> from qflow.design.bounds import Sender
     >>> largest_stop(200, {"C1": Sender(50), "C2": Sender(15)})
     135
     """

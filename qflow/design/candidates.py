@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from qflow.broker.conversions import Argument
 from qflow.broker.flow_limit import effective_max_size
-from qflow.broker.settings import QueueSettings
-from qflow.design.bounds import largest_stop
+from qflow.broker.settings import Argument, QueueSettings
+from qflow.design.bounds import Sender, Traffic, largest_stop
 from qflow.design.small import DesignError
-from qflow.design.traffic import Sender, Traffic
 from qflow.design.verdict import judge
 from qflow.workload.model import Workload
 

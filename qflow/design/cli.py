@@ -61,13 +61,12 @@ def run(namespace: argparse.Namespace) -> int:
     """
     from qflow.broker.errors import AmqpException
     from qflow.design.candidates import choices
-    from qflow.design.recommend import recommend
+    from qflow.design.recommend import recommend, recommendation_text
     from qflow.design.small import DesignError
-    from qflow.design.text import recommendation_text
-    from qflow.trace.client_log import LogError
-    from qflow.trace.progress import Progress
-    from qflow.workload.arguments import look_over
-    from qflow.workload.checks import WorkloadError
+    from qflow.logs.client_log import LogError
+    from qflow.progress import Progress
+    from qflow.workload.attributes import WorkloadError
+    from qflow.workload.cli import look_over
 
     count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
     shown = Progress("simulating the frontier", count, unit="settings")
@@ -97,8 +96,8 @@ def _workload(namespace: argparse.Namespace) -> Workload:
 
     workload = Workload.load(namespace.workload)
     if namespace.log:
-        from qflow.trace.client_log import ClientLog
-        from qflow.trace.extract import extract
+        from qflow.logs.client_log import ClientLog
+        from qflow.prediction.extraction import extract
 
         workload = extract(ClientLog.load(namespace.log), workload).workload
     return workload if namespace.seed is None else workload.with_seed(namespace.seed)

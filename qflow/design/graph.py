@@ -1,16 +1,315 @@
-"""StateGraph: every state a small configuration can reach, and every way between them."""
+"""StateGraph: every state a small configuration can reach, and every way between them.
+
+Producers and consumers without any time: what each may do next, and how it is done.
+
+Situation: an engine with its clients between two actions, and what can happen next.
+
+Where to draw the states of a graph: depth to the right, what is held upwards.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker.broker import Broker
-from qflow.design.situation import Situation
+from qflow.broker.completions import RangeSet
+from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, DeliveryRecord
+from qflow.broker.errors import ResourceLimitExceededException
+from qflow.broker.events import Event
+from qflow.broker.message import Message, Transfer
+from qflow.broker.session import Session
 from qflow.design.small import DesignError, SmallConfiguration
+from qflow.windows import Step, make_window
 
 if TYPE_CHECKING:
     import networkx as nx
+
+Action = Callable[[], None]
+
+EXCHANGE = "amq.direct"
+"""Each producer sends to this exchange, with its name as the key that leads to its queues."""
+
+
+class Sender:
+    """A producer: its session and its window."""
+
+    def __init__(self, name: str, broker: Broker, configuration: SmallConfiguration) -> None:
+        self.name = name
+        self.session: Session = broker.session(name)
+        self._sizes = configuration.sizes
+        self._window = make_window(configuration.window, configuration.capacities[name])
+        self._hears_at_once = configuration.window == "ideal"
+        self._heard = RangeSet()
+        self._syncs_to: int | None = None
+        if self._hears_at_once:
+            self.session.completions.on_report = self._window.reported
+
+    @property
+    def outstanding(self) -> int:
+        """How many transfers the client takes to be outstanding; none once its session is gone."""
+        return len(self._window.outstanding) if self.session.is_attached else 0
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the window is full, and nothing that the client could hear now would make room."""
+        return self.session.is_attached and not self.actions()
+
+    def actions(self) -> dict[str, Action]:
+        """Return what the client may do next."""
+        if not self.session.is_attached:
+            return {}
+        possible: dict[str, Action] = {}
+        if self._syncs_to is not None:
+            if self._is_confirmed(self._syncs_to, self._heard):
+                possible = self._sends()
+        elif self._window.name != "ideal" and self._is_full():
+            possible = {f"{self.name} syncs": self._sync} if self._window.name == "qpid-cpp" else {}
+        elif not self._is_full():
+            possible = self._sends()
+        if not self._hears_at_once and self.session.completions.reported != self._heard:
+            possible[f"{self.name} hears"] = self._hear
+        return possible
+
+    def _is_full(self) -> bool:
+        # A copy is asked: the question itself makes the qpid-cpp window forget what it knows to be complete.
+        return _copy_of(self._window).next_step() is not Step.SEND
+
+    def _sends(self) -> dict[str, Action]:
+        if len(self._sizes) == 1:
+            return {f"{self.name} sends": partial(self._send, self._sizes[0])}
+        return {f"{self.name} sends {size} bytes": partial(self._send, size) for size in self._sizes}
+
+    def _send(self, size: int) -> None:
+        if self._syncs_to is not None:
+            self._syncs_to = None
+            self._window.synced()
+        self._window.next_step()
+        if self._window.wants_flush():
+            self.session.session_flush()
+        asks = self._window.sync_flag(False)
+        self._window.sent(self.session.completions.next_number)
+        # LP-06: the session is gone then, and is seen to be.
+        with suppress(ResourceLimitExceededException):
+            self.session.message_transfer(Message(size, routing_key=self.name), EXCHANGE, sync=asks)
+
+    def _sync(self) -> None:
+        self._window.next_step()
+        self._syncs_to = self.session.completions.next_number - 1
+        self.session.execution_sync()
+
+    def _hear(self) -> None:
+        self._heard = self.session.completions.reported.copy()
+        self._window.reported(self._heard)
+
+    @staticmethod
+    def _is_confirmed(number: int, heard: RangeSet) -> bool:
+        ranges = heard.ranges()
+        return number < 0 or (bool(ranges) and ranges[0][0] == 0 and number <= ranges[0][1])
+
+    def key(self) -> Hashable:
+        """Return what of the client decides its future."""
+        if not self.session.is_attached:
+            return "dead"
+        if self._hears_at_once:
+            return self.outstanding
+        completions = self.session.completions
+        # What is complete, told, and heard of; and whether the broker tells without being asked (CM-05).
+        places = [
+            (
+                number in completions.completed,
+                number in completions.reported,
+                number in self._heard,
+                completions.is_awaited(number),
+            )
+            for number in self._window.outstanding
+        ]
+        syncing = None
+        if self._syncs_to is not None:
+            syncing = self._is_confirmed(self._syncs_to, completions.reported)
+        memory = tuple(
+            value for name, value in sorted(vars(self._window).items()) if isinstance(value, bool | int)
+        )
+        hears = completions.reported != self._heard
+        return (tuple(places), syncing, memory, hears)
+
+
+class Reader:
+    """A consumer, in credit mode: it asks for each message when it is ready for it."""
+
+    def __init__(self, name: str, queue: str, broker: Broker, configuration: SmallConfiguration) -> None:
+        self.name = name
+        self._queue = broker.queue(queue)
+        self._batch = configuration.batch
+        self._takes_any = configuration.order == "any"
+        self._has_sizes = len(configuration.sizes) > 1
+        self._taken: dict[int, DeliveryRecord] = {}
+        self._session = broker.session(name)
+        self._session.consuming.on_delivery = self._take
+        self._session.message_subscribe(queue, name)
+        self._session.message_set_flow_mode(name, CREDIT_MODE)
+        self._session.message_flow(name, BYTE_UNIT, INFINITE)
+        if self._takes_any:
+            self._session.message_flow(name, MESSAGE_UNIT, INFINITE)
+
+    def _take(self, record: DeliveryRecord) -> None:
+        self._taken[record.id] = record
+
+    def actions(self) -> dict[str, Action]:
+        """Return what the client may do next."""
+        if self._takes_any:
+            return self._accepts_any()
+        if len(self._taken) == self._batch:
+            return {f"{self.name} accepts": self._accept_all}
+        if not self._queue.message_count:
+            return {}
+        if self._batch == 1:
+            return {f"{self.name} takes and accepts": self._take_and_accept}
+        return {f"{self.name} takes": self._ask}
+
+    def _accepts_any(self) -> dict[str, Action]:
+        possible: dict[str, Action] = {}
+        for number, record in self._taken.items():
+            transfer = record.message.transfer
+            is_held = transfer.owner is not None and self._queue.name in transfer.held_by
+            whose = f"one held for {transfer.origin}" if is_held else "one that is complete"
+            size = f" of {transfer.size} bytes" if self._has_sizes else ""
+            others = [name for name in transfer.held_by if name != self._queue.name] if is_held else []
+            also = f" (also by {', '.join(others)})" if others else ""
+            name = f"{self.name} accepts {whose}{size}{also}"
+            possible.setdefault(name, partial(self._accept, (number,)))
+        return possible
+
+    def _ask(self) -> None:
+        self._session.message_flow(self.name, MESSAGE_UNIT, 1)
+
+    def _take_and_accept(self) -> None:
+        self._ask()
+        self._accept_all()
+
+    def _accept_all(self) -> None:
+        self._accept(tuple(self._taken))
+
+    def _accept(self, numbers: tuple[int, ...]) -> None:
+        for number in numbers:
+            del self._taken[number]
+        self._session.message_accept(numbers)
+
+
+def _copy_of(window: Any) -> Any:
+    twin = make_window(window.name, window.capacity)
+    vars(twin).update(vars(window))
+    twin.outstanding = window.outstanding.copy()
+    return twin
+
+
+SETUP = "setup"
+FREE = "."
+
+
+class Situation:
+    """A broker of the engine, its producers and its consumers.
+
+    Every action is what a client does; what follows from it is left to the engine.
+
+    Parameters
+    ----------
+    configuration : SmallConfiguration
+        Who and what there is.
+    observer : callable or None
+        Sees everything the broker does, from its start: called with each :class:`qflow.broker.events.Event`.
+
+    Examples
+    --------
+    >>> situation = Situation(SmallConfiguration.of(stop=1, capacities=(1,)))
+    >>> situation.perform("C1 sends"); situation.perform("C1 sends"); list(situation.actions())
+    ['consumer takes and accepts']
+    """
+
+    def __init__(
+        self, configuration: SmallConfiguration, observer: Callable[[Event], None] | None = None
+    ) -> None:
+        self.configuration = configuration
+        self.broker = Broker(configuration.options)
+        if observer is not None:
+            self.broker.observe(observer)
+        setup = self.broker.session(SETUP)
+        for name, arguments in configuration.queues.items():
+            setup.queue_declare(name, arguments)
+        for producer in configuration.capacities:
+            for queue in configuration.targets(producer):
+                setup.exchange_bind(queue, EXCHANGE, producer)
+        setup.close()
+        oldest = configuration.consumers().values() if configuration.order == "oldest" else ()
+        self._ordered = frozenset(oldest)
+        self.senders = [Sender(name, self.broker, configuration) for name in configuration.capacities]
+        self.readers = [
+            Reader(name, queue, self.broker, configuration)
+            for name, queue in configuration.consumers().items()
+        ]
+
+    def actions(self) -> dict[str, Action]:
+        """Return all that can happen next, by name: what producers do first, then consumers."""
+        possible: dict[str, Action] = {}
+        for sender in self.senders:
+            possible.update(sender.actions())
+        for reader in self.readers:
+            possible.update(reader.actions())
+        return possible
+
+    def perform(self, action: str) -> None:
+        """Let something happen."""
+        self.actions()[action]()
+
+    def key(self) -> Hashable:
+        """Return what tells this state from those with another future.
+
+        Two messages differ only by their size, by whether a stopped queue holds their transfer and whose
+        it is, and by whether a consumer has taken them.  Labels, positions, command numbers and statistics
+        only ever grow; no rule reads them.  So a queue is a word with one letter for each message.  The
+        order of the letters matters only if somebody takes the oldest: not with ``order="any"``, and not
+        on a queue without a consumer.
+        """
+        queues = self.broker.queues.queues
+        parts: list[Hashable] = [sender.key() for sender in self.senders]
+        for name in self.configuration.queues:
+            queue = queues[name]
+            word = [self._letter(name, entry.transfer, entry.state) for entry in queue.store]
+            if name not in self._ordered:
+                word.sort()
+            flow_limit = queue.flow_limit
+            is_on = flow_limit is not None and flow_limit.stopped
+            parts.append((is_on, tuple((letter, len(list(run))) for letter, run in groupby(word))))
+        return tuple(parts)
+
+    def _letter(self, queue: str, transfer: Transfer, state: int) -> tuple[Hashable, ...]:
+        holders = transfer.held_by
+        if transfer.owner is None or queue not in holders:
+            return (FREE, transfer.size, state, "")
+        # Copies of one transfer on several queues belong together; the names of its holders tell which do.
+        # In one producer's row those with the same holders need no telling apart: a queue that holds one
+        # holds all later ones too, and where the order matters the oldest is the first to go.
+        return (transfer.origin, transfer.size, state, " ".join(holders))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is seen from outside: depths, flow states, windows, who is blocked and who died."""
+        statistics = {name: self.broker.queue(name).statistics() for name in self.configuration.queues}
+        depths = {name: values.msgDepth for name, values in statistics.items()}
+        return {
+            "depth": max(depths.values()),
+            "depths": depths,
+            "bytes": {name: values.byteDepth for name, values in statistics.items()},
+            "on": tuple(name for name, values in statistics.items() if values.flowStopped),
+            "held": {sender.name: len(sender.session.held) for sender in self.senders},
+            "outstanding": {sender.name: sender.outstanding for sender in self.senders},
+            "blocked": tuple(sender.name for sender in self.senders if sender.is_blocked),
+            "dead": tuple(sender.name for sender in self.senders if not sender.session.is_attached),
+        }
+
 
 MARKS = {
     "on": "a queue is ON",
@@ -189,3 +488,43 @@ def marks_of(facts: dict[str, Any], can_go_on: bool, has_consumer: bool) -> tupl
         "deadlock": not can_go_on and has_consumer and bool(facts["blocked"]),
     }
     return tuple(mark for mark in MARKS if holds[mark])
+
+
+SPREAD = 0.6
+"""How far states of the same depth and the same number of held transfers are drawn apart, in all."""
+
+
+def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
+    """Return a place for each node: x is the depth, y how many transfers are held.
+
+    In this plane flow control shows its shape: everything OFF lies on the line at the bottom, what is ON
+    hangs above it, and the farthest corner is the stall at stop plus all capacities (CAP-11).  States that
+    would lie on one another are spread to the right, in the order of their numbers, by less than one
+    message.
+
+    Parameters
+    ----------
+    states : StateGraph
+        What :func:`qflow.design.explore` returned.
+
+    Returns
+    -------
+    dict
+        Node to (x, y); of several queues, x is the sum of their depths.
+
+    Examples
+    --------
+    >>> from qflow.design import SmallConfiguration, explore
+    >>> states = explore(SmallConfiguration.of(stop=1, capacities=(2,)))
+    >>> positions(states)[states.deepest]
+    (3.0, 2.0)
+    """
+    shared: dict[tuple[int, int], list[int]] = {}
+    for node, facts in states.graph.nodes(data=True):
+        place = sum(facts["depths"].values()), sum(facts["held"].values())
+        shared.setdefault(place, []).append(node)
+    return {
+        node: (depth + SPREAD * index / len(nodes), float(held))
+        for (depth, held), nodes in shared.items()
+        for index, node in enumerate(nodes)
+    }

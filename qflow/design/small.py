@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from qflow.broker.conversions import Argument
 from qflow.broker.options import BrokerOptions
+from qflow.broker.settings import Argument
 from qflow.kit import RefusalError
-from qflow.messaging.windows import WINDOWS
+from qflow.windows import WINDOWS
 
 CONSUMER = "consumer"
 """Name of the consumer of a single queue; of several queues each has ``consumer of NAME``."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qflow.broker.conversions import Argument
 from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
-from qflow.broker.history.factory import ARGUMENT
+from qflow.broker.history.alternatives import ARGUMENT
 from qflow.broker.options import BrokerOptions
-from qflow.broker.settings import QueueSettings
-from qflow.design.bounds import maximum_depth
+from qflow.broker.settings import Argument, QueueSettings
+from qflow.design.bounds import Traffic, maximum_depth, traffic_of
 from qflow.design.small import DesignError
-from qflow.design.traffic import Traffic, traffic_of
 from qflow.workload.model import Workload
 
 WHAT_FOLLOWS = {
@@ -115,7 +113,7 @@ def judge(
 
     Examples
     --------
-    >>> from qflow.design.traffic import Sender
+    >>> from qflow.design.bounds import Sender
     >>> clients = {"C1": Sender(50, 150), "C2": Sender(15, 150)}
     >>> judge("q", {"qpid.max_count": 200, "qpid.flow_stop_count": 150}, clients).reasons[0]
     'messages: stop 150 + capacities 65 = 215, which is above the limit of 200 by 15 (CAP-11)'

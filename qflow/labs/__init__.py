@@ -1,126 +1,74 @@
 """Labs: runs of the engine that can be watched, rewound and questioned.
 
-Each lab is a function that opens a widget, and has a twin without widgets that returns the final picture
-and its claims: ``flow_lab`` and ``flow_run``, ``capacity_lab`` and ``capacity_run``, and so on;
-``recorded_lab`` and ``recorded_picture``, ``trace_lab`` and ``trace_picture``.  The twins need the standard
-library only (that of the state space also networkx); widgets and charts are imported when first asked for.
+Each lab is a function that opens a widget, and has a twin without widgets that returns the final picture and
+its claims: ``flow_lab`` and ``flow_run``, ``capacity_lab`` and ``capacity_run``, and so on; ``recorded_lab``
+and ``recorded_picture``, ``trace_lab`` and ``trace_picture``. The twins need the standard library only (that
+of the state space also networkx); widgets and plotly are imported when first needed.
+
+What happens on the way from a run to the screen::
+
+    run ──► Fold ──► Frames ──► Picture (frames, claims, lanes) ──► Scene (browser) ◄── Lab: sliders, answers
+                                   └──► Chart (a plotly figure)  ──► LinkedChart ◄── the scene's cursor
 
 Charts are functions of a picture: ``held_chart(lab.picture)`` is one to keep, and ``lab.chart(held_chart)``
 one that follows the lab: its line is where the scene is, and a click in it moves the scene.
+
+Examples
+--------
+>>> from qflow.labs import flow_run
+>>> print(flow_run().claims[2])
+At its deepest, orders had 986 messages (its limit is 1000).
 """
 
-from __future__ import annotations
+from qflow.rooms import open_room
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from qflow.labs.capacity import capacity_run, capacity_workload
-from qflow.labs.comparison import Comparison, compare
-from qflow.labs.config import config_run
-from qflow.labs.fanout import fanout_run, fanout_workload
-from qflow.labs.flow import flow_run, flow_workload
-from qflow.labs.frames import Frames, fold
-from qflow.labs.group import group_run
-from qflow.labs.group_table import GroupTable
-from qflow.labs.history import history_run, history_workload
-from qflow.labs.opened import run_picture, trace_picture
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.policy import policy_run, policy_workload
-from qflow.labs.recorded import recorded_picture
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.labs.client_charts import blocked_chart, latency_chart, ownership_chart, prefetch_chart
-    from qflow.labs.config_widget import config_lab
-    from qflow.labs.flow_widget import flow_lab, recorded_lab
-    from qflow.labs.group_widget import group_lab
-    from qflow.labs.html_export import save_html
-    from qflow.labs.lab import Lab
-    from qflow.labs.linked import LinkedChart
-    from qflow.labs.plots import depth_chart
-    from qflow.labs.queue_charts import bytes_chart, held_chart
-    from qflow.labs.share import open_token
-    from qflow.labs.slider_lab import SliderLab
-    from qflow.labs.slider_labs import capacity_lab, fanout_lab, history_lab, policy_lab
-    from qflow.labs.state_space import state_space_run
-    from qflow.labs.state_widget import state_space_lab
-    from qflow.labs.trace_widget import trace_lab
+    from qflow.labs.charts import blocked_chart as blocked_chart
+    from qflow.labs.charts import bytes_chart as bytes_chart
+    from qflow.labs.charts import depth_chart as depth_chart
+    from qflow.labs.charts import held_chart as held_chart
+    from qflow.labs.charts import latency_chart as latency_chart
+    from qflow.labs.charts import ownership_chart as ownership_chart
+    from qflow.labs.charts import prefetch_chart as prefetch_chart
+    from qflow.labs.config import config_run as config_run
+    from qflow.labs.config_widget import config_lab as config_lab
+    from qflow.labs.experiments import capacity_lab as capacity_lab
+    from qflow.labs.experiments import capacity_run as capacity_run
+    from qflow.labs.experiments import capacity_workload as capacity_workload
+    from qflow.labs.experiments import fanout_lab as fanout_lab
+    from qflow.labs.experiments import fanout_run as fanout_run
+    from qflow.labs.experiments import fanout_workload as fanout_workload
+    from qflow.labs.experiments import flow_lab as flow_lab
+    from qflow.labs.experiments import flow_run as flow_run
+    from qflow.labs.experiments import flow_workload as flow_workload
+    from qflow.labs.experiments import history_lab as history_lab
+    from qflow.labs.experiments import history_run as history_run
+    from qflow.labs.experiments import history_workload as history_workload
+    from qflow.labs.experiments import policy_lab as policy_lab
+    from qflow.labs.experiments import policy_run as policy_run
+    from qflow.labs.experiments import policy_workload as policy_workload
+    from qflow.labs.fold import fold as fold
+    from qflow.labs.frames import Frames as Frames
+    from qflow.labs.group import GroupTable as GroupTable
+    from qflow.labs.group import group_run as group_run
+    from qflow.labs.group_widget import group_lab as group_lab
+    from qflow.labs.html_export import save_html as save_html
+    from qflow.labs.lab import Lab as Lab
+    from qflow.labs.opened import agreement as agreement
+    from qflow.labs.opened import recorded_picture as recorded_picture
+    from qflow.labs.opened import run_picture as run_picture
+    from qflow.labs.opened import trace_picture as trace_picture
+    from qflow.labs.picture import Comparison as Comparison
+    from qflow.labs.picture import Picture as Picture
+    from qflow.labs.picture import compare as compare
+    from qflow.labs.picture import picture_of as picture_of
+    from qflow.labs.scene import LinkedChart as LinkedChart
+    from qflow.labs.share import open_token as open_token
+    from qflow.labs.slider_lab import SliderLab as SliderLab
+    from qflow.labs.state_space import state_space_run as state_space_run
+    from qflow.labs.state_widget import state_space_lab as state_space_lab
+    from qflow.labs.trace_widget import recorded_lab as recorded_lab
+    from qflow.labs.trace_widget import trace_lab as trace_lab
 
-_LATER = {
-    "prefetch_chart": "client_charts",
-    "ownership_chart": "client_charts",
-    "latency_chart": "client_charts",
-    "held_chart": "queue_charts",
-    "bytes_chart": "queue_charts",
-    "blocked_chart": "client_charts",
-    "Lab": "lab",
-    "LinkedChart": "linked",
-    "SliderLab": "slider_lab",
-    "capacity_lab": "slider_labs",
-    "config_lab": "config_widget",
-    "depth_chart": "plots",
-    "fanout_lab": "slider_labs",
-    "flow_lab": "flow_widget",
-    "group_lab": "group_widget",
-    "history_lab": "slider_labs",
-    "policy_lab": "slider_labs",
-    "open_token": "share",
-    "recorded_lab": "flow_widget",
-    "save_html": "html_export",
-    "state_space_lab": "state_widget",
-    "state_space_run": "state_space",
-    "trace_lab": "trace_widget",
-}
-
-__all__ = [
-    "prefetch_chart",
-    "ownership_chart",
-    "latency_chart",
-    "held_chart",
-    "bytes_chart",
-    "blocked_chart",
-    "Comparison",
-    "Frames",
-    "GroupTable",
-    "Lab",
-    "LinkedChart",
-    "Picture",
-    "SliderLab",
-    "capacity_lab",
-    "capacity_run",
-    "capacity_workload",
-    "compare",
-    "config_lab",
-    "config_run",
-    "depth_chart",
-    "fanout_lab",
-    "fanout_run",
-    "fanout_workload",
-    "flow_lab",
-    "flow_run",
-    "flow_workload",
-    "fold",
-    "group_lab",
-    "group_run",
-    "history_lab",
-    "history_run",
-    "history_workload",
-    "open_token",
-    "picture_of",
-    "policy_lab",
-    "policy_run",
-    "policy_workload",
-    "recorded_lab",
-    "recorded_picture",
-    "run_picture",
-    "save_html",
-    "state_space_lab",
-    "state_space_run",
-    "trace_lab",
-    "trace_picture",
-]
-
-
-def __getattr__(name: str) -> object:
-    if name in _LATER:
-        return getattr(import_module(f"qflow.labs.{_LATER[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+open_room(__name__)

@@ -1,32 +1,28 @@
-"""Claims: what a picture shows, said in sentences, with every number read from the picture's own frames."""
+"""Claims: what a run, a step and an instant show, in sentences; every number is read from the frames.
+
+The sentences about a frame fill the templates of :mod:`qflow.labs.words`. The browser fills the same with the
+same numbers (``static/words.js``); a browser test keeps the two equal.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from qflow.broker.errors import AmqpException
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot
-from qflow.labs.words import BITS
-
-if TYPE_CHECKING:
-    from qflow.broker.errors import AmqpException
+from qflow.labs.words import BITS, FLOW, MOODS, STATE, STEP
 
 
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
-    """Say what a picture shows.
+    """Return what a run shows: each queue's flow control, each producer's window, each consumer's work.
 
     Parameters
     ----------
     frames
-        The picture.
+        Of the run.
     errors
         Client name to what its session died of.
-
-    Returns
-    -------
-    tuple of str
-        Sentences: each queue's flow control, each producer's window, each consumer's work.
 
     Examples
     --------
@@ -50,39 +46,12 @@ def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None)
 
 
 def seconds(time: int) -> str:
-    """Write a time as the picture does.
-
-    Parameters
-    ----------
-    time
-        Microseconds.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> seconds(4_519_800)
-    '4.520 s'
-    """
+    """Return microseconds as the picture writes them: ``4.520 s``."""
     return f"{time / 1e6:.3f} s"
 
 
 def share(spans: tuple[Span, ...], end: int) -> str:
-    """Write which part of a run some spans of time fill.
-
-    Parameters
-    ----------
-    spans
-        From and to, in microseconds.
-    end
-        Length of the run.
-
-    Returns
-    -------
-    str
-        A percentage; never rounded to 0 or 100 when it is not.
+    """Return which part of a run some spans of time fill, as a percentage that is never rounded to 0 or 100.
 
     Examples
     --------
@@ -101,22 +70,7 @@ def share(spans: tuple[Span, ...], end: int) -> str:
 
 
 def times(number: int) -> str:
-    """Write how often.
-
-    Parameters
-    ----------
-    number
-        How often.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> times(1), times(2), times(3)
-    ('once', 'twice', '3 times')
-    """
+    """Return a number of times in words: ``never``, ``once``, ``twice``, ``3 times``."""
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
@@ -140,7 +94,8 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
             if by_bytes
             else f"{depth[first.frame]} messages deep"
         )
-        cause = f"{_label(frames, now)} made it {level}"
+        label = _message(frames, now["step.sender"], now["step.number"])
+        cause = f"{label} made it {level}"
         yield (
             f"{queue.name} turned ON {times(len(on))}; first at {seconds(first.time)}, when {cause}. "
             f"It was ON for {share(spans, frames.topology.end)} of the time."
@@ -187,16 +142,79 @@ def _of_consumer(frames: Frames, consumer: ConsumerSpot) -> Iterator[str]:
     yield f"{consumer.name} accepted {_messages(accepted)}."
 
 
-def _label(frames: Frames, frame: dict[str, int]) -> str:
-    sender = frame["step.sender"]
-    if not sender:
-        return "a message"
-    return f"{frames.topology.producers[sender - 1].name}-{frame['step.number']}"
-
-
 def _stop(queue: QueueSpot) -> str:
     return f"{queue.stop_count} messages" if queue.stop_count else f"{queue.stop_size} bytes"
 
 
 def _messages(number: int) -> str:
     return "1 message" if number == 1 else f"{number} messages"
+
+
+def step_sentence(frames: Frames, index: int) -> str:
+    """Return what happened in the step that led to a frame.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> frames = flow_run(messages=20, stop=3, resume=2, prefetch=1, service=1.0).frames
+    >>> step_sentence(frames, frames.transitions[0].frame)
+    'p1 sends p1-4. 4 on orders, more than 3: flow control turns ON. The completion is held.'
+    """
+    frame = frames.at(index)
+    parts = frame["step.parts"]
+    if not parts:
+        return STATE["start"] if index == 0 else ""
+    values = _step_values(frames, frame)
+    seen = [template for bit, template in enumerate(STEP.values()) if parts >> bit & 1]
+    return " ".join(template.format_map(values) for template in seen)
+
+
+def state_sentence(frames: Frames, index: int) -> str:
+    """Return what a frame shows of each queue, producer and consumer."""
+    frame = frames.at(index)
+    topology = frames.topology
+    said = []
+    for queue in topology.queues:
+        seen = _seen(frame, f"queue.{queue.name}.")
+        template = STATE["queue" if queue.stop_count or queue.stop_size else "free_queue"]
+        said.append(template.format_map({**seen, "queue": queue.name, "flow": FLOW[seen["flow"]]}))
+    for producer in topology.producers:
+        seen = _seen(frame, f"producer.{producer.name}.")
+        mood = MOODS[seen["mood"]]
+        values = {**seen, "producer": producer.name, "capacity": producer.capacity, "mood": mood}
+        said.append(STATE["producer"].format_map(values))
+    for consumer in topology.consumers:
+        seen = _seen(frame, f"consumer.{consumer.name}.")
+        template = STATE["consumer" if seen["present"] else "absent"]
+        said.append(template.format_map({**seen, "consumer": consumer.name, "prefetch": consumer.prefetch}))
+    return " ".join(said)
+
+
+def _seen(frame: dict[str, int], prefix: str) -> dict[str, int]:
+    return {name.removeprefix(prefix): value for name, value in frame.items() if name.startswith(prefix)}
+
+
+def _step_values(frames: Frames, frame: dict[str, int]) -> dict[str, object]:
+    topology = frames.topology
+    values: dict[str, object] = {
+        "freed": frame["step.freed"],
+        "deliveries": frame["step.deliveries"],
+        "waiters": frame["step.waiters"],
+        "message": _message(frames, frame["step.sender"], frame["step.number"]),
+        "lost": _message(frames, frame["step.lost_sender"], frame["step.lost_number"]),
+        "delivery": _message(frames, frame["step.delivery_sender"], frame["step.delivery_number"]),
+    }
+    if topology.producers:
+        values["producer"] = topology.producers[frame["step.producer"]].name
+        values["waiter"] = topology.producers[frame["step.waiter"]].name
+    if topology.consumers:
+        values["consumer"] = topology.consumers[frame["step.consumer"]].name
+    if topology.queues:
+        queue = topology.queues[frame["step.queue"]]
+        values |= {"queue": queue.name, "stop": queue.stop_count, "stop_size": queue.stop_size}
+        values |= {"depth": frame[f"queue.{queue.name}.depth"], "bytes": frame[f"queue.{queue.name}.bytes"]}
+    return values
+
+
+def _message(frames: Frames, sender: int, number: int) -> str:
+    return f"{frames.topology.producers[sender - 1].name}-{number}" if sender else "a message"

@@ -1,28 +1,204 @@
-"""Opened: any trace or client log from a file, as a picture."""
+"""Opened: what was recorded, as a picture: a trace, a client log, a workload recorded on a real broker.
+
+A client log is replayed through the engine first. Where the log has the real broker's own reports of its
+queues, the picture shows them beside the engine's flow control, and its claims say how well the two agree.
+
+A trace may come without its workload, or with more queues than can be drawn; then its clients and queues are
+read off its events, and only some of them are shown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from qflow.broker.events import Event
-from qflow.labs.background import Tell
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.recorded import replayed_picture
-from qflow.labs.seen import topology_of_events
-from qflow.labs.topology import Topology
-from qflow.labs.topology_part import neighbours, part_of, sessions_of
-from qflow.trace import ClientLog, LogError, replay
+from qflow.kit import kit_path
+from qflow.labs.claims import seconds, times
+from qflow.labs.frames import Frames, Span, Transition, spans_of
+from qflow.labs.picture import Lane, Picture, Samples, picture_of
+from qflow.labs.topology import Topology, neighbours, part_of, sessions_of, topology_of_events
+from qflow.progress import progress
+from qflow.trace import ClientLog, LogError, QueueSample, replay
 from qflow.trace.files import load_trace
-from qflow.trace.progress import progress
 from qflow.trace.schema import TraceError
 from qflow.workload import Run, Workload
 
+Tell = Callable[[float], None]
+"""Called now and then with the part that is done, from 0 to 1; it may raise to end the work."""
+
+
+_ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How the engine's flow control compares with what a real broker reported of one queue.
+
+    Parameters
+    ----------
+    queue
+        The queue.
+    polls
+        How many reports there are between the engine's first and last event.
+    agreeing
+        At how many of them both are in the same state.
+    farthest
+        Microseconds from the worst of the others to the nearest change of the engine's state.
+    gap
+        Microseconds between two reports, typically.
+    turned_on, really_turned_on
+        How often flow control turned ON in the engine, and in the real broker.
+    until
+        Time of the last report, in microseconds.
+    depth_difference
+        Messages by which the two depths differ at the typical report.
+    """
+
+    queue: str
+    polls: int
+    agreeing: int
+    farthest: int
+    gap: int
+    turned_on: int
+    really_turned_on: int
+    until: int
+    depth_difference: int
+
+    def sentences(self) -> list[str]:
+        """Return the comparison in words.
+
+        Examples
+        --------
+        >>> print(Agreement("q", 100, 99, 20_000, 50_000, 3, 3, 6_000_000, 1).sentences()[0])
+        The real broker reported the state of q 100 times, about every 50 ms until 6.000 s: 99 times the \
+engine agrees; the one other report is within 20 ms of a change.
+        """
+        others = self.polls - self.agreeing
+        if not others:
+            verdict = "the engine agrees every time."
+        else:
+            rest = "the one other report is" if others == 1 else f"the {others} others are"
+            verdict = (
+                f"{self.agreeing} times the engine agrees; {rest} within {_ms(self.farthest)} of a change."
+            )
+        return [
+            f"The real broker reported the state of {self.queue} {self.polls} times, "
+            f"about every {_ms(self.gap)} until {seconds(self.until)}: {verdict}",
+            f"The real {self.queue} turned ON {times(self.really_turned_on)}, "
+            f"the engine's {times(self.turned_on)}.",
+            f"At the typical report, the two depths differ by {self.depth_difference} messages.",
+        ]
+
+
+def recorded_picture(name: str) -> Picture:
+    """Return a recording of the kit, such as ``slow-consumer``, replayed through the engine.
+
+    The picture's lanes and samples hold what the real broker reported; its claims say how well the two agree.
+
+    Raises
+    ------
+    LogError
+        If there is no such recording; the message lists those there are.
+
+    Examples
+    --------
+    >>> recorded_picture("ring").frames.topology.queues[0].name
+    'q'
+    """
+    return replayed_picture(*_load(name))
+
+
+def replayed_picture(
+    log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None
+) -> Picture:
+    """Return a client log, replayed through the engine, with the real broker's reports beside it.
+
+    Parameters
+    ----------
+    log
+        What the clients recorded.
+    workload
+        What they were to do.
+    tell
+        Called now and then with the number of rows replayed; it may raise to stop.
+
+    Raises
+    ------
+    LogError
+        If the log names queues or clients that the workload does not have.
+    """
+    run = replay(log, workload, tell)
+    reports = {queue: log.statistics(queue) for queue in workload.queues}
+    lanes, samples, said = [], [], []
+    for index, heard in enumerate(reports.values()):
+        if not heard:
+            continue
+        depths = tuple((report.ts_us, report.msgDepth) for report in heard if report.ts_us >= 0)
+        lanes.append(Lane(index, "real broker ON", "real", on_spans(heard)))
+        samples.append(Samples(index, "reported by the real broker", depths))
+    picture = picture_of(run, more_lanes=lanes, samples=samples)
+    for queue, heard in reports.items():
+        said += [] if not heard else agreement(picture.frames, queue, heard).sentences()
+    return replace(picture, claims=(*picture.claims, *said))
+
+
+def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agreement:
+    """Return how the engine's flow control of a queue compares with a real broker's reports of it.
+
+    Reports from before the first event do not count: nothing had happened yet.
+    """
+    flow = frames.column(f"queue.{queue}.flow")
+    depth = frames.column(f"queue.{queue}.depth")
+    changes = [change for change in frames.transitions if change.queue == queue]
+    heard = [(report, frames.index_at(report.ts_us)) for report in reports if report.ts_us >= 0]
+    others = [report.ts_us for report, index in heard if bool(flow[index]) != report.flowStopped]
+    gaps = sorted(after[0].ts_us - before[0].ts_us for before, after in pairwise(heard))
+    differences = sorted(abs(depth[index] - report.msgDepth) for report, index in heard)
+    return Agreement(
+        queue,
+        len(heard),
+        len(heard) - len(others),
+        max((_distance(time, changes) for time in others), default=0),
+        gaps[len(gaps) // 2] if gaps else 0,
+        sum(change.is_on for change in changes),
+        reports[-1].flowStoppedCount if reports else 0,
+        reports[-1].ts_us if reports else 0,
+        differences[len(differences) // 2] if differences else 0,
+    )
+
+
+def on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
+    """Return the times during which a real broker reported flow control ON.
+
+    Each lasts from the first report of ON to the first of OFF, or to the last report.
+    """
+    return spans_of(
+        ((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us if reports else 0
+    )
+
+
+def _distance(time: int, changes: Sequence[Transition]) -> int:
+    return min((abs(time - change.time) for change in changes), default=0)
+
+
+def _load(name: str) -> tuple[ClientLog, Workload]:
+    folder = kit_path("data") / "recordings" / "workloads"
+    logs = {path.name.split(".")[0]: path for path in folder.iterdir() if path.name.endswith(_ENDINGS)}
+    if name not in logs:
+        raise LogError(f"there is no recording {name!r}; there are {', '.join(sorted(logs)) or 'none'}")
+    return ClientLog.load(logs[name]), Workload.load(folder / f"{name}.json")
+
+
+def _ms(microseconds: int) -> str:
+    return f"{-(-microseconds // 1000)} ms"
+
+
 MOST_QUEUES = 6
 
-_LOG_ENDINGS = (".csv", ".csv.gz")
 _READ = 0.8
 """How much of the work reading is; the rest makes the picture."""
 
@@ -34,7 +210,7 @@ def trace_picture(
     queues: Sequence[str] = (),
     tell: Tell | None = None,
 ) -> Picture:
-    """Open a trace or a client log, and return what its lab would show.
+    """Return the picture of a trace or a client log.
 
     Parameters
     ----------
@@ -44,15 +220,11 @@ def trace_picture(
     workload
         For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
     queues
-        Which queues to show, with everyone who uses them; () for all, or, of more than
+        Which queues to show, with the clients that use them; () for all, or, of more than
         six, those that share users with the first.
     tell
-        Told now and then which part of the reading is done, from 0 to 1; it may raise to stop. None shows
-        the progress on standard error.
-
-    Returns
-    -------
-    Picture
+        Called now and then with the part of the reading that is done, from 0 to 1; it may raise to stop.
+        None shows the progress on standard error.
 
     Raises
     ------
@@ -62,18 +234,25 @@ def trace_picture(
         If the workload file is none.
     OSError
         If a file cannot be opened.
+
+    Examples
+    --------
+    >>> from qflow.kit import kit_path
+    >>> picture = trace_picture(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
+    >>> picture.frames.topology.queues[0].name
+    'q'
     """
     path = Path(path)
     log = _log_of(path)
     if log is not None:
         model = Workload.load(_workload_path(path, workload))
-        with _telling(f"replaying {path.name}", tell, len(log.rows)) as told:
+        with _reporting(f"replaying {path.name}", tell, len(log.rows)) as done:
             if len(model.queues) <= MOST_QUEUES:
-                return replayed_picture(log, model, told)
-            run = replay(log, model, told)
+                return replayed_picture(log, model, done)
+            run = replay(log, model, done)
         return run_picture(run, queues)
-    with _telling(f"reading {path.name}", tell) as told:
-        trace = load_trace(path, told)
+    with _reporting(f"reading {path.name}", tell) as done:
+        trace = load_trace(path, done)
     events = list(trace.events())
     if tell is not None:
         tell(_READ)
@@ -82,8 +261,8 @@ def trace_picture(
 
 
 @contextmanager
-def _telling(what: str, tell: Tell | None, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Return what is to be told the rows that are done: a line of progress, or whoever wants the part."""
+def _reporting(what: str, tell: Tell | None, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Return what to call with the rows that are done: a line of progress, or `tell` with their part."""
     if tell is None:
         with progress(what, total) as shown:
             yield shown
@@ -92,7 +271,7 @@ def _telling(what: str, tell: Tell | None, total: int | None = None) -> Iterator
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
-    """Make a run visible whose topology is only known from its events, or too large to draw whole.
+    """Return the picture of a run whose topology is only known from its events, or too large to draw whole.
 
     Parameters
     ----------
@@ -101,10 +280,6 @@ def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
     queues
         As for :func:`trace_picture`.
 
-    Returns
-    -------
-    Picture
-
     Raises
     ------
     TraceError
@@ -112,7 +287,7 @@ def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
 
     Examples
     --------
-    >>> from qflow.labs.flow import flow_workload
+    >>> from qflow.labs.experiments import flow_workload
     >>> from qflow.workload import simulate
     >>> picture = run_picture(simulate(flow_workload(), message_limit=50))
     >>> [spot.name for spot in picture.frames.topology.producers]

@@ -1,4 +1,12 @@
-"""SliderLab: sliders, a run, a picture; what every lab with sliders is made of."""
+"""SliderLab: sliders, a run, a picture; what every lab with sliders is.
+
+A run begins when a slider is let go of, and already while it rests in the hand: most sliders are let go of
+where they rest, and their picture is then there. A run has the kernel to itself for half a second; then it
+goes on between other messages, with its progress and a way to cancel it, and makes room for a later run at
+once. Of a run that takes longer, the instant that the reader looks at is drawn first.
+
+Runs are counted. A picture is drawn only if no later run is drawn already.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +22,9 @@ import ipywidgets as widgets
 
 from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError
-from qflow.labs.comparison import Comparison, compare
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
-from qflow.labs.picture import Picture
+from qflow.labs.picture import Comparison, Picture, compare
 from qflow.labs.running import SoFar, Steps, finished
 from qflow.workload import WorkloadError
 from qflow.workload.stage import uncollected
@@ -29,7 +36,7 @@ WORTHWHILE = 0.03
 """Seconds a run must still need for its beginning to be drawn first."""
 
 _BREATH, _PAUSE = 0.04, 0.002
-_TELLING = 0.2
+_INTERVAL = 0.2
 _TIDYING = 10
 """Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
 
@@ -40,9 +47,6 @@ Shown = Picture | Comparison
 
 class SliderLab(Lab):
     """Sliders, the picture, and what it shows in words.
-
-    A run begins when a slider is let go of, and already while it rests in the hand: most sliders are let go
-    of where they rest, and their picture is then there.
 
     Parameters
     ----------
@@ -80,10 +84,10 @@ class SliderLab(Lab):
         self._started = 1
         self._task: asyncio.Task[None] | None = None
         self._pinned: Picture | None = None
-        self._begun = self._told = 0.0
+        self._begun = self._shown = 0.0
         self._asked: dict[str, Any] = {}
         self.name = name
-        self.sliders = {knob.setting: knob.slider(settings[knob.setting]) for knob in knobs}
+        self.sliders = {knob.setting: slider_of(knob, settings[knob.setting]) for knob in knobs}
         panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
         first = finished(steps(**self.settings))
         super().__init__(first, [panel])
@@ -104,7 +108,7 @@ class SliderLab(Lab):
             self.run_again()
 
     def run_again(self) -> None:
-        """Run with what the sliders say now, and show it unless they move again before it is done."""
+        """Run with the settings of now, and show the picture unless a later run begins before it is done."""
         self._run(self.settings, PATIENCE)
 
     def _rested(self, setting: str, value: int) -> None:
@@ -113,7 +117,7 @@ class SliderLab(Lab):
         knob = next(knob for knob in self._knobs if knob.setting == setting)
         settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * knob.unit}
         if settings != self._asked:
-            # It may move on at once, and is to be heard in between.
+            # It may move on at once, which must be heard in between.
             self._run(settings, 0)
 
     def _run(self, settings: dict[str, Any], patience: float) -> None:
@@ -121,13 +125,15 @@ class SliderLab(Lab):
         number = self._started = max(self._started, self.scene.run + 1)
         self._asked = settings
         self._alone = None
-        self._begun = self._told = time.monotonic()
+        self._begun = self._shown = time.monotonic()
         self.scene.progress = 0.0
         # The collector can wait until the picture is on its way: it would take a third of the time.
         with uncollected():
             self._begin(number, patience)
         if number % _TIDYING == 0:
-            _tidy_up_soon()
+            # Where nothing waits for the kernel, Python's own ways will do.
+            with suppress(RuntimeError):
+                asyncio.get_running_loop().call_later(1, gc.collect)
 
     def _begin(self, number: int, patience: float) -> None:
         steps: Steps[Shown] | None = None
@@ -137,7 +143,7 @@ class SliderLab(Lab):
                 return
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            # Nobody else waits for the kernel outside of Jupyter: go on to the end.
+            # Nothing else waits for the kernel outside of Jupyter: go on to the end.
             if steps is not None:
                 self._advance(steps, number, float("inf"))
         except Exception as error:
@@ -166,15 +172,15 @@ class SliderLab(Lab):
         try:
             while time.monotonic() < until:
                 part = self._step(steps)
-                # Once its beginning is to be seen, the next move of a slider matters more than the rest.
+                # Once its beginning is drawn, the next move of a slider matters more than the rest.
                 if self._draw_so_far(part, number) and most == PATIENCE:
                     break
-                self._tell(part, number)
+                self._show_progress(part, number)
         except StopIteration as end:
             self.scene.refusal, self.scene.progress = "", 0.0
             self.show(self._beside(end.value), number)
             return True
-        except Exception as error:  # a learner who only moved a slider is never shown a traceback
+        except Exception as error:  # a reader who only moved a slider is never shown a traceback
             self._refuse(error, number)
             return True
         return False
@@ -187,7 +193,7 @@ class SliderLab(Lab):
         """Draw what there is of a run that takes longer, once the instant that is looked at is there."""
         if not isinstance(part, SoFar) or self.scene.run >= number or part.time <= self.looked_at:
             return False
-        # The run before tells how much is to be expected of this one.
+        # The run before says how much to expect of this one.
         known, ahead = part.frames, self.first.frames.count - part.frames
         if (time.monotonic() - self._begun) * ahead < WORTHWHILE * known:
             return False
@@ -197,11 +203,11 @@ class SliderLab(Lab):
         time.sleep(0.001)
         return True
 
-    def _tell(self, part: float, number: int) -> None:
-        """Say now and then how far a run is that takes longer."""
+    def _show_progress(self, part: float, number: int) -> None:
+        """Show now and then how far a run is that takes longer."""
         now = time.monotonic()
-        if now - self._begun > PATIENCE and now - self._told > _TELLING:
-            self._told = now
+        if now - self._begun > PATIENCE and now - self._shown > _INTERVAL:
+            self._shown = now
             with self.scene.hold_sync():
                 self.scene.running, self.scene.progress = number, max(0.01, float(part))
 
@@ -225,11 +231,11 @@ class SliderLab(Lab):
 
     @property
     def can_compare(self) -> bool:
-        """Whether this run can be kept beside the next; labs that compare already cannot."""
+        """Whether :meth:`compare` has something to do: here, a run to keep or to let go of."""
         return self._pinned is not None or super().can_compare or isinstance(self.picture, Picture)
 
     def compare(self) -> None:
-        """Keep the picture of now, to lay every later one beside it; or let it go again."""
+        """Keep the picture of now beside every later one; or let it go again."""
         if self._alone is not None:
             super().compare()
             return
@@ -242,20 +248,27 @@ class SliderLab(Lab):
         return compare(self._pinned, shown, ("pinned", "now"))
 
 
-def _tidy_up_soon() -> None:
-    # Where nothing waits for the kernel, Python's own ways will do.
-    with suppress(RuntimeError):
-        asyncio.get_running_loop().call_later(1, gc.collect)
+def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
+    """Return a knob's slider, at a value in units of the setting; its range grows to hold that."""
+    value = round(value / knob.unit)
+    slider = widgets.IntSlider(
+        value=value,
+        min=min(knob.low, value),
+        max=max(knob.high, value),
+        step=knob.step,
+        description=knob.label,
+        # The browser sends the value when the slider is let go of, not at every pixel on the way.
+        continuous_update=False,
+        tooltip=knob.tooltip,
+        description_allow_html=False,
+        style={"description_width": "initial"},
+        layout={"width": "auto"},
+    )
+    return slider.add_class("qf-slider").add_class(f"qf-slider-{knob.setting}")
 
 
 def refusal_text(error: Exception) -> str:
-    """Say in one sentence why there is no picture.
-
-    Examples
-    --------
-    >>> refusal_text(WorkloadError("capacity must be a whole number from 1, got 0"))
-    'No client can do this: capacity must be a whole number from 1, got 0'
-    """
+    """Return a sentence that says why there is no picture."""
     if isinstance(error, AmqpException):
         return f"The broker refuses these settings: {error}"
     if isinstance(error, WorkloadError):

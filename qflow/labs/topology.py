@@ -1,21 +1,24 @@
-"""Topology: who takes part in a run, and the numbers a picture is drawn against.
+"""Topology: the clients and queues of a run, and the numbers that a picture is drawn against.
 
-It is read off the workload once; which producer reaches which queue is what the run itself showed.
+It is read off the workload (:meth:`Topology.of`); which producer reaches which queue is what the run itself
+shows. A trace may come without its workload: then everything is read off its events
+(:func:`topology_of_events`). Of a topology with too many queues a part is drawn: some queues, and the clients
+that use them (:func:`part_of`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from qflow.broker.conversions import Argument
+from qflow.broker.consuming import INFINITE, MESSAGE_UNIT
+from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.options import BrokerOptions
-from qflow.broker.settings import QueueSettings
-
-if TYPE_CHECKING:
-    from qflow.workload import Consumer, Producer, Workload
+from qflow.broker.settings import Argument, QueueSettings
+from qflow.workload import Consumer, Producer, Run, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +73,12 @@ class QueueSpot:
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Argument], options: BrokerOptions) -> QueueSpot:
-        """Work out a queue's limits and thresholds in force from how it is declared.
-
-        Parameters
-        ----------
-        name
-            The queue.
-        arguments
-            What it is declared with.
-        options
-            What the broker was started with.
-
-        Returns
-        -------
-        QueueSpot
+        """Return a queue's limits and thresholds in force, from how it is declared.
 
         Raises
         ------
         AmqpException
-            Where the broker refuses the declaration.
+            If the broker refuses the declaration.
 
         Examples
         --------
@@ -152,7 +142,7 @@ class Topology:
     bindings
         Pairs (index of exchange, index of queue).
     group_key
-        Application header that messages are told apart by; "" for none (MG-04, QT-01).
+        Application header that distinguishes messages; "" for none (MG-04, QT-01).
     """
 
     producers: tuple[ProducerSpot, ...]
@@ -166,18 +156,9 @@ class Topology:
 
     @classmethod
     def of(cls, workload: Workload, end: int) -> Topology:
-        """Read a topology off a workload; routes through exchanges are left to the run to show.
+        """Return the topology of a workload whose run ended at `end`, in microseconds.
 
-        Parameters
-        ----------
-        workload
-            What was run.
-        end
-            When it ended, in microseconds.
-
-        Returns
-        -------
-        Topology
+        Routes through exchanges are left for the run to show.
         """
         names = list(workload.queues)
         queues = [QueueSpot.of(name, workload.queues[name], workload.options) for name in names]
@@ -213,23 +194,11 @@ class Topology:
             group_key(workload.queues.values()),
         )
 
-    def asdict(self) -> dict[str, object]:
-        """Return the topology as JSON can hold it."""
-        return asdict(self)
-
 
 def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
-    """Return the header by which the messages of some queues are told apart.
+    """Return the header that distinguishes the messages of some queues, given their declare arguments.
 
-    Parameters
-    ----------
-    queues
-        Their declare arguments.
-
-    Returns
-    -------
-    str
-        The first group header or last value key; without one, ``group``, which producers set (MG-04).
+    It is the first group header or last value key; without one, ``group``, which producers set (MG-04).
 
     Examples
     --------
@@ -266,3 +235,216 @@ def _service(consumer: Consumer) -> str:
         return "works as it was recorded"
     about = "about " if kind == "exp" else ""
     return f"{about}{1000 * seconds:g} ms for each message"
+
+
+_ROUNDS = 4
+_SOURCES_FIRST, _ALL = ("producer", "exchange", "consumer"), ("exchange", "producer", "consumer", "queue")
+
+
+def layout_of(topology: Topology) -> dict[str, list[int]]:
+    """Return the order of each column of the picture from top to bottom, such that few lines cross.
+
+    The columns are producers, exchanges, queues, consumers: kind to the indices of its members. In each, a
+    client or queue comes at the mean height of those it is joined with, as far as there is room.
+
+    Examples
+    --------
+    >>> crossed = (ConsumerSpot("a", 1, 1, "", "a::a"), ConsumerSpot("b", 0, 1, "", "b::b"))
+    >>> layout_of(Topology((), (QueueSpot("q1"), QueueSpot("q2")), crossed, (), 0))["consumer"]
+    [1, 0]
+    """
+    sizes = {
+        "producer": len(topology.producers),
+        "exchange": len(topology.exchanges),
+        "queue": len(topology.queues),
+        "consumer": len(topology.consumers),
+    }
+    near: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
+    for one, other in _joined(topology):
+        near[one][other] = near[other][one] = None
+    order = {kind: list(range(size)) for kind, size in sizes.items()}
+    for number in range(_ROUNDS):
+        for kind in _ALL if number % 2 else _SOURCES_FIRST:
+            heights = {
+                (each, index): (place + 0.5) / len(indices)
+                for each, indices in order.items()
+                for place, index in enumerate(indices)
+            }
+            means = []
+            for index in order[kind]:
+                pulls = [heights[other] for other in near[kind, index]] or [heights[kind, index]]
+                means.append((sum(pulls) / len(pulls), index))
+            order[kind] = [index for _, index in sorted(means)]
+    return order
+
+
+def _joined(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
+    """Yield who hands messages to whom, each as its kind and index."""
+    for index, producer in enumerate(topology.producers):
+        if producer.exchange >= 0:
+            yield ("producer", index), ("exchange", producer.exchange)
+    for index, queue in topology.routes:
+        if topology.producers[index].exchange < 0:
+            yield ("producer", index), ("queue", queue)
+    for exchange, queue in topology.bindings:
+        yield ("exchange", exchange), ("queue", queue)
+    for index, consumer in enumerate(topology.consumers):
+        yield ("queue", consumer.queue), ("consumer", index)
+
+
+def sessions_of(topology: Topology) -> set[str]:
+    """Return the sessions of all clients in a topology."""
+    readers = {spot.link.partition("::")[0] for spot in topology.consumers}
+    return {spot.session for spot in topology.producers} | readers
+
+
+def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
+    """Return the names of a queue and of those that share an exchange with it, at most so many.
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import fanout_workload
+    >>> sorted(neighbours(Topology.of(fanout_workload(), 0), "slow", 6))
+    ['fast', 'medium', 'slow']
+    """
+    names = [spot.name for spot in topology.queues]
+    exchanges = {exchange for exchange, bound in topology.bindings if names[bound] == queue}
+    near = [names[bound] for exchange, bound in topology.bindings if exchange in exchanges]
+    return set([queue, *near][:most])
+
+
+def part_of(topology: Topology, queues: Collection[str]) -> Topology:
+    """Return the part of a topology that uses some queues, given by name.
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import fanout_workload
+    >>> part = part_of(Topology.of(fanout_workload(), 0), {"slow"})
+    >>> [spot.name for spot in (*part.queues, *part.consumers)]
+    ['slow', 'c-slow']
+    """
+    kept = [index for index, spot in enumerate(topology.queues) if spot.name in queues]
+    place = {index: number for number, index in enumerate(kept)}
+    bindings = [(exchange, place[queue]) for exchange, queue in topology.bindings if queue in place]
+    direct = {producer for producer, queue in topology.routes if queue in place}
+    exchanges = sorted({exchange for exchange, _ in bindings})
+    members = [
+        index
+        for index, spot in enumerate(topology.producers)
+        if spot.exchange in exchanges or index in direct
+    ]
+    producers = [topology.producers[index] for index in members]
+    routes = [(members.index(one), place[queue]) for one, queue in topology.routes if queue in place]
+    return replace(
+        topology,
+        producers=tuple(replace(spot, exchange=_index(exchanges, spot.exchange)) for spot in producers),
+        queues=tuple(topology.queues[index] for index in kept),
+        consumers=tuple(
+            replace(spot, queue=place[spot.queue]) for spot in topology.consumers if spot.queue in place
+        ),
+        routes=tuple(routes),
+        exchanges=tuple(topology.exchanges[index] for index in exchanges),
+        bindings=tuple((exchanges.index(exchange), queue) for exchange, queue in bindings),
+    )
+
+
+def _index(exchanges: list[int], exchange: int) -> int:
+    return exchanges.index(exchange) if exchange in exchanges else -1
+
+
+def topology_of_events(run: Run) -> Topology:
+    """Return the topology of a run: of its workload if that names its queues, else as its events show it.
+
+    By the events, a producer's capacity is the most it had outstanding.
+    """
+    if run.workload.queues:
+        return Topology.of(run.workload, run.end)
+    witness = _Witness()
+    for event in run.events:
+        witness.hear(event)
+    return witness.topology(run)
+
+
+class _Witness:
+    """What the events so far show of clients and queues."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, Mapping[str, Any]] = {}
+        self.subscriptions: dict[str, str] = {}
+        self.credit: dict[str, int] = {}
+        self.senders: dict[str, dict[str, None]] = {}
+        self.bindings: dict[tuple[str, str], None] = {}
+        self.outstanding: Counter[str] = Counter()
+        self.window: Counter[str] = Counter()
+        self.unreported: Counter[str] = Counter()
+
+    def hear(self, event: Event) -> None:
+        detail: Any = event.detail or {}
+        if event.kind == "queueDeclare":
+            self.queues.setdefault(event.queue, detail["arguments"])
+        elif event.kind == "bind" and event.link:
+            self.bindings[event.link, event.queue] = None
+        elif event.kind == "message.subscribe":
+            self.subscriptions[f"{event.session}::{event.link}"] = event.queue
+        elif event.kind == "message.flow" and detail["unit"] == MESSAGE_UNIT:
+            self.credit[f"{event.session}::{event.link}"] = detail["value"]
+        elif event.kind == "message.transfer":
+            self.senders.setdefault(event.session, {})[event.link] = None
+            self.outstanding[event.session] += 1
+            now = self.outstanding[event.session]
+            self.window[event.session] = max(now, self.window[event.session])
+        elif event.kind == "completed" and event.message:
+            self.unreported[event.session] += 1
+        elif event.kind == "reported":
+            self.outstanding[event.session] -= self.unreported.pop(event.session, 0)
+
+    def topology(self, run: Run) -> Topology:
+        names = list(self.queues)
+        sent_to = [exchange for targets in self.senders.values() for exchange in targets if exchange]
+        exchanges = list(dict.fromkeys([*(exchange for exchange, _ in self.bindings), *sent_to]))
+        producers = [
+            ProducerSpot(
+                name,
+                self.window[name],
+                "sends as it was recorded",
+                name,
+                next((exchanges.index(target) for target in targets if target), -1),
+            )
+            for name, targets in self.senders.items()
+        ]
+        consumers = [
+            ConsumerSpot(
+                link.partition("::")[2] or link,
+                names.index(queue),
+                self._prefetch(link),
+                "works as it was recorded",
+                link,
+            )
+            for link, queue in self.subscriptions.items()
+            if queue in names
+        ]
+        return Topology(
+            tuple(producers),
+            tuple(QueueSpot.of(name, self.queues[name], run.workload.options) for name in names),
+            tuple(_told_apart(consumers)),
+            (),
+            run.end,
+            tuple(exchanges),
+            tuple((exchanges.index(e), names.index(q)) for e, q in self.bindings if q in names),
+            group_key(self.queues.values()),
+        )
+
+    def _prefetch(self, link: str) -> int:
+        credit = self.credit.get(link, 0)
+        return 1 if credit in (0, INFINITE) else credit
+
+
+def _told_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
+    """Return consumers under their whole link where tags repeat."""
+    tags = Counter(consumer.name for consumer in consumers)
+    return [
+        consumer
+        if tags[consumer.name] == 1
+        else ConsumerSpot(consumer.link, consumer.queue, consumer.prefetch, consumer.note, consumer.link)
+        for consumer in consumers
+    ]

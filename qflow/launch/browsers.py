@@ -1,4 +1,4 @@
-"""Which browsers there are: one list for whoever looks for one, or drives one."""
+"""Which browsers there are: one list for all code that looks for one, or drives one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def find_chromium() -> str:
     """
     failing = []
     for path in filter(None, map(shutil.which, CHROMIUMS)):
-        # On some systems the command is there but only tells how to install the browser.
+        # On some systems the command is there but only prints how to install the browser.
         asked = subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False)
         if asked.returncode == 0:
             return path

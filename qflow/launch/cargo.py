@@ -1,28 +1,150 @@
 """Cargo: what a site or a workshop room needs from outside, fetched once and kept.
 
-Everything that asks the network is here. A second build finds the cargo where the first one left it, and
-needs no network.
+All that asks the network is here. A second build finds the cargo where the first one left it, and needs no
+network. Part of it is Pyodide, the Python that runs inside a browser. Pyodide's own package holds the
+interpreter and no libraries: what the notebook kernel imports is added from ordinary wheels, and the lock
+file that Pyodide checks them against is written anew for exactly these. So a page asks only its own server.
+
+What is built is put into folders that the kit marks as its own; see :func:`claim`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from qflow.kit import RefusalError, checkout_root
-from qflow.launch import pyodide
+from qflow.kit import DISTRIBUTION, RefusalError, nearest_checkout, origin_folder
+
+VERSION = "314.0.6"
+"""The release that the JupyterLite kernel of :data:`qflow.launch.site.TOOLS` is made for."""
+
+PYTHON = "3.14"
+"""The version of Python that it is."""
+
+CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
+
+LIBRARIES = (
+    "asttokens",
+    "decorator",
+    "executing",
+    "ipython",
+    "jedi",
+    "matplotlib-inline",
+    "micropip",
+    "narwhals",
+    "networkx",
+    "packaging",
+    "parso",
+    "prompt-toolkit",
+    "pure-eval",
+    "pygments",
+    "six",
+    "stack-data",
+    "traitlets",
+    "typing-extensions",
+    "wcwidth",
+)
+"""What the kernel, plotly and the labs import; all of it pure Python, at the versions of Pyodide's lock."""
+
+_HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
+
+
+def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
+    """Return a lock that names only the wheels at hand, each with its own digest.
+
+    Pyodide builds its libraries itself, so the digests of its lock are not those of the published
+    wheels, although the files do the same. networkx names numpy and matplotlib as dependencies; without
+    them its graph algorithms work, and the labs use no other part.
+
+    Parameters
+    ----------
+    lock : mapping
+        Pyodide's own ``pyodide-lock.json``.
+    wheels : mapping of str to pathlib.Path
+        For each library's name in the lock, the wheel that is there for it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".whl") as wheel:
+    ...     entry = {"name": "networkx", "file_name": "old.whl", "sha256": "0", "depends": ["numpy", "six"]}
+    ...     slim = slim_lock({"info": {}, "packages": {"networkx": entry}}, {"networkx": Path(wheel.name)})
+    >>> slim["packages"]["networkx"]["depends"]
+    ['six']
+    """
+    packages = {}
+    for name, wheel in sorted(wheels.items()):
+        entry = dict(lock["packages"][name])
+        entry["file_name"] = wheel.name
+        entry["sha256"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        # The lock spells one name in two ways.
+        depends = [other.replace("_", "-") for other in entry["depends"]]
+        entry["depends"] = [other for other in depends if other not in _HEAVY]
+        packages[name] = entry
+    return {**lock, "packages": packages}
+
+
+def lay_out(package: Path, wheels: Path, target: Path) -> None:
+    """Copy the interpreter and the libraries to where the site's kernel looks for them.
+
+    Parameters
+    ----------
+    package : pathlib.Path
+        Pyodide's unpacked package.
+    wheels : pathlib.Path
+        A folder with a wheel of each of :data:`LIBRARIES`.
+    target : pathlib.Path
+        The folder to fill; it is made.
+
+    Raises
+    ------
+    RefusalError
+        If a file of the interpreter or a wheel is missing.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    lock = json.loads(_the_file(package / "pyodide-lock.json").read_text(encoding="utf-8"))
+    for name in CORE:
+        shutil.copyfile(_the_file(package / name), target / name)
+    found = {name: _wheel_of(name, wheels) for name in LIBRARIES}
+    for wheel in found.values():
+        shutil.copyfile(wheel, target / wheel.name)
+    text = json.dumps(slim_lock(lock, found), indent=1, sort_keys=True)
+    (target / "pyodide-lock.json").write_text(text, encoding="utf-8")
+
+
+def _wheel_of(name: str, wheels: Path) -> Path:
+    stem = name.replace("-", "_")
+    found = [path for path in sorted(wheels.glob("*.whl")) if path.name.lower().startswith(f"{stem}-")]
+    if not found:
+        raise RefusalError(f"There is no wheel of {name} in {wheels}; fetch again with: qflow site fetch.")
+    return found[-1]
+
+
+def _the_file(path: Path) -> Path:
+    if not path.is_file():
+        raise RefusalError(f"{path} is missing from Pyodide's package; fetch again with: qflow site fetch.")
+    return path
+
+
+OWN = f"{DISTRIBUTION.replace('-', '_')}-*.whl"
+"""The name of qflow's own wheel."""
+
+MARK = ".qflow-made"
+"""The file that marks a folder as the kit's own; it says what the folder was filled with."""
 
 IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
 """Packages that notebooks on the site install into the kernel, beside qflow."""
 
-# What pip and npm say when nobody answers.
+# What pip and npm say when they cannot reach the network.
 _NO_NETWORK = ("Failed to establish a new connection", "name resolution", "ENOTFOUND", "EAI_AGAIN", "Proxy")
 _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any")
 
@@ -42,82 +164,83 @@ def cargo_folder() -> Path:
     return Path(caches, "qflow").absolute()
 
 
-def fetch_pyodide(folder: Path) -> Path:
-    """Have Pyodide's package and the wheels its kernel needs; return the folder of the package.
+def fetch(keep: Path) -> tuple[Path, Path, Path]:
+    """Fetch what a site needs into a folder, unless it is there.
 
     Parameters
     ----------
-    folder : pathlib.Path
-        Where cargo is kept.
+    keep : pathlib.Path
+        Where cargo is kept; see :func:`cargo_folder`.
+
+    Returns
+    -------
+    tuple of pathlib.Path
+        The folders of Pyodide's package, of the wheels its kernel needs, and of :data:`IN_THE_BROWSER`.
 
     Raises
     ------
     RefusalError
-        If it has to be fetched and npm or pip cannot.
+        If something has to be fetched and npm or pip cannot.
     """
-    package = folder / f"pyodide-{pyodide.VERSION}"
+    package = keep / f"pyodide-{VERSION}"
     if not (package / "pyodide-lock.json").exists():
-        _unpack(_npm_pack(f"pyodide@{pyodide.VERSION}", folder), package)
-    lock = json.loads((package / "pyodide-lock.json").read_text(encoding="utf-8"))
-    wanted = pyodide.requirements(lock)
-    fetch_wheels(wanted, kernel_wheels(folder), python=pyodide.PYTHON)
-    return package
+        _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)
+    packages = json.loads((package / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
+    wanted = [f"{packages[name]['name']}=={packages[name]['version']}" for name in LIBRARIES]
+    libraries = fetch_wheels(wanted, keep / f"pyodide-{VERSION}-wheels")
+    return package, libraries, fetch_wheels(IN_THE_BROWSER, keep / "browser-wheels")
 
 
-def kernel_wheels(folder: Path) -> Path:
-    """Return where the wheels of Pyodide's libraries are kept."""
-    return folder / f"pyodide-{pyodide.VERSION}-wheels"
-
-
-def fetch_wheels(wanted: Sequence[str], folder: Path, *, python: str, dependencies: bool = False) -> Path:
-    """Have wheels that run on any machine; return their folder.
-
-    A folder that was filled for the same list is taken as it is.
+def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
+    """Fetch wheels for a browser's Python into a folder, unless it was filled for the same list; return it.
 
     Parameters
     ----------
     wanted : sequence of str
-        pip's requirements.
+        pip's requirements; what they depend on is not fetched.
     folder : pathlib.Path
         Where to keep the wheels.
-    python : str
-        The version of Python that will import them, such as ``"3.14"``.
-    dependencies : bool
-        Whether to bring what they depend on.
 
     Raises
     ------
     RefusalError
-        If pip cannot bring one of them; its last line is told.
+        If pip cannot bring one of them; the sentence has pip's last line.
     """
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    options = [*_ANY_MACHINE, f"--python-version={python}", *([] if dependencies else ["--no-deps"])]
-    run([sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *options, *wanted])
+    options = ["--quiet", "--no-deps", *_ANY_MACHINE, f"--python-version={PYTHON}", "--dest", str(folder)]
+    run([sys.executable, "-m", "pip", "download", *options, *wanted])
     done.write_text("\n".join(wanted), encoding="utf-8")
     return folder
 
 
-def own_wheel(folder: Path) -> Path:
-    """Build qflow's wheel from its checkout, as one for any machine and for browsers; return it.
+def own_checkout() -> Path:
+    """Return the checkout that qflow's own wheel is built from.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where to write it.
+    Raises
+    ------
+    RefusalError
+        If there is none: the command runs in none, and qflow was not installed from one that is still there.
+    """
+    root = nearest_checkout() or origin_folder()
+    if root is None:
+        raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
+    return root
+
+
+def own_wheel(folder: Path) -> None:
+    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers.
 
     Raises
     ------
     RefusalError
         Away from a checkout, or if the build fails.
     """
-    root = checkout_root()
-    if root is None:
-        raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
+    root = own_checkout()
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("qflow-*.whl"):
+    for old in folder.glob(OWN):
         old.unlink()
     # A compiled engine runs on machines like this one only; see hatch_build.py.
     environment = {**os.environ, "QFLOW_COMPILE": "0"}
@@ -125,8 +248,49 @@ def own_wheel(folder: Path) -> Path:
     options = ["--no-build-isolation"] if find_spec("hatchling") else []
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "-w", str(folder)]
     run([*command, str(root)], environment=environment)
-    (wheel,) = folder.glob("qflow-*.whl")
-    return wheel
+
+
+def claim(folder: Path, what: str) -> None:
+    """Make a folder, and mark it as one that the kit fills; the next time it is taken for the kit's own.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The folder, which must not exist, be empty, or be marked already.
+    what : str
+        What it is filled with: ``"site"`` or ``"workshop"``.
+
+    Raises
+    ------
+    RefusalError
+        If it is a file, or holds anything and bears no such mark; then nothing was changed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     claim(Path(scratch, "room"), "workshop")
+    ...     claim(Path(scratch, "room"), "workshop")
+    ...     claim(Path(scratch), "site")
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: ... holds something that is not a site of qflow; choose another with --out.
+    """
+    refuse_strangers(folder, what)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text(f"{what}\n", encoding="utf-8")
+
+
+def refuse_strangers(folder: Path, what: str) -> None:
+    """Refuse a folder that :func:`claim` would refuse, and change nothing otherwise either."""
+    try:
+        is_own = (folder / MARK).read_text(encoding="utf-8") == f"{what}\n"
+    except OSError:
+        is_own = False
+    if folder.exists() and not is_own and not (folder.is_dir() and not any(folder.iterdir())):
+        raise RefusalError(
+            f"{folder} holds something that is not a {what} of qflow; choose another with --out."
+        )
 
 
 def megabytes(folder: Path) -> float:
@@ -142,7 +306,7 @@ def run(
     Raises
     ------
     RefusalError
-        If there is no such program or it fails; the last line it said is told.
+        If there is no such program or it fails; the sentence has the last line it printed.
     """
     try:
         done = subprocess.run(

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from qflow.kit import RefusalError, kit_path
-from qflow.launch import cargo, pyodide
-from qflow.teaching.launch import require
+from qflow.kit import DISTRIBUTION, RefusalError, kit_path
+from qflow.launch import cargo
+from qflow.launch.chapters import SETTINGS, require
 
 DEFAULT_FOLDER = "qflow-site"
 TOOLS = {
@@ -30,11 +30,11 @@ TOOLS = {
 EXECUTED_ONLY = ("13-",)
 """Chapters that no browser can run; their outputs are shown."""
 
-INSTALL = """\
+INSTALL = f"""\
 # This page runs Python inside your browser. One cell, once: it unpacks qflow there.
 import piplite
 
-await piplite.install(["qflow", "ipywidgets", "anywidget", "plotly", "networkx"])"""
+await piplite.install(["{DISTRIBUTION}", "ipywidgets", "anywidget", "plotly", "networkx"])"""
 
 _SHOWN = (
     "> On this site you see this chapter as it was executed. To run it yourself, install qflow on a "
@@ -55,39 +55,24 @@ _CONFIGURATION = {
 }
 
 
-def build(folder: Path, *, keep: Path | None = None) -> Path:
-    """Build the site.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where to write it; an earlier site there is replaced.
-    keep : pathlib.Path or None
-        Where what was fetched is kept; None for :func:`qflow.launch.cargo.cargo_folder`.
-
-    Returns
-    -------
-    pathlib.Path
-        The site's folder.
+def build(folder: Path) -> Path:
+    """Build the site into a folder, in place of an earlier site there; return the folder.
 
     Raises
     ------
     RefusalError
         If a tool is missing, something cannot be fetched, or the folder holds something else.
     """
-    require(TOOLS, extra="site")
-    keep = keep or cargo.cargo_folder()
-    _refuse_strangers(folder)
+    check_ready(folder)
     say("Pyodide and its libraries")
-    package = cargo.fetch_pyodide(keep)
-    widgets = cargo.fetch_wheels(cargo.IN_THE_BROWSER, keep / "browser-wheels", python=pyodide.PYTHON)
+    package, libraries, widgets = cargo.fetch(cargo.cargo_folder())
     with tempfile.TemporaryDirectory(prefix="qflow-site-") as name:
         workplace = Path(name)
         say("qflow's own wheel")
         cargo.own_wheel(workplace / "pypi")
         for wheel in widgets.glob("*.whl"):
             shutil.copy(wheel, workplace / "pypi")
-        pyodide.lay_out(package, cargo.kernel_wheels(keep), workplace / "static" / "pyodide")
+        cargo.lay_out(package, libraries, workplace / "static" / "pyodide")
         say("chapters")
         write_contents(workplace / "files")
         _write_json(workplace / "jupyter-lite.json", _CONFIGURATION)
@@ -98,6 +83,19 @@ def build(folder: Path, *, keep: Path | None = None) -> Path:
         cargo.run([*command, *options, "--contents", "files"], folder=workplace)
         _replace(workplace / "out", folder)
     return folder
+
+
+def check_ready(folder: Path) -> None:
+    """Refuse what would end a build later, before anything was changed or fetched.
+
+    Raises
+    ------
+    RefusalError
+        If a tool or the checkout is missing, or the folder holds something else.
+    """
+    require(TOOLS, extra="site")
+    cargo.own_checkout()
+    cargo.refuse_strangers(folder, "site")
 
 
 def write_contents(folder: Path) -> list[str]:
@@ -124,14 +122,7 @@ def write_contents(folder: Path) -> list[str]:
 
 
 def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
-    """Return a notebook with a first cell that installs qflow, or one that says it is only shown.
-
-    Parameters
-    ----------
-    book : dict
-        A notebook of format 4.5.
-    runs : bool
-        Whether it can run in a browser.
+    """Return a notebook of format 4.5 with a cell that installs qflow, or one that says it is only shown.
 
     Examples
     --------
@@ -150,7 +141,7 @@ def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
 
 
 def say(what: str) -> None:
-    """Tell on standard error what is being done; parts of it take a while."""
+    """Say on standard error what is being done; parts of it take a while."""
     print(f"{what} …", file=sys.stderr, flush=True)
 
 
@@ -162,28 +153,15 @@ def _wanted(source: Path) -> Iterator[Path]:
 
 
 def _settings() -> dict[str, Any]:
-    path = (
-        Path(__file__).resolve().parent.parent / "teaching/jupyter/labconfig/default_setting_overrides.json"
-    )
+    path = SETTINGS / "labconfig" / "default_setting_overrides.json"
     settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return settings
 
 
-def _refuse_strangers(folder: Path) -> None:
-    if folder.exists() and not (folder.is_dir() and (not any(folder.iterdir()) or _is_site(folder))):
-        raise RefusalError(
-            f"{folder} holds something that is not a site of qflow; choose another with --out."
-        )
-
-
-def _is_site(folder: Path) -> bool:
-    return (folder / "jupyter-lite.json").exists()
-
-
 def _replace(built: Path, folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    cargo.claim(folder, "site")
+    (folder / cargo.MARK).replace(built / cargo.MARK)
+    shutil.rmtree(folder)
     shutil.move(built, folder)
 
 
@@ -204,10 +182,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow site build`` or ``qflow site fetch``; return the exit status."""
     if chosen.action == "fetch":
-        keep = cargo.cargo_folder()
-        cargo.fetch_pyodide(keep)
-        cargo.fetch_wheels(cargo.IN_THE_BROWSER, keep / "browser-wheels", python=pyodide.PYTHON)
-        print(f"What a site needs from outside lies in {keep}.")
+        cargo.fetch(cargo.cargo_folder())
+        print(f"What a site needs from outside lies in {cargo.cargo_folder()}.")
         return 0
     folder = build(Path(chosen.out).absolute())
     print(f"The site lies in {folder} ({cargo.megabytes(folder):.0f} MB). To look at it:")

@@ -13,9 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from qflow.kit import RefusalError, kit_path
+from qflow.kit import DISTRIBUTION, RefusalError, kit_path
 from qflow.launch import cargo, site
-from qflow.teaching.layout import lay_out
+from qflow.launch.chapters import lay_out
 
 DEFAULT_FOLDER = "qflow-workshop"
 SYSTEMS: dict[str, tuple[str, ...]] = {
@@ -26,7 +26,6 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
     "macos-intel": ("macosx_13_0_x86_64", "macosx_11_0_x86_64", "macosx_10_12_x86_64"),
 }
 """The kinds of laptop, and what pip calls them; ``here`` is a machine like this one."""
-_MARK = "start.py"
 
 
 def prepare(
@@ -36,7 +35,7 @@ def prepare(
     pythons: Sequence[str] = (),
     with_site: bool = True,
 ) -> Path:
-    """Fill a folder for a workshop.
+    """Fill a folder for a workshop, and return it.
 
     Parameters
     ----------
@@ -49,20 +48,17 @@ def prepare(
     with_site : bool
         Whether to build the site too.
 
-    Returns
-    -------
-    pathlib.Path
-        The folder.
-
     Raises
     ------
     RefusalError
-        Away from a checkout; if something cannot be fetched; or if the folder holds something else.
+        Away from a checkout; if a tool is missing or something cannot be fetched; or if the folder holds
+        anything that is not an earlier workshop. Only what fails in the network leaves a folder behind.
     """
-    if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
-        raise RefusalError(f"{folder} holds something that is not a workshop; choose another with --out.")
-    folder.mkdir(parents=True, exist_ok=True)
+    cargo.own_checkout()
+    if with_site:
+        site.check_ready(folder / "site")
     # First, so that the next try takes the folder for its own if the network ends this one.
+    cargo.claim(folder, "workshop")
     for name in ("start.py", "teacher.html"):
         (folder / name).write_bytes(files("qflow.launch").joinpath("room", name).read_bytes())
     wheels = folder / "wheels"
@@ -71,7 +67,7 @@ def prepare(
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     for system in systems:
         for python in pythons or (here,):
-            site.say(f"what qflow stands on, for {system} and Python {python}")
+            site.say(f"the packages that qflow needs, for {system} and Python {python}")
             fetch(wheels, system, python)
     site.say("chapters")
     for room in ("notebooks", "exercises"):
@@ -85,7 +81,7 @@ def prepare(
 
 
 def fetch(wheels: Path, system: str, python: str) -> None:
-    """Fetch what ``qflow[lab]`` needs on a kind of laptop, into a folder that has qflow's own wheel.
+    """Fetch what the extra ``lab`` needs on a kind of laptop, into a folder that has qflow's own wheel.
 
     What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
 
@@ -105,12 +101,12 @@ def fetch(wheels: Path, system: str, python: str) -> None:
     """
     if system not in SYSTEMS:
         raise RefusalError(f"There are wheels for {', '.join(SYSTEMS)}; got {system!r}.")
-    (own,) = wheels.glob("qflow-*.whl")
+    (own,) = wheels.glob(cargo.OWN)
     options = [f"--platform={name}" for name in SYSTEMS[system]]
     if options or python != f"{sys.version_info.major}.{sys.version_info.minor}":
         options += ["--only-binary=:all:", f"--python-version={python}"]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels), *options]
-    wanted = f"qflow[lab] @ {own.as_uri()}"
+    wanted = f"{DISTRIBUTION}[lab] @ {own.as_uri()}"
     try:
         cargo.run([*command, "--no-index", "--find-links", str(wheels), wanted])
     except RefusalError:

@@ -21,31 +21,68 @@ can happen; :func:`sleep` takes the place of ``time.sleep`` (or give the broker 
 1
 """
 
-from uuid import uuid4
+from qflow.rooms import open_room
 
-from qflow.messaging import constants, exceptions
-from qflow.messaging.connection import Connection
-from qflow.messaging.constants import *  # noqa: F403  (the constants, as the real package has them)
-from qflow.messaging.endpoint import Endpoint
-from qflow.messaging.exceptions import *  # noqa: F403  (all exceptions, as the real package has them)
-from qflow.messaging.hosts import Brokers, brokers, sleep
-from qflow.messaging.message import Disposition, Message
-from qflow.messaging.receiver import Receiver
-from qflow.messaging.sender import Sender
-from qflow.messaging.session import Session
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from uuid import uuid4 as uuid4
 
-__all__ = [
-    "Brokers",
-    "Connection",
-    "Disposition",
-    "Endpoint",
-    "Message",
-    "Receiver",
-    "Sender",
-    "Session",
-    "brokers",
-    "sleep",
-    "uuid4",
-    *constants.__all__,
-    *exceptions.__all__,
-]
+    from qflow.messaging import console as console
+    from qflow.messaging.endpoints import Connection as Connection
+    from qflow.messaging.endpoints import Endpoint as Endpoint
+    from qflow.messaging.endpoints import Receiver as Receiver
+    from qflow.messaging.endpoints import Sender as Sender
+    from qflow.messaging.endpoints import Session as Session
+    from qflow.messaging.exceptions import AddressError as AddressError
+    from qflow.messaging.exceptions import AssertionFailed as AssertionFailed
+    from qflow.messaging.exceptions import AuthenticationFailure as AuthenticationFailure
+    from qflow.messaging.exceptions import ConnectError as ConnectError
+    from qflow.messaging.exceptions import ConnectionClosed as ConnectionClosed
+    from qflow.messaging.exceptions import ConnectionError as ConnectionError
+    from qflow.messaging.exceptions import ContentError as ContentError
+    from qflow.messaging.exceptions import DecodeError as DecodeError
+    from qflow.messaging.exceptions import Detached as Detached
+    from qflow.messaging.exceptions import Empty as Empty
+    from qflow.messaging.exceptions import EncodeError as EncodeError
+    from qflow.messaging.exceptions import FetchError as FetchError
+    from qflow.messaging.exceptions import FetchWouldBlock as FetchWouldBlock
+    from qflow.messaging.exceptions import HeartbeatTimeout as HeartbeatTimeout
+    from qflow.messaging.exceptions import InsufficientCapacity as InsufficientCapacity
+    from qflow.messaging.exceptions import InternalError as InternalError
+    from qflow.messaging.exceptions import InvalidOption as InvalidOption
+    from qflow.messaging.exceptions import LinkClosed as LinkClosed
+    from qflow.messaging.exceptions import LinkError as LinkError
+    from qflow.messaging.exceptions import MalformedAddress as MalformedAddress
+    from qflow.messaging.exceptions import MessagingError as MessagingError
+    from qflow.messaging.exceptions import NontransactionalSession as NontransactionalSession
+    from qflow.messaging.exceptions import NotFound as NotFound
+    from qflow.messaging.exceptions import ReceiverError as ReceiverError
+    from qflow.messaging.exceptions import ResolutionError as ResolutionError
+    from qflow.messaging.exceptions import SenderError as SenderError
+    from qflow.messaging.exceptions import SendError as SendError
+    from qflow.messaging.exceptions import SendWouldBlock as SendWouldBlock
+    from qflow.messaging.exceptions import ServerError as ServerError
+    from qflow.messaging.exceptions import SessionClosed as SessionClosed
+    from qflow.messaging.exceptions import SessionError as SessionError
+    from qflow.messaging.exceptions import SyncWouldBlock as SyncWouldBlock
+    from qflow.messaging.exceptions import TargetCapacityExceeded as TargetCapacityExceeded
+    from qflow.messaging.exceptions import Timeout as Timeout
+    from qflow.messaging.exceptions import TransactionAborted as TransactionAborted
+    from qflow.messaging.exceptions import TransactionError as TransactionError
+    from qflow.messaging.exceptions import TransactionUnknown as TransactionUnknown
+    from qflow.messaging.exceptions import UnauthorizedAccess as UnauthorizedAccess
+    from qflow.messaging.exceptions import VersionError as VersionError
+    from qflow.messaging.exceptions import WouldBlockForever as WouldBlockForever
+    from qflow.messaging.hosts import Brokers as Brokers
+    from qflow.messaging.hosts import brokers as brokers
+    from qflow.messaging.hosts import sleep as sleep
+    from qflow.messaging.messages import AMQP_PORT as AMQP_PORT
+    from qflow.messaging.messages import AMQPS_PORT as AMQPS_PORT
+    from qflow.messaging.messages import REJECTED as REJECTED
+    from qflow.messaging.messages import RELEASED as RELEASED
+    from qflow.messaging.messages import UNLIMITED as UNLIMITED
+    from qflow.messaging.messages import Constant as Constant
+    from qflow.messaging.messages import Disposition as Disposition
+    from qflow.messaging.messages import Message as Message
+
+open_room(__name__)

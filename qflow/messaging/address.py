@@ -11,32 +11,93 @@ Grammar::
     value   = NUMBER | STRING | ID | map | list
 
 White space between tokens has no meaning, not even inside a name.
+
+:func:`lex` cuts a string into tokens, :func:`parse` reads them by the grammar, and :func:`find_error` returns
+which option is unknown or has a value that is not allowed.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from qflow.messaging.address_lexer import (
-    COLON,
-    COMMA,
-    EOF,
-    ESC,
-    ID,
-    LBRACE,
-    LBRACK,
-    NUMBER,
-    RBRACE,
-    RBRACK,
-    SEMI,
-    SLASH,
-    STRING,
-    WSPACE,
-    LexError,
-    Token,
-    lex,
-)
+LBRACE, RBRACE, LBRACK, RBRACK = "LBRACE", "RBRACE", "LBRACK", "RBRACK"
+COLON, SEMI, SLASH, COMMA = "COLON", "SEMI", "SLASH", "COMMA"
+NUMBER, ID, STRING, ESC, SYM, WSPACE, EOF = "NUMBER", "ID", "STRING", "ESC", "SYM", "WSPACE", "EOF"
+
+_PATTERNS = {
+    LBRACE: r"\{",
+    RBRACE: r"\}",
+    LBRACK: r"\[",
+    RBRACK: r"\]",
+    COLON: r":",
+    SEMI: r";",
+    SLASH: r"/",
+    COMMA: r",",
+    NUMBER: r"[+-]?[0-9]*\.?[0-9]+",
+    ID: r"[a-zA-Z_](?:[a-zA-Z0-9_-]*[a-zA-Z0-9_])?",
+    STRING: r'"(?:[^\\"]|\\.)*"|' r"'(?:[^\\']|\\.)*'",
+    ESC: r"\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[^ux]",
+    SYM: r"[.#*%@$^!+-]",
+    WSPACE: r"[ \n\r\t]+",
+}
+_LEXER = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PATTERNS.items()))
+
+
+class LexError(Exception):
+    """A character that no token begins with."""
+
+
+class Token(NamedTuple):
+    """One word of an address, and its place."""
+
+    type: str
+    value: str
+    text: str
+    position: int
+
+    def __str__(self) -> str:
+        return self.type if self.type == EOF else f"{self.type}({self.value})"
+
+    @property
+    def place(self) -> str:
+        """Line, column, and the line itself, as error messages show them."""
+        line, column, text = locate(self.text, self.position)
+        return f"line:{line},{column}:{text}"
+
+
+def locate(text: str, position: int) -> tuple[int, int, str]:
+    """Return number (from 1), column (from 0) and text of the line that a position is in."""
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    return text.count("\n", 0, position) + 1, position - start, text[start : end if end >= 0 else len(text)]
+
+
+def lex(text: str) -> Iterator[Token]:
+    """Cut an address into tokens, white space included; the last one is the end.
+
+    Raises
+    ------
+    LexError
+        "unrecognized characters", with line, column and the line.
+
+    Examples
+    --------
+    >>> [token.type for token in lex("foo-3 - 3")]
+    ['ID', 'WSPACE', 'SYM', 'WSPACE', 'NUMBER', 'EOF']
+    """
+    position = 0
+    while position < len(text):
+        match = _LEXER.match(text, position)
+        if match is None:
+            line, column, shown = locate(text, position)
+            raise LexError(f"unrecognized characters line:{line},{column}: {shown}")
+        yield Token(str(match.lastgroup), match.group(), text, position)
+        position = match.end()
+    yield Token(EOF, "", text, position)
+
 
 Options = dict[object, object]
 _CONSTANTS: dict[str, object] = {"True": True, "true": True, "False": False, "false": False, "None": None}
@@ -52,15 +113,7 @@ class Address(NamedTuple):
 
 
 class ParseError(Exception):
-    """A token where the grammar does not allow it.
-
-    Parameters
-    ----------
-    token : Token
-        The token that is there.
-    *expected : str
-        The types it could have.
-    """
+    """A token where the grammar does not allow it: the token, and the types that are allowed there."""
 
     def __init__(self, token: Token, *expected: str) -> None:
         self.token = token
@@ -73,7 +126,7 @@ class ParseError(Exception):
         super().__init__(text)
 
 
-class AddressParser:
+class _Parser:
     """Reads one address, token by token."""
 
     def __init__(self, text: str) -> None:
@@ -175,7 +228,7 @@ def parse(text: str) -> Address:
         ...
     qflow.messaging.address.ParseError: expecting (COMMA, RBRACE), got EOF line:1,20:orders; { key: value
     """
-    return AddressParser(text).address()
+    return _Parser(text).address()
 
 
 def _unquoted(token: Token) -> str:
@@ -202,4 +255,109 @@ def _as_object(token: Token) -> object:
     return _CONSTANTS.get(token.value, token.value)
 
 
-__all__ = ["Address", "LexError", "ParseError", "parse"]
+Check = Callable[[object], str | None]
+"""Looks at a value; returns what is wrong with it, or None."""
+
+
+def one_of(*allowed: str) -> Check:
+    """Allow these words."""
+
+    def check(value: object) -> str | None:
+        return None if value in allowed else f"{value} not in {allowed}"
+
+    return check
+
+
+def of_type(*allowed: type) -> Check:
+    """Allow values of these types."""
+
+    def check(value: object) -> str | None:
+        if isinstance(value, allowed):
+            return None
+        names = ", ".join(kind.__name__ for kind in allowed)
+        return f"{value} is not a {names}" if len(allowed) == 1 else f"{value} is not one of: {names}"
+
+    return check
+
+
+def a_map(entries: Mapping[str, Check], any_other: bool = False) -> Check:
+    """Allow a map with these keys, each absent, None or right; others only if ``any_other``."""
+
+    def check(value: object) -> str | None:
+        if not isinstance(value, dict):
+            return f"{value} is not a map"
+        errors: list[str] = []
+        for key, check_entry in entries.items():
+            error = None if value.get(key) is None else check_entry(value[key])
+            if error:
+                errors.append(f"{key}: {error}")
+        if not any_other:
+            errors += [f"{key}: illegal key" for key in value if key not in entries]
+        return ", ".join(errors) or None
+
+    return check
+
+
+def a_list(check_item: Check) -> Check:
+    """Allow a list of such items."""
+
+    def check(value: object) -> str | None:
+        if not isinstance(value, list):
+            return f"{value} is not a list"
+        return next((error for error in map(check_item, value) if error), None)
+
+    return check
+
+
+ANYTHING = a_map({}, any_other=True)
+POLICY = one_of("always", "sender", "receiver", "never")
+BINDINGS = a_list(
+    a_map({"exchange": of_type(str), "queue": of_type(str), "key": of_type(str), "arguments": ANYTHING})
+)
+_COMMON: dict[str, Check] = {
+    "create": POLICY,
+    "delete": POLICY,
+    "assert": POLICY,
+    "node": a_map(
+        {
+            "type": one_of("queue", "topic"),
+            "durable": of_type(bool),
+            "x-declare": ANYTHING,
+            "x-bindings": BINDINGS,
+        }
+    ),
+    "link": a_map(
+        {
+            "name": of_type(str),
+            "durable": of_type(bool),
+            "reliability": one_of("unreliable", "at-most-once", "at-least-once", "exactly-once"),
+            "timeout": of_type(int),
+            "selector": of_type(str),
+            "x-declare": ANYTHING,
+            "x-bindings": BINDINGS,
+            "x-subscribe": ANYTHING,
+        }
+    ),
+}
+_RECEIVER = a_map({**_COMMON, "mode": one_of("browse", "consume")})
+_SENDER = a_map(_COMMON)
+
+
+def find_error(options: Options, role: str) -> str | None:
+    """Return what is wrong with the options of an address, or None.
+
+    Parameters
+    ----------
+    options : dict
+        As parsed.
+    role : {"sender", "receiver"}
+        Only receivers have a mode.
+
+    Examples
+    --------
+    >>> find_error({"create": "asdf"}, "sender")
+    "create: asdf not in ('always', 'sender', 'receiver', 'never')"
+    >>> find_error({"mode": "browse"}, "sender")
+    'mode: illegal key'
+    """
+    return (_RECEIVER if role == "receiver" else _SENDER)(options)

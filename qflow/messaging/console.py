@@ -21,24 +21,13 @@ from typing import Any
 
 from qflow.broker.errors import ManagementError
 from qflow.messaging.hosts import DEFAULT_URL, Host, brokers
-from qflow.messaging.qmf_agent import METHODS, call
-from qflow.messaging.qmf_objects import find_object, find_objects
+from qflow.messaging.qmf import METHODS, call, find_object, find_objects
 
 OK = 0
 
 
 class MethodResult:
-    """What a method answered.
-
-    Attributes
-    ----------
-    status : int
-        0, or what CF-08 lists.
-    text : str
-        "OK", or why not.
-    outArgs : dict
-        What it returns.
-    """
+    """The answer to a method call: status (0, or what CF-08 lists), text, and output arguments."""
 
     def __init__(self, status: int, text: str, outArgs: dict[str, Any]) -> None:
         self.status = status
@@ -55,7 +44,7 @@ class MethodResult:
 
 
 class Object:
-    """A managed object: its values are attributes as of the last :meth:`update`, its methods callable."""
+    """A managed object: its values (as of the last :meth:`update`) and methods are attributes."""
 
     def __init__(self, host: Host, content: dict[str, Any]) -> None:
         self._host = host
@@ -110,7 +99,7 @@ class Object:
             except ManagementError as error:
                 return MethodResult(error.status, error.text, {})
             finally:
-                self._host.events.publish()
+                self._host.publish_events()
 
         return invoke
 
@@ -122,18 +111,18 @@ class Session:
         self._hosts: list[Host] = []
 
     def addBroker(self, target: object = DEFAULT_URL) -> Host:
-        """Look at the broker behind a URL, too; return a handle of it."""
+        """Add the broker behind a URL; return a handle of it."""
         host = brokers.host(target)
         if host not in self._hosts:
             self._hosts.append(host)
         return host
 
     def delBroker(self, broker: Host) -> None:
-        """Look no more at a broker, by its handle."""
+        """Remove a broker, by its handle."""
         self._hosts.remove(broker)
 
     def close(self) -> None:
-        """Look at nothing any more."""
+        """Remove all brokers."""
         self._hosts.clear()
 
     def getObjects(self, **wanted: Any) -> list[Object]:

@@ -1,8 +1,8 @@
 """The exceptions of ``qpid.messaging``, by the names and with the ancestors people catch them by.
 
-Two families are new.  In one process nobody can come to help a call that waits without end, so
-such a call raises a :class:`WouldBlockForever` which says what it waits for.  Each of its kinds is
-also the exception that the same call raises after a time-out.
+One family is new.  A call that waits without end has nothing to wait for in one process, so it raises a
+:class:`WouldBlockForever`, which says what it waits for.  Each of its kinds is also the exception that the
+same call raises after a time-out.
 """
 
 # ruff: noqa: N818  (the names are the real client's)
@@ -15,16 +15,16 @@ from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 
 
 class Timeout(Exception):
-    """The time-out of a call is over, in told time."""
+    """The time-out of a call is over, in virtual time."""
 
 
 class MessagingError(Exception):
-    """What all errors of the API are, but :class:`Timeout`.
+    """The base of all errors of the API but :class:`Timeout`.
 
     Parameters
     ----------
     code : int or None
-        The broker's code, if the broker refused something (rule book 8.6).
+        The broker's code, if the broker refused something (rules.md#error-codes).
     text : str or None
         What went wrong.
     **info : object
@@ -55,7 +55,7 @@ class ConnectionError(MessagingError):
 
 
 class ConnectError(ConnectionError):
-    """There is nobody to connect to."""
+    """There is no broker to connect to."""
 
 
 class VersionError(ConnectError):
@@ -159,7 +159,7 @@ class TargetCapacityExceeded(SendError):
 
 
 class ReceiverError(LinkError):
-    """405: somebody else has exclusive use of the queue (CN-02)."""
+    """405: another client has exclusive use of the queue (CN-02)."""
 
 
 class FetchError(ReceiverError):
@@ -183,7 +183,7 @@ class DecodeError(ContentError):
 
 
 class WouldBlockForever(MessagingError):
-    """The real client would wait here without end: nobody else in this process can act meanwhile.
+    """The real client would wait here without end: no other client in this process can act meanwhile.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ class SyncWouldBlock(WouldBlockForever, Timeout):
 
 
 class FetchWouldBlock(WouldBlockForever, Empty):
-    """``fetch`` without a time-out waits for a message that nobody can send."""
+    """``fetch`` without a time-out waits for a message that no client can send."""
 
 
 _BY_CODE: dict[int, type[MessagingError]] = {
@@ -236,47 +236,3 @@ def from_broker(error: AmqpException) -> MessagingError:
     if not isinstance(error, SessionException):
         return ConnectionError(error.code, str(error))
     return _BY_CODE.get(error.code, SessionError)(error.code, str(error))
-
-
-__all__ = [
-    "AddressError",
-    "AssertionFailed",
-    "AuthenticationFailure",
-    "ConnectError",
-    "ConnectionClosed",
-    "ConnectionError",
-    "ContentError",
-    "DecodeError",
-    "Detached",
-    "Empty",
-    "EncodeError",
-    "FetchError",
-    "FetchWouldBlock",
-    "HeartbeatTimeout",
-    "InsufficientCapacity",
-    "InternalError",
-    "InvalidOption",
-    "LinkClosed",
-    "LinkError",
-    "MalformedAddress",
-    "MessagingError",
-    "NontransactionalSession",
-    "NotFound",
-    "ReceiverError",
-    "ResolutionError",
-    "SendError",
-    "SendWouldBlock",
-    "SenderError",
-    "ServerError",
-    "SessionClosed",
-    "SessionError",
-    "SyncWouldBlock",
-    "TargetCapacityExceeded",
-    "Timeout",
-    "TransactionAborted",
-    "TransactionError",
-    "TransactionUnknown",
-    "UnauthorizedAccess",
-    "VersionError",
-    "WouldBlockForever",
-]

@@ -1,15 +1,33 @@
-"""The brokers of this process, by the URLs under which applications connect to them."""
+"""The brokers of this process by URL, and how time passes in them.
+
+A :class:`Host` is one broker with what its clients share: names that never repeat, a clock if there is one,
+and the consoles that its management events are published to.
+
+The engine has no clock: its time is *virtual*, and passes only when a caller says so.  Here the calls that
+wait are those callers.  A wait runs the broker's own timers in their order (auto-delete time-outs, the expiry
+cleaner), looks after each of them whether what it waits for has come, and at last lets the rest of its
+time-out pass, at once.  A wait without a time-out ends when the broker has nothing more to do by itself.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import repeat
 from uuid import NAMESPACE_URL, uuid5
 
-from qflow.broker import Broker, BrokerOptions
-from qflow.messaging.constants import AMQP_PORT
-from qflow.messaging.qmf_events import EventPublisher
-from qflow.messaging.told_time import MICROSECONDS, wait
+from qflow.broker import Broker, BrokerOptions, Event
+from qflow.broker.events import Observer
+from qflow.broker.message import AVAILABLE
+from qflow.messaging.messages import AMQP_PORT
+from qflow.messaging.qmf import EVENTS_EXCHANGE, is_published, publish_event
+
+MICROSECONDS = 1_000_000
+MOST_STEPS = 10_000
+"""So many timers a wait without a time-out lets run: one that always sets itself again is no help."""
+
+GENERATIONS = 2
+"""Events that publishing an event causes are published; those which that causes are not, or it never ends."""
 
 DEFAULT_URL = "localhost"
 _URL = re.compile(
@@ -17,28 +35,58 @@ _URL = re.compile(
     r"(?P<host>\[[^\]]*\]|[^:/]+)(?::(?P<port>\d+))?/?"
 )
 
-
 Clock = Callable[[], float]
 
 
 class Host:
-    """One broker, with what its clients share: names that never repeat, told time, management events."""
+    """One broker, with what its clients share: names that never repeat, virtual time, management events."""
 
     def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
         self.broker = broker
-        self.events = EventPublisher(broker)
         self._names = 0
         self._clock = clock
         self._read_at = clock() if clock is not None else 0.0
+        self._pending: list[Event] = []
+        self._other_observer: Observer | None = None
+        # One object, for comparison with the observer in place; a bound method is new each time.
+        self._own_observer: Observer = self._observe
 
     def begin(self) -> None:
-        """Before each command: tell the time that has passed on the clock, if there is one; watch events."""
+        """Let the time pass that has passed on the clock, if any, and observe events if a console does.
+
+        Called before each command: bindings to the topic of events and other observers come and go.
+        """
         if self._clock is not None:
             now = self._clock()
             passed, self._read_at = round((now - self._read_at) * MICROSECONDS), now
             if passed > 0:
                 self.broker.advance(self.broker.now + passed)
-        self.events.listen()
+        is_wanted = bool(self.broker.exchanges.get(EVENTS_EXCHANGE).bindings)
+        is_observing = self.broker.observer is self._own_observer
+        if is_wanted and not is_observing:
+            self._other_observer = self.broker.observer
+            self.broker.observe(self._own_observer)
+        elif is_observing and not is_wanted:
+            self.broker.observe(self._other_observer)
+
+    def _observe(self, event: Event) -> None:
+        if is_published(event):
+            self._pending.append(event)
+        if self._other_observer is not None:
+            self._other_observer(event)
+
+    def publish_events(self) -> None:
+        """Publish the management events since the last time, and those that this causes in turn.
+
+        Called after each command, so that an alert never runs inside the enqueue that raised it.
+        """
+        for _ in range(GENERATIONS):
+            if not self._pending:
+                return
+            pending, self._pending = self._pending, []
+            for event in pending:
+                publish_event(self.broker, event)
+        self._pending.clear()
 
     def unique_name(self, kind: str) -> str:
         """Return a name that no session of the broker has; the same in every run, unlike the real ones."""
@@ -53,18 +101,65 @@ class Host:
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait in told time; see :func:`qflow.messaging.told_time.wait`."""
+        """Wait in virtual time until a condition holds; return whether it does.
+
+        Parameters
+        ----------
+        is_done : callable
+            The condition.
+        timeout : float or None
+            Seconds.  None waits for as long as anything can still happen by itself; False then means
+            that it never will.
+
+        Examples
+        --------
+        >>> host = Host(Broker())
+        >>> host.wait(lambda: False, 1.5), host.broker.now
+        (False, 1500000)
+        >>> host.wait(lambda: False, None), host.broker.now
+        (False, 1500000)
+        """
         self.begin()
+        broker, deadline = self.broker, None
+        if timeout is not None:
+            deadline = broker.now + max(0, round(timeout * MICROSECONDS))
+        for _ in range(MOST_STEPS) if deadline is None else repeat(None):
+            if self._look(is_done):
+                return True
+            due = _next_event(broker) if deadline is None else broker.timers.next_due
+            if due is None or (deadline is not None and due > deadline):
+                break
+            broker.advance(max(due, broker.now))
+        if deadline is not None and deadline > broker.now:
+            broker.advance(deadline)
+        return self._look(is_done)
 
-        def look() -> bool:
-            self.events.publish()
-            return is_done()
+    def _look(self, is_done: Callable[[], bool]) -> bool:
+        self.publish_events()
+        return is_done()
 
-        return wait(self.broker, look, timeout)
+
+def _next_event(broker: Broker) -> int | None:
+    """Return when the broker next does something by itself; a cleaner that finds nothing is no such time."""
+    candidates: list[int] = []
+    expirations = [
+        message.transfer.expiration
+        for queue in broker.queues.queues.values()
+        for message in queue.store
+        if message.state == AVAILABLE and message.transfer.expiration is not None
+    ]
+    for due, task in broker.timers.scheduled():
+        if task is not broker.cleaner:
+            candidates.append(due)
+        elif expirations:
+            interval = broker.options.queue_purge_interval * MICROSECONDS
+            runs_too_early = max(0, -((due - min(expirations) - 1) // interval))
+            candidates.append(due + runs_too_early * interval)
+    return min(candidates, default=None)
 
 
 class Brokers:
-    """Brokers by URL; a URL nobody has named before gets one with default options.
+    """Brokers by URL; a URL that is new gets a broker with default options.
 
     Scheme, user and a port of 5672 make no difference.
 
@@ -90,7 +185,7 @@ class Brokers:
         broker: Broker | BrokerOptions | None = None,
         clock: Clock | None = None,
     ) -> Broker:
-        """Put a broker behind a URL, instead of the one that is there.
+        """Put a broker behind a URL, instead of the one that is there, and return it.
 
         Parameters
         ----------
@@ -99,13 +194,8 @@ class Brokers:
         broker : Broker, BrokerOptions or None
             Yours; or what a new one is started with; None for the defaults.
         clock : callable or None
-            Where time comes from beside what calls tell: ``time.monotonic`` lets code that sleeps
-            run unchanged, but no two runs are the same then.  None: time is only told.
-
-        Returns
-        -------
-        Broker
-            The one that is behind the URL from now on.
+            A source of time, in seconds, besides the calls that wait: ``time.monotonic`` lets code that
+            sleeps run unchanged, but no two runs are the same then.  None: time passes in calls only.
         """
         made = broker if isinstance(broker, Broker) else Broker(broker)
         known = next((host for host in self._hosts.values() if host.broker is made), None)
@@ -135,7 +225,7 @@ brokers = Brokers()
 
 
 def sleep(seconds: float, url: object | None = None) -> None:
-    """Let told time pass without waiting: what ``time.sleep`` is for in code that talks to a real broker.
+    """Let virtual time pass without waiting, as ``time.sleep`` does in code that talks to a real broker.
 
     Parameters
     ----------
@@ -155,7 +245,7 @@ def sleep(seconds: float, url: object | None = None) -> None:
 
 
 def parse_url(url: object) -> tuple[str, int, str | None, str | None]:
-    """Return host, port, user and password of a URL; what is no URL is a host's name as it stands.
+    """Return host, port, user and password of a URL; a text that is no URL is a host's name.
 
     Examples
     --------
@@ -171,6 +261,3 @@ def parse_url(url: object) -> tuple[str, int, str | None, str | None]:
 def _key(url: object) -> str:
     host, port, *_ = parse_url(url)
     return f"{host.lower()}:{port}"
-
-
-__all__ = ["Brokers", "brokers", "sleep"]

@@ -1,21 +1,23 @@
-"""Nodes: finding, making, checking, deleting the queue or exchange that an address names (CF-14, CF-15)."""
+"""Nodes: finding, creating, checking, deleting the queue or exchange that an address names (CF-14, CF-15).
+
+The ``create``, ``assert`` and ``delete`` policies of an address say whether its sender, its receiver, both or
+neither does so.  Queries and declares are commands like any other, given through the session's channel.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from qflow.messaging.channel import Channel
 from qflow.messaging.exceptions import AssertionFailed, NotFound
-
-if TYPE_CHECKING:
-    from qflow.messaging.channel import Channel
 
 QUEUE, TOPIC = "queue", "topic"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkAddress:
     """An address, from the side of the sender or receiver that uses it."""
 
     name: str
@@ -46,17 +48,17 @@ class Node:
     subtype: str = ""
 
 
-def resolve(channel: Channel, link: Link) -> Node:
-    """Find the node of an address; make it, bind it and check it as the address says.
+def resolve(channel: Channel, link: LinkAddress) -> Node:
+    """Return the node of an address, after creating, binding and checking it as the address says.
 
     Raises
     ------
     NotFound
-        There is none, and this side is not to create it.
+        There is none, and the address does not have this side create it.
     AssertionFailed
         It is not as the address says (CF-15).
     AmqpException
-        The broker refuses to make or bind it.
+        The broker refuses to create or bind it.
     """
     requested = link.node.get("type")
     must_create = link.wants("create")
@@ -80,7 +82,7 @@ def resolve(channel: Channel, link: Link) -> Node:
 
 
 def find(channel: Channel, name: str, requested: str | None) -> Node | None:
-    """Ask the broker what a name is; a queue comes before an exchange of the same name."""
+    """Return the node that has a name, or None; a queue comes before an exchange of the same name."""
     engine = channel.engine
     topic = channel.run(engine.exchange_query, name) if requested != QUEUE else None
     queue = channel.run(engine.queue_query, name) if requested != TOPIC else None
@@ -91,7 +93,7 @@ def find(channel: Channel, name: str, requested: str | None) -> Node | None:
     return None
 
 
-def delete(channel: Channel, link: Link) -> None:
+def delete(channel: Channel, link: LinkAddress) -> None:
     """Delete the node of an address, if it is still there."""
     node = find(channel, link.name, link.node.get("type"))
     if node is not None and node.type == TOPIC:
@@ -107,7 +109,7 @@ def bind_all(
     exchange: str | None = None,
     key: str | None = None,
 ) -> int:
-    """Make the ``x-bindings`` of a node or link; return how many there are.
+    """Bind as the ``x-bindings`` of a node or link say; return how many there are.
 
     As in the real client, what one binding leaves out is taken from the one before it.
     """
@@ -122,7 +124,7 @@ def bind_all(
 
 def declare_queue(channel: Channel, name: str, overrides: dict[str, Any], **defaults: Any) -> None:
     """Declare a queue; ``x-declare`` overrides what the client would ask for."""
-    wanted = defaults | _without_dashes(overrides)
+    wanted = defaults | without_dashes(overrides)
     channel.run(
         channel.engine.queue_declare,
         str(wanted.get("queue", name)),
@@ -135,13 +137,13 @@ def declare_queue(channel: Channel, name: str, overrides: dict[str, Any], **defa
     )
 
 
-def _declare(channel: Channel, link: Link) -> Node:
+def _declare(channel: Channel, link: LinkAddress) -> Node:
     durable = {"durable": link.node.get("durable", False)}
     overrides = link.node.get("x-declare") or {}
     if link.node.get("type", QUEUE) == QUEUE:
         declare_queue(channel, link.name, overrides, **durable)
         return Node(QUEUE)
-    wanted = durable | _without_dashes(overrides)
+    wanted = durable | without_dashes(overrides)
     kind = str(wanted.get("type") or "topic")
     channel.run(
         channel.engine.exchange_declare,
@@ -156,11 +158,11 @@ def _declare(channel: Channel, link: Link) -> Node:
     return Node(TOPIC, kind)
 
 
-def _check(channel: Channel, link: Link, found: Node) -> None:
+def _check(channel: Channel, link: LinkAddress, found: Node) -> None:
     wanted_type = link.node.get("type")
     if wanted_type and found.type != wanted_type:
         raise AssertionFailed(text=f"expected {wanted_type}, got {found.type}")
-    wanted = _without_dashes(link.node.get("x-declare") or {})
+    wanted = without_dashes(link.node.get("x-declare") or {})
     wanted.setdefault("durable", link.node.get("durable"))
     error = next(_differences(wanted, _actual(channel, link.name, found)), None)
     if error:
@@ -205,7 +207,8 @@ def _differences(wanted: dict[str, Any], actual: dict[str, Any]) -> Iterator[str
             yield f"expected {key}, got none of it"
 
 
-def _without_dashes(options: dict[str, Any]) -> dict[str, Any]:
+def without_dashes(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options by the names that AMQP has for them: ``auto_delete`` for ``auto-delete``."""
     return {str(key).replace("-", "_"): value for key, value in options.items()}
 
 

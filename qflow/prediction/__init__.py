@@ -1,6 +1,18 @@
-"""Prediction: what a broker would have done with the recorded clients, as they were set up or otherwise."""
+"""Prediction: what a broker would have done with the recorded clients, as they were set up or otherwise.
 
-from qflow.prediction.predict import predict
-from qflow.prediction.settings import Settings
+Examples
+--------
+>>> from qflow.prediction import Settings
+>>> lower = Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
+>>> lower.queues["orders"]["qpid.flow_stop_count"]
+300
+"""
 
-__all__ = ["Settings", "predict"]
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.prediction.changes import Settings as Settings
+    from qflow.prediction.predict import predict as predict
+
+open_room(__name__)

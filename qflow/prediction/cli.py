@@ -70,11 +70,10 @@ def run(namespace: argparse.Namespace) -> int:
         If a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException
-    from qflow.prediction.predict import predict
-    from qflow.prediction.text import report_text
-    from qflow.trace.client_log import ClientLog, LogError
+    from qflow.logs.client_log import ClientLog, LogError
+    from qflow.prediction.predict import predict, report_text
     from qflow.workload import Workload, WorkloadError
-    from qflow.workload.arguments import look_over
+    from qflow.workload.cli import look_over
 
     try:
         workload = Workload.load(namespace.workload)
@@ -106,7 +105,7 @@ class _Shown:
             self._line.end()
 
     def __call__(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        from qflow.trace.progress import PATIENCE, Progress
+        from qflow.progress import PATIENCE, Progress
 
         wait = max(0.0, self._begin + PATIENCE - monotonic())
         if done is not None:
@@ -119,7 +118,7 @@ class _Shown:
 
 
 def _settings(namespace: argparse.Namespace, workload: Any) -> Any:
-    from qflow.prediction.settings import Settings
+    from qflow.prediction.changes import Settings
     from qflow.workload import Workload
 
     settings = Settings()

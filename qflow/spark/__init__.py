@@ -1,24 +1,42 @@
 """The same engine over a fleet's recorded logs: in memory, on Spark, and as a stream.
 
-A queue's history is a sequential state machine, so one component's events are never split among workers;
-what is independent of one another (:mod:`qflow.spark.topology`) is.  Everything that decides is plain
-Python that runs without Spark (:mod:`qflow.spark.memory`); Spark moves rows to it and results away.
-
-=============  ========================================================================================
-module         what it does
-=============  ========================================================================================
-``ingest``     client logs and traces to rows; what makes no sense goes to the quarantine, with the reason
-``topology``   who touches what; connected components
-``layout``     a lake of files, one component's rows together and in order, so that replay needs no shuffle
-``audit``      the engine over each component: what was ON, held, blocked, owned, and what was found
-``whatif``     the workload behind a component's log, simulated under other settings
-``sweep``      components by settings; may be killed and goes on
-``advice``     thresholds that would have been safe, with the evidence
-``stream``     the audit as a stream, its state in a checkpointed store
-``synth``      a plausible fleet of any size
-``steps``      long work in parts that are kept, which goes on where it was
-``bench``      what Spark costs beside the plain loop, what a second core gains
-=============  ========================================================================================
+A queue's history is a sequential state machine, so the events of one component (queues and clients that touch
+one another, :func:`components_of`) are never split among workers; components are.  What decides is plain
+Python that runs without Spark (:func:`audit_in_memory`); Spark carries rows to it and results away.
 
 ``import qflow.spark`` loads neither pyspark nor pyarrow; the modules do when they are used.
+
+Examples
+--------
+>>> from qflow.spark import AS_RECORDED
+>>> AS_RECORDED.name
+'as recorded'
 """
+
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.spark import figures as figures
+    from qflow.spark import questions as questions
+    from qflow.spark.advice import advise as advise
+    from qflow.spark.cuts import audit_cut as audit_cut
+    from qflow.spark.cuts import audit_from_checkpoint as audit_from_checkpoint
+    from qflow.spark.cuts import record as record
+    from qflow.spark.cuts import rest_places as rest_places
+    from qflow.spark.ingest import make_lake as make_lake
+    from qflow.spark.lake import bound as bound
+    from qflow.spark.lake import read_lake as read_lake
+    from qflow.spark.lake import speed_up as speed_up
+    from qflow.spark.lake_audit import audit as audit
+    from qflow.spark.lake_audit import audit_in_memory as audit_in_memory
+    from qflow.spark.lake_audit import lake_of as lake_of
+    from qflow.spark.lake_audit import result_hash as result_hash
+    from qflow.spark.spark_session import session as session
+    from qflow.spark.sweep import AS_RECORDED as AS_RECORDED
+    from qflow.spark.sweep import FleetSettings as FleetSettings
+    from qflow.spark.sweep import what_if as what_if
+    from qflow.spark.touches import components_of as components_of
+    from qflow.spark.touches import touches_of as touches_of
+
+open_room(__name__)

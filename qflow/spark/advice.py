@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.broker.errors import AmqpException
 from qflow.design import DesignError, Limits, Recommendation, recommend
+from qflow.prediction.extraction import extract
 from qflow.spark.auditor import LakeRow
-from qflow.spark.batches import to_batches
-from qflow.spark.component_log import MOST_ROWS, TooLarge, component_log, whole_components
-from qflow.spark.schema import ADVICE, LAKE
-from qflow.trace.extract import extract
-from qflow.workload.checks import WorkloadError
+from qflow.spark.sweep import MOST_ROWS, TooLarge, component_log, whole_components
+from qflow.spark.tables import ADVICE, LAKE, to_batches
+from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -39,13 +38,13 @@ def advise(
     Parameters
     ----------
     lake : DataFrame of LAKE
-        As for :func:`qflow.spark.audit.audit`.
+        As for :func:`qflow.spark.lake_audit.audit`.
     limits : mapping or None
         Pattern of queue names to what a queue may hold, for queues that declare no limit themselves.
     messages : int
         How many messages each simulation of a candidate sends.
     allowed : int
-        Most rows of a component, as for :func:`qflow.spark.whatif.what_if`.
+        Most rows of a component, as for :func:`qflow.spark.sweep.what_if`.
 
     Returns
     -------

@@ -1,4 +1,7 @@
-"""``qflow spark audit|sweep|stream|synth|bench``: the engine over a fleet's logs, here or on a cluster."""
+"""``qflow spark audit|sweep|stream|synth``: the engine over a fleet's logs, here or on a cluster.
+
+The arguments of ``qflow spark``; reading them loads neither Spark nor the engine.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import INTERRUPTED, RefusalError
-from qflow.spark.arguments import add_arguments
+from qflow.kit import INTERRUPTED, RefusalError, install_command
+from qflow.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +24,97 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
-    from qflow.spark.progress import TaskProgress
+    from qflow.spark.workers import TaskProgress
 
-__all__ = ["add_arguments", "run"]
+
+def add_arguments(subparsers: Any) -> None:
+    """Add ``spark`` to the rooms of the command line; neither Spark nor the engine is loaded for that."""
+    spark = subparsers.add_parser(
+        "spark",
+        help="audit a fleet's logs, sweep settings, follow a stream, make a synthetic fleet",
+        description="The engine over a fleet's recorded logs, on Apache Spark: on this machine or a cluster.",
+    )
+    actions = spark.add_subparsers(dest="action", metavar="ACTION", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--master", metavar="URL", help="local[4], yarn, k8s://...; default: local[2]")
+    common.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark's own"
+    )
+    _add_audit(actions, common)
+    _add_sweep(actions, common)
+    _add_stream(actions, common)
+    _add_synth(actions, common)
+
+
+def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
+    audit = actions.add_parser(
+        "audit",
+        parents=[common],
+        help="say which queues were ON, whose completions they held, and for how long",
+        description="Audit client logs, or a lake that was made of them before. Killed while it audits "
+        "--lake to --out, the same command goes on where it was.",
+    )
+    audit.add_argument("logs", nargs="*", metavar="LOG", help=".parquet, .csv, .csv.gz, or a folder of them")
+    audit.add_argument(
+        "--workloads", metavar="DIR", help="where NAME.json is for the log NAME; default: beside"
+    )
+    audit.add_argument("--lake", metavar="DIR", help="keep the lake there; without LOG: audit the lake there")
+    audit.add_argument("--buckets", type=_count, default=8, metavar="N", help="files of the lake; default: 8")
+    audit.add_argument("--out", metavar="DIR", help="write all results there, as Parquet")
+    audit.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
+    sweep = actions.add_parser(
+        "sweep",
+        parents=[common],
+        help="run each component's workload again under each of some settings",
+        description="Simulate every component of a lake under every setting. Killed at any moment, the same "
+        "command goes on where it was.",
+    )
+    sweep.add_argument("--lake", required=True, metavar="DIR", help="a lake")
+    sweep.add_argument("--settings", required=True, metavar="GRID.json", help="a map of names to settings")
+    sweep.add_argument("--out", required=True, metavar="DIR", help="where finished cells are kept")
+    sweep.add_argument(
+        "--most-rows", type=_count, default=5_000_000, metavar="N", help="leave larger components out"
+    )
+    sweep.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
+    stream = actions.add_parser(
+        "stream",
+        parents=[common],
+        help="audit a folder of events that grows",
+        description="Audit a folder of Parquet files with a lake's columns, as they come. Killed at any "
+        "moment, the same command goes on where it was.",
+    )
+    stream.add_argument("incoming", metavar="DIR", help="where files appear")
+    stream.add_argument("--out", required=True, metavar="DIR", help="results and checkpoint")
+    stream.add_argument("--once", action="store_true", help="take what is there, then end")
+    stream.add_argument("--files", type=_count, metavar="N", help="most files of one step")
+    stream.add_argument("--patience", type=_count, default=10_000, metavar="N",
+                        help="events that may wait for a missing one; default: 10000")  # fmt: skip
+
+
+def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
+    synth = actions.add_parser(
+        "synth",
+        parents=[common],
+        help="make a synthetic fleet, like the recorded one",
+        description="Write a lake of a synthetic fleet; the same numbers give the same fleet anywhere. "
+        "Killed at any moment, the same command goes on where it was.",
+    )
+    synth.add_argument("--queues", type=_count, required=True, metavar="N", help="components")
+    synth.add_argument("--events", type=_count, required=True, metavar="M", help="events in all")
+    synth.add_argument("--out", required=True, metavar="DIR", help="where the lake is written")
+
+
+def _count(text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+
 
 SHOWN = 10
 
@@ -41,15 +132,15 @@ def run(namespace: argparse.Namespace) -> int:
     RefusalError
         If there is no Spark or no Java, a file cannot be read or does not fit, in one sentence.
     """
-    from qflow.spark.fleet_settings import SettingsError
-    from qflow.spark.session import session
+    from qflow.spark.spark_session import session
+    from qflow.spark.sweep import SettingsError
 
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ImportError:
-        raise RefusalError("this needs pyspark: pip install 'qflow[spark]'") from None
-    actions = {"audit": _audit, "sweep": _sweep, "stream": _stream, "synth": _synth, "bench": _bench}
+        raise RefusalError(f"this needs pyspark: {install_command('spark')}") from None
+    actions = {"audit": _audit, "sweep": _sweep, "stream": _stream, "synth": _synth}
     _require_readable(namespace)
     try:
         # Whatever is logged underneath, what a reader is told is a sentence.
@@ -60,7 +151,7 @@ def run(namespace: argparse.Namespace) -> int:
     except SettingsError as error:
         raise RefusalError(str(error)) from None
     except (PySparkException, Py4JError) as error:
-        from qflow.spark.java import log_file
+        from qflow.spark.spark_session import log_file
 
         raise RefusalError(f"Spark gave up: {cause_of(str(error))} (see {log_file()})") from None
 
@@ -82,7 +173,7 @@ def cause_of(text: str) -> str:
     --------
     >>> cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
     'ValueError: no begin'
-    >>> cause_of("qflow.spark.lake_file.LakeError: a.parquet: the file is cut off")
+    >>> cause_of("qflow.spark.lake.LakeError: a.parquet: the file is cut off")
     'a.parquet: the file is cut off'
     """
     lines = [line.strip(" :\t") for line in text.splitlines()]
@@ -97,8 +188,8 @@ def cause_of(text: str) -> str:
 def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
     import tempfile
 
-    from qflow.spark.pipeline import make_lake
-    from qflow.spark.progress import TaskProgress
+    from qflow.spark.ingest import make_lake
+    from qflow.spark.workers import TaskProgress
 
     with tempfile.TemporaryDirectory(prefix="qflow-lake-") as scratch:
         lake = namespace.lake or f"{scratch}/lake"
@@ -115,10 +206,9 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _audit_lake(spark: SparkSession, lake: str, out: str | None) -> dict[str, Any]:
-    from qflow.spark.audit import audit_files, audit_to
-    from qflow.spark.layout import lake_files, read_lake
-    from qflow.spark.progress import TaskProgress
-    from qflow.spark.workers import peak_accumulator
+    from qflow.spark.lake import lake_files, read_lake
+    from qflow.spark.lake_audit import audit_files, audit_to
+    from qflow.spark.workers import TaskProgress, peak_accumulator
 
     files = lake_files(spark, lake)
     peak = peak_accumulator(spark)
@@ -169,18 +259,21 @@ def _summary_text(summary: dict[str, Any]) -> str:
 
 
 def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
-    from qflow.spark.fleet_settings import load_grid
-    from qflow.spark.layout import read_lake
-    from qflow.spark.progress import Bar
-    from qflow.spark.sweep import sweep
+    from qflow.spark.lake import read_lake
+    from qflow.spark.sweep import load_grid, sweep
 
     grid = load_grid(namespace.settings)
     lake = read_lake(spark, namespace.lake)
-    bar = Bar("sweeping", "cells")
+    shown = Progress("sweeping", unit="cells", has_bar=True)
+
+    def tell(done: int, total: int) -> None:
+        shown.total = total
+        shown(done)
+
     try:
-        measures = sweep(lake, grid, namespace.out, tell=bar, allowed=namespace.most_rows)
+        measures = sweep(lake, grid, namespace.out, tell=tell, allowed=namespace.most_rows)
     finally:
-        bar.end()
+        shown.end()
     out = Path(namespace.out) / "measures"
     measures.coalesce(1).write.mode("overwrite").parquet(str(out))
     rows = (
@@ -213,9 +306,8 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
-    from qflow.spark.progress import TaskProgress
     from qflow.spark.synth import write_fleet
-    from qflow.spark.workers import peak_accumulator
+    from qflow.spark.workers import TaskProgress, peak_accumulator
 
     peak = peak_accumulator(spark)
     with TaskProgress(spark, "making a fleet", namespace.queues, "components") as progress:
@@ -234,17 +326,6 @@ def _telling(progress: TaskProgress, peak: Accumulator[int]) -> Callable[[int], 
 
 def _peak_text(most: int) -> str:
     return f"no worker took more than {most >> 20} MiB"
-
-
-def _bench(_: SparkSession, namespace: argparse.Namespace) -> int:
-    from qflow.spark.bench import report_text, run_bench
-    from qflow.spark.session import stop
-
-    # It measures with one core and with two, each in a session of its own.
-    stop()
-    report = run_bench()
-    print(json.dumps(report) if namespace.json else report_text(report))
-    return 0
 
 
 def _require_readable(namespace: argparse.Namespace) -> None:

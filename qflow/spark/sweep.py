@@ -1,25 +1,383 @@
-"""Sweep: every component under every setting; may be killed at any moment and goes on where it was."""
+"""Sweep: every component under every setting; may be killed at any moment and goes on where it was.
+
+A component's rows as a client log and a workload, for what needs all of them at once.
+
+Settings for a fleet: what is changed before components are run again, by patterns of names.
+
+What-if: the workload behind each component's log, simulated under other settings.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from qflow.broker.errors import AmqpException
+from qflow.broker.settings import Argument
 from qflow.kit import RefusalError
-from qflow.spark.batches import to_batches
-from qflow.spark.component_log import MOST_ROWS, whole_components
-from qflow.spark.fleet_settings import FleetSettings, require_unique
-from qflow.spark.schema import LAKE, MEASURES, Column, Table
-from qflow.spark.whatif import Measure, measured
+from qflow.logs.client_log import ClientLog, LogRow
+from qflow.prediction.changes import Settings
+from qflow.prediction.extraction import extract
+from qflow.prediction.predict import client_measures, recorded_queue, rows_of_run
+from qflow.spark.auditor import BEGIN, END, LakeRow
+from qflow.spark.tables import LAKE, MEASURES, Column, Table, runs, to_batches, tuples
+from qflow.workload.agenda import SECOND
+from qflow.workload.attributes import WorkloadError
+from qflow.workload.model import Workload
+from qflow.workload.run import Measures, queue_measures
+from qflow.workload.simulate import simulate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+MOST_ROWS = 5_000_000
+"""A component with more rows is left out of what needs them all in memory, about 1 kB each."""
+
+
+class TooLarge(NamedTuple):
+    """A component that was not kept: how many rows it has, and how many are allowed.
+
+    Examples
+    --------
+    >>> TooLarge(12, 10).text()
+    'too large: 12 events, 10 are allowed; an audit takes it, or allow more'
+    """
+
+    rows: int
+    allowed: int
+
+    def text(self) -> str:
+        """Say it in a sentence."""
+        return f"too large: {self.rows} events, {self.allowed} are allowed; an audit takes it, or allow more"
+
+
+def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, ClientLog]:
+    """Return the workload and the log of a component.
+
+    Raises
+    ------
+    ValueError
+        If the component has no begin, and so no workload.
+
+    Examples
+    --------
+    >>> from qflow.spark.lake_audit import lake_of
+    >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [LogRow(7, "broker", "stats", "q", "[]", 0, "")])
+    >>> workload, log = component_log("log/q", lake["log/q"])
+    >>> workload.name, len(log.rows)
+    ('log/q', 1)
+    """
+    workload: Workload | None = None
+    kept: list[LogRow] = []
+    for _, time, client, event, queue, label, size, group in rows:
+        if event == BEGIN:
+            workload = Workload.from_json(json.loads(label), name=component)
+        elif event != END:
+            kept.append(LogRow(time, client, event, queue, label, size, group))
+    if workload is None:
+        raise ValueError(f"component {component!r} has no begin, and so no workload")
+    return workload, ClientLog(component, kept)
+
+
+def whole_components(
+    batches: Iterator[Any], allowed: int = MOST_ROWS
+) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
+    """Yield each component of a partition with all its rows; of one that is too large, only how large.
+
+    Parameters
+    ----------
+    batches : iterator of Arrow batches of LAKE
+    allowed : int
+        Most rows that are kept.
+    """
+    current, count = "", 0
+    kept: list[LakeRow] = []
+    for batch in batches:
+        for component, part in runs(batch, "component"):
+            if component != current:
+                if current:
+                    yield current, kept if count <= allowed else TooLarge(count, allowed)
+                current, kept, count = component, [], 0
+            count += part.num_rows
+            if count <= allowed:
+                kept += tuples(part, LAKE.names[1:])
+            else:
+                kept = []
+    if current:
+        yield current, kept if count <= allowed else TooLarge(count, allowed)
+
+
+PARTS = ("queues", "capacity", "prefetch")
+
+
+class SettingsError(ValueError):
+    """A grid of settings makes no sense; one sentence says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSettings:
+    """A named change of settings.
+
+    Parameters
+    ----------
+    name : str
+        For tables and figures; unique in a grid.
+    queues : mapping
+        Pattern of queue names (``*``, ``orders-*``) to declare arguments; None removes one.  Text such as
+        ``"x0.5"`` scales the number that a queue declares, and leaves queues alone that declare none.
+    capacity, prefetch : mapping
+        Pattern of producer or consumer names to a number, or to text that scales as above.
+
+    Examples
+    --------
+    >>> halved = FleetSettings("half", {"*": {"qpid.flow_stop_count": "x0.5"}})
+    >>> halved.of(Workload("w", 1, {"q": {"qpid.flow_stop_count": 300}, "r": {}})).queues
+    {'q': {'qpid.flow_stop_count': 150}}
+    """
+
+    name: str
+    queues: Mapping[str, Mapping[str, Argument | None]] = field(default_factory=dict)
+    capacity: Mapping[str, int | str] = field(default_factory=dict)
+    prefetch: Mapping[str, int | str] = field(default_factory=dict)
+
+    def of(self, workload: Workload) -> Settings:
+        """Return what this changes of a workload."""
+        queues: dict[str, dict[str, Argument | None]] = {}
+        for queue, declared in workload.queues.items():
+            changed: dict[str, Argument | None] = {}
+            for pattern, arguments in self.queues.items():
+                if fnmatchcase(queue, pattern):
+                    changed.update(_scaled(arguments, declared))
+            if changed:
+                queues[queue] = changed
+        capacity = {p.name: p.capacity for p in workload.producers}
+        prefetch = {c.name: c.prefetch for c in workload.consumers}
+        return Settings(queues, _numbers(self.capacity, capacity), _numbers(self.prefetch, prefetch))
+
+    def text(self) -> str:
+        """Return it as JSON text: equal for equal settings, whatever their name's case or order."""
+        value = {"name": self.name, **{part: getattr(self, part) for part in PARTS}}
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+AS_RECORDED = FleetSettings("as recorded")
+"""Nothing is changed: how well the simulation gives what was recorded."""
+
+
+def load_grid(path: str | Path) -> list[FleetSettings]:
+    """Read a grid of settings: a JSON map of names to ``queues``, ``capacity`` and ``prefetch``.
+
+    Raises
+    ------
+    SettingsError
+        Naming the file, the setting and what is not allowed.
+    OSError
+        If the file cannot be read.
+    """
+    path = Path(path)
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SettingsError(f"{path.name}: a grid of settings must be JSON; {error}") from None
+    if not isinstance(value, dict) or not value:
+        raise SettingsError(f"{path.name}: a grid of settings is a JSON map of names to settings")
+    return [grid_entry(name, entry, path.name) for name, entry in value.items()]
+
+
+def grid_entry(name: str, entry: Any, where: str = "settings") -> FleetSettings:
+    """Make one entry of a grid.
+
+    Raises
+    ------
+    SettingsError
+        If the entry is not a map of known parts to maps.
+
+    Examples
+    --------
+    >>> grid_entry("small", {"capcity": {}})
+    Traceback (most recent call last):
+        ...
+    qflow.spark.sweep.SettingsError: settings, 'small': the parts are queues, capacity, prefetch; \
+got capcity
+    """
+    if not isinstance(entry, dict) or not all(isinstance(part, dict) for part in entry.values()):
+        raise SettingsError(f"{where}, {name!r}: must be a map of {', '.join(PARTS)} to maps")
+    unknown = sorted(set(entry) - set(PARTS))
+    if unknown:
+        raise SettingsError(f"{where}, {name!r}: the parts are {', '.join(PARTS)}; got {unknown[0]}")
+    return FleetSettings(name, **entry)
+
+
+def _scaled(
+    arguments: Mapping[str, Argument | None], declared: Mapping[str, Argument]
+) -> dict[str, Argument | None]:
+    changed: dict[str, Argument | None] = {}
+    for key, value in arguments.items():
+        factor = _factor(value)
+        if factor is None:
+            changed[key] = value
+        elif isinstance(declared.get(key), int):
+            changed[key] = max(1, round(int(str(declared[key])) * factor))
+    return changed
+
+
+def _numbers(patterns: Mapping[str, int | str], present: Mapping[str, int]) -> dict[str, int]:
+    changed: dict[str, int] = {}
+    for name, number in present.items():
+        for pattern, value in patterns.items():
+            if fnmatchcase(name, pattern):
+                factor = _factor(value)
+                changed[name] = int(value) if factor is None else max(1, round(number * factor))
+    return changed
+
+
+def _factor(value: object) -> float | None:
+    if not isinstance(value, str) or not value.startswith("x"):
+        return None
+    try:
+        return float(value[1:])
+    except ValueError:
+        return None
+
+
+def require_unique(settings: Sequence[FleetSettings]) -> None:
+    """Refuse two settings of one name.
+
+    Raises
+    ------
+    SettingsError
+        Naming it.
+    """
+    names = [setting.name for setting in settings]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(f"two settings are named {name!r}")
+
+
+Measure = tuple[str, str, str, str, str, float | None, float | None, str]
+"""A row of MEASURES."""
+Section = dict[str, Measures]
+
+
+def what_if(lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = MOST_ROWS) -> DataFrame:
+    """Return what each component would have done under each of some settings.
+
+    Parameters
+    ----------
+    lake : DataFrame of LAKE
+        As for :func:`qflow.spark.lake_audit.audit`.
+    settings : sequence of FleetSettings
+    allowed : int
+        Most rows of a component; a larger one gives one row that says so in its ``note``.
+
+    Returns
+    -------
+    DataFrame of MEASURES
+        In no order.
+    """
+    work = partial(_what_if_batches, settings=list(settings), allowed=allowed)
+    return lake.select(*LAKE.names).mapInArrow(work, MEASURES.ddl)
+
+
+def _what_if_batches(batches: Iterator[Any], settings: list[FleetSettings], allowed: int) -> Iterator[Any]:
+    for component, rows in whole_components(batches, allowed):
+        for measures in measured(component, rows, settings):
+            yield from to_batches(measures, MEASURES)
+
+
+def measured(
+    component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings]
+) -> Iterator[list[Measure]]:
+    """Yield the measures of a component under one of the settings after the other.
+
+    The workload is extracted once; its chances are those of the log, so that settings are compared on the
+    same messages.
+    """
+    if isinstance(rows, TooLarge):
+        for setting in settings:
+            yield [_note(component, setting, rows.text())]
+        return
+    workload, log = component_log(component, rows)
+    end = round(workload.duration * SECOND)
+    recorded = _recorded(workload, log, end)
+    extracted = extract(log, workload).workload
+    for setting in settings:
+        try:
+            predicted = _predicted(setting.of(workload).apply(extracted), end)
+        except (AmqpException, WorkloadError) as error:
+            yield [_note(component, setting, f"refused: {error}")]
+            continue
+        yield list(_rows(component, setting, recorded, predicted))
+
+
+def _predicted(workload: Workload, end: int) -> dict[str, Section]:
+    run = simulate(workload)
+    producers, consumers = client_measures(
+        rows_of_run(run.events),
+        [producer.name for producer in workload.producers],
+        [consumer.name for consumer in workload.consumers],
+        end,
+    )
+    for name in producers:
+        producers[name]["died"] = float(name in run.errors)
+    queues = queue_measures(run.events, workload, end)
+    return {"queues": queues, "producers": producers, "consumers": consumers}
+
+
+def _recorded(workload: Workload, log: ClientLog, end: int) -> dict[str, Section]:
+    accepted = dict.fromkeys(workload.queues, 0)
+    for row in log.rows:
+        if row.event == "accept" and row.ts_us <= end and row.queue in accepted:
+            accepted[row.queue] += 1
+    queues = {name: recorded_queue(log, name, accepted[name], end) for name in workload.queues}
+    producers, consumers = client_measures(
+        log.rows,
+        [producer.name for producer in workload.producers],
+        [consumer.name for consumer in workload.consumers],
+        end,
+    )
+    died = {row.client for row in log.rows if row.event == "error"}
+    for name in producers:
+        producers[name]["died"] = float(name in died)
+    known = {name: measures for name, measures in queues.items() if measures is not None}
+    return {"queues": known, "producers": producers, "consumers": consumers}
+
+
+def _rows(
+    component: str, setting: FleetSettings, recorded: dict[str, Section], predicted: dict[str, Section]
+) -> Iterator[Measure]:
+    for section, names in predicted.items():
+        for name in sorted(names):
+            before = recorded[section].get(name, {})
+            for measure, value in sorted(names[name].items()):
+                yield (
+                    component,
+                    setting.name,
+                    section,
+                    name,
+                    measure,
+                    _number(before.get(measure)),
+                    _number(value),
+                    "",
+                )
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def _note(component: str, setting: FleetSettings, text: str) -> Measure:
+    return (component, setting.name, "", "", "", None, None, text)
+
 
 CELLS = Table([Column("component", "string", "source/queue"), Column("setting", "string", "its name")])
 """What a worker says it has done."""
@@ -43,7 +401,7 @@ def sweep(
     Parameters
     ----------
     lake : DataFrame of LAKE
-        As for :func:`qflow.spark.audit.audit`.
+        As for :func:`qflow.spark.lake_audit.audit`.
     settings : sequence of FleetSettings
         With names that differ.
     folder : str or Path
@@ -51,7 +409,7 @@ def sweep(
     tell : callable or None
         Told now and then how many cells of how many are done.
     allowed : int
-        Most rows of a component, as for :func:`qflow.spark.whatif.what_if`.
+        Most rows of a component, as for :func:`qflow.spark.sweep.what_if`.
 
     Returns
     -------

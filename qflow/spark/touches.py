@@ -1,4 +1,7 @@
-"""Who touches what: which clients and queues can ever influence one another."""
+"""Who touches what: which clients and queues can ever influence one another.
+
+Topology: which queues and clients belong together, found on the small table of who touches what.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
+from qflow.spark.tables import COMPONENTS, TOUCHES
 from qflow.workload.model import Workload
 from qflow.workload.stage import Stage, make_message
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Touch = tuple[str, str, str]
 """Source, client, queue: a row of TOUCHES."""
@@ -179,3 +186,52 @@ def parts_of(
         for component, entry in sorted(members.items())
         if entry["source"] in workloads
     }
+
+
+def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
+    """Return who touches what: what the workloads state, and what the logs show besides.
+
+    A topology that changes with time is the union of what it was: give one log and workload a period,
+    and :func:`DataFrame.union` the frames.
+
+    Parameters
+    ----------
+    events : DataFrame of EVENTS
+    workloads : mapping
+        Source to its workload.
+
+    Returns
+    -------
+    DataFrame of TOUCHES
+    """
+    from pyspark.sql import functions as sf
+
+    stated = [touch for source in sorted(workloads) for touch in touches_of(source, workloads[source])]
+    known = events.sparkSession.createDataFrame(stated, TOUCHES.ddl)
+    consumed = sf.col("event").isin("deliver", "accept", "release")
+    shown = events.where(consumed).select(*TOUCHES.names).distinct()
+    # A log may only add what a workload knows: unknown clients go to the quarantine, not into a component.
+    clients = known.select("source", "client").distinct()
+    queues = known.select("source", "queue").distinct()
+    shown = shown.join(clients, ["source", "client"], "left_semi")
+    shown = shown.join(queues, ["source", "queue"], "left_semi").select(*TOUCHES.names)
+    return known.union(shown).distinct()
+
+
+def components(touches: DataFrame) -> DataFrame:
+    """Return the component of each client and queue.
+
+    The table of who touches what is small (it grows with clients, not with events), so that it is taken to
+    the driver, where networkx finds the connected components.
+
+    Parameters
+    ----------
+    touches : DataFrame of TOUCHES
+
+    Returns
+    -------
+    DataFrame of COMPONENTS
+    """
+    found = components_of((row.source, row.client, row.queue) for row in touches.collect())
+    rows = [(source, component, member, role) for (source, role, member), component in found.items()]
+    return touches.sparkSession.createDataFrame(rows, COMPONENTS.ddl)

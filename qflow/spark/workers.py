@@ -1,10 +1,16 @@
-"""What a worker does besides its work: it tells how much memory it took, and keeps out of its own way."""
+"""What a worker does besides its work: it tells how much memory it took, and keeps out of its own way.
+
+Progress of Spark's work on standard error: tasks that are done, of how many.
+"""
 
 from __future__ import annotations
 
 import gc
 import sys
+import threading
 from typing import TYPE_CHECKING
+
+from qflow.progress import PAUSE, Progress
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -53,3 +59,49 @@ def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
             return max(value1, value2)
 
     return spark.sparkContext.accumulator(0, Largest())
+
+
+class TaskProgress:
+    """Shows the tasks of whatever Spark does in a block, over one step or many.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    what : str
+        What is being done, such as ``auditing``.
+    total : int or None
+        How many tasks there are in all steps; None for those of the stages that are active.
+    unit : str
+        What a task is.
+    """
+
+    def __init__(self, spark: SparkSession, what: str, total: int | None = None, unit: str = "tasks") -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._total, self._before = total, 0
+        self._shown = Progress(what, total, unit=unit, has_bar=True)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def step(self, done: int, remark: str = "") -> None:
+        """Take note that so many tasks are done, of this step and those before; a remark stays in sight."""
+        self._before = done
+        self._shown.remark = remark
+
+    def _look(self) -> None:
+        while not self._over.wait(PAUSE):
+            stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+            known = [stage for stage in stages if stage is not None]
+            done = self._before + sum(stage.numCompletedTasks for stage in known)
+            total = self._total or self._before + sum(stage.numTasks for stage in known)
+            if known and total:
+                self._shown.total = total
+                self._shown(min(done, total))
+
+    def __enter__(self) -> TaskProgress:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._shown.end()

@@ -1,8 +1,30 @@
-"""Teaching: finding, laying out, building and opening the chapters; predictions, exercises, progress."""
+"""Teaching: predictions, exercises and their checks, and the clients that chapters use.
 
-from qflow.teaching.checks import check
-from qflow.teaching.hints import hint
-from qflow.teaching.predictions import Predictions
-from qflow.teaching.report import show_progress
+Examples
+--------
+>>> from qflow.broker import Broker
+>>> from qflow.teaching import Reader, send
+>>> broker = Broker()
+>>> producer = broker.session("producer")
+>>> producer.queue_declare("orders")
+>>> transfers = send(producer, "orders", "a b c")
+>>> Reader(broker, "consumer", "orders", prefetch=2).got
+['a', 'b']
+"""
 
-__all__ = ["Predictions", "check", "hint", "show_progress"]
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.teaching.bench import Diary as Diary
+    from qflow.teaching.bench import Reader as Reader
+    from qflow.teaching.bench import send as send
+    from qflow.teaching.changed import changed_engine as changed_engine
+    from qflow.teaching.checking import check as check
+    from qflow.teaching.checking import hint as hint
+    from qflow.teaching.checking import show_progress as show_progress
+    from qflow.teaching.predictions import Predictions as Predictions
+    from qflow.teaching.recorded import beside as beside
+    from qflow.teaching.recorded import scenarios as scenarios
+
+open_room(__name__)

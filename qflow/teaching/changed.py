@@ -43,7 +43,7 @@ class ChangedEngine:
 
 @contextmanager
 def changed_engine(module: str, name: str, change: Callable[..., object]) -> Iterator[ChangedEngine]:
-    """Change one function of the engine for a while, in a copy that nobody else uses.
+    """Change one function of the engine for a while, in a copy of its own.
 
     Parameters
     ----------

@@ -1,29 +1,65 @@
 """Exercise: one task, the engine's own answer to it, and how people typically get it wrong.
 
 A learner answers with a function. It is run on several cases the learner has not seen, and the engine is run
-on the same ones; so neither an empty answer nor a constant can be right, and nobody had to write down what
-the right numbers are.
+on the same ones; so neither an empty answer nor a constant can be right, and no right number is written down
+anywhere. A misconception is an answer of its own, worked out as a learner who holds it would. A learner whose
+wrong results agree with it is shown it by name, which helps more than the right number would.
+
+The exercises themselves are in :mod:`qflow.teaching.exercises`, a module for each exercise notebook.
 """
 
 from __future__ import annotations
 
 import copy
+import difflib
+import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.misconceptions import Answer, Misconception
+from qflow.kit import RefusalError
+
+Answer = Callable[..., Any]
+"""What a learner writes: a function."""
 
 FINE = "fine"
-"""What comes of an answer to a design task, when all that was asked for holds."""
+"""The outcome of an answer to a design task when everything that was asked for holds."""
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """One way to be wrong.
+
+    Parameters
+    ----------
+    answer
+        The function a learner with this idea would write.
+    message
+        What to say: what is not so, and how it is.
+    sign
+        For design tasks, where different ideas may lead to the same trouble: whether a value that the
+        learner's function returned shows this one. None leaves it to the results.
+    """
+
+    answer: Answer
+    message: str
+    sign: Callable[[Any], bool] | None = None
+
+    def shows_in(self, returned: Any) -> bool:
+        """Return whether a returned value bears this misconception's sign."""
+        try:
+            return self.sign is not None and self.sign(returned)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            # The value is not even of the right kind, so it bears no sign.
+            return False
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What comes of an answer that raises.
+    """The outcome of an answer that raises.
 
     Parameters
     ----------
@@ -53,9 +89,10 @@ class Exercise:
     truth
         What the engine does, for the arguments of a case; for a design task :func:`fine`.
     cases
-        Arguments to try; the first is the one the task tells of.
+        Arguments to try; the first is the one in the task's text.
     misconceptions
-        Typical ways to be wrong, the likeliest first.
+        Typical ways to be wrong, the likeliest first, each under a few words such as
+        ``"reached is enough"``.
     hints
         Three, from a nudge to almost the answer.
     rules
@@ -63,7 +100,7 @@ class Exercise:
     shows
         What it covers of the documents: golden scenarios such as ``"G-03"``.
     outcome
-        What comes of an answer in a case; by default the value it returns. A design task runs the engine on
+        The outcome of an answer in a case; by default the value it returns. A design task runs the engine on
         the learner's choice here and returns :data:`FINE`, or a sentence that says what went wrong.
     """
 
@@ -71,30 +108,17 @@ class Exercise:
     title: str
     truth: Answer
     cases: tuple[tuple[Any, ...], ...]
-    misconceptions: tuple[Misconception, ...]
+    misconceptions: Mapping[str, Misconception]
     hints: tuple[str, str, str]
     rules: tuple[str, ...]
     shows: tuple[str, ...] = ()
     outcome: Callable[..., Any] | None = None
 
-    @property
-    def is_design(self) -> bool:
-        """Whether there are many right answers, and the engine judges what a choice leads to."""
-        return self.truth is fine
-
     def result(self, answer: Answer, case: tuple[Any, ...]) -> Any:
-        """Run an answer on one case.
-
-        Returns
-        -------
-        object
-            What came of it, lists and tuples made alike; a :class:`Failure` if it raised.
-        """
+        """Return the outcome of an answer in one case, as :func:`plain` makes it; a Failure if it raised."""
         given = copy.deepcopy(case)
         try:
-            if self.outcome is not None:
-                return plain(self.outcome(answer, *given))
-            return plain(answer(*given))
+            return plain(self.outcome(answer, *given) if self.outcome is not None else answer(*given))
         except NotImplementedError as error:
             return Failure(f"NotImplementedError: {error}", is_unwritten=True)
         except AmqpException as error:
@@ -110,25 +134,25 @@ class Exercise:
             return None
 
     def results(self, answer: Answer) -> list[Any]:
-        """Run an answer on every case."""
+        """Return the outcome of an answer in every case."""
         return [self.result(answer, case) for case in self.cases]
 
     @cached_property
     def wanted(self) -> list[Any]:
-        """What the engine says of every case."""
+        """The engine's own outcome in every case."""
         return [plain(self.truth(*copy.deepcopy(case))) for case in self.cases]
 
     @cached_property
-    def believed(self) -> list[tuple[Misconception, list[Any]]]:
-        """What comes of every misconception in every case."""
-        return [(known, self.results(known.answer)) for known in self.misconceptions]
+    def believed(self) -> dict[str, list[Any]]:
+        """The outcomes of every misconception, by its name."""
+        return {name: self.results(known.answer) for name, known in self.misconceptions.items()}
 
     def call(self, case: tuple[Any, ...]) -> str:
-        """Write the call of one case as a learner would.
+        """Return the call of one case as a learner would write it.
 
         Examples
         --------
-        >>> Exercise("f", "", lambda stop: stop, ((9,),), (), ("", "", ""), ()).call((9,))
+        >>> Exercise("f", "", lambda stop: stop, ((9,),), {}, ("", "", ""), ()).call((9,))
         'f(stop=9)'
         """
         function = self.truth if self.outcome is None else self.outcome
@@ -137,7 +161,7 @@ class Exercise:
 
 
 def fine(*_case: Any) -> str:
-    """Return what a design task wants to hear of every case."""
+    """Return what a design task wants as the outcome of every case."""
     return FINE
 
 
@@ -159,3 +183,63 @@ def plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return frozenset(value)
     return value
+
+
+THEMES = {
+    "01-thresholds": "thresholds",
+    "02-bytes-and-counts": "bytes_and_counts",
+    "03-held-completions": "held_completions",
+    "04-capacity": "capacity",
+    "05-configuration": "configuration",
+    "06-several-queues": "several_queues",
+    "07-groups": "message_groups",
+    "08-consumers": "well_behaved_consumers",
+    "09-other-queues": "other_queues",
+    "10-design-history": "design_history",
+    "11-design-tasks": "design_tasks",
+    "13-fleet": "fleet",
+}
+"""For each exercise notebook, in order, the module of :mod:`qflow.teaching.exercises` that it asks from."""
+
+
+@cache
+def exercises(theme: str) -> tuple[Exercise, ...]:
+    """Return the exercises of one notebook, such as ``"01-thresholds"``, in order."""
+    found: tuple[Exercise, ...] = importlib.import_module(
+        f"qflow.teaching.exercises.{THEMES[theme]}"
+    ).EXERCISES
+    return found
+
+
+def all_exercises() -> list[Exercise]:
+    """Return every exercise, in order.
+
+    Examples
+    --------
+    >>> all_exercises()[0].name
+    'on_and_off'
+    """
+    return [exercise for theme in THEMES for exercise in exercises(theme)]
+
+
+def find(name: str) -> Exercise:
+    """Find an exercise by its name, which is that of the function it asks for.
+
+    Raises
+    ------
+    RefusalError
+        If there is none; the nearest name is given.
+
+    Examples
+    --------
+    >>> find("on_and_of")
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: There is no exercise 'on_and_of'; did you mean 'on_and_off'?
+    """
+    known = {exercise.name: exercise for exercise in all_exercises()}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, 1)
+    advice = f"did you mean {near[0]!r}?" if near else "check(…) takes the function the task asks for."
+    raise RefusalError(f"There is no exercise {name!r}; {advice}")

@@ -1,6 +1,6 @@
 """The glossary: every term in qflow's words and in the broker's.
 
-One table, ``data/glossary.csv``, serves the page for readers and :func:`look_up` in a notebook.
+One table, ``data/glossary.csv``, is what :func:`look_up` reads in a notebook and the page for readers shows.
 """
 
 from __future__ import annotations
@@ -8,26 +8,8 @@ from __future__ import annotations
 import csv
 import difflib
 from dataclasses import dataclass
-from pathlib import Path
 
-from qflow.kit import RefusalError, checkout_root, kit_path
-
-PAGE = Path("notebooks") / "teachers" / "glossary.md"
-
-_KINDS = {
-    "word": "Words",
-    "setting": "Settings of a queue",
-    "option": "Options of the broker",
-    "statistic": "Statistics",
-}
-_HEAD = """# Glossary
-
-*Made by `qflow exercises glossary` from `data/glossary.csv`; do not edit.*
-
-The first column is how this book says it, the second how the broker, its tools or the protocol do. Codes
-such as FC-14 are rules of the project's rule book; `qflow rules` lists them. In a notebook,
-`from qflow.teaching.glossary import look_up` and `look_up("held")` give the same.
-"""
+from qflow.kit import RefusalError, kit_path
 
 
 @dataclass(frozen=True)
@@ -59,7 +41,7 @@ class Term:
 
 
 def terms() -> list[Term]:
-    """Read all terms."""
+    """Return all terms."""
     with open(kit_path("data") / "glossary.csv", encoding="utf-8", newline="") as file:
         return [
             Term(row["term"], row["broker"], row["kind"], row["meaning"], tuple(row["rules"].split()))
@@ -68,12 +50,7 @@ def terms() -> list[Term]:
 
 
 def look_up(term: str) -> Term:
-    """Find a term by qflow's word or the broker's.
-
-    Parameters
-    ----------
-    term
-        In any case; underscores and hyphens are alike.
+    """Return the entry of a term, by qflow's word or the broker's, in any case and with either hyphen.
 
     Raises
     ------
@@ -98,28 +75,6 @@ def look_up(term: str) -> Term:
     near = difflib.get_close_matches(plain, known, 1)
     nearest = f"; the nearest is {known[near[0]].term!r}" if near else ""
     raise RefusalError(f"The glossary has no {term!r}{nearest}.")
-
-
-def page() -> str:
-    """Write the glossary, in Markdown."""
-    parts = [_HEAD]
-    for kind, title in _KINDS.items():
-        rows = sorted((found for found in terms() if found.kind == kind), key=lambda t: t.term.casefold())
-        parts.append(f"\n## {title}\n\n| here | the broker's | meaning | rules |\n|---|---|---|---|\n")
-        for found in rows:
-            broker = f"`{found.broker}`" if found.kind != "word" else found.broker
-            parts.append(f"| {found.term} | {broker} | {found.meaning} | {' '.join(found.rules)} |\n")
-    return "".join(parts)
-
-
-def run() -> int:
-    """Write the page into the checkout; return 0."""
-    root = checkout_root()
-    if root is None:
-        raise RefusalError("The page is made in a checkout of qflow; run this command there.")
-    (root / PAGE).write_text(page(), encoding="utf-8", newline="\n")
-    print(f"Wrote {PAGE.as_posix()}: {len(terms())} terms.")
-    return 0
 
 
 def _plain(term: str) -> str:

@@ -1,9 +1,9 @@
-"""Predict before you run: guesses made at the top of a chapter, and what became of them at its end.
+"""Predict before you run: guesses made at the top of a chapter, and how they compare at its end.
 
 A chapter asks with :meth:`Predictions.predict` and answers with :meth:`Predictions.compare`. In JupyterLab
 the question comes with a field to fill in; the same call takes the guess as an argument and prints plain
-text, so it works without any widget, in a terminal, and on paper. As long as nobody guesses, both calls
-always print the same, which is what the notebook tests compare.
+text, so it works without any widget, in a terminal, and on paper. Without a guess, both calls always print
+the same, which is what the notebook tests compare.
 
 In a chapter's source::
 
@@ -23,19 +23,28 @@ and at its end, with what the cells in between found out::
 
     # %% id="compare"
     predictions.compare(on=above_stop.msgDepth)
+
+A guess that was typed into a field is remembered with the learner's progress, so that running the cell again
+does not lose it. A guess written in the cell itself needs no remembering, and wins.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from qflow.teaching import progress
-from qflow.teaching.calibration import Outcome, calibration
-from qflow.teaching.guess_field import show
-from qflow.teaching.guess_memory import recall, remember
+from qflow.teaching import learner
 
-Guess = int | float | str | bool
+CERTAINTIES = (50, 60, 70, 80, 90, 100)
+"""The certainties to choose from, in percent."""
+
+FAIR = 15
+"""Percentage points that certainty and success may differ by without a remark."""
+
+AnyGuess = int | float | str | bool
 """What can be guessed: a number, or a state such as ``"ON"``."""
 
 
@@ -45,41 +54,27 @@ class Prediction:
 
     Parameters
     ----------
-    name
-        Its name within the chapter.
-    question
-        What is asked, one sentence.
-    guess
-        The learner's number or state; None as long as there is none.
-    choices
-        The states to choose from; empty if a number is asked for.
-    within
-        How far a number may be off and still count as right.
-    sure
-        How sure the learner is, in percent; None if not said.
-    revisit
-        The concept to look at again after a wrong guess, with its rule ids.
-    because
-        For a typical wrong guess, the misunderstanding behind it.
+    name, question, guess, choices, within, sure, revisit, because
+        As for :meth:`Predictions.predict`.
     is_typed
         Whether the guess is to come from a field, and not from the cell.
     chapter
-        Under which a typed guess is remembered.
+        The chapter under which a typed guess is remembered.
     """
 
     name: str
     question: str
-    guess: Guess | None = None
+    guess: AnyGuess | None = None
     choices: tuple[str, ...] = ()
     within: float = 0
     sure: int | None = None
     revisit: str = ""
-    because: Mapping[Guess, str] = field(default_factory=dict)
+    because: Mapping[AnyGuess, str] = field(default_factory=dict)
     is_typed: bool = False
     chapter: str = ""
 
     def sentence(self) -> str:
-        """Say in one line what is asked and what was guessed.
+        """Return the question and the guess in one line.
 
         Examples
         --------
@@ -94,13 +89,13 @@ class Prediction:
         sure = "" if self.sure is None else f" ({self.sure} % sure)"
         return f"{asked} Your guess: {self.guess}{sure}."
 
-    def keep(self, guess: Guess | None, sure: int | None) -> None:
+    def keep(self, guess: AnyGuess | None, sure: int | None) -> None:
         """Take a guess that was typed, and remember it; None takes it back."""
         self.guess, self.sure = guess, sure
-        remember(self.chapter, self.name, guess, sure)
+        learner.remember(self.chapter, self.name, guess, sure)
 
-    def is_right(self, answer: Guess) -> bool:
-        """Tell whether the guess agrees with the answer; states in any case, numbers within their margin.
+    def is_right(self, answer: AnyGuess) -> bool:
+        """Return whether the guess agrees with the answer: states in any case, numbers within their margin.
 
         Examples
         --------
@@ -112,6 +107,169 @@ class Prediction:
         if isinstance(answer, str) or isinstance(self.guess, str):
             return _plain(self.guess) == _plain(answer)
         return self.guess is not None and abs(self.guess - answer) <= self.within
+
+    def outcome(self, answer: AnyGuess) -> Outcome:
+        """Compare the guess with what really happened."""
+        if self.guess is None:
+            return Outcome(self.name, answer, "you made no guess", None)
+        right = self.is_right(answer)
+        verdict = "you had it"
+        if not right:
+            known = (text for wrong, text in self.because.items() if _plain(wrong) == _plain(self.guess))
+            verdict = ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
+        return Outcome(self.name, answer, verdict, right, self.sure, self.revisit)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A prediction beside what really happened.
+
+    Parameters
+    ----------
+    name, answer
+        The question's name, and what really happened.
+    verdict
+        What to say to the learner.
+    is_right
+        Whether the guess was right; None if there was none.
+    sure
+        How sure the learner was, in percent, or None.
+    revisit
+        The concept to look at again if it was wrong.
+    """
+
+    name: str
+    answer: AnyGuess
+    verdict: str
+    is_right: bool | None
+    sure: int | None = None
+    revisit: str = ""
+
+
+def calibration(outcomes: Sequence[Outcome]) -> list[str]:
+    """Say how many predictions were right, whether the certainty was justified, and what to revisit.
+
+    Those without a guess do not count.
+
+    Examples
+    --------
+    >>> calibration([Outcome("a", 1, "", True, 80), Outcome("b", 2, "", False, 90, "FC-14")])
+    ['You had 1 of 2.', 'You were 85 % sure on average, and right in 50 %: surer than ...',
+     'Worth another look: FC-14.']
+    """
+    made = [outcome for outcome in outcomes if outcome.is_right is not None]
+    if not made:
+        return ["You made no predictions here. To make them, put guesses in place of None and run again."]
+    said = [f"You had {sum(bool(outcome.is_right) for outcome in made)} of {len(made)}."]
+    said += _certainty([(each.sure, bool(each.is_right)) for each in made if each.sure is not None])
+    again = [outcome.revisit for outcome in made if outcome.revisit and not outcome.is_right]
+    # Several questions may be about the same concept.
+    said += [f"Worth another look: {concept.removesuffix('.')}." for concept in dict.fromkeys(again)]
+    return said
+
+
+def kept_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Say the same of all chapters together, from what the progress file holds of each of their questions.
+
+    Examples
+    --------
+    >>> kept_calibration({"01-thresholds": {"on": {"right": True, "sure": 80}, "off": {"right": False}}})
+    ['Predictions: 1 of 2 right.', 'You were 80 % sure on average, and right in 100 %: ...']
+    """
+    entries = [entry for chapter in kept.values() for entry in chapter.values() if isinstance(entry, dict)]
+    if not entries:
+        return ["No predictions yet."]
+    right = sum(bool(entry.get("right")) for entry in entries)
+    sure = [
+        (entry["sure"], bool(entry.get("right"))) for entry in entries if isinstance(entry.get("sure"), int)
+    ]
+    return [f"Predictions: {right} of {len(entries)} right.", *_certainty(sure)]
+
+
+def _certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
+    """Compare how sure the learner was, in percent, with how often that was right."""
+    if not pairs:
+        return []
+    sure = round(sum(percent for percent, _ in pairs) / len(pairs))
+    right = round(100 * sum(is_right for _, is_right in pairs) / len(pairs))
+    if abs(sure - right) <= FAIR:
+        remark = "well judged"
+    elif sure > right:
+        remark = "surer than you had reason to be"
+    else:
+        remark = "you know more than you trust yourself with"
+    return [f"You were {sure} % sure on average, and right in {right} %: {remark}."]
+
+
+class Question:
+    """What a notebook displays for a question.
+
+    Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too, which
+    writes the guess into the question.
+    """
+
+    def __init__(self, asked: Prediction) -> None:
+        self.asked = asked
+
+    def __repr__(self) -> str:
+        return self.asked.sentence()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        # The text is taken before a field exists: it says what the call said, not what was typed later.
+        bundle: dict[str, Any] = {"text/plain": self.asked.sentence()}
+        if self.asked.is_typed and (field := _field(self.asked)) is not None:
+            bundle = {**field._repr_mimebundle_(**kwargs), **bundle}
+        return bundle
+
+
+def _show(asked: Prediction) -> None:
+    # Only a kernel can show anything; and code that runs in one has imported IPython already.
+    ipython = sys.modules.get("IPython")
+    if hasattr(ipython.get_ipython() if ipython is not None else None, "kernel"):
+        importlib.import_module("IPython.display").display(Question(asked))
+    else:
+        print(asked.sentence())
+
+
+def _field(asked: Prediction) -> Any:
+    """Return the field to fill in, or None where there are no widgets."""
+    try:
+        widgets = importlib.import_module("ipywidgets")
+    except ImportError:
+        return None
+    # The question is the name that a screen reader says for the field.
+    if asked.choices:
+        options = [("no guess", ""), *((choice, choice) for choice in asked.choices)]
+        entry = widgets.Dropdown(options=options, value="", description="Your guess")
+    else:
+        entry = widgets.Text(placeholder="a number", description="Your guess", continuous_update=False)
+    certainties = [("not said", 0), *((f"{percent} %", percent) for percent in CERTAINTIES)]
+    sure = widgets.Dropdown(options=certainties, value=0, description="How sure")
+    said = widgets.HTML(value="")
+    entry.tooltip = sure.tooltip = asked.question
+    if asked.guess is not None:
+        entry.value = str(asked.guess)
+        sure.value = asked.sure if asked.sure in CERTAINTIES else 0
+
+    def note(_change: Any) -> None:
+        guess = (entry.value or None) if asked.choices else _number(entry.value)
+        asked.keep(guess, sure.value or None)
+        is_text = not asked.choices and bool(entry.value.strip()) and guess is None
+        said.value = "Please type a number." if is_text else "Kept." if guess is not None else ""
+
+    entry.observe(note, "value")
+    sure.observe(note, "value")
+    return widgets.VBox([widgets.HTML(value=asked.question), widgets.HBox([entry, sure, said])])
+
+
+def _number(text: str) -> int | float | None:
+    cleaned = text.strip().replace(",", "")
+    for kind in (int, float):
+        try:
+            return kind(cleaned)
+        except ValueError:
+            continue
+    return None
 
 
 class Predictions:
@@ -153,13 +311,13 @@ class Predictions:
         self,
         name: str,
         question: str,
-        guess: Guess | None = None,
+        guess: AnyGuess | None = None,
         *,
         choices: Sequence[str] = (),
         within: float = 0,
         sure: int | None = None,
         revisit: str = "",
-        because: Mapping[Guess, str] | None = None,
+        because: Mapping[AnyGuess, str] | None = None,
     ) -> None:
         """Ask one question and keep the guess; asking again replaces it.
 
@@ -196,18 +354,18 @@ class Predictions:
         is_typed = guess is None
         if is_typed:
             # Running the cell again, or all of them, shall not lose what was typed.
-            guess, sure = recall(self.chapter, name)
+            guess, sure = learner.recall(self.chapter, name)
         reasons = dict(because or {})
         asked = Prediction(
             name, question, guess, options, within, sure, revisit, reasons, is_typed, self.chapter
         )
         self.asked[name] = asked
-        show(asked)
+        _show(asked)
 
-    def compare(self, **answers: Guess) -> None:
+    def compare(self, **answers: AnyGuess) -> None:
         """Print each answer beside its guess, then how well calibrated they were and what to revisit.
 
-        What was guessed is kept with the learner's progress.
+        The outcome of each guess is kept with the learner's progress.
 
         Parameters
         ----------
@@ -221,30 +379,17 @@ class Predictions:
         """
         if unknown := sorted(set(answers) ^ set(self.asked)):
             raise ValueError(f"questions and answers do not match: {', '.join(unknown)}")
-        outcomes = [self._outcome(self.asked[name], answer) for name, answer in answers.items()]
+        outcomes = [self.asked[name].outcome(answer) for name, answer in answers.items()]
         widths = [
             max((len(str(part)) for part in column), default=0) for column in (answers, answers.values())
         ]
         for outcome in outcomes:
             print(f"{outcome.name:<{widths[0]}}   {outcome.answer!s:>{widths[1]}}   {outcome.verdict}")
         print("", *calibration(outcomes), sep="\n")
-        guessed = {o.name: {"right": o.is_right, "sure": o.sure} for o in outcomes if o.is_made}
+        guessed = {o.name: {"right": o.is_right, "sure": o.sure} for o in outcomes if o.is_right is not None}
         if guessed:
-            progress.keep("predictions", self.chapter, guessed)
-
-    def _outcome(self, asked: Prediction, answer: Guess) -> Outcome:
-        right = asked.guess is not None and asked.is_right(answer)
-        if asked.guess is None:
-            verdict = "you made no guess"
-        elif right:
-            verdict = "you had it"
-        else:
-            why = next(
-                (text for wrong, text in asked.because.items() if _plain(wrong) == _plain(asked.guess)), ""
-            )
-            verdict = f"you said {asked.guess}" + (f": {why}" if why else "")
-        return Outcome(asked.name, answer, verdict, asked.guess is not None, right, asked.sure, asked.revisit)
+            learner.keep("predictions", self.chapter, guessed)
 
 
-def _plain(value: Guess | None) -> str:
+def _plain(value: AnyGuess | None) -> str:
     return str(value).strip().casefold()

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from qflow.conformance.observation import browse_everything, normalized, observe
-from qflow.conformance.player import Player
 from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, load_scenarios
+from qflow.conformance.scenario_player import Player, normalized, observe
 from qflow.kit import RefusalError, kit_path
-from qflow.teaching.table import Table, shown
+from qflow.table import Table, shown
 
 
 @cache
@@ -52,7 +51,7 @@ class SideBySide(Table):
 
 
 def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> SideBySide:
-    """Play a recorded scenario on the engine, and lay the two side by side.
+    """Play a recorded scenario on the engine, and compare step by step.
 
     Parameters
     ----------
@@ -108,21 +107,6 @@ the model agrees with all of it.
     return SideBySide(rows, ["step", "what was done", *columns], found)
 
 
-def left_over(scenario: str) -> dict[str, list[str]]:
-    """Return what a fresh browser sees on each queue after the last step, on the engine.
-
-    Examples
-    --------
-    >>> left_over("gr-ring-acquired")
-    {'q': ['B-5']}
-    """
-    found = scenarios()[scenario]
-    player = Player(found.broker)
-    for step in found.steps:
-        player.play(step)
-    return browse_everything(player)
-
-
 def words(step: Mapping[str, Any]) -> str:
     """Say in words what a recorded step does.
 
@@ -133,7 +117,7 @@ def words(step: Mapping[str, Any]) -> str:
     >>> words({"op": "transfer", "session": "p", "exchange": "amq.fanout", "key": "x", "label": "p-1..6"})
     'p sends p-1..6 to amq.fanout'
     """
-    who = step.get("session", "somebody")
+    who = step.get("session", "a client")
     match step["op"]:
         case "transfer" | "offer":
             where = step.get("exchange") or step.get("key", "")

@@ -1,11 +1,20 @@
-"""The rules of the broker by id, and which tests hold the engine to each (``qflow rules``)."""
+"""The rule book: what the real broker does, rule by rule, and the tests that hold the engine to it.
+
+A rule has an id such as FC-14, by which tests, tooltips and ``explain`` cite it.  ``data/rules.csv`` says
+what the rule is, where that is known from and how sure it is; what is best said as a table (options,
+arguments, the order of events) is in ``data/rule-tables``.  ``notebooks/reference/rules.md`` shows all of it,
+``qflow rules FC-14`` one rule.
+"""
 
 from __future__ import annotations
 
 import ast
 import csv
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 
 from qflow.kit import RefusalError, checkout_root, kit_path
@@ -13,45 +22,161 @@ from qflow.kit import RefusalError, checkout_root, kit_path
 RULE = re.compile(r"(?<![A-Za-z])(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF)[-_]\d+\b", re.IGNORECASE)
 """How a rule is cited; in a test's name with an underscore."""
 
-ARGUED: dict[str, str] = {
-    "FC-27": "the model's counters cannot underflow, which the state machine's invariants show",
-    "CAP-10": "there is no transport in process that could fail",
-    "CF-13": "what qpid-stat and qpid-queue-stats print is no part of the model; the statistics are (CF-09)",
-    "ALT-10": "a list of work done on the way, which says nothing about behaviour",
-    "IN-12": "source positions at the end of texts are the real broker's; the model's texts end before",
+CERTAINTIES: dict[str, str] = {
+    "observed": "seen on the real broker, in a recording or an experiment",
+    "source read": "read in the source or the history of the broker or a client, not tried",
+    "documented": "a document says so, and nothing contradicts it",
+    "inferred": "follows from other rules",
 }
-"""Rules that no test can hold the engine to, and why."""
+"""How sure a rule is; the strongest evidence counts."""
+
+SOURCES: dict[str, str] = {
+    "recording": "recorded from the real broker; names are those of `data/recordings/scenarios` "
+    "(`m2-`: of the second collection)",
+    "live broker": "an experiment with the real broker, qpidd 1.40.0, over AMQP 0-10",
+    "broker source": "the C++ broker's source; a file without a folder is in `src/qpid/broker`",
+    "broker tests": "the test suites of the broker's project",
+    "broker history": "the history of its source: what an older release did",
+    "client source": "the source of qpid-python, qpid-cpp's client or the tools",
+    "flow control document": "the manual's chapter *Producer Flow Control*",
+    "message group document": "the manual's chapter *Using Message Groups*",
+    "QPID-2935": "the ticket by which flow control was made, its comments and attachment",
+    "Java broker documents": "what is public about the Java broker's flow control",
+    "AMQP 0-10": "the specification",
+    "qflow": "a decision of this project",
+}
+"""What a rule can rest on; a colon and particulars may follow."""
+
+NOT_BUILT = "not yet built"
+"""The value of ``Rule.untested`` for a rule of the real broker that the engine does not follow yet."""
 
 
-def rule_titles() -> dict[str, str]:
-    """Return every rule's id and what it says in a few words.
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the broker.
+
+    Attributes
+    ----------
+    rule : str
+        Its id.
+    title : str
+        What it says in a few words.
+    sentence : str
+        What the broker does, exactly.
+    source : str
+        What that rests on: one or more of :data:`SOURCES` with particulars, separated by semicolons.
+    certainty : str
+        One of :data:`CERTAINTIES`.
+    untested : str
+        Why no test holds the engine to it; :data:`NOT_BUILT` if the engine does not follow it yet; else "".
+    """
+
+    rule: str
+    title: str
+    sentence: str
+    source: str
+    certainty: str
+    untested: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.title and self.sentence):
+            raise RefusalError(f"{self.rule}: a title and a sentence are needed.")
+        kinds = [part.partition(":")[0] for part in self.source.split("; ")]
+        if not set(kinds) <= set(SOURCES):
+            raise RefusalError(f"{self.rule}: source {self.source!r}; allowed are {', '.join(SOURCES)}.")
+        if self.certainty not in CERTAINTIES:
+            raise RefusalError(
+                f"{self.rule}: certainty {self.certainty!r}; allowed are {', '.join(CERTAINTIES)}."
+            )
+
+
+def rule_book() -> dict[str, Rule]:
+    """Return every rule by its id, in the order of the rule book.
 
     Raises
     ------
     RefusalError
-        If a line of the list has more than two columns, or an id for the second time.
+        If a line of ``data/rules.csv`` has another number of columns, an id for the second time, no
+        sentence, or a source or certainty that is not known.
 
     Examples
     --------
-    >>> rule_titles()["FC-14"]
+    >>> rule_book()["FC-14"].title
     'ON when a message makes the level exceed a stop threshold'
     """
-    titles: dict[str, str] = {}
-    with open(kit_path("data") / "rules.csv", encoding="utf-8", newline="") as file:
+    return _read(kit_path("data") / "rules.csv")
+
+
+@cache
+def _read(path: Path) -> dict[str, Rule]:
+    columns = [column.name for column in fields(Rule)]
+    book: dict[str, Rule] = {}
+    with open(path, encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.reader(file), 1):
-            if len(row) != 2:
+            if len(row) != len(columns):
                 raise RefusalError(
-                    f"data/rules.csv, line {number}: an id and a title, got {len(row)} columns; "
-                    'a title with a comma is written in "quotation marks".'
+                    f"data/rules.csv, line {number}: {', '.join(columns)}, got {len(row)} columns; "
+                    'what holds a comma is written in "quotation marks".'
                 )
-            rule, title = row
-            if rule in titles:
-                raise RefusalError(f"data/rules.csv, line {number}: {rule} is there already.")
-            titles[rule] = title
-    del titles["rule"]
-    return titles
+            if row[0] in book:
+                raise RefusalError(f"data/rules.csv, line {number}: {row[0]} is there already.")
+            if number > 1:
+                book[row[0]] = Rule(*row)
+    return book
 
 
+def rule(cited: str) -> Rule:
+    """Return one rule: what the broker does, where that is known from, and how sure it is.
+
+    Parameters
+    ----------
+    cited : str
+        Its id, in capitals or not, such as ``"FC-14"`` or ``"fc-14"``; a step, as of FC-02.4, may follow.
+
+    Raises
+    ------
+    RefusalError
+        If there is no such rule.
+
+    Examples
+    --------
+    >>> print(rule("fc-13").sentence)
+    A new queue is OFF: flowStopped false, flowStoppedCount 0.
+    >>> rule("FC-14").certainty
+    'observed'
+    >>> rule("FC-99")
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: no rule 'FC-99'; allowed are FC-01 to FC-27 in this area.
+    """
+    book = rule_book()
+    name = cited.partition(".")[0]
+    found = book.get(normal(name) if RULE.fullmatch(name) else name)
+    if found is None:
+        same = [known for known in book if known.split("-")[0] == re.split(r"[-_\d]", cited.upper())[0]]
+        allowed = f"{same[0]} to {same[-1]} in this area" if same else "ids such as FC-14 (qflow rules)"
+        raise RefusalError(f"no rule {cited!r}; allowed are {allowed}.")
+    return found
+
+
+def rule_table(name: str) -> list[list[str]]:
+    """Return a table of the rule book, its head first.
+
+    Parameters
+    ----------
+    name : str
+        A file of ``data/rule-tables`` without its ending.
+
+    Examples
+    --------
+    >>> rule_table("error-codes")[:2]
+    [['code', 'name', 'ends'], ['403', 'unauthorized-access', 'the session']]
+    """
+    with open(kit_path("data") / "rule-tables" / f"{name}.csv", encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+@cache
 def cited_rules(folder: Path) -> dict[str, list[str]]:
     """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body.
 
@@ -61,41 +186,82 @@ def cited_rules(folder: Path) -> dict[str, list[str]]:
         Where the tests are, in it or in folders of it.
     """
     found: dict[str, list[str]] = {}
-    for path in sorted(folder.rglob("test_*.py"), key=lambda path: path.name):
+    for path in sorted(folder.rglob("test_*.py")):
         for name, source in _tests(path):
             for rule in sorted({normal(match) for match in RULE.findall(source)}):
                 found.setdefault(rule, []).append(f"{path.stem}::{name}")
     return found
 
 
+def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
+    """Return, for each rule, the numbers of the chapters that name it.
+
+    Parameters
+    ----------
+    sources : pathlib.Path
+        The folder of the chapters' text sources.
+    """
+    found: dict[str, list[str]] = {}
+    for path in sorted(sources.glob("[0-9][0-9]-*.py")):
+        for rule in sorted({normal(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
+            found.setdefault(rule, []).append(path.name[:2])
+    return found
+
+
 def uncovered(folder: Path) -> list[str]:
-    """Return the rules that no test cites and no argument excuses."""
+    """Return the rules that no test cites, and that do not say why."""
     cited = cited_rules(folder)
-    return [rule for rule in rule_titles() if rule not in cited and rule not in ARGUED]
+    return [name for name, rule in rule_book().items() if name not in cited and not rule.untested]
 
 
-def show() -> int:
-    """Print every rule with its tests; return 1 if one has neither test nor argument.
+def show(asked: Sequence[str] = ()) -> int:
+    """Print rules, all in a line each with their tests, or those asked for whole.
+
+    Parameters
+    ----------
+    asked : sequence of str
+        Ids; none for the list of all.
+
+    Returns
+    -------
+    int
+        The exit status: 1 if a rule has neither a test nor a reason why not.
 
     Raises
     ------
     RefusalError
-        Away from a checkout, where there are no tests.
+        For an unknown id; for the list also away from a checkout, where there are no tests.
     """
     root = checkout_root()
+    if asked:
+        chosen = [rule(name) for name in asked]
+        tests = None if root is None else cited_rules(root / "tests")
+        chapters = cited_in_chapters(kit_path("notebooks") / "sources")
+        print("\n\n".join(_whole(one, tests, chapters) for one in chosen))
+        return 0
     if root is None:
-        raise RefusalError("The tests are in a checkout of qflow; run this command there.")
-    cited = cited_rules(root / "tests")
-    for rule, title in rule_titles().items():
-        tests = cited.get(rule, [])
-        print(f"{rule:<7} {title}")
-        for test in tests:
+        raise RefusalError("The tests are in a checkout of qflow; run this command there, or name a rule.")
+    cited, book = cited_rules(root / "tests"), rule_book()
+    for name, one in book.items():
+        print(f"{name:<7} {one.title}")
+        for test in cited.get(name, []):
             print(f"        {test}")
-        if not tests:
-            print(f"        no test: {ARGUED.get(rule, 'not argued')}")
+        if name not in cited:
+            print(f"        no test: {one.untested or 'no reason given'}")
     missing = uncovered(root / "tests")
-    print(f"{len(rule_titles()) - len(missing)} of {len(rule_titles())} rules have a test or an argument")
+    print(f"{len(book) - len(missing)} of {len(book)} rules have a test or a reason why not")
     return int(bool(missing))
+
+
+def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, list[str]]) -> str:
+    """Return a rule as text: its sentence, and below what it rests on and where it is tested and shown."""
+    lines = [f"{one.rule}  {one.title}", *textwrap.wrap(one.sentence, 100), f"source: {one.source}"]
+    lines.append(f"certainty: {one.certainty} ({CERTAINTIES[one.certainty]})")
+    if tests is not None:
+        lines.append(
+            f"tests: {', '.join(tests.get(one.rule, [])) or 'none, ' + (one.untested or 'no reason given')}"
+        )
+    return "\n".join([*lines, f"chapters: {', '.join(chapters.get(one.rule, [])) or 'none'}"])
 
 
 def _tests(path: Path) -> Iterator[tuple[str, str]]:

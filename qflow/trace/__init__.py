@@ -1,29 +1,35 @@
-"""Traces and logs: what was recorded, what the engine makes of it, any instant of it, and why."""
+"""Traces: the engine's own record of a run, any instant of it, and why things were as they were.
 
-from qflow.trace.client_log import ClientLog, LogError, LogRow, QueueSample, replay
-from qflow.trace.diff import Comparison, compare
-from qflow.trace.explain import Explanation, explain
-from qflow.trace.files import read_trace, write_trace
-from qflow.trace.record import record, trace_of
-from qflow.trace.schema import Row, Trace, TraceError
-from qflow.trace.timeline import Timeline
+Examples
+--------
+>>> from qflow.trace import explain, trace_of
+>>> from qflow.workload import Producer, Workload, simulate
+>>> producer = Producer("p", ("", "orders"), rate=100, capacity=5, size=100)
+>>> run = simulate(Workload("small", 0.1, {"orders": {"qpid.flow_stop_count": 3}}, producers=(producer,)))
+>>> print(explain(trace_of(run), subject="producer:p", time=90_000).links[0].text)
+p is blocked: a message has been due since 0.079 s, and its window is full.
+"""
 
-__all__ = [
-    "ClientLog",
-    "Comparison",
-    "Explanation",
-    "LogError",
-    "LogRow",
-    "QueueSample",
-    "Row",
-    "Timeline",
-    "Trace",
-    "TraceError",
-    "compare",
-    "explain",
-    "read_trace",
-    "record",
-    "replay",
-    "trace_of",
-    "write_trace",
-]
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.logs.client_log import ClientLog as ClientLog
+    from qflow.logs.client_log import LogError as LogError
+    from qflow.logs.client_log import LogRow as LogRow
+    from qflow.logs.client_log import QueueSample as QueueSample
+    from qflow.logs.client_log import replay as replay
+    from qflow.trace.diff import Comparison as Comparison
+    from qflow.trace.diff import compare as compare
+    from qflow.trace.explain.chain import Explanation as Explanation
+    from qflow.trace.explain.question import explain as explain
+    from qflow.trace.files import read_trace as read_trace
+    from qflow.trace.files import write_trace as write_trace
+    from qflow.trace.replaying import record as record
+    from qflow.trace.replaying import trace_of as trace_of
+    from qflow.trace.schema import Row as Row
+    from qflow.trace.schema import Trace as Trace
+    from qflow.trace.schema import TraceError as TraceError
+    from qflow.trace.timeline import Timeline as Timeline
+
+open_room(__name__)

@@ -1,12 +1,207 @@
-"""Trace files: Parquet and JSON lines, by the file's name."""
+"""Trace files: Parquet and JSON lines, by the file's name.
+
+The quarantine: rows of a file from elsewhere that make no sense, each with the reason.
+
+Every row is looked at before it joins a trace. Good rows are kept, so that one damaged line does not
+cost a day's recording; bad ones are set aside where they can be seen.
+
+Traces as JSON lines: a header, then one object a row; ``.jsonl``, or ``.jsonl.gz`` packed.
+
+Traces as Parquet, through pyarrow, which is imported when it is first needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any, NamedTuple
 
-from qflow.trace.quarantine import Quarantine
-from qflow.trace.schema import Trace, TraceError
+from qflow.broker.events import EFFECTS
+from qflow.kit import install_command
+from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, decode_detail
+
+_WHOLE_ROW = ""
+_LARGEST = (1 << 63) - 1
+_SHOWN = 500
+_BACK = "must not go back"
+CUT_OFF = "the file is cut off in the midst of this row"
+
+
+class QuarantinedRow(NamedTuple):
+    """A row that was set aside.
+
+    Fields
+    ------
+    row : int
+        Its number in the file, from 1, the header not counted.
+    column : str
+        The first column that makes no sense; empty if it is the row as a whole.
+    reason : str
+        What is allowed, and what was got.
+    values : str
+        What the file has there, as text, at most 500 characters.
+    """
+
+    row: int
+    column: str
+    reason: str
+    values: str = ""
+
+    def text(self) -> str:
+        """Say it in a sentence."""
+        place = f", column {self.column}" if self.column else ""
+        return f"row {self.row}{place}: {self.reason}"
+
+
+class Quarantine(list[QuarantinedRow]):
+    """The rows of one file that were set aside, in the file's order.
+
+    Examples
+    --------
+    >>> quarantine = Quarantine([QuarantinedRow(3, "time", "must not be negative, got -5")])
+    >>> quarantine.summary()
+    '1 row was set aside; row 3, column time: must not be negative, got -5'
+    """
+
+    def add(self, row: int, column: str, reason: str, values: object = "") -> None:
+        """Set a row aside."""
+        shown = values if isinstance(values, str) else json.dumps(values, ensure_ascii=False, default=str)
+        self.append(QuarantinedRow(row, column, reason, shown[:_SHOWN]))
+
+    def summary(self) -> str:
+        """Return one sentence: how many, the first of them, and what may help."""
+        if not self:
+            return "all rows are good"
+        count = "1 row was" if len(self) == 1 else f"{len(self)} rows were"
+        shuffled = sum(entry.reason.startswith(_BACK) for entry in self) > 1
+        help_ = "; the rows look shuffled: sort them by seq and try again" if shuffled else ""
+        return f"{count} set aside; {self[0].text()}{help_}"
+
+    def write(self, path: str | Path) -> None:
+        """Write the table as JSON lines: row, column, reason, values."""
+        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+            for entry in self:
+                file.write(json.dumps(entry._asdict(), ensure_ascii=False) + "\n")
+
+
+class Checker:
+    """Looks at rows in the file's order; good ones join the trace, bad ones the quarantine.
+
+    Parameters
+    ----------
+    trace : Trace
+        Without rows yet; its run is the only one allowed.
+
+    Examples
+    --------
+    >>> checker = Checker(Trace("r"))
+    >>> checker.take(1, ("r", 0, -5, "idle", "q", "", "s::t", "", 0, "", ""))
+    >>> checker.take(2, ("r", 1, 3, "idel", "q", "", "s::t", "", 0, "", ""))
+    >>> [entry.text() for entry in checker.quarantine]
+    ['row 1, column time: must not be negative, got -5', \
+"row 2, column kind: must be a kind that qflow.trace.schema.KINDS lists, got 'idel'"]
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.quarantine = Quarantine()
+        self.seen = 0
+        self._labels: set[str] = set()
+        self._seq = self._time = -1
+
+    def take(self, number: int, values: Sequence[object]) -> None:
+        """Look at one row, its values in the order of the columns."""
+        self.seen = number
+        problem = self._problem(values)
+        if problem is not None:
+            self.quarantine.add(number, *problem, list(values))
+            return
+        row = Row(*values)  # type: ignore[arg-type]
+        self._seq, self._time = row.seq, row.time
+        if row.kind == "message.transfer":
+            self._labels.add(row.message)
+        self.trace.append_row(row)
+
+    def refuse(self, number: int, column: str, reason: str, values: object) -> None:
+        """Set aside a row that is not even one."""
+        self.seen = number
+        self.quarantine.add(number, column, reason, values)
+
+    def finish(self) -> None:
+        """Note what is missing at the end, if the header said how many rows there are."""
+        promised = self.trace.expected
+        if promised is not None and len(self.trace) >= promised:
+            self.trace.expected = None
+        elif promised is not None and self._is_cut_off:
+            last = self.quarantine.pop()
+            reason = f"{last.reason}; its header promises {promised} rows"
+            self.quarantine.append(last._replace(reason=reason))
+        elif promised is not None and self.seen < promised:
+            reason = f"the file is cut off: its header promises {promised} rows, it holds {self.seen}"
+            self.quarantine.add(self.seen + 1, _WHOLE_ROW, reason)
+
+    @property
+    def _is_cut_off(self) -> bool:
+        last = self.quarantine[-1] if self.quarantine else None
+        return last is not None and last.row == self.seen and last.reason == CUT_OFF
+
+    def _problem(self, values: Sequence[object]) -> tuple[str, str] | None:
+        """Return the first column that makes no sense, and why."""
+        if tuple(map(type, values)) != _TYPES:
+            return _wrong_type(values)
+        row = Row(*values)  # type: ignore[arg-type]
+        if not (0 <= row.seq <= _LARGEST and 0 <= row.time <= _LARGEST and 0 <= row.size <= _LARGEST):
+            return _out_of_range(row)
+        return self._out_of_place(row) or _wrong_detail(row)
+
+    def _out_of_place(self, row: Row) -> tuple[str, str] | None:
+        if row.run != self.trace.run:
+            return "run", f"must be {self.trace.run!r} as before, got {row.run!r}; a file holds one run"
+        if row.kind not in KINDS:
+            return "kind", f"must be a kind that qflow.trace.schema.KINDS lists, got {row.kind!r}"
+        if row.seq <= self._seq:
+            return "seq", f"{_BACK}, got {row.seq} after {self._seq}"
+        if row.time < self._time:
+            return "time", f"{_BACK}, got {row.time} after {self._time}"
+        if row.message and row.kind in EFFECTS and row.message not in self._labels:
+            return "message", f"must be one that a message.transfer row before it sends, got {row.message!r}"
+        return None
+
+
+def _wrong_type(values: Sequence[object]) -> tuple[str, str] | None:
+    for name, kind, value in zip(NAMES, _TYPES, values, strict=True):
+        if type(value) is not kind:
+            return name, f"must be {'a whole number' if kind is int else 'text'}, got {value!r}"
+    return None
+
+
+def _out_of_range(row: Row) -> tuple[str, str] | None:
+    for name, number in (("seq", row.seq), ("time", row.time), ("size", row.size)):
+        if not 0 <= number <= _LARGEST:
+            allowed = "must not be negative" if number < 0 else f"must be at most {_LARGEST}"
+            return name, f"{allowed}, got {number}"
+    return None
+
+
+def _wrong_detail(row: Row) -> tuple[str, str] | None:
+    if row.detail:
+        try:
+            detail = decode_detail(row.detail)
+        except (ValueError, RecursionError) as error:
+            return "detail", f"must be a JSON object as qflow writes it: {error}"
+        if row.kind == "message.transfer" and "message" not in detail:
+            return "detail", "must hold the message of a message.transfer, got none"
+    elif row.kind == "message.transfer":
+        return "detail", "must hold the message of a message.transfer, got none"
+    return None
+
+
+_TYPES = tuple(int if column.type == "int64" else str for column in COLUMNS)
+
 
 Progress = Callable[[int], None]
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
@@ -41,12 +236,9 @@ def write_trace(trace: Trace, path: str | Path, progress: Progress | None = None
     path = Path(path)
     try:
         if path.name.endswith(".parquet"):
-            from qflow.trace.parquet import write_parquet
-
             write_parquet(trace, path, progress)
         else:
             _require_lines(path)
-            from qflow.trace.json_lines import write_lines
 
             write_lines(trace, path, progress)
     except TraceError as error:
@@ -85,12 +277,9 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trac
     path = Path(path)
     try:
         if path.name.endswith(".parquet"):
-            from qflow.trace.parquet import read_parquet
-
             checker = read_parquet(path, progress)
         else:
             _require_lines(path)
-            from qflow.trace.json_lines import read_lines
 
             checker = read_lines(path, progress)
     except TraceError as error:
@@ -117,3 +306,251 @@ def load_trace(path: str | Path, progress: Progress | None = None) -> Trace:
 def _require_lines(path: Path) -> None:
     if not path.name.endswith(ENDINGS):
         raise TraceError("a trace is a .parquet, .jsonl or .jsonl.gz file")
+
+
+_dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def write_lines(trace: Trace, path: Path, progress: Callable[[int], None] | None = None) -> None:
+    """Write a trace; whatever interrupts it, the lines that are there are whole.
+
+    Parameters
+    ----------
+    path : Path
+        ``.jsonl`` or ``.jsonl.gz``.
+    progress : callable or None
+        Told the number of rows written.
+    """
+    with _opened_to_write(path) as file:
+        file.write((_dump(trace.header()) + "\n").encode())
+        for done, row in enumerate(trace.rows(), 1):
+            file.write((_dump(row._asdict()) + "\n").encode())
+            if progress is not None:
+                progress(done)
+
+
+@contextmanager
+def _opened_to_write(path: Path) -> Iterator[IO[bytes]]:
+    with path.open("wb") as raw:
+        if path.name.endswith(".gz"):
+            # Neither name nor time in it: the same trace gives the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+                yield packed  # type: ignore[misc]
+        else:
+            yield raw
+
+
+def read_lines(path: Path, progress: Callable[[int], None] | None = None) -> Checker:
+    """Read a trace, good rows and bad.
+
+    Raises
+    ------
+    TraceError
+        If not even the header makes sense.
+    OSError
+        If the file cannot be opened.
+    """
+    checker: Checker | None = None
+    number = 0
+    for line in _lines(path):
+        if line is None:
+            break
+        item = _parsed(line)
+        if checker is None:
+            checker = _begun(item, line)
+            if isinstance(item, dict) and "format" in item:
+                continue
+        number += 1
+        _take(checker, number, item, line)
+        if progress is not None:
+            progress(number)
+    if checker is None:
+        raise TraceError("the file holds no trace: it is empty, or cut off in its first line")
+    if line is None and checker.trace.expected is None:
+        checker.refuse(number + 1, "", "the file is cut off in the midst of what was packed", "")
+    checker.finish()
+    return checker
+
+
+def _begun(first: object, line: bytes) -> Checker:
+    """Begin with the header; a file of another program may have none."""
+    if isinstance(first, dict) and "format" in first:
+        return Checker(Trace.from_header(first))
+    if isinstance(first, dict) and isinstance(first.get("run"), str):
+        return Checker(Trace(first["run"]))
+    raise TraceError(
+        f"a trace begins with a header or a row, as a JSON object, got {line[:60].decode(errors='replace')!r}"
+    )
+
+
+def _lines(path: Path) -> Iterator[bytes | None]:
+    """Yield the lines; None for the end of a packed file that is cut off."""
+    with path.open("rb") as raw:
+        file: IO[bytes] = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw  # type: ignore[assignment]
+        lines = iter(file)
+        while True:
+            try:
+                line = next(lines, None)
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                yield None
+                return
+            if line is None:
+                return
+            if line.strip():
+                yield line
+
+
+class _NoJson(str):
+    """Why a line is no JSON."""
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return _NoJson(error)
+
+
+def _take(checker: Checker, number: int, item: Any, line: bytes) -> None:
+    if isinstance(item, dict) and item.keys() == _COLUMNS:
+        checker.take(number, [item[name] for name in NAMES])
+        return
+    column = ""
+    if isinstance(item, _NoJson):
+        reason = f"must be JSON: {item}" if line.endswith(b"\n") else CUT_OFF
+    elif not isinstance(item, dict):
+        reason = f"must be a JSON object, got {type(item).__name__}"
+    else:
+        missing = [name for name in NAMES if name not in item]
+        unknown = [name for name in item if name not in _COLUMNS]
+        column = (missing or unknown)[0]
+        reason = "is missing" if missing else f"is no column of a trace; they are {', '.join(NAMES)}"
+        if missing and unknown:
+            reason += f"; there is {unknown[0]!r}, which is none"
+    checker.refuse(number, column, reason, line.decode(errors="replace").strip())
+
+
+_COLUMNS = set(NAMES)
+
+
+HEADER = b"qflow"
+"""Key of the schema's metadata under which a trace's header lies."""
+ROWS_IN_A_GROUP = 65_536
+_MAY_BE_EMPTY = ("queue", "session", "link", "message", "group", "detail")
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise TraceError(
+            f"Parquet needs pyarrow: {install_command('trace')}, or keep the trace as .jsonl"
+        ) from None
+    return pyarrow, parquet
+
+
+def write_parquet(trace: Trace, path: Path, progress: Callable[[int], None] | None = None) -> None:
+    """Write a trace, group of rows by group; interrupted, the file holds the groups that were done.
+
+    Raises
+    ------
+    TraceError
+        If pyarrow is not installed.
+    """
+    arrow, parquet = _pyarrow()
+    types = {"text": arrow.string(), "int64": arrow.int64()}
+    columns = [arrow.field(column.name, types[column.type], nullable=False) for column in COLUMNS]
+    header = json.dumps(trace.header(), separators=(",", ":"), ensure_ascii=False)
+    schema = arrow.schema(columns, metadata={HEADER: header.encode()})
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for start in range(0, len(trace), ROWS_IN_A_GROUP):
+            end = min(start + ROWS_IN_A_GROUP, len(trace))
+            writer.write_table(_table(arrow, trace, start, end, schema))
+            if progress is not None:
+                progress(end)
+
+
+def _table(arrow: Any, trace: Trace, start: int, end: int, schema: Any) -> Any:
+    """Return rows of a trace as an Arrow table; its numbers are the trace's own memory, not a copy."""
+    columns = []
+    for column in COLUMNS:
+        values = getattr(trace, column.name)
+        if column.name == "run":
+            columns.append(arrow.repeat(arrow.scalar(values), end - start))
+        elif column.type == "int64":
+            memory = [None, arrow.py_buffer(values)]
+            columns.append(arrow.Array.from_buffers(arrow.int64(), end - start, memory, offset=start))
+        else:
+            columns.append(arrow.array(values[start:end], arrow.string()))
+    return arrow.table(columns, schema=schema)
+
+
+def read_parquet(path: Path, progress: Callable[[int], None] | None = None) -> Checker:
+    """Read a trace, good rows and bad.
+
+    Raises
+    ------
+    TraceError
+        If pyarrow is not installed, the file is no Parquet or cut off, or a column is missing or of a
+        wrong type.
+    OSError
+        If the file cannot be opened.
+    """
+    arrow, parquet = _pyarrow()
+    with path.open("rb") as raw:
+        try:
+            file = parquet.ParquetFile(raw)
+            _require_columns(arrow, file.schema_arrow)
+            checker = _parquet_begun(file)
+            for number, values in enumerate(_rows(file), 1):
+                checker.take(number, values)
+                if progress is not None:
+                    progress(number)
+        except (arrow.ArrowInvalid, arrow.ArrowIOError) as error:
+            raise TraceError(
+                "the file is cut off or damaged, or no Parquet: the table of contents at its end cannot be "
+                f"read, and without it no row can; write it again ({str(error).splitlines()[0][:80]})"
+            ) from None
+    checker.finish()
+    return checker
+
+
+def _require_columns(arrow: Any, schema: Any) -> None:
+    there = ", ".join(schema.names)
+    for column in COLUMNS:
+        if column.name not in schema.names:
+            raise TraceError(f"column {column.name} is missing; a trace has {', '.join(NAMES)}, got {there}")
+        got = schema.field(column.name).type
+        value = got.value_type if arrow.types.is_dictionary(got) else got
+        fits = arrow.types.is_integer if column.type == "int64" else _is_text(arrow)
+        if not fits(value):
+            raise TraceError(f"column {column.name} must be {column.type}, got {got}")
+
+
+def _is_text(arrow: Any) -> Callable[[Any], bool]:
+    return lambda got: arrow.types.is_string(got) or arrow.types.is_large_string(got)
+
+
+def _parquet_begun(file: Any) -> Checker:
+    header = (file.schema_arrow.metadata or {}).get(HEADER)
+    if header is not None:
+        try:
+            return Checker(Trace.from_header(json.loads(header)))
+        except ValueError as error:
+            raise TraceError(f"the header in the file's metadata cannot be used: {error}") from None
+    # Other programs keep the rows and lose the metadata.
+    first = next(_rows(file), None)
+    return Checker(Trace(str(first[0]) if first else "run"))
+
+
+def _rows(file: Any) -> Iterator[list[Any]]:
+    for batch in file.iter_batches(columns=list(NAMES)):
+        columns = []
+        for name in NAMES:
+            values = batch.column(name).to_pylist()
+            if name in _MAY_BE_EMPTY:
+                # Empty text is kept as null by some writers.
+                values = [value if value is not None else "" for value in values]
+            columns.append(values)
+        yield from map(list, zip(*columns, strict=True))

@@ -1,26 +1,605 @@
-"""The time machine: any instant of a trace, forwards and backwards, as a broker to look at."""
+"""The time machine: any instant of a trace, forwards and backwards, as a broker to look at.
+
+Checkpoints: the state of a broker at an instant, kept so that it is quickly there again.
+
+A snapshot (:meth:`qflow.broker.Broker.snapshot`) is JSON, for files and other machines. These live
+only as long as their timeline and are restored hundreds of times. So most of a state is not made
+again at all: a deep queue's thousands of messages are the same objects at the next instant, and a
+checkpoint tells only what their fields held, packed by pickle and column by column. Both keep the
+same fields; the tests hold them to the same state hash.
+
+RowIndex: the rows of a trace by what they are about, so that "the last time that …" is found at once.
+
+Fork: the same clients, but from some row on something is different.
+
+The clients of a fork do what the trace says they did, when it says so. What was delivered may be
+another message or come at another time than in the trace; so a client accepts, releases or
+completes *the same messages* as it did, each as soon as it has it.
+"""
 
 from __future__ import annotations
 
 import gc
+import heapq
+import io
+import operator
+import pickle
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
 
 from qflow.broker.broker import Broker
-from qflow.broker.conversions import Argument
-from qflow.broker.events import Event
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.events import COMMANDS, Event
+from qflow.broker.message import QueuedMessage, Transfer
 from qflow.broker.options import BrokerOptions
-from qflow.trace.checkpoint import Checkpoint, Parts
-from qflow.trace.diff import compare
-from qflow.trace.fork import fork
-from qflow.trace.replay_trace import Progress, Replay
-from qflow.trace.row_index import RowIndex
-from qflow.trace.schema import Row, Trace, TraceError
-from qflow.trace.script import Step, give, step_at
+from qflow.broker.restorable import Frozen, Restorable
+from qflow.broker.selector import Selector
+from qflow.broker.settings import Argument
+from qflow.broker.store import DelayedStore
+from qflow.trace.replaying import Progress, Replay, Step, give, step_at, steps_of
+from qflow.trace.schema import Row, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload.stage import uncollected
 
-__all__ = ["SPACING", "TRANSITIONS", "Timeline", "compare"]
+UNCHANGING: tuple[type[Any], ...] = (Frozen, Selector)
+"""What never changes is shared by all states and all brokers made of them."""
+
+FIXED: dict[type[Any], tuple[str, ...]] = {
+    QueuedMessage: ("transfer", "position", "group"),
+    Transfer: ("number", "message", "size", "_label", "expiration", "origin", "connection", "serial"),
+    DeliveryRecord: ("message", "queue", "id", "tag", "redelivered", "is_windowing"),
+}
+"""Fields that no command changes, of what a deep queue has thousands of; they need not be set again."""
+
+LEADING = ("transfer", "message", "queue")
+"""Fixed fields that lead to other parts, whose own fields may change."""
+
+
+class Parts:
+    """The objects that one broker consists of, at one instant or another, each with a number of its own.
+
+    Examples
+    --------
+    >>> parts, broker = Parts(), Broker()
+    >>> parts.number(broker), parts.number(broker.queues), parts.number(broker)
+    (0, 1, 0)
+    """
+
+    __slots__ = ("objects", "_numbers")
+
+    def __init__(self) -> None:
+        self.objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+
+    def number(self, part: object) -> int:
+        """Return the part's place in the list, where it stays."""
+        number = self._numbers.get(id(part))
+        if number is None:
+            number = self._numbers[id(part)] = len(self.objects)
+            self.objects.append(part)
+        return number
+
+
+class Checkpoint:
+    """A broker's state, to which it can go back, or from which others can be made.
+
+    Parameters
+    ----------
+    broker : Broker
+        Between two commands; its observer is no part of the state, and clients' hooks must be unset.
+    parts : Parts or None
+        Given, the checkpoint is one of many that a single broker is to go back to; each tells only what
+        differs between them.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> broker.session("s").queue_declare("q")
+    >>> twin = Checkpoint(broker).restore()
+    >>> twin.state_hash() == broker.state_hash(), twin.observer
+    (True, None)
+    """
+
+    __slots__ = ("_packed", "_parts", "_is_for_one", "size", "count")
+
+    def __init__(self, broker: Broker, parts: Parts | None = None) -> None:
+        self._is_for_one = parts is not None
+        self._parts = Parts() if parts is None else parts
+        observer = broker.observer
+        broker.observe(None)
+        try:
+            packer = _Packer(self._parts, FIXED if self._is_for_one else {})
+            self._packed = packer.pack(broker)
+        finally:
+            broker.observe(observer)
+        self.size = len(self._packed)
+        """Bytes it takes."""
+        self.count = packer.count
+        """How many parts have fields to set."""
+
+    def restore(self) -> Broker:
+        """Return a broker in that state, without an observer.
+
+        It is a new one each time; but if the checkpoint has parts in common with others, it is theirs,
+        wherever it has got to meanwhile.
+        """
+        with uncollected():
+            parts = self._parts.objects
+            if not self._is_for_one:
+                parts = [part if isinstance(part, UNCHANGING) else _empty(type(part)) for part in parts]
+            return _Unpacker(self._packed, parts).unpack()
+
+
+class _Shelf:
+    """Stands in a packed state for the list of parts."""
+
+    __slots__ = ()
+
+
+class _Table:
+    """Stands in a packed state for a long dict of parts, such as a queue's messages by position."""
+
+    __slots__ = ("keys", "numbers")
+
+    def __init__(self, keys: Iterable[int], numbers: Iterable[int]) -> None:
+        self.keys = array("q", keys)
+        self.numbers = array("q", numbers)
+
+
+def _shelf() -> list[Any]:
+    """Return the parts of the state that is being unpacked; only an :class:`_Unpacker` has any."""
+    raise pickle.UnpicklingError("parts are only there while a checkpoint is restored")
+
+
+def _table(parts: list[Any], keys: array[int], numbers: array[int]) -> dict[int, Any]:
+    return dict(zip(keys, map(parts.__getitem__, numbers), strict=True))
+
+
+_SHELF = _Shelf()
+_LONG_PART = 20
+
+
+class _Packer(pickle.Pickler):
+    """Packs the broker's fields, then those of the parts that they refer to, and so on, class by class."""
+
+    def __init__(self, parts: Parts, fixed: dict[type[Any], tuple[str, ...]]) -> None:
+        self._file = io.BytesIO()
+        super().__init__(self._file, pickle.HIGHEST_PROTOCOL)
+        self._number_of = parts.number
+        self._fixed = fixed
+        # By class: number to part, of those that were met since the last round.
+        self._met: dict[type, dict[int, object]] = {}
+        self._seen: set[int] = set()
+        # By identity, as two parts may hold the same dict.
+        self._tables: dict[int, _Table] = {}
+        self.count = 0
+
+    def reducer_override(self, item: Any) -> Any:
+        """Write a part as its number."""
+        if isinstance(item, Restorable | Selector):
+            return operator.getitem, (_SHELF, self._meet(item))
+        if isinstance(item, _Table):
+            return _table, (_SHELF, item.keys, item.numbers)
+        return (_shelf, ()) if item is _SHELF else NotImplemented
+
+    def _meet(self, part: Any) -> int:
+        number = self._number_of(part)
+        if number not in self._seen:
+            self._seen.add(number)
+            if not isinstance(part, UNCHANGING):
+                self._met.setdefault(type(part), {})[number] = part
+        return number
+
+    def pack(self, broker: Broker) -> bytes:
+        """Return the packed state."""
+        self.dump(broker)
+        while self._met:
+            met, self._met = self._met, {}
+            for kind, parts in met.items():
+                self._pack(kind, parts)
+        return self._file.getvalue()
+
+    def _pack(self, kind: type, parts: dict[int, object]) -> None:
+        fixed = self._fixed.get(kind, ())
+        for name in fixed:
+            if name in LEADING:
+                for part in parts.values():
+                    self._meet(getattr(part, name))
+        names = [name for name in _fields(kind) if name not in fixed]
+        columns = [_shortened(self._column(name, parts.values())) for name in names]
+        self.dump((kind, names, array("q", parts), columns))
+        self.count += len(parts)
+
+    def _column(self, name: str, parts: Iterable[object]) -> list[Any]:
+        column = [getattr(part, name) for part in parts]
+        return [self._shown(item) for item in column] if isinstance(column[0], dict) else column
+
+    def _shown(self, value: Any) -> Any:
+        """Return a long dict of parts in a form that takes a tenth of the time to unpack."""
+        if type(value) is not dict or len(value) < _LONG_PART:
+            return value
+        if not all(isinstance(key, int) and isinstance(part, Restorable) for key, part in value.items()):
+            return value
+        if id(value) not in self._tables:
+            self._tables[id(value)] = _Table(value, map(self._meet, value.values()))
+        return self._tables[id(value)]
+
+
+def _shortened(column: list[Any]) -> list[Any]:
+    """Return a column with the same in all rows as a single row."""
+    first = column[0]
+    return column[:1] if all(item is first for item in column) else column
+
+
+class _Unpacker(pickle.Unpickler):
+    """Fills the fields of the parts."""
+
+    def __init__(self, packed: bytes, parts: list[Any]) -> None:
+        self._file = io.BytesIO(packed)
+        super().__init__(self._file)
+        self._parts = parts
+        self._end = len(packed)
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Find what the state names; the shelf is that of this unpacker."""
+        if name == _shelf.__name__ and module == __name__:
+            # Not of self, which will hold this for as long as it lives.
+            parts = self._parts
+            return lambda: parts
+        return super().find_class(module, name)
+
+    def unpack(self) -> Broker:
+        """Return the broker."""
+        broker: Broker = self.load()
+        while self._file.tell() < self._end:
+            kind, names, numbers, columns = self.load()
+            self._fill(kind, names, [self._parts[number] for number in numbers], columns)
+        return broker
+
+    def _fill(self, kind: type, names: Sequence[str], parts: list[Any], columns: list[list[Any]]) -> None:
+        for name, column in zip(names, columns, strict=True):
+            values: Iterable[Any] = column if len(column) == len(parts) else repeat(column[0])
+            # The fastest way to call something for its effect many times.
+            deque(map(getattr(kind, name).__set__, parts, values), maxlen=0)
+
+
+def _empty(kind: Any) -> Any:
+    return kind.__new__(kind)
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    """Return the names of a class's fields, bases first; compiled classes have no slots."""
+    names: list[str] = []
+    for base in reversed(kind.__mro__):
+        names += base.__dict__.get("__mypyc_attrs__", base.__dict__.get("__slots__", ()))
+    # The compiler counts the __hash__ = None of a class that defines equality among the fields.
+    return tuple(dict.fromkeys(name for name in names if not name.startswith("__")))
+
+
+COLUMNS = ("queue", "session", "link")
+
+_NONE: Sequence[int] = array("q")
+
+
+class RowIndex:
+    """Where in a trace each kind of row about each queue, session, link and message stands.
+
+    Parameters
+    ----------
+    trace : Trace
+        Read once; rows that are appended later are not seen.
+
+    Examples
+    --------
+    >>> from qflow.broker import Event
+    >>> trace = Trace()
+    >>> for name in ("a", "b", "a"):
+    ...     trace.append(Event(0, "enqueued", queue=name, message="m"))
+    >>> index = RowIndex(trace)
+    >>> index.last("enqueued", "queue", "a", 1), index.next("enqueued", "queue", "a", 1)
+    (0, 2)
+    >>> list(index.of_message("m"))
+    [0, 1, 2]
+    """
+
+    __slots__ = ("_by", "_messages", "groups")
+
+    def __init__(self, trace: Trace) -> None:
+        self._by: dict[str, dict[tuple[str, str], array[int]]] = {}
+        for column in COLUMNS:
+            self._by[column] = _grouped(zip(trace.kind, getattr(trace, column), strict=True))
+        messages: dict[str, array[int]] = {}
+        for row, label in enumerate(trace.message):
+            if label:
+                if label in messages:
+                    messages[label].append(row)
+                else:
+                    messages[label] = array("q", (row,))
+        self._messages = messages
+        pairs = zip(trace.queue, trace.group, strict=True)
+        self.groups = list(dict.fromkeys(pair for pair in pairs if pair[0] and pair[1]))
+        """Queue and group of every group there ever is, in order of appearance."""
+
+    def rows(self, kind: str, column: str, name: str) -> Sequence[int]:
+        """Return the places of all rows of a kind with a name in a column, ascending."""
+        return self._by[column].get((kind, name), _NONE)
+
+    def last(self, kind: str, column: str, name: str, until: int) -> int | None:
+        """Return the place of the last such row up to and including ``until``, or None."""
+        rows = self.rows(kind, column, name)
+        place = bisect_right(rows, until)
+        return rows[place - 1] if place else None
+
+    def next(self, kind: str, column: str, name: str, after: int) -> int | None:
+        """Return the place of the first such row behind ``after``, or None."""
+        rows = self.rows(kind, column, name)
+        place = bisect_right(rows, after)
+        return rows[place] if place < len(rows) else None
+
+    def count(self, kind: str, column: str, name: str, until: int) -> int:
+        """Return how many such rows there are up to and including ``until``."""
+        return bisect_right(self.rows(kind, column, name), until)
+
+    def of_message(self, label: str) -> Sequence[int]:
+        """Return the places of all rows about a message, ascending."""
+        return self._messages.get(label, _NONE)
+
+    def names(self, column: str, kinds: Iterable[str]) -> list[str]:
+        """Return the names that rows of some kinds have in a column, in order of appearance."""
+        wanted = set(kinds)
+        first: dict[str, int] = {}
+        for (kind, name), rows in self._by[column].items():
+            if name and kind in wanted:
+                first[name] = min(rows[0], first.get(name, rows[0]))
+        return sorted(first, key=lambda name: first[name])
+
+    @property
+    def labels(self) -> Iterable[str]:
+        """The labels of all messages, in order of appearance."""
+        return self._messages.keys()
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], array[int]]:
+    groups: dict[tuple[str, str], array[int]] = {}
+    for row, pair in enumerate(pairs):
+        if pair[1]:
+            if pair in groups:
+                groups[pair].append(row)
+            else:
+                groups[pair] = array("q", (row,))
+    return groups
+
+
+Changes = Mapping[str, Mapping[str, Argument | None]]
+Delivery = tuple[str, str, str, int]
+"""Session, tag, label, and how many times that message has been delivered there."""
+
+
+def fork(
+    trace: Trace,
+    row: int,
+    commands: Iterable[Event] = (),
+    *,
+    queues: Changes | None = None,
+    options: BrokerOptions | None = None,
+    start: Broker | None = None,
+) -> Trace:
+    """Return a trace that is the same up to a row and goes another way from there.
+
+    Parameters
+    ----------
+    trace : Trace
+        The course of events so far.
+    row : int
+        A row's place in the trace; the whole command that it belongs to still happens as it did.
+        -1 stands before the first one.
+    commands : iterable of Event
+        Commands to add, each of a kind in :data:`qflow.broker.events.COMMANDS`, with ``session`` and
+        ``detail``. One whose time has passed already is given at once.
+    queues : mapping or None
+        Declare arguments that shall differ, by queue; None removes one. A queue keeps its arguments
+        for life, so the fork must lie before the queue's declaration.
+    options : BrokerOptions or None
+        What the broker is started with instead; it keeps its options, so such a fork starts at row -1.
+    start : Broker or None
+        The state after that command, if it is at hand.
+
+    Raises
+    ------
+    TraceError
+        For a kind that is no command, a queue declared before the row, options that shall differ after
+        the start, or a command that cannot be given.
+
+    Examples
+    --------
+    >>> from qflow.broker import Message
+    >>> from qflow.trace.replaying import record
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> session = broker.session("p")
+    >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
+    >>> for _ in range(3):
+    ...     transfer = session.message_transfer(Message(10, routing_key="q"))
+    >>> trace.kind.count("held"), fork(trace, 0, queues={"q": {"qpid.flow_stop_count": 2}}).kind.count("held")
+    (2, 1)
+    >>> fork(trace, len(trace) - 1, [Event(0, "queue.purge", session="p", detail={"queue": "q"})]).kind[-1]
+    'completed'
+    """
+    _check_start(options, row)
+    rest = [step for step in steps_of(trace) if step.row > row]
+    end = rest[0].row if rest else len(trace)
+    rest = _changed(rest, queues or {}, trace)
+    now = trace.time[end - 1] if end else 0
+    added = [_added(command, now) for command in commands]
+    with uncollected():
+        broker = Broker(options) if options is not None else start or _state(trace, row)
+        continuation = _Fork(trace, end, broker)
+        for step in heapq.merge(sorted(added, key=_when), rest, key=_when):
+            continuation.give(step)
+    return continuation.trace
+
+
+def _check_start(options: BrokerOptions | None, row: int) -> None:
+    if options is not None and row >= 0:
+        raise TraceError(
+            "a broker keeps its options as long as it runs, and a fork with others starts at row -1; "
+            f"got row {row}"
+        )
+
+
+def _when(step: Step) -> int:
+    return step.time
+
+
+def _state(trace: Trace, row: int) -> Broker:
+    broker = Replay(trace.empty()).broker
+    broker.observe(None)
+    for step in steps_of(trace):
+        if step.row > row:
+            break
+        give(broker, step)
+    return broker
+
+
+def _added(command: Event, now: int) -> Step:
+    if command.kind not in COMMANDS:
+        raise TraceError(f"a fork can add commands, such as queue.purge; got {command.kind!r}, which is none")
+    # As a file would hold it, so that the fork's trace can be replayed to the last byte.
+    arguments = decode_detail(encode_detail(command.detail))
+    return Step(-1, max(now, command.time), command.kind, command.session, arguments)
+
+
+def _changed(rest: list[Step], changes: Changes, trace: Trace) -> list[Step]:
+    missing = set(changes)
+    changed = []
+    for step in rest:
+        holder, name, key = _declared(step)
+        if name in changes:
+            missing.discard(name)
+            merged = {**(holder.get(key) or {}), **changes[name]}
+            holder = {**holder, key: {item: value for item, value in merged.items() if value is not None}}
+            in_management = step.kind == "management"
+            step = step._replace(
+                arguments={**step.arguments, "arguments": holder} if in_management else holder
+            )
+        changed.append(step)
+    for name in sorted(missing):
+        declared = [
+            number
+            for number, pair in enumerate(zip(trace.kind, trace.queue, strict=True), 1)
+            if pair == ("queueDeclare", name)
+        ]
+        where = (
+            f"it is declared by row {declared[-1]}: fork before that"
+            if declared
+            else "there is no such queue"
+        )
+        raise TraceError(
+            f"queue {name!r} is not declared after the fork, and keeps its arguments for life; {where}"
+        )
+    return changed
+
+
+def _declared(step: Step) -> tuple[dict[str, Any], str, str]:
+    """Return the arguments of a declaration, the queue's name, and where its own arguments lie."""
+    arguments = step.arguments
+    if step.kind == "queue.declare" and not arguments.get("passive"):
+        return arguments, arguments["queue"], "arguments"
+    if step.kind == "management" and arguments["method"] == "create":
+        inner = arguments["arguments"]
+        if inner.get("type") == "queue":
+            return inner, inner["name"], "properties"
+    return {}, "", ""
+
+
+class _Deliveries:
+    """Who was given what, under which number."""
+
+    def __init__(self) -> None:
+        self._times: Counter[tuple[str, str, str]] = Counter()
+        self.by_number: dict[tuple[str, int], Delivery] = {}
+        self.numbers: dict[Delivery, int] = {}
+
+    def take(self, event: Event) -> Delivery:
+        """Remember a ``delivered`` row."""
+        place = (event.session, event.link, event.message)
+        self._times[place] += 1
+        delivery = (*place, self._times[place])
+        number = (event.detail or {})["delivery"]
+        assert isinstance(number, int)
+        self.by_number[event.session, number] = delivery
+        self.numbers[delivery] = number
+        return delivery
+
+
+class _Fork:
+    """The continuation: gives the commands, with the numbers that deliveries have here."""
+
+    def __init__(self, original: Trace, end: int, broker: Broker) -> None:
+        self.broker = broker
+        workload = original.workload
+        if workload is not None and workload.options != broker.options:
+            workload = workload.replace(options=broker.options)
+        self.trace = Trace(f"{original.run}, forked", broker.options, workload)
+        self.theirs, self.ours = _Deliveries(), _Deliveries()
+        self.early: defaultdict[Delivery, list[Step]] = defaultdict(list)
+        self.arrived: list[Delivery] = []
+        for place, kind in enumerate(original.kind):
+            if kind == "delivered":
+                event = original.event(place)
+                self.theirs.take(event)
+                if place < end:
+                    self.ours.take(event)
+            if place < end:
+                self.trace.append_row(original.row(place)._replace(seq=place))
+        broker.observe(self._observe)
+
+    def _observe(self, event: Event) -> None:
+        self.trace.append(event)
+        if event.kind == "delivered":
+            delivery = self.ours.take(event)
+            if delivery in self.early:
+                self.arrived.append(delivery)
+
+    def give(self, step: Step) -> None:
+        """Give one command, then what was waiting for the deliveries it made."""
+        if self._can_be_given(step):
+            give(self.broker, self._translated(step) if step.row >= 0 else step)
+        while self.arrived:
+            delivery = self.arrived.pop(0)
+            for waiting in self.early.pop(delivery, []):
+                own = {**waiting.arguments, "transfers": [self.ours.numbers[delivery]]}
+                give(self.broker, waiting._replace(time=self.broker.now, arguments=own))
+
+    def _can_be_given(self, step: Step) -> bool:
+        """A client whose session has died in the fork, or never came to be, does nothing more.
+
+        Nor does the store say again that it is done with a message, or say it of one it never had.
+        """
+        if step.kind == "store.finish" and step.row >= 0:
+            store = self.broker.store
+            return isinstance(store, DelayedStore) and step.arguments["message"] in store.pending
+        if step.kind in ("advance", "management", "session.attach", "store.open"):
+            return True
+        session = self.broker.sessions.get(step.session)
+        return step.row < 0 or (session is not None and session.is_attached)
+
+    def _translated(self, step: Step) -> Step:
+        if "transfers" not in step.arguments:
+            return step
+        transfers = []
+        for number in step.arguments["transfers"]:
+            delivery = self.theirs.by_number.get((step.session, number))
+            own = number if delivery is None else self.ours.numbers.get(delivery)
+            if own is not None:
+                transfers.append(own)
+            elif delivery is not None:
+                self.early[delivery].append(step)
+        return step._replace(arguments={**step.arguments, "transfers": transfers})
+
 
 SPACING = 250
 """Rows between two checkpoints, at least: giving their commands again takes about a millisecond."""
@@ -62,7 +641,7 @@ class Timeline:
     Examples
     --------
     >>> from qflow.broker import Message
-    >>> from qflow.trace.record import record
+    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> session = broker.session("p")
@@ -253,7 +832,7 @@ class Timeline:
         queues: Mapping[str, Mapping[str, Argument | None]] | None = None,
         options: BrokerOptions | None = None,
     ) -> Trace:
-        """Return a trace that goes another way from the cursor on; see :func:`qflow.trace.fork.fork`.
+        """Return a trace that goes another way from the cursor on; see :func:`qflow.trace.timeline.fork`.
 
         With other ``options`` it goes another way from the start, wherever the cursor stands: a broker
         keeps the options that it is started with.
@@ -261,7 +840,7 @@ class Timeline:
         Examples
         --------
         >>> from qflow.broker import Message
-        >>> from qflow.trace.record import record
+        >>> from qflow.trace.replaying import record
         >>> broker = Broker()
         >>> trace = record(broker)
         >>> session = broker.session("p")

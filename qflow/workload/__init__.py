@@ -16,11 +16,17 @@
 True
 """
 
-from qflow.workload.checks import WorkloadError
-from qflow.workload.clients import Consumer, Producer
-from qflow.workload.model import Workload
-from qflow.workload.network import Network
-from qflow.workload.run import CLIENT_EVENTS, Run
-from qflow.workload.simulate import simulate
+from qflow.rooms import open_room
 
-__all__ = ["CLIENT_EVENTS", "Consumer", "Network", "Producer", "Run", "Workload", "WorkloadError", "simulate"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.workload.attributes import WorkloadError as WorkloadError
+    from qflow.workload.model import Consumer as Consumer
+    from qflow.workload.model import Producer as Producer
+    from qflow.workload.model import Workload as Workload
+    from qflow.workload.network import Network as Network
+    from qflow.workload.run import CLIENT_EVENTS as CLIENT_EVENTS
+    from qflow.workload.run import Run as Run
+    from qflow.workload.simulate import simulate as simulate
+
+open_room(__name__)

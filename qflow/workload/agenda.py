@@ -1,4 +1,4 @@
-"""Agenda: what is to be done at which instant of virtual time."""
+"""Agenda: which actions are due at which instant of virtual time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 Action = Callable[[], None]
 
-# At one instant: first who joins, then who makes room, then who fills it.
+# Priorities at one instant: those who join, then those who make room, then those who fill it.
 SUBSCRIBE: Final = 0
 SETTLE: Final = 1
 SEND: Final = 2
@@ -20,8 +20,7 @@ SECOND: Final = 1_000_000
 class Agenda:
     """Actions in a total order: by time, then priority, then the order in which they were entered.
 
-    No two entries are equal, so that nothing is ever left to chance or to hashing.  Entering and
-    taking cost O(log n).
+    No two entries are equal, so nothing is left to chance or to hashing.  Entering and taking cost O(log n).
 
     Attributes
     ----------
@@ -40,8 +39,6 @@ class Agenda:
     [5, 'settle', 'send']
     """
 
-    __slots__ = ("now", "end", "_entries", "_sequence")
-
     def __init__(self, end: int) -> None:
         self.now = 0
         self.end = end
@@ -58,17 +55,17 @@ class Agenda:
         self._entries.clear()
 
     def run(
-        self, tell: Callable[[int], None], alarm: Callable[[], int | None], until: int | None = None
+        self, advance: Callable[[int], None], alarm: Callable[[], int | None], until: int | None = None
     ) -> None:
         """Carry out every action that is due.
 
         Parameters
         ----------
-        tell : callable
-            Told each new instant, before its first action.
+        advance : callable
+            Called with each new instant, before its first action.
         alarm : callable
-            Asked for the next instant at which something happens without an action of ours; that
-            instant is told too, so that what it leads to is planned from there.
+            Returns the next instant at which something happens without an action of ours; ``advance`` is
+            called with that one too, so that what it leads to is planned from there.
         until : int or None
             The last instant to serve now; None for the end.
         """
@@ -84,6 +81,6 @@ class Agenda:
                 return
             if time != self.now or is_alarm:
                 self.now = time
-                tell(time)
+                advance(time)
             if not is_alarm:
                 heappop(entries)[3]()

@@ -1,7 +1,8 @@
-"""When a producer's messages fall due, how large they are, and to which group they belong.
+"""The chance of clients: when messages fall due, how large they are, how long their service takes.
 
-The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded
-producer this yields the very messages that it sent, at the very times it meant to send them.
+The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded producer,
+:func:`due_messages` yields the messages that it sent, at the times it meant to send them; :class:`Service`
+does the same for what a consumer did with each.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import log
 from random import Random
 
 from qflow.workload.agenda import SECOND
-from qflow.workload.clients import Producer
+from qflow.workload.model import Consumer, Producer
 
 _FINE = 1_000_000
 """Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
@@ -24,11 +25,6 @@ NEVER = 1 << 62
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     """Yield a producer's messages without end, each as (due, content bytes, group).
-
-    Parameters
-    ----------
-    producer : Producer
-        Whose they are.
 
     Yields
     ------
@@ -57,7 +53,7 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     while True:
         if period and fine % period >= on:
             fine += period - fine % period
-        fine += steady or round(exponential(random, rate) * (SECOND * _FINE))
+        fine += steady or round(_exponential(random, rate) * (SECOND * _FINE))
         if spread is not None:
             size = int(random.lognormvariate(*spread))
         if count:
@@ -65,14 +61,8 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
         yield (fine + _FINE // 2) // _FINE, size, group
 
 
-def exponential(random: Random, rate: float) -> float:
-    """Draw a time between events that come at a rate: what ``random.expovariate`` draws, in half of its time.
-
-    Examples
-    --------
-    >>> exponential(Random(1), 5.0) == Random(1).expovariate(5.0)
-    True
-    """
+def _exponential(random: Random, rate: float) -> float:
+    # What random.expovariate draws, in half of its time.
     return -log(1.0 - random.random()) / rate
 
 
@@ -89,3 +79,43 @@ def _burst(producer: Producer) -> tuple[int, int]:
         return 0, 0
     on, off = (round(seconds * SECOND * _FINE) for seconds in producer.burst)
     return on, on + off
+
+
+class Service:
+    """A consumer's chance: one service time and one verdict for each message, in turn.
+
+    Examples
+    --------
+    >>> steady = Consumer("c", "q", prefetch=1, service=("const", 0.002), slow=((1, 2, 10),))
+    >>> service = Service(steady)
+    >>> service.time(999_999), service.time(1_000_000), service.time(2_000_000), service.verdict()
+    (2000, 20000, 2000, 'accept')
+    """
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._random = Random(consumer.seed)
+        kind, seconds = consumer.service
+        given = seconds if isinstance(seconds, tuple) else (seconds,)
+        self._rate = 1 / given[0] if kind == "exp" else 0.0
+        self._seconds = cycle(given)
+        self._spells = [
+            (round(start * SECOND), round(end * SECOND), factor) for start, end, factor in consumer.slow
+        ]
+        self._release = consumer.release
+        self._reject = consumer.release + consumer.reject
+        self._overhead = cycle(consumer.overhead or (0.0,))
+
+    def time(self, now: int) -> int:
+        """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
+        seconds = _exponential(self._random, self._rate) if self._rate else next(self._seconds)
+        for start, end, factor in self._spells:
+            if start <= now < end:
+                seconds *= factor
+        return max(1, round((seconds + next(self._overhead)) * SECOND))
+
+    def verdict(self) -> str:
+        """Return "accept", "release" or "reject"; drawn for each message, whatever the probabilities."""
+        chance = self._random.random()
+        if chance < self._release:
+            return "release"
+        return "reject" if chance < self._reject else "accept"

@@ -1,4 +1,11 @@
-"""Workload: queues, bindings, producers and consumers, and for how long."""
+"""Workload: who sends what to which queues, who reads them, and for how long.
+
+A workload is data, and everything that decides a run.  :class:`Producer` and :class:`Consumer` say what a
+client does, :class:`Workload` puts them together with queues and bindings; each refuses a value that is not
+allowed when it is made.  :func:`qflow.workload.simulate` plays them: :mod:`qflow.workload.arrivals` says when
+a message falls due and how long its service takes, :mod:`qflow.workload.producer_client` and
+:mod:`qflow.workload.consumer_client` are the clients at work.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +13,311 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qflow.broker.conversions import Argument
 from qflow.broker.errors import StartupError
 from qflow.broker.options import BrokerOptions
-from qflow.workload.checks import (
+from qflow.broker.settings import Argument
+from qflow.workload.attributes import (
+    Rules,
     WorkloadError,
     as_tuple,
+    is_all,
     is_name,
+    is_none_or,
+    is_number,
     is_positive,
+    is_tuple_of,
     is_whole,
+    one_of,
     require,
+    require_all,
     require_keys,
 )
-from qflow.workload.clients import Consumer, Producer
 from qflow.workload.network import Network
-
-Client = TypeVar("Client", Producer, Consumer)
 
 SETUP = "setup"
 """Name of the session that declares the queues; no client may have it."""
+
+ARRIVALS = ("poisson", "const", "recorded")
+MODELS = ("open", "closed")
+WINDOWS = ("ideal", "qpid-cpp", "qpid-python")
+SERVICES = ("exp", "const")
+
+MESSAGES_PER_SECOND = 1_000_000
+"""The highest rate: one message a microsecond, the grain of virtual time."""
+
+LARGEST_PRIORITY = 9
+"""AMQP knows ten priorities; the broker would take any byte (QT-04)."""
+
+LARGEST_PREFETCH = 0xFFFFFFFE
+"""One less than what AMQP reads as "infinite"."""
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_network(value: object) -> bool:
+    return value is None or isinstance(value, Network)
+
+
+def _is_size(value: object) -> bool:
+    return is_whole(value, 0) or is_tuple_of(is_number, _is_from_0)(value)
+
+
+def _is_from_0(value: object) -> bool:
+    return is_number(value, 0)
+
+
+def _is_from_1(value: object) -> bool:
+    return is_whole(value, 1)
+
+
+def _is_priority(value: object) -> bool:
+    return value is None or value == "group" or is_whole(value, 0, LARGEST_PRIORITY)
+
+
+def _is_recorded(value: object) -> bool:
+    if not isinstance(value, tuple) or len(value) != 3:
+        return False
+    return is_number(value[0], 0) and is_whole(value[1], 0) and isinstance(value[2], str)
+
+
+def _is_service(value: Any) -> bool:
+    if is_tuple_of(lambda kind: kind == "recorded", is_all(is_positive))(value):
+        return len(value[1]) > 0
+    return is_tuple_of(lambda kind: kind in SERVICES, is_positive)(value)
+
+
+def _is_spell(value: Any) -> bool:
+    return bool(is_all(_is_from_0)(value) and len(value) == 3 and value[0] < value[1] and value[2] > 0)
+
+
+_SEED = ("seed", partial(is_whole, at_least=0), "a whole number from 0")
+_PRODUCER: Rules = (
+    ("to", is_tuple_of(_is_text, _is_text), "an exchange and a routing key, both text"),
+    (
+        "rate",
+        partial(is_positive, at_most=MESSAGES_PER_SECOND),
+        f"a number above 0, up to {MESSAGES_PER_SECOND}",
+    ),
+    ("capacity", _is_from_1, "a whole number from 1"),
+    ("size", _is_size, "a whole number from 0, or mu and sigma (from 0)"),
+    (
+        "burst",
+        is_none_or(is_tuple_of(is_positive, _is_from_0)),
+        "seconds on (above 0) and seconds off (from 0), or nothing",
+    ),
+    (
+        "groups",
+        is_none_or(is_tuple_of(_is_from_1, is_positive)),
+        "a number of groups (from 1) and a skew (above 0), or nothing",
+    ),
+    _SEED,
+    ("arrival", ARRIVALS.__contains__, one_of(ARRIVALS)),
+    ("model", MODELS.__contains__, one_of(MODELS)),
+    ("window", WINDOWS.__contains__, one_of(WINDOWS)),
+    ("session", _is_text, "a name, or nothing"),
+    ("priority", _is_priority, "a whole number from 0 to 9, 'group', or nothing"),
+)
+_CONSUMER: Rules = (
+    ("queue", is_name, "the name of a queue"),
+    (
+        "prefetch",
+        partial(is_whole, at_least=1, at_most=LARGEST_PREFETCH),
+        f"a whole number from 1 to {LARGEST_PREFETCH}",
+    ),
+    (
+        "service",
+        _is_service,
+        f"{one_of(SERVICES)}, and seconds (above 0); or 'recorded', and a list of seconds",
+    ),
+    ("slow", is_all(_is_spell), "a list of (from, to, factor), from before to, factor above 0"),
+    ("start", _is_from_0, "a number of seconds from 0"),
+    ("release", partial(is_number, at_least=0, at_most=1), "a probability from 0 to 1"),
+    _SEED,
+    ("overhead", is_all(is_number), "a list of seconds"),
+    ("network", _is_network, "a Network, or nothing"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A client that sends.
+
+    It sends when a message is due and its window has room; one whose due time has passed while the
+    window was full is sent at once (it catches up after a block).
+
+    Parameters
+    ----------
+    name : str
+        Also the name of its session; its messages are called ``<name>-<n>``, n from 1.
+    to : (str, str)
+        Exchange and routing key; the exchange "" leads to the queue that the key names (EX-02).
+    rate : float
+        Messages a second, on average.
+    capacity : int
+        The window: most transfers outstanding, that is sent and not known complete (CAP-01).
+    size : int or (float, float)
+        Content bytes, or mu and sigma of a log-normal distribution of them.
+    burst : (float, float) or None
+        Seconds on and seconds off, in turn; the first "on" begins at 0.
+    groups : (int, float) or None
+        n and a: each message is of group ``g<k>``, k = min(n, floor(n ** (u ** a))), u uniform in
+        [0, 1).  The group travels in the application header ``group``.
+    seed : int
+        Its chance: the same seed gives the same messages at the same times.  Producers that shall
+        not march in step need different ones.
+    arrival : {"poisson", "const", "recorded"}
+        Whether the times between due messages vary or are all the same; or they are those of ``recorded``.
+    recorded : tuple of (float, int, str)
+        For arrival "recorded": each message's due time (seconds since the start), content bytes and group
+        ("" for none).  Rate, size, burst and groups are then only what they are on average.
+    model : {"open", "closed"}
+        For arrival "recorded": "open" is a schedule, due times as given; "closed" counts each time from the
+        moment at which the producer was free to send (its think time).
+    window : {"ideal", "qpid-cpp", "qpid-python"}
+        How it counts what is outstanding (CAP-02, CAP-07, CAP-08).
+    session : str
+        The session it sends on; producers of the same session share it (CAP-09).  "" for one of its own.
+    network : Network or None
+        What lies between it and the broker; None for nothing.
+    priority : int, "group" or None
+        Its messages' priority, 0 to 9; None sets none (QT-04). "group" makes those of group ``g1`` the most
+        urgent, with 9, those of ``g2`` with 8, and so on down to 0.
+    obeys_flow : bool
+        Whether it stops sending while the broker asks its session to, as the Java client does (ALT-12);
+        only the Java broker ever does that.
+
+    Raises
+    ------
+    WorkloadError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> Producer("p1", ("", "orders"), rate=400, capacity=100, size=100).seed
+    0
+    >>> Producer("p1", ("", "orders"), rate=400, capacity=0, size=100)
+    Traceback (most recent call last):
+        ...
+    qflow.workload.attributes.WorkloadError: producer 'p1': capacity must be a whole number from 1, got 0
+    """
+
+    name: str
+    to: tuple[str, str]
+    rate: float
+    capacity: int
+    size: int | tuple[float, float]
+    burst: tuple[float, float] | None = None
+    groups: tuple[int, float] | None = None
+    seed: int = 0
+    arrival: str = "poisson"
+    recorded: tuple[tuple[float, int, str], ...] = field(default=(), repr=False)
+    model: str = "open"
+    window: str = "ideal"
+    session: str = ""
+    network: Network | None = None
+    priority: int | str | None = None
+    obeys_flow: bool = False
+
+    def __post_init__(self) -> None:
+        for attribute in ("to", "size", "burst", "groups", "recorded"):
+            object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
+        require(is_name(self.name), "producer", "name", self.name, "text, not empty")
+        where = f"producer {self.name!r}"
+        require_all(where, self, _PRODUCER)
+        is_right = is_all(_is_recorded)(self.recorded)
+        shown = self.recorded[:1] if isinstance(self.recorded, tuple) else self.recorded
+        require(is_right, where, "recorded", shown, "a list of (seconds from 0, bytes, group)")
+        is_right = self.arrival == "recorded" or not self.recorded
+        require(is_right, where, "recorded", shown, "absent unless arrival is 'recorded'")
+        unless = "unless the window is ideal and the session its own"
+        is_plain = self.window == "ideal" and not self.session
+        is_right = self.network is None or (is_plain and isinstance(self.network, Network))
+        require(is_right, where, "network", self.network, f"a Network, or nothing; nothing {unless}")
+        is_right = isinstance(self.obeys_flow, bool) and (is_plain or not self.obeys_flow)
+        require(is_right, where, "obeys_flow", self.obeys_flow, f"true or false; false {unless}")
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A client that receives, in window mode: one message at a time, each accepted or released.
+
+    Parameters
+    ----------
+    name : str
+        Also the name of its session and the tag of its subscription.
+    queue : str
+        What it reads.
+    prefetch : int
+        Message credit; byte credit is unlimited.
+    service : (str, float) or ("recorded", tuple of float)
+        Time spent on each message: ``("exp", mean)``, ``("const", seconds)``, or recorded ones in turn,
+        from the first again after the last.
+    slow : tuple of (float, float, float)
+        Spells of slowness: from, to (seconds since the start of the run), and the factor by which a
+        service that begins in between takes longer.
+    start : float
+        Seconds since the start of the run at which it subscribes.
+    release : float
+        Probability that a message is released instead of accepted.
+    seed : int
+        Its chance.
+    reject : float
+        Probability that a message is rejected; release and reject are 1 at most, together.
+    crash : float or None
+        Seconds since the start at which it dies; its session ends, what it holds goes back (MG-16).
+    overhead : tuple of float
+        Seconds by which the first, second, ... service takes longer, from the first again after the last.
+    network : Network or None
+        What lies between it and the broker; None for nothing.
+
+    Raises
+    ------
+    WorkloadError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> Consumer("c1", "orders", prefetch=20, service=("exp", 0.005)).start
+    0.0
+    >>> Consumer("c1", "orders", prefetch=20, service=("exp", 0.005), release=5)
+    Traceback (most recent call last):
+        ...
+    qflow.workload.attributes.WorkloadError: consumer 'c1': release must be a probability from 0 to 1, got 5
+    """
+
+    name: str
+    queue: str
+    prefetch: int
+    service: tuple[str, float | tuple[float, ...]]
+    slow: tuple[tuple[float, float, float], ...] = ()
+    start: float = 0.0
+    release: float = 0.0
+    seed: int = 0
+    reject: float = 0.0
+    crash: float | None = None
+    overhead: tuple[float, ...] = field(default=(), repr=False)
+    network: Network | None = None
+
+    def __post_init__(self) -> None:
+        for attribute in ("service", "slow", "overhead"):
+            object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
+        require(is_name(self.name), "consumer", "name", self.name, "text, not empty")
+        where = f"consumer {self.name!r}"
+        require_all(where, self, _CONSUMER)
+        is_right = is_number(self.reject, 0, 1 - self.release)
+        allowed = "a probability from 0 to 1, less that of a release"
+        require(is_right, where, "reject", self.reject, allowed)
+        is_right = self.crash is None or is_number(self.crash, self.start)
+        require(is_right, where, "crash", self.crash, "seconds, not before its start, or nothing")
+
+
+Client = TypeVar("Client", Producer, Consumer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +453,7 @@ class Workload:
         >>> Workload.from_json({"duration": 5, "queues": {}, "consumers": [{"name": "c", "queue": "q"}]})
         Traceback (most recent call last):
             ...
-        qflow.workload.checks.WorkloadError: consumer 1: the attribute 'prefetch' is missing, \
+        qflow.workload.attributes.WorkloadError: consumer 1: the attribute 'prefetch' is missing, \
 required are name, queue, prefetch, service
         """
         given = dict(_attributes(cls, "workload", mapping, optional=("name",)))

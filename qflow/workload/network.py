@@ -1,13 +1,15 @@
-"""What lies between a client and the broker: Network, and Link, the client's end of a connection."""
+"""The network between a client and the broker: what it costs (Network), and how it delays writes (Link)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from qflow.workload.agenda import SECOND, SETTLE, Agenda
-from qflow.workload.checks import as_tuple, is_number, require
+from qflow.workload.attributes import as_tuple, is_all, is_number, is_tuple_of, require
 
 TICK = 4_000
 """Microseconds: systems count such delays in ticks; one of 40 ms takes 40 to 44, and what comes within 40
@@ -60,7 +62,7 @@ class Network:
     >>> Network(latency=-1)
     Traceback (most recent call last):
         ...
-    qflow.workload.checks.WorkloadError: network: latency must be a number of seconds from 0 to 10, got -1
+    qflow.workload.attributes.WorkloadError: network: latency must be a number of seconds from 0 to 10, got -1
     """
 
     latency: float = 0.0
@@ -79,20 +81,13 @@ class Network:
             value = as_tuple(getattr(self, item.name))
             if item.name in ("ack_delays", "latencies", "pace"):
                 object.__setattr__(self, item.name, value)
+                is_right = _is_steps(value, 1000 if item.name == "pace" else 10)
                 allowed = "pairs of numbers, seconds from 0 that do not go back, and what holds from then on"
-                require(
-                    _is_steps(value, 1000 if item.name == "pace" else 10),
-                    "network",
-                    item.name,
-                    value,
-                    allowed,
-                )
             elif item.name == "crowd":
-                require(is_number(value, 1, 1000), "network", item.name, value, "a factor from 1 to 1000")
+                is_right, allowed = is_number(value, 1, 1000), "a factor from 1 to 1000"
             else:
-                require(
-                    is_number(value, 0, 10), "network", item.name, value, "a number of seconds from 0 to 10"
-                )
+                is_right, allowed = is_number(value, 0, 10), "a number of seconds from 0 to 10"
+            require(is_right, "network", item.name, value, allowed)
 
     def report_time(self, sent: int, outstanding: int) -> float:
         """Return the microseconds that learning of one completion takes, of so many that are outstanding.
@@ -106,28 +101,20 @@ class Network:
         return (self.report_cost + self.report_growth * sent + self.report_share * outstanding) * SECOND
 
 
-def _is_steps(value: object, at_most: float) -> bool:
-    if not isinstance(value, tuple):
-        return False
-    pairs = all(
-        isinstance(step, tuple)
-        and len(step) == 2
-        and is_number(step[0], 0)
-        and is_number(step[1], 0, at_most)
-        for step in value
-    )
-    return pairs and all(before[0] <= after[0] for before, after in pairwise(value))
+def _is_steps(value: Any, at_most: float) -> bool:
+    is_pair = is_tuple_of(partial(is_number, at_least=0), partial(is_number, at_least=0, at_most=at_most))
+    return is_all(is_pair)(value) and all(before[0] <= after[0] for before, after in pairwise(value))
 
 
 class Course:
-    """A quantity that varies in steps, asked for at instants that do not go back.
+    """A quantity that varies in steps, read at instants that do not go back.
 
     Parameters
     ----------
     first : float
-        What holds before the first step.
+        The value before the first step.
     steps : tuple of (float, float)
-        From which second on, and what holds from then on.
+        From which second on, and the value from then on.
     unit : int
         By which each value is multiplied: :data:`SECOND` gives microseconds.
 
@@ -138,8 +125,6 @@ class Course:
     (1000.0, 50000.0, 2000.0)
     """
 
-    __slots__ = ("_value", "_steps", "_next", "_unit")
-
     def __init__(self, first: float, steps: Steps, unit: int = 1) -> None:
         self._value = first * unit
         self._unit = unit
@@ -147,7 +132,7 @@ class Course:
         self._next = next(self._steps, None)
 
     def at(self, now: int) -> float:
-        """Return what holds at an instant, in microseconds since the start."""
+        """Return the value at an instant, in microseconds since the start."""
         while self._next is not None and self._next[0] <= now:
             self._value = self._next[1] * self._unit
             self._next = next(self._steps, None)
@@ -169,9 +154,9 @@ class Link:
     Parameters
     ----------
     agenda : Agenda
-        Where to plan arrivals.
+        Where arrivals are planned.
     network : Network or None
-        None: what is written is carried out there and then.
+        None: what is written is carried out at once.
 
     Examples
     --------
@@ -183,22 +168,6 @@ class Link:
     >>> agenda.run(lambda now: None, alarm=lambda: None); seen
     [(1000, 'accept'), (43000, 'complete')]
     """
-
-    __slots__ = (
-        "_agenda",
-        "_is_direct",
-        "_wire",
-        "_latency",
-        "_delay",
-        "_answer_time",
-        "_waiting",
-        "_is_in_flight",
-        "_expects_answer",
-        "_owed",
-        "_serial",
-        "_received_at",
-        "_arrives",
-    )
 
     def __init__(self, agenda: Agenda, network: Network | None) -> None:
         self._agenda = agenda
@@ -227,14 +196,14 @@ class Link:
             self._flush()
 
     def answered(self) -> None:
-        """Take note that the broker sends something to this client, now: it acknowledges all so far."""
+        """Note that the broker sends something to this client, now: it acknowledges all so far."""
         if self._agenda.now - self._received_at < self._answer_time:
             self._expects_answer = True
         if self._owed:
             self._acknowledge()
 
     def greeted(self) -> None:
-        """Take note that the broker has just answered something: the client has attached to it."""
+        """Note that the broker has just answered something: the client has attached to it."""
         self._received_at = self._agenda.now
         self.answered()
 

@@ -1,16 +1,24 @@
-"""Simulate a workload: its clients and the engine, in virtual time."""
+"""Simulate a workload: its clients and the engine, in virtual time.
+
+The stage (:mod:`qflow.workload.stage`) is a broker with the workload's queues and an agenda.  Each client
+enters its next action there; the agenda carries actions out in order of time, and lets the broker's own
+timers act between them.  Nothing else moves time, so a run is over as soon as it is computed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from qflow.workload.agenda import SECOND
-from qflow.workload.checks import WorkloadError, is_whole, require
-from qflow.workload.clients import Producer
-from qflow.workload.consumer import ConsumerClient
-from qflow.workload.model import Workload
-from qflow.workload.producer import ProducerClient
+from qflow.workload.attributes import WorkloadError, is_whole, require
+from qflow.workload.consumer_client import ConsumerClient
+from qflow.workload.model import Producer, Workload
+from qflow.workload.producer_client import ProducerClient, SharedSession, WindowedProducer
 from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, uncollected
-from qflow.workload.windowed import SharedSession, WindowedProducer
+
+SLICE = SECOND // 10
+"""Microseconds of virtual time between two looks at whether a run is to stop."""
 
 MOST_MESSAGES = 1_000_000
 """How many messages may be expected of a run without a limit; ten events each, they take some gigabytes."""
@@ -26,7 +34,6 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     Parameters
     ----------
     workload : Workload
-        What to run.
     message_limit : int or None
         Stop sending after so many messages in all; consumers go on for ten more seconds.
 
@@ -45,7 +52,7 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
 
     Examples
     --------
-    A producer that nobody serves stops with its whole window held: depth is stop plus capacity.
+    Without a consumer a producer stops with its whole window held: depth is stop plus capacity.
 
     >>> from qflow.workload import Producer
     >>> workload = Workload(
@@ -75,11 +82,6 @@ def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
     ------
     AmqpException
         The broker's own refusal of a queue.
-
-    Examples
-    --------
-    >>> set_up(Workload("w", 1, {"q": {}})).agenda.end
-    11000000
     """
     duration = round(workload.duration * SECOND)
     stage = Stage(workload, duration + GRACE, message_limit)
@@ -100,7 +102,7 @@ def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
 def _refuse_the_endless(workload: Workload) -> None:
     # Recorded messages are as many as they are, and in memory already.
     drawn = [producer for producer in workload.producers if producer.arrival != "recorded"]
-    expected = sum(expected_messages(producer, workload.duration) for producer in drawn)
+    expected = sum(_expected_messages(producer, workload.duration) for producer in drawn)
     if expected > MOST_MESSAGES:
         raise WorkloadError(
             f"workload {workload.name!r}: about {round(expected):,} messages fall due in "
@@ -109,13 +111,49 @@ def _refuse_the_endless(workload: Workload) -> None:
         )
 
 
-def expected_messages(producer: Producer, duration: float) -> float:
-    """Return how many messages of a producer with drawn arrivals fall due in some seconds, on average.
+def _expected_messages(producer: Producer, duration: float) -> float:
+    on, off = producer.burst or (1, 0)
+    return producer.rate * duration * on / (on + off)
+
+
+def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], None]) -> tuple[Run, bool]:
+    """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C.
+
+    Parameters
+    ----------
+    workload : Workload
+    on_slice : callable
+        Called after each slice of virtual time with how far the run is, in microseconds, and how many
+        events there are.
+
+    Returns
+    -------
+    (Run, bool)
+        What happened, and whether that is all.  A run that was interrupted ends with its last whole slice.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal of a queue.
 
     Examples
     --------
-    >>> expected_messages(Producer("p", ("", "q"), rate=100, capacity=5, size=1, burst=(1, 3)), 8)
-    200.0
+    >>> seen = []
+    >>> run, is_whole = simulate_in_slices(Workload("w", 1, {"q": {}}), lambda time, count: seen.append(time))
+    >>> run.end, is_whole, seen[-1]
+    (11000000, True, 11000000)
     """
-    on, off = producer.burst or (1, 0)
-    return producer.rate * duration * on / (on + off)
+    with uncollected():
+        stage = set_up(workload)
+        done, count = 0, len(stage.events)
+        try:
+            while done < stage.agenda.end:
+                until = min(done + SLICE, stage.agenda.end)
+                stage.run(until=until)
+                done, count = until, len(stage.events)
+                on_slice(done, count)
+            return stage.finish(workload), True
+        except KeyboardInterrupt:
+            del stage.events[count:]
+            stage.agenda.end = done
+            return stage.finish(workload), False

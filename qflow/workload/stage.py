@@ -10,8 +10,7 @@ from operator import attrgetter
 
 from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.broker.event_table import EventTable
-from qflow.broker.events import Detail, Event
+from qflow.broker.events import Detail, Event, EventTable
 from qflow.broker.message import Message
 from qflow.workload.agenda import SECOND, Action, Agenda
 from qflow.workload.model import SETUP, Workload
@@ -24,16 +23,9 @@ _next_due = attrgetter("next_due")
 
 
 class Stage:
-    """One broker, one agenda, one list of events.
+    """One broker with the workload's queues, one agenda that ends at ``end``, one list of events.
 
-    Parameters
-    ----------
-    workload : Workload
-        Its queues are declared and bound at time 0.
-    end : int
-        The last instant, in microseconds.
-    message_limit : int or None
-        Most messages that all producers together may send.
+    ``message_limit`` is how many messages all producers together may send.
 
     Raises
     ------
@@ -47,17 +39,15 @@ class Stage:
     0
     """
 
-    __slots__ = ("broker", "agenda", "events", "errors", "remaining", "at_end")
-
     def __init__(self, workload: Workload, end: int, message_limit: int | None = None) -> None:
         self.broker = Broker(workload.options)
         self.agenda = Agenda(end)
         table = EventTable()
-        # Whoever wants to keep less may put another list in its place.
+        # A caller that keeps less puts another list in its place.
         self.events: list[Event] | EventTable = table
         self.errors: dict[str, AmqpException] = {}
         self.remaining = message_limit
-        # How clients part with each other.
+        # What breaks the references between clients at the end.
         self.at_end: list[Action] = []
         self.broker.observe(table)
         setup = self.broker.session(SETUP)
@@ -80,11 +70,11 @@ class Stage:
                 self.agenda.end = min(self.agenda.end, self.agenda.now + GRACE)
 
     def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:
-        """Add a row that only a client can tell of: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
+        """Add a row that only a client can report: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
         self.events.append(Event(self.agenda.now, kind, queue, client, "", message, 0, "", detail))
 
     def finish(self, workload: Workload) -> Run:
-        """Return what happened; the stage is of no more use then."""
+        """Return the run; the stage is of no more use then."""
         for session in self.broker.sessions.values():
             if session.error is not None:
                 self.errors.setdefault(session.name, session.error)
@@ -92,9 +82,9 @@ class Stage:
         return Run(workload, self.events, self.agenda.end, self.errors)
 
     def dissolve(self) -> None:
-        """Let clients, agenda and broker know each other no more, so that nothing is kept but the events.
+        """Break the references between clients, agenda and broker, so that nothing is kept but the events.
 
-        Otherwise they would all stay in memory, with the events, until a garbage collector finds the circle.
+        Otherwise they would all stay in memory, with the events, until a garbage collection.
         """
         for action in self.at_end:
             action()
@@ -108,7 +98,7 @@ class Stage:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the garbage collector out: a run makes a hundred thousand objects and drops hardly one."""
+    """Switch the garbage collector off: a run makes a hundred thousand objects and drops hardly one."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from qflow.prediction import Settings, predict
-from qflow.prediction.measures import rows_of_run
-from qflow.prediction.replays import shifted
+from qflow.prediction.extraction import extract
+from qflow.prediction.predict import rows_of_run, shifted
 from qflow.trace import ClientLog
-from qflow.trace.extract import extract
 from qflow.workload import Workload, simulate
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
-from qflow.workload.measures import Measures, queue_measures
+from qflow.workload.run import Measures, queue_measures
 from qflow.workload.stage import GRACE
 
 RECORDED = Path(__file__).parents[2] / "data" / "recordings" / "workloads"

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import qflow
-from qflow.bench import peers, workloads
-from qflow.labs.flow import flow_run
-from qflow.trace.replay_trace import replay
+from qflow.labs.experiments import flow_run
+from qflow.maintain import benchmark as peers
+from qflow.maintain import benchmark as workloads
+from qflow.trace.replaying import replay
 from qflow.trace.timeline import Timeline
 
 pytest.importorskip("pytest_benchmark")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 
 from qflow.trace.explain import explain
-from qflow.trace.record import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.trace.schema import Trace
 from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate

@@ -14,7 +14,7 @@ import pytest
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.broker.transfer import Transfer
+from qflow.broker.message import Transfer
 
 BYTES, MESSAGES = 1, 0
 CREDIT, WINDOW = 0, 1

@@ -167,7 +167,7 @@ def test_acquiring_and_releasing_raise_nothing():
 
 
 def test_order_of_observers():
-    """QT-13, rule book section 0: groups, alerts, flow limit, so flow control is last."""
+    """QT-13, rules.md#order-of-events: groups, alerts, flow limit, so flow control is last."""
     bench = Bench()
     bench.group("q", alert_count_up=2, flow_stop_count=1)
     bench.send_groups("q", "A-1 A-2")

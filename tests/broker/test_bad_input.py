@@ -1,10 +1,14 @@
 """Commands that cannot be carried out: what they say, and that they change nothing but their own session."""
 
+import inspect
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import BYTES, INFINITE, MESSAGES, Bench, refused, sized, through_json, visible
 
-from qflow.broker import BrokerOptions, Message
-from qflow.broker.errors import SessionDetached, StartupError
+from qflow.broker import Broker, BrokerOptions, Message, Session, events
+from qflow.broker.errors import AmqpException, SessionDetached, StartupError
 
 VICTIM = "victim"
 
@@ -248,3 +252,141 @@ def test_options_of_the_model(options, named):
     with pytest.raises(StartupError) as raised:
         BrokerOptions(**options)
     assert str(raised.value) == named
+
+
+# Mistakes in Python: the command did not happen
+
+MISTAKES = [
+    pytest.param(lambda s: s.message_accept(5), id="a number for numbers"),
+    pytest.param(lambda s: s.message_accept(["0"]), id="a text for a number"),
+    pytest.param(lambda s: s.message_release([0], set_redelivered="yes"), id="a text for a flag"),
+    pytest.param(lambda s: s.session_completed([None]), id="nothing for a number"),
+    pytest.param(lambda s: s.message_transfer(7), id="no message"),
+    pytest.param(
+        lambda s: s.message_transfer(Message(1, routing_key="q"), b"amq.fanout"), id="bytes for a name"
+    ),
+    pytest.param(lambda s: s.message_cancel([]), id="a list for a tag"),
+    pytest.param(lambda s: s.message_flow("groups", 0, 2.5), id="half a message of credit"),
+    pytest.param(lambda s: s.message_flow("groups", 0), id="an argument too few"),
+    pytest.param(lambda s: s.queue_delete("q", queue="q"), id="an argument twice"),
+    pytest.param(lambda s: s.queue_delete("q", by_force=True), id="an argument it has not"),
+    pytest.param(lambda s: s.queue_declare("new", {"unknown": object()}), id="an object in a map"),
+    pytest.param(lambda s: s.queue_declare("new", {5: 1}), id="a number as a key"),
+    pytest.param(lambda s: s.exchange_bind("q", "amq.fanout", None), id="EX-03 no key at all"),
+]
+
+
+@pytest.mark.parametrize("is_observed", [False, True])
+@pytest.mark.parametrize("act", MISTAKES)
+def test_a_mistake_is_no_command(act, is_observed):
+    """CM-01: nothing changes, nothing is shown, and the number is the next command's, observed or not."""
+    bench = busy_bench()
+    bench.broker.observe(None)
+    events: list = []
+    if is_observed:
+        bench.broker.observe(events.append)
+    before, session = bench.broker.state_hash(), bench.session(VICTIM)
+    with pytest.raises((TypeError, ValueError)):
+        act(session)
+    assert bench.broker.state_hash() == before
+    assert events == []
+    number = session.completions.next_number
+    session.queue_query("q")
+    assert number in session.completed
+
+
+@pytest.mark.parametrize("error", [RecursionError, AttributeError, MemoryError])
+def test_any_other_exception_takes_the_number_back(error, monkeypatch):
+    """CM-01: whatever a command raises, it leaves no hole in the numbers for ever."""
+    bench = busy_bench()
+    session = bench.session(VICTIM)
+    before = bench.broker.state_hash()
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("qflow.broker.session.purge", fail)
+        with pytest.raises(error):
+            session.queue_purge("q")
+    assert bench.broker.state_hash() == before
+
+
+@pytest.mark.parametrize("opening", ["(", "NOT (", "-(", "1 + ("])
+def test_qt_16_a_selector_nested_too_deeply(opening):
+    """QT-16: like any selector that cannot be parsed, it closes the connection; there is no command in between."""
+    bench = busy_bench()
+    expression = opening * 300 + "1" + ")" * 300
+    with refused(501, f"Illegal selector: {expression!r}: more than 32 nested parentheses"):
+        bench.session(VICTIM).message_subscribe("q", "deep", arguments={"x-apache-selector": expression})
+    assert not bench.session(VICTIM).is_attached
+    assert bench.session("another").is_attached
+    assert bench.stat("q").consumerCount == 0
+
+
+@pytest.mark.parametrize(
+    "expression", ["NOT " * 5000 + "TRUE", "-" * 5000 + "1 = 1", "1" + "+1" * 5000 + "=5001"]
+)
+def test_qt_16_a_long_selector_is_no_deep_one(expression):
+    """QT-16: what does not nest may be of any length, and is evaluated for every message."""
+    bench = Bench()
+    bench.declare("q")
+    bench.session("c").message_subscribe("q", "t", arguments={"x-apache-selector": expression})
+    bench.session("c").fetch("t")
+    bench.send("q")
+    bench.session("c").fetch("t")
+    assert bench.session("c").consuming.records
+
+
+LEGAL = {
+    "queue": ["q", "other"],
+    "tag": ["groups", "window"],
+    "exchange": ["amq.fanout", "x", ""],
+    "key": ["k"],
+    "transfers": [[0], [0, 1]],
+    "arguments": [{}, {"qpid.max_count": 5}],
+    "message": [Message(1, routing_key="q")],
+    "type": ["topic"],
+    "alternate_exchange": ["", "alt"],
+}
+PLAIN = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 1 << 70)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.binary(max_size=3)
+)
+JUNK = st.recursive(
+    PLAIN | st.builds(object),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PLAIN, inner, max_size=2),
+    max_leaves=5,
+)
+METHODS = [name for name in (kind.replace(".", "_") for kind in events.COMMANDS) if hasattr(Session, name)]
+STATE = busy_bench().broker.snapshot()
+
+
+@given(data=st.data())
+@settings(max_examples=250, deadline=None, derandomize=True, database=None)
+def test_whatever_python_can_say_is_a_command_or_changes_nothing(data):
+    """CM-01, LP-06: a call is a command, or the broker refuses it and the session dies, or nothing happens."""
+    broker = Broker.restore(STATE)
+    seen: list = []
+    broker.observe(seen.append)
+    session = broker.sessions[VICTIM]
+    method = getattr(session, data.draw(st.sampled_from(METHODS)))
+    given: dict = {}
+    for name, parameter in inspect.signature(method).parameters.items():
+        legal = LEGAL.get(name, [parameter.default if parameter.default is not parameter.empty else 0])
+        if data.draw(st.integers(0, 9)):
+            given[name] = data.draw(st.one_of(st.sampled_from(legal), st.sampled_from(legal), JUNK))
+    before = broker.state_hash()
+    try:
+        method(**given)
+    except AmqpException:
+        assert not session.is_attached
+    except Exception:
+        assert broker.state_hash() == before
+        assert seen == []
+    else:
+        assert broker.state_hash() == Broker.restore(broker.snapshot()).state_hash()

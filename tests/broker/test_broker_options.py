@@ -1,4 +1,4 @@
-"""What a broker is started with: command line, environment, qpidd.conf, keywords (FC-10, rule book 8.1)."""
+"""What a broker is started with: command line, environment, file, keywords (rules.md#broker-options)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recordings import SCENARIOS
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.broker.errors import StartupError
-from qflow.broker.option_sources import MODELLED, NOT_MODELLED, read_options
+from qflow.broker.options import MODELLED, NOT_MODELLED, read_options
 from qflow.configuration.broker_setup import BrokerSetup
 
 STARTUP = json.loads((SCENARIOS / "startup.json").read_text())
@@ -78,7 +78,7 @@ def test_the_same_with_an_equals_sign():
     ],
 )
 def test_values_of_every_modelled_option(option, value, attribute, converted):
-    """8.1, and this model's own dials (DQ-09, MG-13, ALT-01): the same from each of the three places."""
+    """The broker's options, and this model's own dials (DQ-09, MG-13, ALT-01): the same from three places."""
     for options in (
         BrokerOptions.parse([f"--{option}", value]),
         BrokerOptions.parse([], {"QPID_" + option.upper().replace("-", "_"): value}),
@@ -88,7 +88,7 @@ def test_values_of_every_modelled_option(option, value, attribute, converted):
 
 
 def test_defaults_are_those_of_the_table():
-    """8.1: without options; and each attribute can be given as an option."""
+    """Without options; and each attribute can be given as an option."""
     assert BrokerOptions.parse() == BrokerOptions()
     assert [field.name.replace("_", "-") for field in fields(BrokerOptions)] == [*MODELLED]
     defaults = BrokerOptions()
@@ -119,7 +119,7 @@ BOOL = ". Valid choices are 'on|off', 'yes|no', '1|0' and 'true|false'"
     ],
 )
 def test_bad_values(option, value, reason):
-    """8.1: refused; on the command line the option is named with its dashes, elsewhere without."""
+    """Refused; on the command line the option is named with its dashes, elsewhere without."""
     assert refusal(f"--{option}", value) == CLI + INVALID.format(value, f"--{option}") + reason
     variable = "QPID_" + option.upper().replace("-", "_")
     assert refusal(environment={variable: value}) == ENV + INVALID.format(value, option) + reason
@@ -174,7 +174,7 @@ def test_bad_keywords(keywords, text):
     ],
 )
 def test_command_lines_that_are_refused(words, text):
-    """8.1, X-03: unknown options in general are refused, the example of the group documentation too."""
+    """X-03: unknown options in general are refused, the example of the group documentation too."""
     assert refusal(*words) == CLI + text
 
 
@@ -199,7 +199,7 @@ def test_letters_switches_and_repeated_options():
      "session-max-unacked"],
 )  # fmt: skip
 def test_options_without_an_effect_here(name):
-    """8.1 "not modelled": accepted, and told."""
+    """Those with no effect: accepted, and reported."""
     assert name in NOT_MODELLED
     setup = BrokerSetup.read([f"--{name}=1"])
     assert (setup.options, setup.not_modelled) == (BrokerOptions(), (name,))
@@ -210,7 +210,7 @@ def test_options_without_an_effect_here(name):
 
 
 def test_precedence():
-    """8.1: command line before environment before file, option by option."""
+    """Command line before environment before file, option by option."""
     options = BrokerOptions.parse(
         ["--default-queue-limit=1"],
         {"QPID_DEFAULT_QUEUE_LIMIT": "2", "QPID_MAX_PURGE_BATCH": "2"},
@@ -220,7 +220,7 @@ def test_precedence():
 
 
 def test_a_space_in_a_value():
-    """8.1: kept on the command line and in a variable, taken off in a file."""
+    """Kept on the command line and in a variable, taken off in a file."""
     assert refusal("--default-queue-limit", " 1") == CLI + INVALID.format(" 1", "--default-queue-limit")
     assert BrokerOptions.parse([], {}, ["default-queue-limit= 1 "]).default_queue_limit == 1
 
@@ -238,7 +238,7 @@ def test_a_value_that_loses_is_still_checked():
 
 
 def test_variables_that_name_no_option_are_ignored():
-    """8.1: as qpidd does; but the explanation mentions them."""
+    """As qpidd does; but the explanation mentions them."""
     variables = {"QPID_DEFAULT_MSG_GROUP": "x", "HOME": "/", "QPID_PORT": "1", "qpid_auth": "no"}
     assert BrokerOptions.parse([], variables) == BrokerOptions()
     setup = BrokerSetup.read([], variables)
@@ -247,7 +247,7 @@ def test_variables_that_name_no_option_are_ignored():
 
 
 def test_lines_of_a_configuration_file():
-    """8.1: comments, empty lines, spaces after the sign, a comment behind the value; quotes stay."""
+    """Comments, empty lines, spaces after the sign, a comment behind the value; quotes stay."""
     lines = [
         "# the limits\n",
         "\n",
@@ -266,7 +266,7 @@ def test_lines_of_a_configuration_file():
     ["default-msg-group=x", "default-queue-limit = 1", " auth=no", "auth", "--auth=no", "default-queue=1"],
 )
 def test_lines_that_are_refused(line):
-    """8.1: an unknown name, or a space before the equals sign."""
+    """An unknown name, or a space before the equals sign."""
     assert refusal(lines=(line,)) == f"{CONF}Bad argument: |{line}|"
 
 
@@ -276,7 +276,7 @@ def test_an_option_twice_in_a_file():
 
 @pytest.mark.parametrize("place", ["command line", "environment", "given", "given and named"])
 def test_the_file_is_found(tmp_path, place):
-    """8.1: named on the command line or by a variable, else the one that is given."""
+    """Named on the command line or by a variable, else the one that is given."""
     path = tmp_path / "qpidd.conf"
     path.write_text("default-queue-limit=5\nport=1\n")
     words = [f"--config={path}"] if "command" in place or "named" in place else []

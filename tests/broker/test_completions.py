@@ -3,7 +3,7 @@
 import pytest
 from support import Bench, refused
 
-from qflow.broker.range_set import RangeSet
+from qflow.broker.completions import RangeSet
 
 
 def two_queues() -> Bench:
@@ -28,10 +28,10 @@ def test_a_command_that_never_left_the_client_has_no_number():
     """CM-01: the library's own refusal leaves no gap, be it of a session's first command or a later one."""
     bench = two_queues()
     session = bench.session("p")
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError):
         session.message_transfer("no message")
     bench.send("y")
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError):
         session.message_transfer("no message")
     bench.send("y")
     assert completions(bench) == [0, 1]

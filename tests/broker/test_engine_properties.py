@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support import BYTES, GROUP, INFINITE, MESSAGES, Bench, Reader, arguments, sized, through_json, visible
 
 from qflow.broker import Broker, BrokerOptions, Event, Session
+from qflow.broker.completions import RangeSet
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.broker.range_set import RangeSet
 
 settings.register_profile(
     "ci",

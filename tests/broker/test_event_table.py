@@ -2,10 +2,9 @@
 
 import pytest
 
-from qflow.bench import workloads
-from qflow.broker.event_table import EventTable
-from qflow.broker.events import Event
-from qflow.trace.values import encode_detail, encode_values
+from qflow.broker.events import Event, EventTable
+from qflow.maintain import benchmark as workloads
+from qflow.trace.schema import encode_detail, encode_values
 
 EVENTS = [
     Event(0, "session.detach", session="p", detail={}),

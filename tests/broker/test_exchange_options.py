@@ -6,7 +6,7 @@ import pytest
 
 from qflow.broker import Broker, Message
 from qflow.broker.errors import NotFoundException
-from qflow.broker.queries import ExchangeBoundResult
+from qflow.broker.registry import ExchangeBoundResult
 
 
 @pytest.fixture

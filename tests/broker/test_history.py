@@ -1,4 +1,4 @@
-"""The alternatives of QPID-2935 on one engine (rule book section 9), and the cluster question (CM-16)."""
+"""The alternatives of QPID-2935 (rules.md#alt-design-alternatives), and the cluster question (CM-16)."""
 
 from __future__ import annotations
 

@@ -5,11 +5,8 @@ from random import Random
 
 import pytest
 
-from qflow.broker.cursor import QueueCursor
-from qflow.broker.message import Message
-from qflow.broker.message_deque import MessageDeque
-from qflow.broker.queued_message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage
-from qflow.broker.transfer import Transfer
+from qflow.broker.message import ACQUIRED, AVAILABLE, REMOVED, Message, QueuedMessage, Transfer
+from qflow.broker.stores import MessageDeque, QueueCursor
 
 
 @dataclass

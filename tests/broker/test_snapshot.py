@@ -13,8 +13,7 @@ from qflow.broker import Broker, Message
 from qflow.broker.errors import AmqpException
 from qflow.broker.snapshot import FORMAT, SnapshotError
 from qflow.conformance import load_scenarios
-from qflow.conformance.observation import normalized, observe
-from qflow.conformance.player import Player
+from qflow.conformance.scenario_player import Player, normalized, observe
 
 
 class RestoringPlayer(Player):
@@ -229,7 +228,7 @@ def test_damaged_snapshots(change):
 PROGRAM = """
 import hashlib, sys
 from qflow.conformance import load_scenarios
-from qflow.conformance.player import Player
+from qflow.conformance.scenario_player import Player
 digest = hashlib.sha256()
 for path in sys.argv[1:]:
     for scenario in list(load_scenarios(path))[::4]:

@@ -223,7 +223,7 @@ def test_cf_12_management_events():
 )
 def test_qt_19_what_is_left_out_is_refused_with_its_reason(what, ask):
     """QT-19, DQ-10, CM-17, CM-18: 540, and the list says why."""
-    from qflow.broker.left_out import LEFT_OUT
+    from qflow.broker.errors import LEFT_OUT
 
     broker = Broker()
     with pytest.raises(NotImplementedException) as refused:

@@ -1,4 +1,4 @@
-"""What a real broker did, step by step: every recording agrees, and a difference is told as one."""
+"""What a real broker did, step by step: every recording agrees, and a difference is reported as one."""
 
 import json
 import re
@@ -11,12 +11,9 @@ from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
 from qflow.conformance import check_file, load_scenarios
 from qflow.conformance.cli import run
-from qflow.conformance.labels import pack, unpack
-from qflow.conformance.observation import observe
-from qflow.conformance.player import Player
 from qflow.conformance.report import check
-from qflow.conformance.scenario import Scenario, ScenarioError
-from qflow.conformance.vocabulary import EXPECT, QUEUE, STEPS
+from qflow.conformance.scenario import Scenario, ScenarioError, pack, unpack
+from qflow.conformance.scenario_player import EXPECT, QUEUE, STEPS, Player, observe
 
 FILES = sorted(SCENARIOS.glob("*.jsonl"))
 COUNTS = {
@@ -62,7 +59,7 @@ PREFIXES = (
 
 @pytest.mark.parametrize("start", STARTS, ids=[" ".join(start["options"]) or "none" for start in STARTS])
 def test_start_options(start):
-    """FC-10, X-03, rule book 8.1: which options start a broker, and its words when they do not."""
+    """FC-10, X-03, rules.md#broker-options: which options start a broker, and its words when they do not."""
     if start["starts"]:
         BrokerOptions.parse(start["options"])
         return
@@ -233,7 +230,7 @@ def section_of_format(heading: str) -> str:
 
 
 def heads(section: str) -> set[str]:
-    """Return what stands in backticks before a dash, at the beginning of an item or of a sentence."""
+    """Return what is in backticks before a dash, at the beginning of an item or of a sentence."""
     found = re.findall(r"(?:^ *\* |[.;] )((?:`\w+`, )*`\w+`) - ", section, re.M)
     return {word for head in found for word in re.findall(r"`(\w+)`", head)}
 
@@ -367,7 +364,7 @@ def test_a_dropped_connection_ends_all_its_sessions_before_anything_is_delivered
     ],
 )
 def test_what_is_not_built_is_said(scenario, change, says):
-    """A word that nobody knows is never passed over, not even one whose value is 0."""
+    """A word that is unknown is never passed over, not even one whose value is 0."""
     step = {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "expect": {}, **change}
     verdict = check(Scenario.from_json({**scenario, "steps": [step]}))
     assert (verdict.agrees, verdict.steps) == (False, 0)

@@ -20,7 +20,7 @@ from qflow.design import (
     stays_on,
     traffic_of,
 )
-from qflow.design.phases import phase_workload
+from qflow.design.explore import phase_workload
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 MESSAGES = 400

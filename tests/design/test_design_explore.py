@@ -21,7 +21,7 @@ from qflow.design import (
     stall_range,
     tabulate,
 )
-from qflow.design.situation import Situation
+from qflow.design.graph import Situation
 
 of = SmallConfiguration.of
 

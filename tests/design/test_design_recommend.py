@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qflow import cli
-from qflow.configuration.reading import read_line
+from qflow.configuration.notations import read_line
 from qflow.design import DesignError, Limits, frontier, judge_workload, recommend, traffic_of
-from qflow.design.frontier import best, mark
-from qflow.design.parts import Part, parts_of
+from qflow.design.frontier import Part, best, mark, parts_of
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 

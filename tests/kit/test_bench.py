@@ -1,12 +1,13 @@
-"""qflow bench: what it prints and refuses; how long things take is asserted nowhere."""
+"""The benchmark: what it prints and refuses; how long things take is asserted nowhere."""
 
 import json
 from importlib.util import find_spec
 
 import pytest
 
-from qflow.cli import main
-from qflow.form import form
+from qflow.kit import form
+from qflow.maintain import benchmark
+from qflow.maintain.__main__ import main
 
 
 @pytest.mark.release
@@ -24,10 +25,38 @@ def test_it_prints_rates_ratios_growth_and_memory(capsys):
     assert pairs <= set(results["ratios"]) if find_spec("simpy") else not pairs & set(results["ratios"])
 
 
-def test_a_message_on_a_queue_is_small():
-    from qflow.bench.measure import _memory
+def of_queue(name: str):
+    """Return what reads a statistic of the queue that a workload filled."""
+    return lambda broker: getattr(broker.queue("q").statistics(), name)
 
-    assert _memory(lambda name: None)["bytes_a_message"] < 400
+
+@pytest.mark.parametrize(
+    ("work", "read", "seen"),
+    [
+        (lambda: benchmark.life_cycle(10), of_queue("msgTotalDequeues"), 10),
+        (lambda: benchmark.backlog(200), of_queue("msgDepth"), 0),
+        (lambda: benchmark.fan_out(5), lambda broker: broker.statistics().totals["msgTotalDequeues"], 50),
+        (lambda: benchmark.grouped(100, 10), of_queue("msgDepth"), 0),
+        (lambda: benchmark.held_release(100), lambda broker: len(broker.sessions["p"].held), 0),
+        (
+            lambda: benchmark.completed_with_holes(6),
+            lambda broker: str(broker.sessions["p"].completions.reported),
+            "0-3 5 7",
+        ),
+        (lambda: benchmark.ring(20, limit=5), of_queue("discardsRing"), 15),
+    ],
+)
+def test_a_workload_does_what_it_is_measured_for(work, read, seen):
+    assert read(work()) == seen
+
+
+@pytest.mark.skipif("simpy" not in benchmark.installed(), reason="SimPy is not installed")
+def test_a_store_gets_all_that_was_put():
+    assert (benchmark.store_backlog(250), benchmark.store_life_cycle(250)) == (250, 250)
+
+
+def test_a_message_on_a_queue_is_small():
+    assert benchmark._memory(lambda name: None)["bytes_a_message"] < 400
 
 
 def test_too_few_messages_are_refused(capsys):

@@ -35,7 +35,7 @@ def wanted(project: dict, extra: str) -> dict[str, SpecifierSet]:
     found: dict[str, SpecifierSet] = {}
     for line in project["optional-dependencies"][extra]:
         need = Requirement(line)
-        if need.name == "qflow":
+        if need.name == "qflow-kit":
             for other in need.extras:
                 found |= wanted(project, other)
         else:

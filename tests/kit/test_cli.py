@@ -15,18 +15,20 @@ from browser import get, serve_chapters
 from commands import status_of
 
 from qflow import __version__, cli
-from qflow.kit import RefusalError
-from qflow.teaching import launch, layout
-from qflow.trace.progress import Line, Progress
+from qflow.kit import RefusalError, install_command
+from qflow.launch import chapters as launch
+from qflow.launch import chapters as layout
+from qflow.maintain import __main__ as maintain
+from qflow.progress import Line, Progress
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str, main=cli.main) -> str:
     """Run a command that must be refused; return its one sentence."""
-    status = status_of(*arguments)
+    status = status_of(*arguments, main=main)
     said = capsys.readouterr()
     assert status == 2
     assert said.out == ""
-    assert said.err.startswith("qflow")
+    assert said.err.startswith(("qflow", "python -m qflow.maintain"))
     assert said.err.count("\n") == 1, said.err
     assert "Traceback" not in said.err
     return said.err
@@ -122,18 +124,19 @@ class TestRefusals:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in hidden else real(name))
         assert refusal(capsys, "lab") == (
             "qflow: JupyterLab and anywidget are not installed here; "
-            "install what is missing with: pip install 'qflow[lab]'\n"
+            f"install what is missing with: {install_command('lab')}\n"
         )
 
     def test_an_unknown_chapter(self, capsys, tmp_path):
         (tmp_path / "sources").mkdir()
         (tmp_path / "sources" / "01-one.py").write_text("# %%\n1\n")
-        said = refusal(capsys, "notebooks", "check", "--dir", str(tmp_path), "02-two")
+        said = refusal(capsys, "notebooks", "check", "--dir", str(tmp_path), "02-two", main=maintain.main)
         assert "'02-two'" in said
         assert "01-one" in said
 
     def test_no_chapter_source_at_all(self, capsys, tmp_path):
-        assert "no chapter source" in refusal(capsys, "notebooks", "build", "--dir", str(tmp_path))
+        said = refusal(capsys, "notebooks", "build", "--dir", str(tmp_path), main=maintain.main)
+        assert "no chapter source" in said
 
 
 def test_version_and_module_entry():
@@ -148,7 +151,7 @@ def test_help_names_every_command(capsys):
         cli.main(["--help"])
     assert exit.value.code == 0
     text = capsys.readouterr().out
-    for name in ("lab", "conform", "notebooks"):
+    for name in ("lab", "conform", "site"):
         assert re.search(rf"^\s+{name}\b", text, re.MULTILINE), text
 
 
@@ -187,7 +190,7 @@ class TestWhichFolder:
         monkeypatch.chdir(here)
         kit = kit_with(tmp_path / "kit", c01_thresholds="1")
         monkeypatch.setattr(launch, "kit_path", lambda name: kit)
-        monkeypatch.setattr(launch, "checkout_root", lambda: None)
+        monkeypatch.setattr("qflow.kit.checkout_root", lambda: None)
         return here
 
     def test_away_from_a_checkout(self, away, capsys):
@@ -209,7 +212,7 @@ class TestWhichFolder:
     def test_in_a_checkout(self, away, tmp_path, monkeypatch):
         checkout = tmp_path / "checkout"
         kit_with(checkout / "notebooks", c01_thresholds="1")
-        (checkout / "pyproject.toml").write_text('[project]\nname = "qflow"\n')
+        (checkout / "pyproject.toml").write_text('[project]\nname = "qflow-kit"\n')
         monkeypatch.chdir(checkout / "notebooks")
         assert launch.find_chapters(None) == checkout / "notebooks"
 
@@ -341,7 +344,9 @@ class TestTerminalManners:
             line.show("reading a-file-with-quite-a-long-name.jsonl: 1000 rows")
             line.show("done")
             line.end()
-        shown = os.read(ours, 4096).decode()
+        shown = ""
+        while not shown.endswith("\n"):
+            shown += os.read(ours, 4096).decode()
         os.close(ours)
         first, second = shown.removesuffix("\r\n").split("\r")
         assert first == "reading a-file-with-quite-a-long-name.jsonl"[: columns - 1]
@@ -349,8 +354,8 @@ class TestTerminalManners:
 
     @pytest.mark.parametrize("arguments", [("trace", "info"), ("run", "--json"), ("conform", "--json")])
     def test_what_is_told_underway_is_not_on_standard_output(self, arguments, root, monkeypatch, capsys):
-        monkeypatch.setattr("qflow.trace.progress.PATIENCE", -1.0)
-        monkeypatch.setattr("qflow.trace.run_cli.PATIENCE", -1.0)
+        monkeypatch.setattr("qflow.progress.PATIENCE", -1.0)
+        monkeypatch.setattr("qflow.workload.cli.PATIENCE", -1.0)
         recordings = root / "data" / "recordings"
         file = {
             "trace": "scenarios/hand.jsonl",
@@ -437,7 +442,7 @@ class TestSpoiltInput:
         refused = 0
         for _ in range(200):
             given = self.given(chance, what, tmp_path)
-            status = status_of(*given)
+            status = status_of(*given, main=maintain.main if what == "notebook" else cli.main)
             said = capsys.readouterr()
             assert status in (0, 1, 2), given
             if status == 2:

@@ -6,7 +6,8 @@ import pytest
 from browser import find_chromium
 
 from qflow.labs import flow_run
-from qflow.launch import moving_picture
+from qflow.maintain import __main__ as maintain
+from qflow.maintain import moving_picture
 
 
 def test_it_shows_both_turns_from_off_to_off_and_lingers_at_each():
@@ -35,6 +36,13 @@ def test_the_picture_moves(tmp_path, monkeypatch):
     monkeypatch.setattr(moving_picture, "STILLS", 4)
     with Image.open(moving_picture.write(tmp_path / "flow.gif")) as made:
         assert made.n_frames == 4
+
+
+def test_the_picture_lasts_as_long_as_the_run_that_it_shows(tmp_path, capsys):
+    pytest.importorskip("PIL")
+    assert maintain.main(["moving-picture", "check"]) == 0
+    assert maintain.main(["moving-picture", "check", str(tmp_path / "none.gif")]) == 1
+    assert "is missing" in capsys.readouterr().err
 
 
 def test_the_readme_shows_it(root):

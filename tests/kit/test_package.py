@@ -93,12 +93,13 @@ def test_the_wheel_carries_chapters_and_recordings(root, wheel):
     for path in (root / "data").rglob("*"):
         if path.is_file():
             assert f"qflow/_kit/{path.relative_to(root).as_posix()}" in carried
+    maintainers = root / "qflow" / "maintain"
     for path in (root / "qflow").rglob("*"):
-        if path.suffix in {".py", ".js", ".css", ".json"}:
+        if path.suffix in {".py", ".js", ".css", ".json"} and maintainers not in path.parents:
             assert path.relative_to(root).as_posix() in carried
     tops = {name.partition("/")[0] for name in carried}
-    assert tops == {"qflow", f"qflow-{qflow.__version__}.dist-info"}
-    unwanted = re.compile(r"sources/|\.ipynb_checkpoints|__pycache__|\.pyc$|/tests/")
+    assert tops == {"qflow", f"qflow_kit-{qflow.__version__}.dist-info"}
+    unwanted = re.compile(r"sources/|qflow/maintain|\.ipynb_checkpoints|__pycache__|\.pyc$|/tests/")
     assert not [name for name in carried if unwanted.search(name)]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from qflow import cli
 from qflow.conformance import load_scenarios
-from qflow.conformance.startup import load_startups
+from qflow.conformance.scenario import load_startups
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

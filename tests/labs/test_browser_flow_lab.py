@@ -13,7 +13,7 @@ import pytest
 from browser import WATCH_SLIDER
 
 from qflow.labs import flow_run
-from qflow.labs.sentences import state_sentence, step_sentence
+from qflow.labs.claims import state_sentence, step_sentence
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

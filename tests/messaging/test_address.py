@@ -4,9 +4,7 @@ import pytest
 from messaging_support import Bench
 
 from qflow.messaging import InvalidOption, MalformedAddress
-from qflow.messaging.address import LexError, ParseError, parse
-from qflow.messaging.address_lexer import WSPACE, lex
-from qflow.messaging.address_options import find_error
+from qflow.messaging.address import WSPACE, LexError, ParseError, find_error, lex, parse
 
 
 @pytest.mark.parametrize(

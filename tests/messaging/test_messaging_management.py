@@ -4,7 +4,7 @@ import pytest
 from messaging_support import Bench, address, contents, drain
 
 from qflow.messaging import Message, NotFound, console
-from qflow.messaging.qmf_objects import BROKER_NAME
+from qflow.messaging.qmf import BROKER_NAME
 
 BROKER = f"org.apache.qpid.broker:broker:{BROKER_NAME}"
 

@@ -7,7 +7,7 @@ from messaging_support import Bench, address
 
 from qflow.broker import Message as BrokerMessage
 from qflow.messaging import REJECTED, Disposition, EncodeError, Message
-from qflow.messaging.encoding import content_size
+from qflow.messaging.messages import content_size
 
 MAP = {
     "key1": "string",

@@ -6,16 +6,20 @@ from itertools import pairwise
 import pytest
 from recordings import load
 
-from qflow.prediction.measures import rows_of_run
+from qflow.prediction.costs import (
+    Episode,
+    SystemDelay,
+    Told,
+    Work,
+    consumer_network,
+    episodes,
+    producer_network,
+    works_of,
+)
+from qflow.prediction.extraction import Evidence, catches_up, extract, inferred_schedule, sends_of
+from qflow.prediction.pace import client_pace, machine_pace, missing_pace, releases, slower
+from qflow.prediction.predict import rows_of_run
 from qflow.trace import ClientLog, LogRow
-from qflow.trace.calibration import missing_pace, releases, slower
-from qflow.trace.consumer_work import works_of
-from qflow.trace.credit_delays import SystemDelay, Told
-from qflow.trace.extract import Evidence, extract
-from qflow.trace.machine_pace import client_pace, machine_pace
-from qflow.trace.network_costs import consumer_network, producer_network
-from qflow.trace.producer_work import Episode, Work, episodes
-from qflow.trace.schedules import catches_up, inferred_schedule, sends_of
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
 from qflow.workload.network import Network

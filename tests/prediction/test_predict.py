@@ -6,13 +6,12 @@ import pytest
 from recordings import WORKLOADS, paths
 
 from qflow.prediction import Settings, predict
-from qflow.prediction.measures import producer_measures, rows_of_run
-from qflow.prediction.text import report_text
+from qflow.prediction.predict import producer_measures, report_text, rows_of_run
 from qflow.trace import ClientLog, LogRow
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
-from qflow.workload.measures import queue_measures
 from qflow.workload.network import Network
+from qflow.workload.run import queue_measures
 
 MEASURES = {"mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput", "discards"}
 NETWORK = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)

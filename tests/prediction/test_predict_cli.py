@@ -8,8 +8,8 @@ from recordings import paths
 
 from qflow.design import cli as design_cli
 from qflow.prediction import cli
-from qflow.prediction.text import report_text
-from qflow.trace import run_cli
+from qflow.prediction.predict import report_text
+from qflow.workload import cli as run_cli
 
 
 def test_predict_prints_one_json_object(capsys):
@@ -109,7 +109,7 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
 
 
 def test_slow_predictions_show_progress(monkeypatch, capsys):
-    monkeypatch.setattr("qflow.trace.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("qflow.progress.PATIENCE", 0.0)
     assert room_command(cli, "predict", *paths("capacity-165")) == 0
     error = capsys.readouterr().err
     assert "looking at what the clients of capacity-165.csv.gz did" in error

@@ -4,8 +4,7 @@ import pytest
 from recordings import load
 
 from qflow.prediction import Settings, predict
-from qflow.prediction.replays import is_near_limit, shifted
-from qflow.prediction.text import report_text
+from qflow.prediction.predict import is_near_limit, report_text, shifted
 from qflow.trace import ClientLog
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 

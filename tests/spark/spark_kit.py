@@ -6,8 +6,9 @@ import pytest
 from recordings import WORKLOADS
 
 from qflow.kit import RefusalError
-from qflow.spark.memory import audit, lake_of
-from qflow.spark.schema import LAKE
+from qflow.spark.lake_audit import audit_in_memory as audit
+from qflow.spark.lake_audit import lake_of
+from qflow.spark.tables import LAKE
 from qflow.trace import ClientLog
 from qflow.workload import Workload
 
@@ -21,7 +22,7 @@ SECONDS = 8
 def spark():
     """Return the session of this test run; the tests of it are skipped where there is no pyspark or Java."""
     pytest.importorskip("pyspark")
-    from qflow.spark.session import session
+    from qflow.spark.spark_session import session
 
     try:
         return session()

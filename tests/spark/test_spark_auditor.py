@@ -8,7 +8,8 @@ from recordings import WORKLOADS, load
 from spark_kit import fleet, fleet_lake, fleet_results
 
 from qflow.spark.auditor import Auditor
-from qflow.spark.memory import audit, lake_of, result_hash
+from qflow.spark.lake_audit import audit_in_memory as audit
+from qflow.spark.lake_audit import lake_of, result_hash
 from qflow.spark.touches import components_of, part_of, touches_of, workload_text
 from qflow.trace import LogRow
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -171,9 +172,9 @@ def test_a_session_that_died_is_found_with_the_brokers_words():
 
 def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     """A trace holds the engine's own effects; the audit sees what its clients did, and finds them again."""
-    from qflow.spark.trace_log import trace_log, workload_of
+    from qflow.spark.ingest import trace_log, workload_of
     from qflow.trace.files import write_trace
-    from qflow.trace.record import trace_of
+    from qflow.trace.replaying import trace_of
 
     recorded = Workload.load(WORKLOADS / "fanout-one-slow.json")
     run = simulate(

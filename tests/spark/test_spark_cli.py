@@ -17,7 +17,8 @@ from waiting import wait_until
 
 from qflow.cli import main
 from qflow.kit import RefusalError
-from qflow.spark import java, session
+from qflow.spark import spark_session as java
+from qflow.spark import spark_session as session
 
 
 def refused(capsys, *arguments):

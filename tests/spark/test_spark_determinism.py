@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from spark_kit import fleet, fleet_lake, fleet_results, lake_frame, spark, write_log  # noqa: F401
 
-from qflow.spark.memory import result_hash
+from qflow.spark.lake_audit import result_hash
 
 @cache
 def expected():
@@ -30,7 +30,9 @@ def setting(spark):  # noqa: F811
 @pytest.fixture(scope="module")
 def lake(spark, tmp_path_factory):  # noqa: F811
     """Return the folder of a lake that the pipeline made of the fleet's log."""
-    from qflow.spark import ingest, layout, topology
+    from qflow.spark import ingest
+    from qflow.spark import lake as layout
+    from qflow.spark import touches as topology
 
     folder = tmp_path_factory.mktemp("fleet")
     workload, rows = fleet()
@@ -46,13 +48,13 @@ def lake(spark, tmp_path_factory):  # noqa: F811
 
 
 def audited(frame):
-    from qflow.spark.audit import audit
+    from qflow.spark.lake_audit import audit
 
     return result_hash(audit(frame).collect())
 
 
 def test_the_lake_holds_each_component_in_order_and_one_file_is_one_partition(spark, lake):  # noqa: F811
-    from qflow.spark.layout import read_lake
+    from qflow.spark.lake import read_lake
 
     frame = read_lake(spark, lake)
     assert frame.rdd.getNumPartitions() == 5
@@ -62,7 +64,7 @@ def test_the_lake_holds_each_component_in_order_and_one_file_is_one_partition(sp
 
 
 def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
-    from qflow.spark.layout import read_lake
+    from qflow.spark.lake import read_lake
 
     frame = read_lake(spark, lake)
     assert "Exchange" not in frame._jdf.queryExecution().executedPlan().toString()
@@ -73,7 +75,7 @@ def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
 def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa: F811
     from pyspark.sql import functions as sf
 
-    from qflow.spark.layout import in_order
+    from qflow.spark.lake import in_order
 
     shuffled = lake_frame(spark, fleet_lake()).orderBy(sf.rand(partitions))
     assert audited(in_order(shuffled, partitions)) == expected()
@@ -81,7 +83,7 @@ def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa
 
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
 def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
-    from qflow.spark.layout import read_lake
+    from qflow.spark.lake import read_lake
 
     setting("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
     assert audited(read_lake(spark, lake)) == expected()
@@ -89,8 +91,8 @@ def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
 
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
 def test_any_size_of_batches_that_a_worker_reads_itself(lake, rows):
-    from qflow.spark.audit import audit_batches
-    from qflow.spark.lake_file import read_lake_file
+    from qflow.spark.lake import read_lake_file
+    from qflow.spark.lake_audit import audit_batches
 
     results = [
         tuple(row.values())
@@ -102,7 +104,7 @@ def test_any_size_of_batches_that_a_worker_reads_itself(lake, rows):
 
 
 def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):  # noqa: F811
-    from qflow.spark.audit import audit_to
+    from qflow.spark.lake_audit import audit_to
     from qflow.spark.workers import peak_accumulator
 
     told = []
@@ -115,7 +117,7 @@ def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):
 @pytest.mark.parametrize("name", ["spark.sql.adaptive.enabled", "spark.sql.ansi.enabled"])
 @pytest.mark.parametrize("value", ["true", "false"])
 def test_adaptive_execution_and_ansi_on_and_off(spark, setting, name, value):  # noqa: F811
-    from qflow.spark.layout import in_order
+    from qflow.spark.lake import in_order
 
     setting(name, value)
     assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == expected()

@@ -7,9 +7,8 @@ from recordings import WORKLOADS
 from spark_kit import spark, write_log  # noqa: F401
 
 from qflow.kit import RefusalError
-from qflow.spark.ingest import log_files
-from qflow.spark.layout import pack
-from qflow.spark.log_reader import COLUMNS, NUMBERED, read_log
+from qflow.spark.ingest import COLUMNS, NUMBERED, log_files, read_log
+from qflow.spark.lake import pack
 from qflow.trace import LogRow
 
 pytest.importorskip("pyarrow")
@@ -117,7 +116,7 @@ def test_buckets_are_packed_largest_first():
 
 
 def lake_of_files(spark, folder, name, rows, columns=None):  # noqa: F811
-    from qflow.spark.pipeline import make_lake
+    from qflow.spark.ingest import make_lake
 
     write_log(folder / f"{name}.parquet", rows, columns)
     (folder / f"{name}.json").write_text(json.dumps(WORKLOAD))
@@ -143,7 +142,7 @@ def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
 
 
 def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
-    from qflow.spark.layout import read_lake
+    from qflow.spark.lake import read_lake
 
     (tmp_path / "half" / "_temporary").mkdir(parents=True)
     with pytest.raises(RefusalError, match="half: its writing was broken off; clear the folder"):
@@ -158,8 +157,8 @@ def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noq
 
 
 def test_topologies_of_two_periods_are_joined_on_spark(spark):  # noqa: F811
-    from qflow.spark.schema import TOUCHES
-    from qflow.spark.topology import components
+    from qflow.spark.tables import TOUCHES
+    from qflow.spark.touches import components
 
     early = spark.createDataFrame([("log", "c", "q"), ("log", "d", "r")], TOUCHES.ddl)
     late = spark.createDataFrame([("log", "d", "q")], TOUCHES.ddl)
@@ -168,11 +167,11 @@ def test_topologies_of_two_periods_are_joined_on_spark(spark):  # noqa: F811
 
 
 def test_a_trace_and_its_bad_rows_go_the_same_way(spark, tmp_path):  # noqa: F811
-    from qflow.spark.audit import audit
-    from qflow.spark.layout import read_lake
-    from qflow.spark.pipeline import make_lake
+    from qflow.spark.ingest import make_lake
+    from qflow.spark.lake import read_lake
+    from qflow.spark.lake_audit import audit
     from qflow.trace.files import write_trace
-    from qflow.trace.record import trace_of
+    from qflow.trace.replaying import trace_of
     from qflow.workload import Workload, simulate
 
     run = simulate(Workload.from_json(WORKLOAD))

@@ -4,8 +4,8 @@ import pytest
 from spark_kit import fleet_lake, fleet_results, spark  # noqa: F401
 
 from qflow.kit import RefusalError
-from qflow.spark.memory import result_hash
-from qflow.spark.shipper import write_rows
+from qflow.spark.lake_audit import result_hash
+from qflow.spark.live import write_rows
 
 pytest.importorskip("pyarrow")
 
@@ -39,7 +39,7 @@ def stop_after_the_first(done):
 
 
 def test_an_interrupted_audit_goes_on_and_repeats_no_step(spark, lake, tmp_path, two_at_once):  # noqa: F811
-    from qflow.spark.audit import audit_to, read_results
+    from qflow.spark.lake_audit import audit_to, read_results
 
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
@@ -54,7 +54,7 @@ def test_an_interrupted_audit_goes_on_and_repeats_no_step(spark, lake, tmp_path,
 
 
 def test_results_of_another_lake_are_replaced_and_other_things_are_not(spark, lake, tmp_path):  # noqa: F811
-    from qflow.spark.audit import audit_to
+    from qflow.spark.lake_audit import audit_to
 
     audit_to(spark, lake, tmp_path / "out")
     (lake / "fleet-q22.parquet").unlink()
@@ -68,7 +68,7 @@ def test_results_of_another_lake_are_replaced_and_other_things_are_not(spark, la
 
 
 def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two_at_once):  # noqa: F811
-    from qflow.spark.layout import read_lake
+    from qflow.spark.lake import read_lake
     from qflow.spark.synth import synthetic_fleet, write_fleet
 
     with pytest.raises(KeyboardInterrupt):
@@ -88,7 +88,7 @@ def test_a_file_of_a_lake_that_is_damaged_or_none_is_said_in_one_sentence(lake):
     import pyarrow
     from pyarrow import parquet
 
-    from qflow.spark.lake_file import LakeError, read_lake_file
+    from qflow.spark.lake import LakeError, read_lake_file
 
     path = lake / "fleet-q22.parquet"
     table = parquet.read_table(path)

@@ -11,9 +11,10 @@ from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark 
 from waiting import wait_until
 
 from qflow.cli import main
-from qflow.spark.memory import audit, result_hash
-from qflow.spark.reorder import StreamedComponent
-from qflow.spark.shipper import Shipper, write_rows
+from qflow.spark.lake_audit import audit_in_memory as audit
+from qflow.spark.lake_audit import result_hash
+from qflow.spark.live import Shipper, write_rows
+from qflow.spark.stream import StreamedComponent
 
 
 def expected():
@@ -62,8 +63,8 @@ def test_the_processor_alone_without_a_jvm():
     from pyspark.sql import Row
     from pyspark.sql.streaming.tws_tester import TwsTester
 
-    from qflow.spark.schema import LAKE
     from qflow.spark.stream import processor
+    from qflow.spark.tables import LAKE
 
     rows = [
         Row(**dict(zip(LAKE.names, ("fleet/q15", *row), strict=True))) for row in small_lake()["fleet/q15"]

@@ -11,15 +11,24 @@ from spark_kit import SOME, fleet_lake, fleet_results, lake_frame, small_lake, s
 from waiting import wait_until
 
 from qflow.cli import main
-from qflow.spark.checkpoints import audit_piece, record
-from qflow.spark.component_log import TooLarge, component_log, whole_components
-from qflow.spark.fleet_model import FleetModel
-from qflow.spark.fleet_settings import AS_RECORDED, FleetSettings, SettingsError, load_grid, require_unique
-from qflow.spark.memory import audit, result_hash
-from qflow.spark.shipper import write_rows
-from qflow.spark.skew import bound, speed_up
-from qflow.spark.synth import share, synthetic_rows
-from qflow.spark.whatif import measured
+from qflow.spark.cuts import audit_from_checkpoint as audit_piece
+from qflow.spark.cuts import record
+from qflow.spark.lake import bound, speed_up
+from qflow.spark.lake_audit import audit_in_memory as audit
+from qflow.spark.lake_audit import result_hash
+from qflow.spark.live import write_rows
+from qflow.spark.sweep import (
+    AS_RECORDED,
+    FleetSettings,
+    SettingsError,
+    TooLarge,
+    component_log,
+    load_grid,
+    measured,
+    require_unique,
+    whole_components,
+)
+from qflow.spark.synth import FleetModel, share, synthetic_rows
 
 pytest.importorskip("pyarrow")
 
@@ -72,8 +81,7 @@ def test_a_refused_setting_and_a_component_too_large_are_noted_not_lost():
 
 
 def test_components_that_are_too_large_are_not_kept(spark):  # noqa: F811
-    from qflow.spark.batches import to_batches
-    from qflow.spark.schema import LAKE
+    from qflow.spark.tables import LAKE, to_batches
 
     rows = [(name, *row) for name, rows in small_lake().items() for row in rows]
     sizes = {name: len(rows) for name, rows in small_lake().items()}
@@ -86,8 +94,8 @@ def test_components_that_are_too_large_are_not_kept(spark):  # noqa: F811
 
 
 def test_what_if_on_spark_is_what_it_is_in_memory(spark):  # noqa: F811
-    from qflow.spark.layout import in_order
-    from qflow.spark.whatif import what_if
+    from qflow.spark.lake import in_order
+    from qflow.spark.sweep import what_if
 
     frame = what_if(in_order(lake_frame(spark, small_lake()), 2), [AS_RECORDED, HALF])
     assert result_hash(frame.collect()) == in_memory([AS_RECORDED, HALF])
@@ -148,7 +156,7 @@ def test_events_are_shared_out_to_the_last():
 
 
 def test_a_fleet_has_one_partition_a_seed(spark):  # noqa: F811
-    from qflow.spark.audit import audit as audit_lake
+    from qflow.spark.lake_audit import audit as audit_lake
     from qflow.spark.synth import synthetic_fleet
 
     fleet = synthetic_fleet(spark, 3, 2_400)
@@ -183,8 +191,8 @@ def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
 
 
 def test_pieces_on_spark_give_the_same_results(spark):  # noqa: F811
-    from qflow.spark.checkpoints import audit_from, record_checkpoints
-    from qflow.spark.layout import in_order
+    from qflow.spark.cuts import audit_from, record_checkpoints
+    from qflow.spark.lake import in_order
 
     lake = lake_frame(spark, small_lake())
     checkpoints = record_checkpoints(in_order(lake, 2), 400)

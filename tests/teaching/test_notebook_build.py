@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from qflow import cli
 from qflow.kit import RefusalError
-from qflow.teaching import notebooks, tidy
+from qflow.maintain import __main__ as maintain
+from qflow.maintain import notebooks
 
 TINY = """\
 # %% [markdown] id="intro"
@@ -41,12 +41,12 @@ def chapters_with(folder: Path, source: str, name: str = "01-tiny") -> notebooks
     path = folder / "sources" / f"{name}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
-    return notebooks.Chapter(path, folder / f"{name}.ipynb")
+    return notebooks.Chapter(path)
 
 
 def ids(chapter: notebooks.Chapter) -> list[str]:
     """List the cell ids of a chapter's source."""
-    return [cell.id for cell in notebooks.read_source(chapter).cells]
+    return [cell.id for cell in notebooks.read_source(chapter.source).cells]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def copy(built, tmp_path):
 
 def check(chapter, capsys) -> tuple[int, str]:
     """Run the check as the command does."""
-    status = cli.main(["notebooks", "check", "--dir", str(chapter.built.parent)])
+    status = maintain.main(["notebooks", "check", "--dir", str(chapter.built.parent)])
     said = capsys.readouterr()
     assert "Traceback" not in said.err
     return status, said.err
@@ -94,13 +94,13 @@ class TestBuild:
 
     def test_a_failing_cell_writes_nothing(self, tmp_path, capsys):
         chapter = chapters_with(tmp_path, "# %%\nprint('before')\n\n# %%\n1 / 0\n")
-        assert cli.main(["notebooks", "build", "--dir", str(tmp_path)]) == 1
+        assert maintain.main(["notebooks", "build", "--dir", str(tmp_path)]) == 1
         assert "a cell failed with ZeroDivisionError; nothing was written" in capsys.readouterr().err
         assert not chapter.built.exists()
 
     def test_a_kernel_that_dies_is_told_in_one_sentence(self, tmp_path, capsys):
         chapter = chapters_with(tmp_path, "# %%\nimport os\n\nos._exit(3)\n")
-        assert cli.main(["notebooks", "build", "--dir", str(tmp_path)]) == 1
+        assert maintain.main(["notebooks", "build", "--dir", str(tmp_path)]) == 1
         said = capsys.readouterr().err
         assert "01-tiny.py: its kernel died; nothing was written." in said
         assert "Traceback" not in said
@@ -111,7 +111,7 @@ class TestBuild:
         chapter = chapters_with(
             tmp_path, f"# %%\nimport time\n\nopen({str(started)!r}, 'w').close()\ntime.sleep(60)\n"
         )
-        command = [sys.executable, "-m", "qflow", "notebooks", "build", "--dir", str(tmp_path)]
+        command = [sys.executable, "-m", "qflow.maintain", "notebooks", "build", "--dir", str(tmp_path)]
         work = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_until(started.exists, "the cell runs")
         work.send_signal(signal.SIGINT)
@@ -155,7 +155,7 @@ class TestCheck:
         status, said = check(copy, capsys)
         assert status == 1
         assert "is not what its source says: cell 4 differs in its source" in said
-        assert "qflow notebooks build 01-tiny" in said
+        assert "python -m qflow.maintain notebooks build 01-tiny" in said
 
     def test_an_added_cell(self, copy, capsys):
         copy.source.write_text(TINY + "\n# %%\ny = 2\n")
@@ -193,7 +193,7 @@ class TestCheck:
 
 def test_the_chapters_agree_with_their_sources(root, capsys):
     assert list((root / "notebooks" / "sources").glob("*.py"))
-    status = cli.main(["notebooks", "check", "--dir", str(root / "notebooks")])
+    status = maintain.main(["notebooks", "check", "--dir", str(root / "notebooks")])
     assert status == 0, capsys.readouterr().err
 
 
@@ -209,9 +209,9 @@ def test_nbval_and_the_build_replace_the_same(root):
     rules = configparser.RawConfigParser()
     rules.read(root / "tests" / "nbval_sanitize.cfg")
     read = [(name, rules[name]["regex"], rules[name]["replace"]) for name in rules.sections()]
-    assert read == [(name, pattern.replace('\\"', '"'), new) for name, pattern, new in tidy.REPLACEMENTS]
+    assert read == [(name, pattern.replace('\\"', '"'), new) for name, pattern, new in notebooks.REPLACEMENTS]
 
 
 def test_folders_of_this_machine_are_replaced(root):
-    assert tidy.tidy_text(f"{root}/qflow/cli.py:1") == "qflow-checkout/qflow/cli.py:1"
-    assert tidy.tidy_text("no folder here") == "no folder here"
+    assert notebooks.tidy_text(f"{root}/qflow/cli.py:1") == "qflow-checkout/qflow/cli.py:1"
+    assert notebooks.tidy_text("no folder here") == "no folder here"

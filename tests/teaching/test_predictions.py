@@ -6,20 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from qflow.teaching import Predictions, guess_memory, progress
-from qflow.teaching.calibration import kept_calibration
-from qflow.teaching.guess_field import Question
+from qflow.teaching import Predictions, learner
+from qflow.teaching.predictions import Question, _field, kept_calibration
 
 
 @pytest.fixture(autouse=True)
 def nothing_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guess_memory, "_typed", {})
+    monkeypatch.setattr(learner, "_typed", {})
 
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     kept = tmp_path / "deep" / "progress.json"
-    monkeypatch.setenv(progress.VARIABLE, str(kept))
+    monkeypatch.setenv(learner.VARIABLE, str(kept))
     return kept
 
 
@@ -59,7 +58,7 @@ def test_calibration_over_chapters(file):
         predictions = Predictions(chapter)
         ask(predictions, on=guess, sure=50)
         predictions.compare(on=901, state="ON")
-    assert kept_calibration(progress.read("predictions")) == [
+    assert kept_calibration(learner.read("predictions")) == [
         "Predictions: 1 of 2 right.",
         "You were 50 % sure on average, and right in 50 %: well judged.",
     ]
@@ -93,8 +92,6 @@ def test_the_field_writes_into_the_question_and_the_text_stays():
 
 
 def test_a_typed_number_counts_as_the_guess(capsys):
-    from qflow.teaching.guess_field import _field
-
     predictions = Predictions("01")
     ask(predictions)
     entry, sure, said = _field(predictions.asked["on"]).children[1].children
@@ -105,8 +102,6 @@ def test_a_typed_number_counts_as_the_guess(capsys):
 
 
 def test_a_typed_guess_survives_running_the_cell_again(file, capsys):
-    from qflow.teaching.guess_field import _field
-
     predictions = Predictions("01")
     ask(predictions)
     entry, sure, _ = _field(predictions.asked["on"]).children[1].children
@@ -126,7 +121,7 @@ def test_a_typed_guess_survives_running_the_cell_again(file, capsys):
 
 
 def test_a_typed_guess_survives_where_nothing_can_be_kept(monkeypatch):
-    monkeypatch.setenv(progress.VARIABLE, "")
+    monkeypatch.setenv(learner.VARIABLE, "")
     predictions = Predictions("01")
     ask(predictions)
     predictions.asked["state"].keep("ON", None)
@@ -137,15 +132,15 @@ def test_a_typed_guess_survives_where_nothing_can_be_kept(monkeypatch):
 
 def test_a_typed_guess_survives_a_new_kernel(file, monkeypatch):
     Predictions("01").predict("on", "ON at?")
-    guess_memory.remember("01", "on", 900, None)
-    monkeypatch.setattr(guess_memory, "_typed", {})
+    learner.remember("01", "on", 900, None)
+    monkeypatch.setattr(learner, "_typed", {})
     predictions = Predictions("01")
     ask(predictions)
     assert predictions.asked["on"].guess == 900
 
 
 def test_what_is_written_in_the_cell_wins(file):
-    guess_memory.remember("01", "on", 900, 50)
+    learner.remember("01", "on", 900, 50)
     predictions = Predictions("01")
     ask(predictions, on=901)
     assert (predictions.asked["on"].guess, predictions.asked["on"].sure) == (901, None)
@@ -154,22 +149,22 @@ def test_what_is_written_in_the_cell_wins(file):
 def test_progress_survives_a_broken_file(file):
     file.parent.mkdir()
     file.write_text("{ not json")
-    assert progress.read("exercises") == {}
-    assert progress.keep("exercises", "a", {"solved": True})
-    assert progress.read("exercises") == {"a": {"solved": True}}
+    assert learner.read("exercises") == {}
+    assert learner.keep("exercises", "a", {"solved": True})
+    assert learner.read("exercises") == {"a": {"solved": True}}
 
 
 def test_progress_keeps_what_was_there(file):
-    progress.keep("exercises", "a", {"solved": True})
-    progress.keep("predictions", "01", {"on": {"right": True}})
-    progress.keep("exercises", "b", {"solved": False})
-    assert set(progress.read("exercises")) == {"a", "b"}
-    assert set(progress.read("predictions")) == {"01"}
+    learner.keep("exercises", "a", {"solved": True})
+    learner.keep("predictions", "01", {"on": {"right": True}})
+    learner.keep("exercises", "b", {"solved": False})
+    assert set(learner.read("exercises")) == {"a", "b"}
+    assert set(learner.read("predictions")) == {"01"}
 
 
 def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv(progress.VARIABLE, "/dev/null/progress.json")
-    assert not progress.keep("exercises", "a", {})
+    monkeypatch.setenv(learner.VARIABLE, "/dev/null/progress.json")
+    assert not learner.keep("exercises", "a", {})
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     predictions = Predictions("01")
     ask(predictions, on=901)
@@ -178,13 +173,13 @@ def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, monkeypatch, ca
 
 
 def test_an_empty_variable_keeps_nothing(monkeypatch):
-    monkeypatch.setenv(progress.VARIABLE, "")
-    assert progress.progress_file() is None
-    assert not progress.keep("exercises", "a", {})
+    monkeypatch.setenv(learner.VARIABLE, "")
+    assert learner.progress_file() is None
+    assert not learner.keep("exercises", "a", {})
 
 
 def test_the_users_data_folder_is_the_default(monkeypatch):
-    monkeypatch.delenv(progress.VARIABLE)
-    found = progress.progress_file()
+    monkeypatch.delenv(learner.VARIABLE)
+    found = learner.progress_file()
     assert found is not None
     assert found.parts[-2:] == ("qflow", "progress.json")

@@ -1,19 +1,22 @@
 """The reference inside the kit: generated pages are what the code says, and every link leads somewhere."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from qflow import cli
-from qflow.teaching import reference
-from qflow.teaching.function_pages import docstring, room_page
-from qflow.teaching.rules import rule_titles
+from qflow import maintain
+from qflow.maintain import __main__ as command
+from qflow.maintain import reference
+from qflow.maintain.reference import docstring, room_page
+from qflow.teaching.rules import cited_in_chapters, rule_book
 
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
 
 
-def test_no_page_is_stale():
-    assert reference.stale() == [], "run: qflow reference build"
+@pytest.mark.parametrize("kind", ["reference", "glossary", "sentences"])
+def test_no_page_is_stale(kind):
+    assert reference.stale(kind) == [], f"run: python -m qflow.maintain {kind} build"
 
 
 def test_every_link_leads_somewhere(root):
@@ -40,19 +43,20 @@ def test_every_page_is_reached_from_the_first(root):
 
 def test_the_rules_page_has_every_rule(root):
     page = reference.rules_page(root)
-    for rule in rule_titles():
-        assert f"\n| {rule} | " in page
+    for rule in rule_book():
+        assert f"\n### {rule}\n" in page
 
 
 def test_a_rule_names_its_chapters(root):
-    assert "01" in reference.cited_in_chapters(root / "notebooks" / "sources")["FC-14"]
+    assert "01" in cited_in_chapters(root / "notebooks" / "sources")["FC-14"]
 
 
 def test_a_page_that_changed_is_written_anew(root, tmp_path):
-    names = reference.build(tmp_path)
-    assert set(names) == set(reference.pages())
-    (tmp_path / "left-out.md").write_text("old")
-    assert reference.build(tmp_path) == ["left-out.md"]
+    names = reference.build(top=tmp_path)
+    assert {Path(name).name for name in names} == set(reference.pages())
+    left_out = f"{reference.FOLDER}/left-out.md"
+    (tmp_path / left_out).write_text("old")
+    assert reference.build(top=tmp_path) == [left_out]
 
 
 def test_a_room_page_shows_examples_as_code():
@@ -98,9 +102,10 @@ def test_a_docstring_becomes_markdown():
 
 
 def test_away_from_a_checkout(monkeypatch, capsys):
-    monkeypatch.setattr(reference, "checkout_root", lambda: None)
-    assert cli.main(["reference", "check"]) == 2
-    assert "checkout" in capsys.readouterr().err
+    monkeypatch.setattr(maintain, "checkout_root", lambda: None)
+    for words in (["reference", "check"], ["bench"], ["notebooks", "build"], ["--help"]):
+        assert command.main(words) == 2
+        assert capsys.readouterr().err.count("needs a checkout of qflow") == 1
 
 
 @pytest.mark.parametrize("name", ["README.md", "formats.md", "defence-of-design.md", "contributing.md"])

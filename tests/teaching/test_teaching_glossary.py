@@ -5,12 +5,10 @@ import re
 
 import pytest
 
-from qflow import cli
 from qflow.broker import BrokerOptions, statistics
 from qflow.kit import RefusalError
-from qflow.teaching import glossary
-from qflow.teaching.glossary import look_up, page, terms
-from qflow.teaching.rules import rule_titles
+from qflow.teaching.glossary import look_up, terms
+from qflow.teaching.rules import rule_book
 
 # Not settings: modules, and what management answers with.
 NOT_SETTINGS = {"qpid.messaging", "qpid.message_group_queue"}
@@ -69,12 +67,8 @@ def test_terms_are_unique_have_a_meaning_and_cite_real_rules():
     assert len({(term.term, term.kind) for term in found}) == len(found)
     for term in found:
         assert term.meaning.endswith("."), term
-        assert set(term.rules) <= set(rule_titles()), term
+        assert set(term.rules) <= set(rule_book()), term
         assert term.kind in {"word", "setting", "option", "statistic"}
-
-
-def test_the_page_is_up_to_date(root):
-    assert (root / glossary.PAGE).read_text(encoding="utf-8") == page()
 
 
 def test_looking_up():
@@ -82,9 +76,3 @@ def test_looking_up():
     assert "FC-15" in repr(look_up("held"))
     with pytest.raises(RefusalError, match="no 'xyzzy'"):
         look_up("xyzzy")
-
-
-def test_the_command_writes_the_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(glossary, "PAGE", tmp_path / "glossary.md")
-    assert cli.main(["exercises", "glossary"]) == 0
-    assert (tmp_path / "glossary.md").read_text(encoding="utf-8") == page()

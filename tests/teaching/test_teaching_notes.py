@@ -2,7 +2,7 @@
 
 import re
 
-from qflow.teaching.catalogue import THEMES
+from qflow.teaching.exercise import THEMES
 
 CHAPTERS = [f"{number:02d}" for number in range(15)]
 PARTS = ("Why", "Pacing", "Where people trip", "What to say", "Exercises")

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Message
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.trace.record import record
+from qflow.trace.replaying import record
 
 
 class Story:

@@ -12,11 +12,11 @@ from test_explain_documents import flow_165
 from trace_commands import Cast, all_commands, fresh
 
 from qflow.broker import Broker, Message
-from qflow.teaching.rules import rule_titles
+from qflow.teaching.rules import rule_book
 from qflow.trace.explain import Explanation, Subject, explain
-from qflow.trace.explain.sections import section_of
-from qflow.trace.explain.subjects import KINDS, Subjects
-from qflow.trace.record import record, trace_of
+from qflow.trace.explain.chain import section_of
+from qflow.trace.explain.question import KINDS, Subjects
+from qflow.trace.replaying import record, trace_of
 from qflow.trace.schema import TraceError
 from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -190,11 +190,11 @@ def test_a_name_cannot_break_out_of_markdown():
 
 
 def test_every_rule_has_a_section():
-    assert {str(section_of(rule)).partition(",")[0] for rule in rule_titles()} == {
+    assert {str(section_of(rule)).partition(",")[0] for rule in rule_book()} == {
         "Producer Flow Control",
         "Using Message Groups",
         "QPID-2935",
-        "Broker behaviour reference",
+        "The rules of the broker",
     }
 
 
@@ -204,7 +204,7 @@ def test_every_rule_has_a_section():
 def assert_all_is_answered(timeline, seq, limit=25):
     """Ask about everything there is at an instant; return the kinds of subjects there were."""
     subjects = Subjects(timeline.trace, timeline.index)
-    rules = rule_titles()
+    rules = rule_book()
     asked = set()
     for kind in KINDS:
         for name in list(subjects.names(kind))[:limit]:

@@ -9,7 +9,7 @@ from test_explain_documents import flow_165
 
 from qflow.cli import main
 from qflow.trace.files import write_trace
-from qflow.trace.record import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.workload import Producer, Workload, simulate
 
 

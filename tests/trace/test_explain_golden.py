@@ -14,7 +14,7 @@ from explain_story import Story, numbered
 
 from qflow.broker.errors import AmqpException
 from qflow.trace.explain import explain
-from qflow.trace.record import trace_of
+from qflow.trace.replaying import trace_of
 from qflow.trace.timeline import Timeline
 from qflow.workload import Producer, Workload, simulate
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from qflow.conformance.labels import unpack
-from qflow.conformance.player import Player
-from qflow.conformance.scenario import load_scenarios
+from qflow.conformance.scenario import load_scenarios, unpack
+from qflow.conformance.scenario_player import Player
 from qflow.kit import kit_path
 from qflow.trace.explain import explain
-from qflow.trace.record import record
+from qflow.trace.replaying import record
 from qflow.trace.timeline import Timeline
 
 FILES = ("hand", "random-flow-fanout", "random-groups-flow", "random-lvq", "random-tx")

@@ -13,15 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qflow.broker import BrokerOptions
-from qflow.trace.checkpoint import Checkpoint
 from qflow.trace.diff import first_difference
 from qflow.trace.explain import explain
-from qflow.trace.fork import fork
-from qflow.trace.record import trace_of
-from qflow.trace.replay_trace import Replay, replay
-from qflow.trace.script import give, steps_of
-from qflow.trace.timeline import Timeline
-from qflow.trace.values import decode_detail
+from qflow.trace.replaying import Replay, give, replay, steps_of, trace_of
+from qflow.trace.schema import decode_detail
+from qflow.trace.timeline import Checkpoint, Timeline, fork
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 quick = settings(

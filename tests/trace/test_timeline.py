@@ -11,15 +11,11 @@ from trace_commands import Cast, all_commands, fresh
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
 from qflow.broker.events import COMMANDS
-from qflow.trace.checkpoint import Checkpoint
 from qflow.trace.diff import compare, first_difference
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.fork import fork
-from qflow.trace.record import record, trace_of
-from qflow.trace.replay_trace import replay
+from qflow.trace.replaying import give, record, replay, steps_of, trace_of
 from qflow.trace.schema import Trace, TraceError
-from qflow.trace.script import give, steps_of
-from qflow.trace.timeline import Timeline
+from qflow.trace.timeline import Checkpoint, Timeline, fork
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -20,17 +20,14 @@ from trace_commands import Cast, all_commands, common_commands, fresh
 from qflow.broker import Broker, Event, Message
 from qflow.broker.history.cluster import ReplicatedState
 from qflow.broker.store import MessageStore
-from qflow.conformance.player import Player
 from qflow.conformance.scenario import load_scenarios
+from qflow.conformance.scenario_player import Player
 from qflow.kit import RefusalError
 from qflow.trace import cli
 from qflow.trace.diff import compare, first_difference
-from qflow.trace.files import load_trace, read_trace, write_trace
-from qflow.trace.quarantine import Checker
-from qflow.trace.record import record, trace_of
-from qflow.trace.replay_trace import Replay, replay
-from qflow.trace.schema import KINDS, NAMES, Trace, TraceError
-from qflow.trace.values import decode_detail, encode_detail
+from qflow.trace.files import Checker, load_trace, read_trace, write_trace
+from qflow.trace.replaying import Replay, record, replay, trace_of
+from qflow.trace.schema import KINDS, NAMES, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -492,7 +489,7 @@ class TestParquet:
 
         monkeypatch.setattr(builtins, "__import__", without)
         with pytest.raises(
-            TraceError, match=r"t.parquet: Parquet needs pyarrow: pip install 'qflow\[trace\]', or"
+            TraceError, match=r"t.parquet: Parquet needs pyarrow: pip install .*\[trace\]', or"
         ):
             write_trace(trace, tmp_path / "t.parquet")
 

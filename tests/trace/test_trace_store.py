@@ -8,14 +8,11 @@ from hypothesis import strategies as st
 
 from qflow.broker import Broker, Event, Message
 from qflow.broker.store import DelayedStore
-from qflow.trace.checkpoint import Checkpoint
 from qflow.trace.explain import explain
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.fork import fork
-from qflow.trace.record import record
-from qflow.trace.replay_trace import Replay, replay
+from qflow.trace.replaying import Replay, record, replay
 from qflow.trace.schema import Trace, TraceError
-from qflow.trace.timeline import Timeline
+from qflow.trace.timeline import Checkpoint, Timeline, fork
 
 MOVES = st.lists(
     st.one_of(

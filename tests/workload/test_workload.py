@@ -18,11 +18,10 @@ from qflow.broker.options import BrokerOptions
 from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload, WorkloadError, simulate
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import due_messages
-from qflow.workload.consumer import ConsumerClient
-from qflow.workload.producer import ProducerClient
-from qflow.workload.slices import simulate_in_slices
+from qflow.workload.consumer_client import ConsumerClient
+from qflow.workload.producer_client import ProducerClient, WindowedProducer
+from qflow.workload.simulate import simulate_in_slices
 from qflow.workload.stage import Stage
-from qflow.workload.windowed import WindowedProducer
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.stem for path in WORKLOADS.glob("*.json"))
@@ -372,10 +371,10 @@ def test_a_producer_that_obeys_flow_waits_before_its_window_is_full():
         sender = producer(size=100, obeys_flow=obeys)
         run = simulate(workload(queue, [sender], [consumer(service=("const", 0.005))], options=java))
         deepest[obeys] = max(depth for _, depth in depths(run))
-        told = of_kind(run, "channel_flow")
-        assert told and not of_kind(run, "held")
+        reported = of_kind(run, "channel_flow")
+        assert reported and not of_kind(run, "held")
         sent = [event.time for event in of_kind(run, "message.transfer")]
-        spells = [(one.time, two.time) for one, two in zip(told[::2], told[1::2], strict=False)]
+        spells = [(one.time, two.time) for one, two in zip(reported[::2], reported[1::2], strict=False)]
         assert not obeys or not any(start < time < end for start, end in spells for time in sent)
     assert deepest[True] <= 11 < deepest[False]
 
@@ -479,10 +478,10 @@ def test_the_agenda_orders_by_time_then_priority_then_entry():
     entries = [(5, SEND), (5, SETTLE), (3, SEND), (5, SUBSCRIBE), (5, SETTLE), (100, SEND), (101, SUBSCRIBE)]
     for number, (time, priority) in enumerate(entries):
         agenda.enter(time, priority, lambda number=number: seen.append(number))
-    told = []
-    agenda.run(told.append, alarm=never)
+    reported = []
+    agenda.run(reported.append, alarm=never)
     assert seen == [2, 3, 1, 4, 0, 5]
-    assert told == [3, 5, 100]
+    assert reported == [3, 5, 100]
 
 
 def test_the_agenda_stops_where_it_is_told_and_goes_on_from_there():
@@ -818,11 +817,11 @@ def test_a_bad_value_of_a_real_client_is_one_clear_sentence(kind, change, senten
 
 def test_slices_of_a_run_are_the_run():
     made = Workload.load(WORKLOADS / "ring.json").replace(duration=2)
-    told = []
-    run, is_whole = simulate_in_slices(made, lambda time, count: told.append((time, count)))
+    reported = []
+    run, is_whole = simulate_in_slices(made, lambda time, count: reported.append((time, count)))
     assert is_whole
     assert run.events == simulate(made).events
-    assert told[-1] == (run.end, len(run.events))
+    assert reported[-1] == (run.end, len(run.events))
 
 
 def test_other_seeds_are_other_chances_and_each_its_own():
@@ -864,6 +863,18 @@ def test_a_run_that_has_ended_leaves_its_clients_to_no_collector():
     finally:
         gc.enable()
     assert len(run.events) > 100
+
+
+def test_a_simulation_does_not_load_the_messaging_api():
+    """Windows are counted by clients of both kinds; a simulation needs no more of the API than that."""
+    script = (
+        "import sys; from qflow.workload import Producer, Workload, simulate\n"
+        "made = Producer('p', ('', 'q'), rate=9, capacity=2, size=1, window='qpid-cpp')\n"
+        "simulate(Workload('w', 1, {'q': {}}, producers=(made,)))\n"
+        "print([name for name in sys.modules if name.startswith('qflow.messaging')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def clients_in_memory():

@@ -1,4 +1,4 @@
-"""What the cluster told a joining broker about a queue's flow control (CM-16).
+"""What the cluster sent a joining broker of a queue's flow control (CM-16).
 
 36 bytes of thresholds and counters, and a list of the held positions.  Whether the queue is ON was
 not sent: the newcomer took it to be ON when something is held.  So a queue that is ON with nothing
@@ -11,8 +11,8 @@ import struct
 from dataclasses import dataclass
 
 from qflow.broker.flow_limit import FlowThresholds, QueueFlowLimit
+from qflow.broker.message import Transfer
 from qflow.broker.restorable import Frozen
-from qflow.broker.transfer import Transfer
 
 _LAYOUT = struct.Struct(">IIQQIQ")
 
@@ -34,7 +34,7 @@ class ReplicatedState(Frozen):
 
 
 def replicate(limit: QueueFlowLimit) -> ReplicatedState:
-    """Return what a joining broker is told of a queue's flow control."""
+    """Return what a joining broker is sent of a queue's flow control."""
     levels = limit.thresholds
     encoded = _LAYOUT.pack(
         levels.stop_count, levels.resume_count, levels.stop_size, levels.resume_size, limit.count, limit.size
@@ -49,21 +49,16 @@ def replicate(limit: QueueFlowLimit) -> ReplicatedState:
 
 
 def join(limit: QueueFlowLimit, state: ReplicatedState, transfers: dict[int, Transfer]) -> None:
-    """Set a newcomer's flow control from what it was told.
+    """Set a newcomer's flow control from what it was sent.
 
     Parameters
     ----------
     limit : QueueFlowLimit
         The newcomer's.
     state : ReplicatedState
-        What the other broker sent.
+        What the other broker sent; ValueError if its encoded part is not 36 bytes long.
     transfers : dict
         The newcomer's transfers by position on the queue.
-
-    Raises
-    ------
-    ValueError
-        If the encoded part is not 36 bytes long.
     """
     if len(state.encoded) != _LAYOUT.size:
         raise ValueError(f"replicated flow state is {_LAYOUT.size} bytes, got {len(state.encoded)}")

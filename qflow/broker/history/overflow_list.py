@@ -5,7 +5,7 @@ of killing the session; while the list is not empty **every** later message of t
 its tail, also those for other queues that have room.  Each tick routes from the head until one does
 not fit.  Completions are withheld for what is listed, so the client's capacity bounds the list.
 
-The document leaves three things open.  Here the tick is told time, every :data:`INTERVAL`; the list
+The document leaves three things open.  Here the tick is virtual time, every :data:`INTERVAL`; the list
 goes with the session; and a message that some of its queues took is tried again on **all** of
 them, which gives those duplicates.
 """
@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from qflow.broker.context import BrokerContext
+from qflow.broker.context import BrokerContext, TimerTask
 from qflow.broker.errors import ResourceLimitExceededException
-from qflow.broker.routing import Router
-from qflow.broker.timers import TimerTask
-from qflow.broker.transfer import Transfer
+from qflow.broker.message import Router, Transfer
 
 HOLDER = "overflow list"
 INTERVAL = 100_000
@@ -31,7 +29,7 @@ class OverflowList(TimerTask):
     Parameters
     ----------
     context : BrokerContext
-        Whose told time the timer runs on.
+        The broker whose virtual time the timer runs on.
     """
 
     __slots__ = ("context", "waiting", "is_active")
@@ -40,7 +38,7 @@ class OverflowList(TimerTask):
         self.context = context
         self.waiting: deque[tuple[Transfer, Router]] = deque()
         self.is_active = True
-        context.schedule(context.now + INTERVAL, self)
+        context.timers.schedule(context.now + INTERVAL, self)
 
     def route(self, transfer: Transfer, exchange: Router) -> None:
         """Route a transfer, or put it to the tail of the list."""
@@ -57,7 +55,7 @@ class OverflowList(TimerTask):
         """Route from the head until one does not fit, and try again later."""
         if not self.is_active:
             return
-        self.context.schedule(due + INTERVAL, self)
+        self.context.timers.schedule(due + INTERVAL, self)
         while self.waiting and _fits(*self.waiting[0]):
             transfer, _ = self.waiting.popleft()
             transfer.let_go(HOLDER)

@@ -46,7 +46,7 @@ def _install(python, done):
     steps = [
         [sys.executable, "-m", "venv", "--clear", os.path.join(HERE, "environment")],
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
-        + ["--find-links", os.path.join(HERE, "wheels"), "qflow[lab]"],
+        + ["--find-links", os.path.join(HERE, "wheels"), "qflow-kit[lab]"],
     ]
     for step in steps:
         if subprocess.call(step):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import Exercise
-from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
+from qflow.teaching.bench import Bench
+from qflow.teaching.exercise import Exercise, Misconception
 from qflow.workload import Producer, Workload, simulate
 
 
@@ -24,8 +23,7 @@ def burst(bench: Bench, queue: str, capacities: list[int]) -> None:
 
 
 def _worst_depth(stop: int, capacities: list[int]) -> int:
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_stop_size=0)
     bench.send("q", stop)
     # The message that turns it ON is one of theirs, and already fills a place in a window.
     bench.send("q", by=bench.broker.session("p0"))
@@ -46,30 +44,25 @@ WORST_DEPTH = Exercise(
         (20, [7, 1, 2]),
         (64, [10, 10]),
     ),
-    misconceptions=(
-        Misconception(
-            "the 101st comes on top",
+    misconceptions={
+        "the 101st comes on top": Misconception(
             lambda stop, capacities: stop + 1 + sum(capacities),
             "the message that turns flow control ON is itself one of the outstanding ones (FC-15, CAP-08).",
         ),
-        Misconception(
-            "producers stop at once",
+        "producers stop at once": Misconception(
             lambda stop, capacities: stop + 1,
             "nobody tells the producers to stop. Each goes on until its window is full (CAP-01).",
         ),
-        Misconception(
-            "only the largest window counts",
+        "only the largest window counts": Misconception(
             lambda stop, capacities: stop + max(capacities),
             "every producer has a window of its own, and all of them can fill up (CAP-08).",
         ),
-        Misconception(
-            "one message for each producer",
+        "one message for each producer": Misconception(
             lambda stop, capacities: stop + len(capacities),
             "that is the least there can be when they have filled their windows before; the worst case is "
-            "all "
-            "windows full of held transfers (CAP-08).",
+            "all windows full of held transfers (CAP-08).",
         ),
-    ),
+    },
     hints=(
         "Which transfers are held? And how many of them may each producer have?",
         "All messages above stop are held, and a producer stops when its capacity is used up by held ones.",
@@ -81,8 +74,7 @@ WORST_DEPTH = Exercise(
 
 
 def _story(stop: int, capacities: list[int]) -> tuple[int, int, int, int]:
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_resume_count=stop, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=stop, flow_stop_size=0)
     bench.send("q", stop)
     bench.send("q", by=bench.broker.session("p0"))
     burst(bench, "q", capacities)
@@ -106,31 +98,26 @@ AFTER_THE_STALL = Exercise(
     "Down to 99, and up again",
     truth=_story,
     cases=((100, [50, 15]), (10, [4]), (50, [5, 6, 7]), (1, [2]), (300, [100, 1])),
-    misconceptions=(
-        Misconception(
-            "back at the threshold is enough",
+    misconceptions={
+        "back at the threshold is enough": Misconception(
             lambda stop, caps: (_full(stop, caps), sum(caps), _full(stop, caps), 2),
             "with resume equal to stop, being back at stop is not below resume; one more has to go (FC-16).",
         ),
-        Misconception(
-            "the producers stay quiet",
+        "the producers stay quiet": Misconception(
             lambda stop, caps: (_full(stop, caps), sum(caps) + 1, stop - 1, 1),
             "all held transfers complete at once, so every window is empty again, and they send (FC-17, "
             "CAP-08).",
         ),
-        Misconception(
-            "the same peak again",
+        "the same peak again": Misconception(
             lambda stop, caps: (_full(stop, caps), sum(caps) + 1, _full(stop, caps), 2),
             "they begin one below stop this time, and each sends no more than its window before it hears of "
-            "a "
-            "completion (CAP-08).",
+            "a completion (CAP-08).",
         ),
-        Misconception(
-            "it is still the same stop",
+        "it is still the same stop": Misconception(
             lambda stop, caps: (_full(stop, caps), sum(caps) + 1, _full(stop, caps) - 1, 1),
             "it was OFF in between, so turning ON again counts a second time (FC-19).",
         ),
-    ),
+    },
     hints=(
         "Four numbers: the depth at the stall, how many have to go, the depth after the burst, the count.",
         "OFF needs fewer than resume, and resume is stop here. Then all windows are free at once.",
@@ -161,28 +148,25 @@ CPP_DEPTH = Exercise(
     "Real clients stall lower",
     truth=_cpp_depth,
     cases=((10, 1), (10, 2), (10, 3), (100, 50), (37, 8), (100, 100), (12, 4)),
-    misconceptions=(
-        Misconception(
-            "the ideal window",
+    misconceptions={
+        "the ideal window": Misconception(
             lambda stop, capacity: stop + capacity,
-            "that is the worst case. This client starts with an empty window at 0, not at stop, and when its "
-            "window is full it waits for all of it (CAP-02, CAP-08).",
+            "that is the worst case. This client starts with an empty window at 0, not at stop, and when "
+            "its window is full it waits for all of it (CAP-02, CAP-08).",
         ),
-        Misconception(
-            "the broker stops the client",
+        "the broker stops the client": Misconception(
             lambda stop, capacity: stop + 1,
             "the broker only holds completions; the client notices when its window is full (CAP-01).",
         ),
-        Misconception(
-            "a sync at stop waits already",
+        "a sync at stop waits already": Misconception(
             lambda stop, capacity: -(-stop // capacity) * capacity,
             "at exactly stop nothing is held, so that sync succeeds and one more window goes out (FC-14).",
         ),
-    ),
+    },
     hints=(
         "Draw it for stop 10 and capacity 3: after 3, 6, 9 and 12 messages the client waits for all of them.",
-        "The client always stands still after a multiple of its capacity. Which is the first at which one is "
-        "held?",
+        "The client always stands still after a multiple of its capacity. Which is the first at which one "
+        "is held?",
         "The first multiple of capacity above stop.",
     ),
     rules=("CAP-02", "CAP-08"),
@@ -191,14 +175,13 @@ CPP_DEPTH = Exercise(
 
 
 def _overflow(limit: int, stop: int, sends: int) -> tuple[int, str, int, bool]:
-    bench = Bench()
-    bench.declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
+    bench = Bench().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
     code = 0
     try:
         bench.send("q", sends)
     except AmqpException as error:
         code = error.code
-    return bench.depth("q"), "ON" if bench.is_on("q") else "OFF", code, bench.producer.is_attached
+    return bench.depth("q"), bench.state("q"), code, bench.producer.is_attached
 
 
 def _on(depth: int, stop: int) -> str:
@@ -210,15 +193,13 @@ OVERFLOW = Exercise(
     "Overflow in spite of flow control",
     truth=_overflow,
     cases=((3, 2, 4), (3, 2, 3), (1000, 900, 1001), (10, 10, 11), (10, 8, 8), (5, 1, 9), (10, 8, 9)),
-    misconceptions=(
-        Misconception(
-            "flow control prevents it",
+    misconceptions={
+        "flow control prevents it": Misconception(
             lambda limit, stop, sends: (min(sends, limit), _on(min(sends, limit), stop), 0, True),
             "flow control refuses nothing and waits for nobody. The limit is still enforced while it is ON "
             "(FC-24).",
         ),
-        Misconception(
-            "only that message is refused",
+        "only that message is refused": Misconception(
             lambda limit, stop, sends: (
                 min(sends, limit),
                 _on(min(sends, limit), stop),
@@ -227,15 +208,13 @@ OVERFLOW = Exercise(
             ),
             "506 ends the whole session; the producer cannot send anything more (LP-06).",
         ),
-        Misconception(
-            "the session takes its messages with it",
+        "the session takes its messages with it": Misconception(
             lambda limit, stop, sends: (
                 (0, "OFF", 506, False) if sends > limit else (sends, _on(sends, stop), 0, True)
             ),
             "the messages that were accepted stay on the queue, and so it stays ON (CM-09, LP-06).",
         ),
-        Misconception(
-            "the limit is refused already",
+        "the limit is refused already": Misconception(
             lambda limit, stop, sends: (
                 (limit - 1, _on(limit - 1, stop), 506, False)
                 if sends >= limit
@@ -243,7 +222,7 @@ OVERFLOW = Exercise(
             ),
             "filling the limit exactly is allowed; the message beyond it is refused (LP-02).",
         ),
-    ),
+    },
     hints=(
         "Whether flow control is ON makes no difference to the limit.",
         "Up to limit all messages are taken. One more raises 506, ends the session, and stays outside.",

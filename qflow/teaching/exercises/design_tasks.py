@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import FINE, Exercise, fine
-from qflow.teaching.exercises.bench import Bench
+from qflow.teaching.bench import Bench
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.capacity import burst
-from qflow.teaching.misconceptions import Misconception
 from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.agenda import SECOND
-from qflow.workload.measures import queue_measures
+from qflow.workload.run import queue_measures
 
 SECONDS = 20
 OFF_SHARE = 0.8
@@ -19,8 +18,9 @@ OFF_SHARE = 0.8
 
 def _overflows(limit: int, stop: int, capacities: Sequence[int], resume: int = 1) -> bool:
     """Return whether a producer is thrown out in the worst case: all windows fill at the stop level."""
-    bench = Bench()
-    bench.declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare(
+        "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
+    )
     bench.send("q", stop)
     try:
         bench.send("q", by=bench.broker.session("p0"))
@@ -56,30 +56,26 @@ SAFE_STOP = Exercise(
         (40, [25]),
         (500, [300, 50]),
     ),
-    misconceptions=(
-        Misconception(
-            "80 % is always right",
+    misconceptions={
+        "80 % is always right": Misconception(
             lambda limit, capacities: limit * 8 // 10,
             "the default leaves 20 % of the limit as room. Whether that is enough depends on the capacities "
             "(CAP-11).",
         ),
-        Misconception(
-            "room for the largest window",
+        "room for the largest window": Misconception(
             lambda limit, capacities: limit - max(capacities),
             "all producers can fill their windows at the same time; their capacities add up (CAP-11).",
         ),
-        Misconception(
-            "stop at the limit",
+        "stop at the limit": Misconception(
             lambda limit, capacities: limit,
             "then flow control never turns ON before the limit refuses (FC-24).",
         ),
-        Misconception(
-            "the lower the safer",
+        "the lower the safer": Misconception(
             lambda limit, capacities: 1,
             "safe, but the producers are stopped at the second message, and the queue buffers nothing.",
             sign=lambda stop: 0 < stop <= 5,
         ),
-    ),
+    },
     hints=(
         "How far above stop can the queue get? See the exercise about 165.",
         "stop + all capacities together must not be more than the limit; equal is allowed (LP-02).",
@@ -147,30 +143,25 @@ CHOOSE_THRESHOLDS = Exercise(
     truth=fine,
     outcome=_choice,
     cases=((300, [50, 30], 200), (150, [20], 160), (400, [60, 60, 60], 210), (1000, [100, 100], 480)),
-    misconceptions=(
-        Misconception(
-            "stop as late as possible",
+    misconceptions={
+        "stop as late as possible": Misconception(
             lambda limit, capacities, burst_rate: (limit, limit - 10),
             "there is no room left for the windows of the producers (CAP-11).",
         ),
-        Misconception(
-            "80 and 70 % will do",
+        "80 and 70 % will do": Misconception(
             lambda limit, capacities, burst_rate: (limit * 8 // 10, limit * 7 // 10),
             "the defaults know nothing of your producers' capacities (CAP-11).",
         ),
-        Misconception(
-            "stop early, to be safe",
+        "stop early, to be safe": Misconception(
             lambda limit, capacities, burst_rate: (limit // 10, limit // 20),
             "every burst then stops the producers, and they stay stopped while the queue could hold it all.",
         ),
-        Misconception(
-            "drain it before going on",
+        "drain it before going on": Misconception(
             lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
             "with a low resume threshold a stop lasts until the queue is all but empty. A burst that passes "
-            "stop by a "
-            "little need not wait that long.",
+            "stop by a little need not wait that long.",
         ),
-    ),
+    },
     hints=(
         "Two wishes pull against each other: a low stop is safe, a high stop is rarely reached.",
         "Take the highest stop that leaves room for all windows. And then do not stay ON longer than you "
@@ -200,30 +191,26 @@ SHARE_THE_ROOM = Exercise(
     truth=fine,
     outcome=_sharing,
     cases=((165, 100, 2), (1000, 800, 7), (100, 80, 3), (50, 40, 10), (90, 72, 4)),
-    misconceptions=(
-        Misconception(
-            "everybody gets all the room",
+    misconceptions={
+        "everybody gets all the room": Misconception(
             lambda limit, stop, producers: [limit - stop] * producers,
             "their windows can fill at the same time; together they may not be more than limit - stop "
             "(CAP-11).",
         ),
-        Misconception(
-            "50 is the default, so it is right",
+        "50 is the default, so it is right": Misconception(
             lambda limit, stop, producers: [50] * producers,
             "the default of qpid-cpp knows nothing of this queue (CAP-02, CAP-11).",
             sign=lambda shares: set(shares) == {50},
         ),
-        Misconception(
-            "one at a time is safest",
+        "one at a time is safest": Misconception(
             lambda limit, stop, producers: [1] * producers,
             "safe, but every producer then waits for each single message; there is room for more (CAP-01).",
         ),
-        Misconception(
-            "round up",
+        "round up": Misconception(
             lambda limit, stop, producers: [-(-(limit - stop) // producers)] * producers,
             "the sum may not be more than limit - stop, not even by one (CAP-11, LP-02).",
         ),
-    ),
+    },
     hints=(
         "How much room is there above stop, and for whom?",
         "The capacities together may be at most limit - stop, and at least 1 each.",

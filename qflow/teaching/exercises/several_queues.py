@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qflow.teaching.exercise import FINE, Exercise, fine
-from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
+from qflow.teaching.bench import Bench
+from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 
 
 def _can_sync(stops: dict[str, int], sends: list[str]) -> bool:
@@ -39,29 +38,25 @@ CAN_SYNC = Exercise(
         ({"X": 1, "Y": 9}, ["X"]),
         ({"X": 1, "Y": 1}, ["X", "X", "Y", "Y"]),
     ),
-    misconceptions=(
-        Misconception(
-            "a sync asks about the last transfer",
+    misconceptions={
+        "a sync asks about the last transfer": Misconception(
             lambda stops, sends: sends.count(sends[-1]) <= stops[sends[-1]],
             "execution.sync waits for every earlier command of the session, to whichever queue (CM-06).",
         ),
-        Misconception(
-            "a sync asks about the first transfer's queue",
+        "a sync asks about the first transfer's queue": Misconception(
             lambda stops, sends: sends.count(sends[0]) <= stops[sends[0]],
             "execution.sync waits for every earlier command of the session, to whichever queue (CM-06).",
         ),
-        Misconception(
-            "only if all queues are stopped",
+        "only if all queues are stopped": Misconception(
             lambda stops, sends: len(_stopped(stops, sends)) < len(set(sends)),
             "one held transfer anywhere in the session is enough to park the sync (CM-06).",
         ),
-        Misconception(
-            "the message is there, so it is done",
+        "the message is there, so it is done": Misconception(
             lambda stops, sends: True,
             "the messages are on their queues, but a held transfer is not complete, and sync waits for "
             "completions (CM-01, CM-06).",
         ),
-    ),
+    },
     hints=(
         "Does a sync know about queues at all, or only about commands?",
         "It completes when no earlier command of the session is incomplete.",
@@ -94,30 +89,25 @@ SESSION_PLAN = Exercise(
     truth=fine,
     outcome=_delivered_by,
     cases=((["orders", "invoices"],), (["a", "b", "c", "d"],), (["x"],), (["eu", "us", "asia"],)),
-    misconceptions=(
-        Misconception(
-            "one session for all",
+    misconceptions={
+        "one session for all": Misconception(
             lambda queues: dict.fromkeys(queues, "session"),
             "senders of one session share its commands and its sync: a full window to one queue waits for "
-            "the held "
-            "transfers to another (CM-06, CAP-09).",
+            "the held transfers to another (CM-06, CAP-09).",
         ),
-        Misconception(
-            "two sessions are enough",
+        "two sessions are enough": Misconception(
             lambda queues: {queue: f"s{n % 2}" for n, queue in enumerate(queues)},
             "any two queues on one session wait for each other; each destination needs its own (CAP-09).",
         ),
-        Misconception(
-            "only the first queue is a problem",
+        "only the first queue is a problem": Misconception(
             lambda queues: {queue: "first" if n == 0 else "others" for n, queue in enumerate(queues)},
             "any of them may be the slow one (CAP-09).",
         ),
-        Misconception(
-            "the first letter will do",
+        "the first letter will do": Misconception(
             lambda queues: {queue: "A" if queue[0] < "c" else queue for queue in queues},
             "two destinations may not share a session, whatever their names (CAP-09).",
         ),
-    ),
+    },
     hints=(
         "Which two queues may share a session, if either of them can stop?",
         "None. Give every destination a session of its own.",
@@ -149,31 +139,27 @@ SLOWEST_DECIDES = Exercise(
     "Fan-out with one slow subscriber",
     truth=_messages_left,
     cases=((100, 50, 3), (10, 5, 2), (10, 1, 4), (3, 20, 2), (900, 100, 5)),
-    misconceptions=(
-        Misconception(
-            "the fast ones go on",
+    misconceptions={
+        "the fast ones go on": Misconception(
             lambda stop, capacity, subscribers: (stop + capacity, 10 * (stop + capacity)),
             "the producer waits for the slow queue's completions, so nobody gets anything more (CM-03).",
         ),
-        Misconception(
-            "each subscriber has a window of its own",
+        "each subscriber has a window of its own": Misconception(
             lambda stop, capacity, subscribers: (stop + capacity, (stop + capacity) * (subscribers - 1)),
             "one transfer reaches every queue; each fast reader got the same number (CM-03).",
         ),
-        Misconception(
-            "the window is shared among the queues",
+        "the window is shared among the queues": Misconception(
             lambda stop, capacity, subscribers: (
                 stop + capacity // subscribers,
                 stop + capacity // subscribers,
             ),
             "a transfer fills one place in the window, however many queues it goes to (CAP-01).",
         ),
-        Misconception(
-            "it stops at the threshold",
+        "it stops at the threshold": Misconception(
             lambda stop, capacity, subscribers: (stop, stop),
             "above stop, completions are held, and the producer goes on until its window is full (CAP-01).",
         ),
-    ),
+    },
     hints=(
         "When does the producer stop? And how many messages had everybody got by then?",
         "It stops with `capacity` transfers held by the slow queue; every transfer went to all queues.",

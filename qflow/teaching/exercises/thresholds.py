@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
-from qflow.teaching.exercise import Exercise
-from qflow.teaching.exercises.bench import Bench
-from qflow.teaching.misconceptions import Misconception
+from qflow.teaching.bench import Bench
+from qflow.teaching.exercise import Exercise, Misconception
 
 
 def run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, int]]:
     """Send and take messages; return the state and flowStoppedCount after each step."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
     reader = bench.reader("q")
     seen = []
     for change in changes:
@@ -21,14 +19,14 @@ def run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, in
                 bench.send("q")
             else:
                 reader.take(1)
-        found = bench.statistics("q")
-        seen.append(("ON" if found.flowStopped else "OFF", found.flowStoppedCount))
+        seen.append((bench.state("q"), bench.statistics("q").flowStoppedCount))
     return seen
 
 
 def _on_and_off(limit: int, stop: int, resume: int) -> tuple[int, int]:
-    bench = Bench()
-    bench.declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    bench = Bench().declare(
+        "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
+    )
     while not bench.is_on("q"):
         bench.send("q")
     on = bench.depth("q")
@@ -52,35 +50,30 @@ ON_AND_OFF = Exercise(
         (6, 1, 1),
         (300, 200, 199),
     ),
-    misconceptions=(
-        Misconception(
-            "reached is enough",
+    misconceptions={
+        "reached is enough": Misconception(
             lambda limit, stop, resume: (stop, resume),
             "a threshold has to be passed. ON needs more than stop, OFF needs fewer than resume; equal is "
             "neither (FC-14, FC-16).",
         ),
-        Misconception(
-            "ON is exceeded, OFF is reached",
+        "ON is exceeded, OFF is reached": Misconception(
             lambda limit, stop, resume: (stop + 1, resume),
             "the way down is as strict as the way up: at exactly resume the queue is still ON (FC-16).",
         ),
-        Misconception(
-            "ON is reached, OFF is passed",
+        "ON is reached, OFF is passed": Misconception(
             lambda limit, stop, resume: (stop, resume - 1),
             "at exactly stop nothing happens yet: the state turns ON with the first message above it "
             "(FC-14).",
         ),
-        Misconception(
-            "one threshold for both ways",
+        "one threshold for both ways": Misconception(
             lambda limit, stop, resume: (stop + 1, stop),
             "back at stop the queue is still ON; it stays so until resume (FC-16). That gap is the point.",
         ),
-        Misconception(
-            "it is the limit that stops",
+        "it is the limit that stops": Misconception(
             lambda limit, stop, resume: (limit, resume - 1),
             "at the limit messages are refused; flow control acts before, above the stop threshold (FC-14).",
         ),
-    ),
+    },
     hints=(
         "Chapter 1 sends 900 messages, then one more. Which of the two changes the state?",
         "ON: the depth is more than stop. OFF: the depth is fewer than resume. Both comparisons are strict.",
@@ -118,25 +111,21 @@ FLOW_STATES = Exercise(
         ([3, 2, 3, 2, 1, 2, 3], 9, 4),
         ([30, 15, 25, 19, 30, 9], 20, 10),
     ),
-    misconceptions=(
-        Misconception(
-            "no memory",
+    misconceptions={
+        "no memory": Misconception(
             lambda depths, stop, resume: ["ON" if d > stop else "OFF" for d in depths],
             "between the thresholds the state depends on the past: what was ON stays ON until fewer than "
             "resume are left (FC-16).",
         ),
-        Misconception(
-            "ON from resume upwards",
+        "ON from resume upwards": Misconception(
             lambda depths, stop, resume: ["ON" if d >= resume else "OFF" for d in depths],
             "on the way up nothing happens at resume. Only passing stop turns it ON (FC-14).",
         ),
-        Misconception(
-            "reached is enough",
+        "reached is enough": Misconception(
             _with_memory,
             "a threshold has to be passed: more than stop, fewer than resume (FC-14, FC-16).",
         ),
-        Misconception(
-            "it starts ON",
+        "it starts ON": Misconception(
             lambda depths, stop, resume: list(
                 accumulate(
                     depths, lambda was, d: "ON" if d > stop else "OFF" if d < resume else was, initial="ON"
@@ -144,7 +133,7 @@ FLOW_STATES = Exercise(
             )[1:],
             "a queue begins OFF (FC-13).",
         ),
-    ),
+    },
     hints=(
         "Can the depth alone tell the state? Compare 600 on the way up with 600 on the way down.",
         "Keep the state in a variable that begins as OFF, and go through the depths in order.",
@@ -181,34 +170,30 @@ ACTIVATIONS = Exercise(
         ([25, -2, 2, -24], 20, 5),
         ([4, -2, 2, -2, 2, -2, 2], 3, 3),
     ),
-    misconceptions=(
-        Misconception(
-            "every message above stop",
+    misconceptions={
+        "every message above stop": Misconception(
             lambda changes, stop, resume: sum(
                 later > stop and later > sooner for sooner, later in pairwise(_levels(changes))
             ),
             "flowStoppedCount counts how often the state turns ON. Further messages while it is ON do not "
             "count (FC-19).",
         ),
-        Misconception(
-            "each time stop is passed",
+        "each time stop is passed": Misconception(
             lambda changes, stop, resume: sum(
                 sooner <= stop < later for sooner, later in pairwise(_levels(changes))
             ),
             "passing stop again while the queue is still ON is no new activation: it never turned OFF "
             "(FC-16, FC-19).",
         ),
-        Misconception(
-            "both ways count",
+        "both ways count": Misconception(
             lambda changes, stop, resume: sum(a != b for a, b in pairwise(_states(changes, stop, resume))),
             "only OFF to ON counts (FC-19).",
         ),
-        Misconception(
-            "it is a yes or no",
+        "it is a yes or no": Misconception(
             lambda changes, stop, resume: int(max(_levels(changes)) > stop),
             "flowStopped is yes or no; flowStoppedCount goes on counting and never goes back (FC-19).",
         ),
-    ),
+    },
     hints=(
         "The documents say it counts each time the stop threshold is exceeded. Is that so while it is ON?",
         "Follow the state message by message, as in the exercise before, and count its changes from OFF to "

@@ -1,7 +1,13 @@
 """Why? The causal chain behind what a producer, transfer, queue, message, group or consumer does."""
 
-from qflow.trace.explain.explanation import Explanation, Link, Subject
-from qflow.trace.explain.question import explain
-from qflow.trace.explain.sections import Section
+from qflow.rooms import open_room
 
-__all__ = ["Explanation", "Link", "Section", "Subject", "explain"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.trace.explain.chain import Explanation as Explanation
+    from qflow.trace.explain.chain import Link as Link
+    from qflow.trace.explain.chain import Section as Section
+    from qflow.trace.explain.chain import Subject as Subject
+    from qflow.trace.explain.question import explain as explain
+
+open_room(__name__)

@@ -1,17 +1,250 @@
-"""Consumers: why one gets nothing, or nothing more, at an instant."""
+"""Consumers: why one gets nothing, or nothing more, at an instant.
+
+Credit: why a subscription may not be sent a message, in the words of its own balances.
+
+Refusals: why a subscription with credit may not have one message (the questions of RF-07, one by one).
+
+The lost wake-up: a subscription could have a message at once, but nobody woke it (MG-13).
+"""
 
 from __future__ import annotations
 
+from qflow.broker.consuming import (
+    BYTE_UNIT,
+    CREDIT_MODE,
+    INFINITE,
+    MESSAGE_UNIT,
+    Balance,
+    Subscription,
+    get_next_message,
+)
+from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.session import Session
-from qflow.broker.subscription import Subscription
-from qflow.trace.explain.credit import has_credit, no_credit
-from qflow.trace.explain.explanation import Reason, Subject
+from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted
-from qflow.trace.explain.refusals import refused
-from qflow.trace.explain.wake_up import not_woken, would_take
-from qflow.trace.explain.work import consumer_name, consumer_subject, unsettled, work
+from qflow.trace.explain.ownership import (
+    consumer_name,
+    consumer_subject,
+    group_subject,
+    owned,
+    unsettled,
+    work,
+)
+
+UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
+
+
+def no_credit(instant: Instant, session: Session, subscription: Subscription) -> Reason | None:
+    """Say which credit is missing, and where it went; None if there is some of both (CN-05)."""
+    if subscription.credit.exists():
+        return None
+    unit = MESSAGE_UNIT
+    if subscription.credit.balance(MESSAGE_UNIT).allows(1):
+        unit = BYTE_UNIT
+    return _missing(instant, session, subscription, unit)
+
+
+def too_little(
+    instant: Instant, session: Session, subscription: Subscription, label: str, size: int
+) -> Reason:
+    """Say that there is credit, but not enough for one message (CN-05, CN-08)."""
+    subject = consumer_subject(session, subscription)
+    left = remaining(subscription.credit.balance(BYTE_UNIT))
+    text = f"{subject.name} has {left} bytes of credit left, and {label} needs {size}."
+    row = instant.last("out_of_credit", "link", subscription.owner)
+    return Reason(text, ("CN-05", "CN-08"), row, subject, work(instant, session, subscription))
+
+
+def remaining(balance: Balance) -> int:
+    """Return how much of a balance is left (RF-09)."""
+    return balance.granted - balance.used
+
+
+def has_credit(subscription: Subscription) -> str:
+    """Say how much credit a subscription has; bytes only if they are limited."""
+    shown = []
+    for unit, noun in UNITS.items():
+        balance = subscription.credit.balance(unit)
+        if balance.granted != INFINITE:
+            shown.append(counted(remaining(balance), noun))
+    return f"credit for {' and '.join(shown)}" if shown else "unlimited credit"
+
+
+def _missing(instant: Instant, session: Session, subscription: Subscription, unit: int) -> Reason:
+    subject, noun = consumer_subject(session, subscription), UNITS[unit]
+    balance = subscription.credit.balance(unit)
+    row = instant.last("out_of_credit", "link", subscription.owner)
+    if balance.granted:
+        used = f"{balance.used} of {balance.granted} {noun}s"
+        text = f"{subject.name} has no {noun} credit: {used} of its window are delivered and not completed."
+        held = work(instant, session, subscription)
+        if not held:
+            held = (_only_completion(instant, subject, session.name),)
+        return Reason(text, ("CN-06", "CN-05"), row, subject, held)
+    taken = _taken_away(instant, session.name, subscription.name)
+    granted = _granted(instant, session.name, subscription.name, unit)
+    if granted is None:
+        text = f"{subject.name} has never been granted any {noun} credit."
+        row = instant.last("subscribe", "link", subscription.name)
+        return Reason(text, ("CN-03", "CN-05"), row, subject)
+    if taken is not None and taken > granted:
+        kind = instant.trace.kind[taken]
+        text = f"{subject.name} has no {noun} credit: {kind} took it away at {instant.when(taken)}."
+        return Reason(text, ("CN-07",), taken, subject)
+    if subscription.credit.mode == CREDIT_MODE:
+        text = f"{subject.name} has spent all its {noun} credit; in credit mode nothing comes back by itself."
+        return Reason(text, ("CN-06", "CN-05"), row, subject, work(instant, session, subscription))
+    text = f"{subject.name} has no {noun} credit in window mode; each mode has its own balances."
+    return Reason(text, ("CN-04", "CN-05"), row, subject)
+
+
+def _only_completion(instant: Instant, subject: Subject, session: str) -> Reason:
+    """Say that settling is not completing, and when the client completes."""
+    text = f"{subject.name} has nothing left to settle, but only session.completed moves its window on"
+    row = instant.next("session.completed", "session", session)
+    later = (
+        f"it sends that at {instant.when(row)}"
+        if row is not None
+        else "it sends none in the rest of the trace"
+    )
+    return Reason(f"{text}; {later}.", ("CN-06", "RF-04"), row, subject)
+
+
+def _granted(instant: Instant, session: str, tag: str, unit: int) -> int | None:
+    for row in reversed(instant.index.rows("message.flow", "session", session)):
+        if row <= instant.end and instant.trace.link[row] == tag and instant.detail(row)["unit"] == unit:
+            return row
+    return None
+
+
+def _taken_away(instant: Instant, session: str, tag: str) -> int | None:
+    rows = [
+        row
+        for kind in ("message.stop", "message.flush")
+        for row in instant.index.rows(kind, "session", session)
+        if row <= instant.end and instant.trace.link[row] == tag
+    ]
+    return max(rows, default=None)
+
+
+def refused(
+    instant: Instant, session: Session, subscription: Subscription, message: QueuedMessage
+) -> Reason | None:
+    """Say why a subscription with credit may not have an AVAILABLE message; None if it may (RF-07)."""
+    queue, transfer, label = subscription.queue, message.transfer, message.transfer.label
+    subject = consumer_subject(session, subscription)
+    if transfer.is_expired(instant.broker.now):
+        return expired(label)
+    if subscription.selector is not None and not subscription.selector.matches(transfer):
+        text = f"The selector of {subject.name}, {subscription.selector.expression}, refuses {label}."
+        row = instant.last("subscribe", "link", subscription.name)
+        return Reason(text, ("CN-21",), row, subject)
+    is_passed = passed(queue, subscription, message)
+    if is_passed and not _is_anothers(queue, subscription, message):
+        return _passed(instant, subject, subscription, message)
+    if not is_passed and not subscription.credit.allows(transfer.size):
+        return too_little(instant, session, subscription, label, transfer.size)
+    if _is_anothers(queue, subscription, message):
+        return _anothers(instant, subject, queue, message)
+    return None
+
+
+def expired(label: str) -> Reason:
+    """Say that a message is dead, and still there only because nobody has looked."""
+    text = f"The time to live of {label} is over; whoever looks at it next removes it."
+    return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
+
+
+def _is_anothers(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
+    """Return whether a message's group belongs to somebody else (MG-07)."""
+    return subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
+
+
+def _anothers(instant: Instant, subject: Subject, queue: Queue, message: QueuedMessage) -> Reason:
+    assert queue.groups is not None, "only groups refuse"
+    why = owned(instant, queue, queue.groups.groups[message.group])
+    text = f"{message.transfer.label} is of group {message.group}, which is not {subject.name}'s."
+    return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", message.transfer.label), (why,))
+
+
+def passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
+    """Return whether a subscription's cursor stands behind a message and stays there (RF-10)."""
+    return queue.store.has_passed(subscription.cursor, message)
+
+
+def _passed(instant: Instant, subject: Subject, subscription: Subscription, message: QueuedMessage) -> Reason:
+    label = message.transfer.label
+    rows = instant.about(label, "delivered", subscription.queue.name)
+    shown = next((row for row in reversed(rows) if instant.trace.link[row] == subscription.name), None)
+    if shown is not None and not subscription.acquires:
+        text = f"{subject.name} has been shown {label} already, and a browser's cursor never goes back."
+        return Reason(text, ("MG-17", "RF-10"), shown, subject)
+    if not subscription.acquires:
+        text = f"The cursor of the browser {subject.name} has passed {label}, and never goes back."
+        return Reason(text, ("MG-17", "RF-10"), None, subject)
+    text = f"The cursor of {subject.name} has passed {label}; only a release or a freed group sets it back."
+    return Reason(text, ("MG-10", "MG-11", "RF-10"), None, subject)
+
+
+def would_take(instant: Instant, session: Session, subscription: Subscription) -> str | None:
+    """Ask the engine, on a twin, what a subscription would get if somebody woke it."""
+    twin = instant.twin().sessions[session.name].consuming.subscriptions[subscription.name]
+    message = get_next_message(twin.queue, twin)
+    return None if message is None else message.transfer.label
+
+
+def not_woken(instant: Instant, session: Session, subscription: Subscription) -> Reason:
+    """Say that a subscription could have a message at once, but nobody woke it, and why (MG-13)."""
+    subject, queue = consumer_subject(session, subscription), subscription.queue
+    label = would_take(instant, session, subscription)
+    if label is None:
+        text = f"{subject.name} has {has_credit(subscription)}, but finds nothing that it may have."
+        return Reason(text, ("CN-21",), instant.last("idle", "link", subscription.owner), subject)
+    text = f"{subject.name} has {has_credit(subscription)} and {label} is free for it, but nobody woke it."
+    message = instant.queued(queue, label)
+    group = message.group if message is not None else ""
+    idle = instant.last("idle", "link", subscription.owner)
+    because = (
+        _why_not_woken(instant, subscription, group, idle),
+        _what_wakes(instant, session, subscription),
+    )
+    return Reason(text, ("MG-13", "CN-19"), because[0].row, subject, because)
+
+
+def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idle: int | None) -> Reason:
+    queue = subscription.queue
+    for row in reversed(instant.index.rows("group_freed", "queue", queue.name)):
+        if row <= instant.end and instant.trace.group[row] == group and row > (idle or -1):
+            text = (
+                f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
+                "that resets cursors, yet wakes nobody."
+            )
+            return Reason(text, ("MG-13", "RF-17"), row, group_subject(instant, queue.name, group))
+    subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
+    if not subscription.is_listening and not subscription.is_blocked:
+        text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
+        return Reason(text, ("RF-07",), idle, subject)
+    since = f" since {instant.when(idle)}" if idle is not None else ""
+    text = (
+        f"{name} stands in the waiting list of {queue.name}{since}; an enqueue, a release or a cancel wakes "
+        "from there, a grant of credit does not."
+    )
+    return Reason(text, ("RF-08", "CN-19"), idle, subject)
+
+
+def _what_wakes(instant: Instant, session: Session, subscription: Subscription) -> Reason:
+    subject = consumer_subject(session, subscription)
+    rows = instant.index.rows("delivered", "session", session.name)
+    row = next((r for r in rows if r > instant.end and instant.trace.link[r] == subscription.name), None)
+    if row is None:
+        text = f"Nothing wakes {subject.name} before the trace ends at {instant.trace_end}."
+        return Reason(text, ("CN-19",), None, subject)
+    text = (
+        f"{subject.name} gets {instant.trace.message[row]} at {instant.when(row)}, when {instant.cause(row)}."
+    )
+    return Reason(text, ("CN-19",), row, subject)
+
 
 _READER_LIMIT = 3
 _SIGNIFICANT = 3

@@ -7,16 +7,14 @@ from functools import cached_property
 from typing import Any
 
 from qflow.broker.broker import Broker
+from qflow.broker.consuming import Subscription
 from qflow.broker.events import COMMANDS
+from qflow.broker.message import QueuedMessage
 from qflow.broker.queue import Queue
-from qflow.broker.queued_message import QueuedMessage
 from qflow.broker.session import Session
-from qflow.broker.subscription import Subscription
-from qflow.trace.checkpoint import Checkpoint
-from qflow.trace.explain.explanation import seconds
-from qflow.trace.row_index import RowIndex
-from qflow.trace.schema import Trace
-from qflow.trace.values import decode_detail
+from qflow.trace.explain.chain import seconds
+from qflow.trace.schema import Trace, decode_detail
+from qflow.trace.timeline import Checkpoint, RowIndex
 from qflow.workload.run import CLIENT_EVENTS
 
 _ACTS = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from qflow.broker.message import Transfer
 from qflow.broker.session import Session
-from qflow.broker.transfer import Transfer
-from qflow.trace.explain.explanation import Reason, Subject, seconds
+from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.instant import Instant, counted, listed
 from qflow.trace.explain.losses import died_of
 from qflow.trace.explain.queues import on
 from qflow.trace.explain.transfers import explain_transfer, held
-from qflow.workload.clients import Producer
+from qflow.workload.model import Producer
 
 
 def explain_producer(instant: Instant, name: str) -> Reason:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from qflow.broker.queue import Queue
 from qflow.broker.stores import MessageMap
+from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.consumers import readers
-from qflow.trace.explain.explanation import Reason, Subject
 from qflow.trace.explain.instant import Instant, counted
-from qflow.trace.explain.losses import dropped, losses
-from qflow.trace.explain.thresholds import UNITS, no_flow_control, origin, thresholds_of
+from qflow.trace.explain.losses import UNITS, dropped, losses, no_flow_control, origin, thresholds_of
 
 
 def explain_queue(instant: Instant, name: str) -> Reason:

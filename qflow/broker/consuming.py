@@ -1,0 +1,826 @@
+"""Consuming: what a session reads, how one message finds its consumer, and whose turn it is.
+
+A client reads a queue through a :class:`Subscription` (the broker's ConsumerImpl).  The steps of one
+delivery:
+
+1. Something makes it possible: a message was enqueued or released, or credit was granted.  The subscription
+   is *notified*, which puts it into the FIFO of its :class:`Connection` (RF-12).  Nothing is sent yet.
+2. At the end of the command the :class:`OutputScheduler` gives turns: connection by connection, each
+   subscription one message, until none gets a message any more.  The connection whose command is being
+   processed comes last: its read event has to end first.
+3. In its turn :func:`get_next_message` asks in a fixed order (compare ``Queue::getNextMessage``): credit at
+   all? next message by cursor; expired? selector? *credit for this one* before *group*, and the cursor is
+   put back before another reader is woken (RF-07).
+4. :meth:`SemanticState.deliver` makes a :class:`DeliveryRecord`, charges the credit, and calls the client.
+
+A subscription that gets nothing waits in one of two places: in the queue's list, where an event on the queue
+finds it, or among the blocked ones, where a grant of credit does (RF-08).
+
+What the client does with its deliveries (accept, release, reject, acquire, complete) is a method of
+:class:`SemanticState`.  A record is *ended* when nothing more can be done with the message through it, and
+*redundant* when it can be forgotten, which in window mode takes the client's completion as well (RF-03).
+:class:`Credit` is how much a subscription may still be sent (CN-04 … CN-07, RF-09).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, Final, Protocol
+
+from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
+from qflow.broker.context import BrokerContext
+from qflow.broker.errors import AmqpException, NotFoundException, ResourceDeletedException, SessionException
+from qflow.broker.message import ACQUIRED, QueuedMessage
+from qflow.broker.queue import Queue
+from qflow.broker.readers import Consumer, NotificationSet
+from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.selector import Selector
+from qflow.broker.settings import Argument
+from qflow.broker.statistics import SubscriptionStatistics
+from qflow.broker.transactions import TxOperation
+
+INFINITE: Final = 0xFFFFFFFF
+_MODULUS: Final = 1 << 32
+
+MESSAGE_UNIT: Final = 0
+BYTE_UNIT: Final = 1
+CREDIT_MODE: Final = 0
+WINDOW_MODE: Final = 1
+
+
+class Balance(Restorable):
+    """Credit in one unit.  ``used`` stays 0 in credit mode, where credit is spent for good.
+
+    The arithmetic is that of the broker's 32-bit integers: deliveries made while infinite and
+    completed after a finite grant make ``used`` wrap below zero, which enlarges the window (RF-09).
+
+    Examples
+    --------
+    >>> balance = Balance()
+    >>> balance.grant(5); balance.allows(5), balance.allows(6)
+    (True, False)
+    >>> balance.grant(INFINITE); balance.allows(10**9)
+    True
+    """
+
+    __slots__ = ("granted", "used")
+
+    def __init__(self) -> None:
+        self.granted = 0
+        self.used = 0
+
+    def grant(self, amount: int) -> None:
+        """Add credit; 0xFFFFFFFF means infinite and sticks, other sums stop just below it (CN-04)."""
+        if amount == INFINITE:
+            self.granted = INFINITE
+        elif self.granted != INFINITE:
+            self.granted = min(self.granted + amount, INFINITE - 1)
+
+    def allows(self, need: int) -> bool:
+        """Return whether ``need`` more fits."""
+        return self.granted == INFINITE or self.granted >= (self.used + need) % _MODULUS
+
+    def spend(self, amount: int) -> None:
+        """Take credit for good (credit mode)."""
+        if self.granted != INFINITE:
+            self.granted -= amount
+
+    def occupy(self, amount: int) -> None:
+        """Take room in the window until :meth:`vacate` (window mode)."""
+        if self.granted != INFINITE:
+            self.used = (self.used + amount) % _MODULUS
+
+    def vacate(self, amount: int) -> None:
+        """Give room back."""
+        if self.granted != INFINITE:
+            self.used = (self.used - amount) % _MODULUS
+
+
+class Credit(Restorable):
+    """A subscription's four balances: messages and bytes, for each of the two modes (CN-04).
+
+    A new subscription is in window mode with no credit at all (CN-03).
+
+    Attributes
+    ----------
+    mode : int
+        :data:`CREDIT_MODE` or :data:`WINDOW_MODE`.
+    messages, volume : Balance
+        Those of the current mode; those of the other one are kept aside.
+    """
+
+    __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
+
+    def __init__(self) -> None:
+        self.mode: int = WINDOW_MODE
+        self.messages = Balance()
+        self.volume = Balance()
+        self._other_messages = Balance()
+        self._other_volume = Balance()
+
+    def change_mode(self, mode: int) -> None:
+        """Let the balances of this mode count from now on."""
+        if mode != self.mode:
+            self.mode = mode
+            self.messages, self._other_messages = self._other_messages, self.messages
+            self.volume, self._other_volume = self._other_volume, self.volume
+
+    def balance(self, unit: int) -> Balance:
+        """Return the balance of a unit in the current mode."""
+        return self.messages if unit == MESSAGE_UNIT else self.volume
+
+    def grant(self, unit: int, amount: int) -> None:
+        """Add credit of one unit to the current mode."""
+        self.balance(unit).grant(amount)
+
+    def stop(self) -> None:
+        """Clear both balances of the current mode; what the window holds stays counted (CN-07)."""
+        self.messages.granted = 0
+        self.volume.granted = 0
+
+    def allows(self, size: int) -> bool:
+        """Return whether one message of ``size`` bytes may be sent (CN-05)."""
+        return self.messages.allows(1) and self.volume.allows(size)
+
+    def exists(self) -> bool:
+        """Return whether there is any credit: one message and one byte (RF-07)."""
+        return self.messages.allows(1) and self.volume.allows(1)
+
+    def delivered(self, size: int) -> None:
+        """Charge one message to the current mode."""
+        if self.mode == WINDOW_MODE:
+            self.messages.occupy(1)
+            self.volume.occupy(size)
+        else:
+            self.messages.spend(1)
+            self.volume.spend(size)
+
+    def completed(self, size: int) -> None:
+        """Move the window on, if that is the mode *now* (RF-04)."""
+        if self.mode == WINDOW_MODE:
+            self.messages.vacate(1)
+            self.volume.vacate(size)
+
+
+class Peer(Protocol):
+    """What a connection asks of its sessions."""
+
+    def fail(self, error: AmqpException) -> None:
+        """Die of an error."""
+
+
+class Connection(Dependent):
+    """A client's connection: a FIFO of subscriptions to serve, one message each in turn."""
+
+    __slots__ = ("name", "scheduler", "tasks", "is_ready", "sessions")
+
+    def __init__(self, name: str, scheduler: OutputScheduler) -> None:
+        self.name = name
+        self.scheduler = scheduler
+        self.tasks: deque[Subscription] = deque()
+        self.is_ready = False
+        self.sessions: list[Peer] = []
+
+    def schedule(self, task: Subscription) -> None:
+        """Put a subscription at the end of the FIFO, unless it is in the FIFO already."""
+        if not task.is_scheduled:
+            task.is_scheduled = True
+            self.tasks.append(task)
+            self.scheduler.activate(self)
+
+    def forget(self, task: Subscription) -> None:
+        """Take a subscription out of the FIFO."""
+        if task.is_scheduled:
+            task.is_scheduled = False
+            self.tasks.remove(task)
+
+    def close(self, error: AmqpException) -> None:
+        """End every session of the connection: one of them broke the protocol (LP-06)."""
+        for session in list(self.sessions):
+            session.fail(error)
+
+    def serve(self) -> None:
+        """Give turns until no subscription gets a message any more."""
+        while self.tasks:
+            task = self.tasks.popleft()
+            task.is_scheduled = False
+            if task.dispatch() and not task.is_scheduled:
+                task.is_scheduled = True
+                self.tasks.append(task)
+
+
+class OutputScheduler(Dependent):
+    """The FIFO of connections with work; the one whose command is being processed is served last."""
+
+    __slots__ = ("_context", "_ready", "reading", "_repliers")
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._ready: deque[Connection] = deque()
+        self.reading: Connection | None = None
+        self._repliers: deque[SemanticState] = deque()
+
+    def activate(self, connection: Connection) -> None:
+        """Give a connection that has work its place in the FIFO."""
+        if not connection.is_ready and connection is not self.reading:
+            connection.is_ready = True
+            self._ready.append(connection)
+
+    def expect_reply(self, replier: SemanticState) -> None:
+        """Let a client answer the broker's ``session.flush`` as soon as all output is made (RF-05)."""
+        self._repliers.append(replier)
+
+    def quiesce(self) -> None:
+        """Make all deliveries that are possible, then report to clients what is complete (CM-08)."""
+        while True:
+            reading = self.reading
+            if reading is not None:
+                self.reading = None
+                if reading.tasks:
+                    self.activate(reading)
+            while self._ready:
+                connection = self._ready.popleft()
+                connection.serve()
+                connection.is_ready = False
+            if not self._repliers:
+                break
+            replier = self._repliers.popleft()
+            self.reading = replier.connection
+            replier.wake_blocked()
+        context = self._context
+        while context.reporters:
+            reporters, context.reporters = context.reporters, []
+            for reporter in reporters:
+                reporter.report()
+
+
+class DeliveryRecord(Dependent):
+    """What the broker remembers of a message it has sent to a subscription (RF-03).
+
+    Parameters
+    ----------
+    id : int
+        Number of the command that carried the message, per session.
+    message, queue
+        What was delivered, and from where.
+    tag : str
+        The subscription's name.
+    is_acquired : bool
+        Whether the message belongs to the subscription; a browser's does not, unless it acquires it.
+    is_windowing : bool
+        Whether the subscription was in window mode when the delivery was made.
+    is_ended : bool
+        True from the start for accept mode none (RF-01).
+    """
+
+    __slots__ = (
+        "id",
+        "message",
+        "queue",
+        "tag",
+        "redelivered",
+        "is_acquired",
+        "is_windowing",
+        "is_ended",
+        "is_completed",
+        "is_cancelled",
+    )
+
+    def __init__(
+        self,
+        id: int,
+        message: QueuedMessage,
+        queue: Queue,
+        tag: str,
+        is_acquired: bool,
+        is_windowing: bool,
+        is_ended: bool,
+    ) -> None:
+        self.id = id
+        self.message = message
+        self.queue = queue
+        self.tag = tag
+        self.redelivered = message.delivery_count > 0
+        self.is_acquired = is_acquired
+        self.is_windowing = is_windowing
+        self.is_ended = is_ended
+        self.is_completed = False
+        self.is_cancelled = False
+
+    @property
+    def label(self) -> str:
+        """The message's name."""
+        return self.message.transfer.label
+
+    @property
+    def size(self) -> int:
+        """The message's bytes, as counted for credit."""
+        return self.message.transfer.size
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the session must remember the delivery from the start (RF-03)."""
+        return self.is_windowing or not self.is_ended or not self.is_acquired
+
+    @property
+    def is_redundant(self) -> bool:
+        """Whether a sweep may remove the record (RF-03)."""
+        return self.is_ended and (not self.is_windowing or self.is_completed or self.is_cancelled)
+
+    def accept(self, in_transaction: bool = False) -> None:
+        """Take responsibility: the message is dequeued, if it is still there (CN-13)."""
+        if self.is_ended:
+            return
+        self.is_ended = True
+        if self.is_acquired and self.message.state == ACQUIRED:
+            self.queue.dequeue(self.message, "accept", in_transaction)
+
+    def release(self, set_redelivered: bool) -> None:
+        """Give an acquired message back (CN-14); a browsed one belongs to no subscription."""
+        if self.is_acquired and not self.is_ended:
+            self.is_ended = True
+            # It belongs to none any more, so that a later acquire may claim it again (RF-02).
+            self.is_acquired = False
+            self.queue.release(self.message, set_redelivered)
+
+    def reject(self) -> None:
+        """Refuse an acquired message: it is dropped, or goes to the alternate exchange (CN-16)."""
+        if not self.is_acquired or self.is_ended:
+            return
+        self.is_ended = True
+        if self.message.state == ACQUIRED:
+            self.queue.reject(self.message)
+
+    def acquire(self) -> bool:
+        """Claim a browsed message, under the bare tag (MG-15, RF-02); return whether it worked."""
+        if not self.is_acquired and self.queue.acquire(self.message, self.tag):
+            self.is_acquired = True
+            return True
+        return False
+
+    def __repr__(self) -> str:
+        flags = [name for name in ("acquired", "ended", "completed") if getattr(self, f"is_{name}")]
+        return f"DeliveryRecord({self.id}, {self.label!r}, {self.tag!r}, {' '.join(flags) or 'browsed'})"
+
+
+class Subscription(Consumer):
+    """One consumer or browser, made by ``message_subscribe`` (CN-01).
+
+    Parameters
+    ----------
+    target : SemanticState
+        Its session.
+    tag : str
+        Its name, unique in the session.
+    owner : str
+        The name under which it owns message groups: session and tag (MG-15).
+    queue : Queue
+        What it reads.
+    is_explicit : bool
+        Accept mode explicit; with none, messages are gone when delivered (CN-11).
+    arguments : mapping
+        ``x-apache-selector``, and ``qpid.sync_frequency``: after every so many deliveries the broker
+        sends an execution.sync (CN-01).
+    """
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = (
+        "target",
+        "connection",
+        "is_scheduled",
+        "queue",
+        "credit",
+        "selector",
+        "is_explicit",
+        "is_exclusive",
+        "is_enabled",
+        "delivered",
+        "sync_frequency",
+    )
+
+    def __init__(
+        self,
+        target: SemanticState,
+        tag: str,
+        owner: str,
+        queue: Queue,
+        acquires: bool,
+        is_explicit: bool,
+        is_exclusive: bool,
+        arguments: Mapping[str, Argument],
+    ) -> None:
+        expression = arguments.get("x-apache-selector")
+        super().__init__(tag, owner, acquires)
+        self.target = target
+        self.connection = target.connection
+        self.is_scheduled = False
+        self.queue = queue
+        self.credit = Credit()
+        self.selector = Selector(str(expression)) if expression else None
+        self.is_explicit = is_explicit
+        self.is_exclusive = is_exclusive
+        self.is_enabled = True
+        self.delivered = 0
+        frequency = arguments.get("qpid.sync_frequency")
+        self.sync_frequency = frequency if isinstance(frequency, int) and frequency > 0 else 0
+        self.block()
+
+    def block(self) -> None:
+        """Stop for want of credit; the session remembers its tag, to wake it."""
+        self.is_blocked = True
+        self.target.blocked.add(self.name)
+
+    def notify(self) -> None:
+        """Ask for a turn, unless the session is closing (RF-14)."""
+        if self.is_enabled:
+            self.connection.schedule(self)
+
+    def wake_for_credit(self) -> None:
+        """Ask for a turn if it was credit that was missing (RF-08)."""
+        if self.is_blocked:
+            self.is_blocked = False
+            self.notify()
+
+    def dispatch(self) -> bool:
+        """Try to send one message when it is this subscription's turn; return whether one was sent."""
+        try:
+            return self.is_enabled and self.send_next()
+        except SessionException as error:
+            # The queue is gone: this ends the session (CN-18).
+            self.target.peer.fail(error)
+            return False
+
+    def send_next(self) -> bool:
+        """Try to send one message (RF-07); return whether one was sent.  408 if the queue is gone."""
+        message = get_next_message(self.queue, self)
+        if message is None:
+            return False
+        self.delivered += 1
+        self.target.deliver(self, message)
+        if self.sync_frequency and not self.delivered % self.sync_frequency:
+            # All that can be seen of the broker's sync is that it has a number of its own.
+            self.target.send_command()
+        return True
+
+    def flush(self) -> None:
+        """Send while there are credit and messages, then take the credit away (RF-08)."""
+        while self.credit.exists():
+            if not self.send_next():
+                break
+        else:
+            self.block()
+        self.credit.stop()
+
+    def record(self, number: int, message: QueuedMessage) -> DeliveryRecord:
+        """Make the record of a delivery, and charge the credit for it."""
+        credit = self.credit
+        credit.delivered(message.transfer.size)
+        return DeliveryRecord(
+            number,
+            message,
+            self.queue,
+            self.name,
+            self.acquires,
+            credit.mode == WINDOW_MODE,
+            not self.is_explicit,
+        )
+
+    def statistics(self) -> SubscriptionStatistics:
+        """Return what management shows of the subscription."""
+        return SubscriptionStatistics(
+            name=self.name,
+            queue=self.queue.name,
+            browsing=not self.acquires,
+            acknowledged=self.is_explicit,
+            exclusive=self.is_exclusive,
+            creditMode="WINDOW" if self.credit.mode == WINDOW_MODE else "CREDIT",
+            delivered=self.delivered,
+        )
+
+
+def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | None:
+    """Return the next message for the consumer, acquired if it acquires, or None.
+
+    A consumer that finds nothing is put into the queue's waiting list; one whose credit does not
+    suffice is blocked instead, and another is woken in its place (CN-08).  408 if the queue is gone (CN-18).
+    """
+    credit = consumer.credit
+    if not credit.exists():
+        _block(queue, consumer)
+        return None
+    if queue.is_deleted:
+        raise ResourceDeletedException(f"Queue {queue.name} has been deleted.")
+    wake: NotificationSet | None = None
+    has_expired = False
+    has_any_bytes = credit.volume.granted == INFINITE
+    while True:
+        # Where any size will do, the cursor never goes back.
+        before = None if has_any_bytes else consumer.cursor.save()
+        message = queue.distributor.next(consumer, has_any_bytes and consumer.selector is None)
+        if message is None:
+            _wait(queue, consumer)
+            break
+        transfer = message.transfer
+        if transfer.expiration is not None and transfer.is_expired(queue.context.now):
+            queue.counters.discardsTtl += 1
+            queue.remove(message, "ttl")
+            has_expired = True
+            continue
+        if consumer.selector is not None and not consumer.selector.matches(transfer):
+            if consumer.acquires:
+                wake = _others(queue, wake)
+            continue
+        if before is not None and not credit.allows(transfer.size):
+            consumer.cursor.restore(before)
+            _block(queue, consumer)
+            if consumer.acquires:
+                wake = _others(queue, wake)
+            message = None
+            break
+        consumer.is_blocked = False
+        if not consumer.acquires:
+            break
+        if queue.acquire(message, consumer.owner):
+            queue.counters.acquires += 1
+            message.delivery_count += 1
+            break
+    if wake is not None:
+        wake.notify()
+    if has_expired:
+        queue.settle()
+    return message
+
+
+def _others(queue: Queue, wake: NotificationSet | None) -> NotificationSet:
+    """Return the readers to wake in this consumer's place, with those chosen before (RF-07b)."""
+    if wake is None:
+        wake = NotificationSet()
+    queue.listeners.populate(wake)
+    return wake
+
+
+def _block(queue: Queue, consumer: Subscription) -> None:
+    consumer.block()
+    if queue.context.observer is not None:
+        queue.context.tell("out_of_credit", queue.name, link=consumer.owner)
+
+
+def _wait(queue: Queue, consumer: Subscription) -> None:
+    queue.listeners.add(consumer)
+    if queue.context.observer is not None:
+        queue.context.tell("idle", queue.name, link=consumer.owner)
+
+
+OnDelivery = Callable[[DeliveryRecord], None]
+
+_DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "acquired", "mode")
+
+
+class SemanticState(Dependent):
+    """What a session consumes (compare ``SemanticState.cpp``).
+
+    Attributes
+    ----------
+    blocked : set of str
+        Tags of all subscriptions that have stopped for want of credit, perhaps of others, too.
+    subscriptions : dict
+        By tag.
+    records : dict
+        Deliveries the broker still remembers, by number, ascending (RF-03).
+    unacked_messages : int
+        The statistic as management shows it: refreshed by deliveries that are remembered, accept,
+        release, reject, cancel and completion, not by commit (RF-25).
+    on_delivery : callable or None
+        Set by a client; called with each delivery.
+    """
+
+    VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = (
+        "context",
+        "session",
+        "connection",
+        "peer",
+        "blocked",
+        "subscriptions",
+        "records",
+        "next_number",
+        "unacked_messages",
+        "on_delivery",
+    )
+
+    def __init__(self, context: BrokerContext, session: str, connection: Connection, peer: Peer) -> None:
+        self.context = context
+        self.session = session
+        self.connection = connection
+        self.peer = peer
+        self.blocked: set[str] = set()
+        self.subscriptions: dict[str, Subscription] = {}
+        self.records: dict[int, DeliveryRecord] = {}
+        self.next_number = 0
+        self.unacked_messages = 0
+        self.on_delivery: OnDelivery | None = None
+
+    def find(self, tag: str) -> Subscription:
+        """Return the subscription with a tag; 404 if there is none (CN-02)."""
+        subscription = self.subscriptions.get(tag)
+        if subscription is None:
+            raise NotFoundException(f"Unknown destination {tag} session={self.session}")
+        return subscription
+
+    def add(self, subscription: Subscription) -> None:
+        """Keep a new subscription."""
+        self.subscriptions[subscription.name] = subscription
+        if self.context.observer is not None:
+            self.context.emit("subscribe", subscription.queue.name, self.session, subscription.name)
+
+    def _end(self, subscription: Subscription) -> None:
+        if self.context.observer is not None:
+            self.context.emit("unsubscribe", subscription.queue.name, self.session, subscription.name)
+        subscription.queue.cancel(subscription)
+
+    def send_command(self) -> int:
+        """Return the number of the next command to the client.
+
+        Before the first one (and every 65,536th) the broker asks what the client has completed; the
+        client answers at once, which wakes blocked subscriptions (RF-05).
+        """
+        number = self.next_number
+        if number % KNOWN_COMPLETED_INTERVAL == 0:
+            self.connection.scheduler.expect_reply(self)
+        self.next_number += 1
+        return number
+
+    def deliver(self, subscription: Subscription, message: QueuedMessage) -> None:
+        """Send a message; with accept mode none an acquired one is dequeued now (CN-11)."""
+        record = subscription.record(self.send_command(), message)
+        if record.is_needed:
+            self.records[record.id] = record
+            self.unacked_messages = len(self.records)
+        if self.context.observer is not None:
+            self._emit_delivered(record)
+        if record.is_ended and record.is_acquired:
+            subscription.queue.dequeue(message, "accept-none")
+        if self.on_delivery is not None:
+            self.on_delivery(record)
+
+    def complete(self, numbers: Iterable[int]) -> None:
+        """Take a client's ``session.completed``: windows move, and the blocked wake (RF-04)."""
+        for number in numbers:
+            record = self.records.get(number)
+            if record is None:
+                continue
+            subscription = self.subscriptions.get(record.tag)
+            if subscription is not None and not record.is_completed:
+                record.is_completed = True
+                subscription.credit.completed(record.message.transfer.size)
+            if record.is_redundant:
+                del self.records[number]
+        self.unacked_messages = len(self.records)
+        self.wake_blocked()
+
+    def wake_blocked(self) -> None:
+        """Wake every subscription that stopped for want of credit, by ascending tag (RF-04, RF-05)."""
+        if self.blocked:
+            tags, self.blocked = sorted(self.blocked), set()
+            for tag in tags:
+                subscription = self.subscriptions.get(tag)
+                if subscription is not None:
+                    subscription.wake_for_credit()
+
+    def accept(self, numbers: Iterable[int], transaction: TxAccept | None = None) -> None:
+        """Take responsibility for deliveries: now, or at commit (CN-13, CM-11)."""
+        if transaction is not None:
+            transaction.numbers.update(numbers)
+        else:
+            for number in _ascending(numbers):
+                record = self.records.get(number)
+                if record is not None:
+                    record.accept()
+                    self._sweep(record)
+        self.unacked_messages = len(self.records)
+
+    def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
+        """Give deliveries back, each range last to first (RF-13)."""
+        for first, last in _ranges(numbers):
+            for number in range(last, first - 1, -1):
+                record = self.records.get(number)
+                if record is not None:
+                    record.release(set_redelivered)
+            self._sweep_range(first, last)
+        self.unacked_messages = len(self.records)
+
+    def reject(self, numbers: Iterable[int]) -> None:
+        """Refuse deliveries (CN-16)."""
+        for first, last in _ranges(numbers):
+            for number in range(first, last + 1):
+                record = self.records.get(number)
+                if record is not None:
+                    record.reject()
+            self._sweep_range(first, last)
+        self.unacked_messages = len(self.records)
+
+    def acquire(self, numbers: Iterable[int]) -> list[int]:
+        """Claim browsed deliveries; return those that were granted (RF-02)."""
+        granted = [record.id for record in self._known(numbers) if record.acquire()]
+        self.send_command()
+        return granted
+
+    def commit_accepts(self, numbers: set[int]) -> None:
+        """Carry out the accepts of a transaction, in order of delivery (RF-22)."""
+        for record in self._known(numbers):
+            record.accept(in_transaction=True)
+        if numbers:
+            # One further than it should: so does the broker (RF-03, rnd-tx-064).
+            self._sweep_range(min(numbers), max(numbers) + 1)
+
+    def _known(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
+        return [self.records[number] for number in _ascending(numbers) if number in self.records]
+
+    def cancel(self, subscription: Subscription) -> None:
+        """End a subscription; what it holds stays acquired (CN-17)."""
+        del self.subscriptions[subscription.name]
+        self.connection.forget(subscription)
+        for record in list(self.records.values()):
+            if record.tag == subscription.name:
+                record.is_cancelled = True
+            self._sweep(record)
+        subscription.is_enabled = False
+        self._end(subscription)
+        self.unacked_messages = len(self.records)
+
+    def close(self) -> None:
+        """End everything: disable, requeue last to first, cancel by ascending tag (CN-17, RF-14)."""
+        for subscription in self.subscriptions.values():
+            subscription.is_enabled = False
+            self.connection.forget(subscription)
+        for number in sorted(self.records, reverse=True):
+            self.records[number].release(set_redelivered=True)
+        self.records.clear()
+        for tag in sorted(self.subscriptions):
+            self._end(self.subscriptions.pop(tag))
+        self.unacked_messages = 0
+
+    def _sweep(self, record: DeliveryRecord) -> None:
+        if record.is_redundant:
+            self.records.pop(record.id, None)
+
+    def _sweep_range(self, first: int, last: int) -> None:
+        numbers: Iterable[int] = range(first, last + 1)
+        if last - first > len(self.records):
+            # The client may name any number, also one that never was.
+            numbers = [number for number in self.records if first <= number <= last]
+        for number in numbers:
+            record = self.records.get(number)
+            if record is not None:
+                self._sweep(record)
+
+    def _emit_delivered(self, record: DeliveryRecord) -> None:
+        message, transfer = record.message, record.message.transfer
+        mode = "window" if record.is_windowing else "credit"
+        self.context.tell(
+            "delivered",
+            record.queue.name,
+            self.session,
+            link=record.tag,
+            message=transfer.label,
+            size=transfer.size,
+            group=message.group,
+            names=_DELIVERED,
+            values=(record.id, message.position, record.redelivered, record.is_acquired, mode),
+        )
+
+
+class TxAccept(TxOperation):
+    """The accepts of a transaction: one operation, the last of it (RF-22)."""
+
+    __slots__ = ("state", "numbers")
+
+    def __init__(self, state: SemanticState) -> None:
+        self.state = state
+        self.numbers: set[int] = set()
+
+    def commit(self) -> None:
+        """Carry the accepts out."""
+        self.state.commit_accepts(self.numbers)
+
+
+def _ascending(numbers: Iterable[int]) -> tuple[int, ...]:
+    """Return numbers in order, each once."""
+    if isinstance(numbers, tuple) and len(numbers) == 1:
+        return numbers
+    return tuple(sorted(set(numbers)))
+
+
+def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return sorted numbers as closed ranges."""
+    ranges: list[tuple[int, int]] = []
+    for number in _ascending(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges

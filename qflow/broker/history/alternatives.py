@@ -1,0 +1,168 @@
+"""A queue's flow control: what shipped, or one of two alternatives (ALT-01 … ALT-05).
+
+:class:`JavaCapacity` is the Java broker's: the channel is stopped, no completion is withheld (ALT-12).  A
+queue is *overfull* when its bytes exceed its capacity.  A session that sends to an overfull queue is asked
+to stop sending at once, to any queue; the message itself is taken.  The session may go on when every queue
+that stopped it is down to its resume capacity.
+
+:class:`WatermarkLimit` is the proposal of QPID-2935 as it was written down before the code (ALT-07,
+ALT-08).  A queue is *blocking* from its high watermark on, and *normal* again below its low one.  Whether a
+transfer is blocked is decided **once**, after it has been enqueued to all its destinations; it is freed
+when all of them are normal, or when it has been consumed from all of them.
+"""
+
+from __future__ import annotations
+
+from qflow.broker.context import BrokerContext
+from qflow.broker.errors import IllegalArgumentException, InvalidArgumentException
+from qflow.broker.flow_limit import FlowState, FlowThresholds, QueueFlowLimit
+from qflow.broker.message import CommandOwner, QueuedMessage, RoutingListener, Transfer
+from qflow.broker.options import FLOW_CONTROLS
+from qflow.broker.settings import QueueSettings
+
+
+class JavaCapacity(FlowState):
+    """One queue's capacity and resume capacity, in bytes; there are no message counts.
+
+    Parameters
+    ----------
+    capacity : int
+        More bytes than this make the queue overfull; 0 is no limit.
+    resume_capacity : int
+        At this many bytes or fewer it is underfull again (the source says <=, the documents < : X-29);
+        531 if it is above the capacity.
+    """
+
+    __slots__ = ("capacity", "resume_capacity", "blocked")
+
+    def __init__(self, context: BrokerContext, queue: str, capacity: int, resume_capacity: int) -> None:
+        super().__init__(context, queue)
+        if resume_capacity > capacity:
+            raise IllegalArgumentException(
+                f"flowResumeCapacity={resume_capacity} must not be above capacity={capacity}"
+            )
+        self.capacity = capacity
+        self.resume_capacity = resume_capacity
+        self.blocked: list[CommandOwner] = []
+
+    def enqueued(self, message: QueuedMessage) -> None:
+        """Count the message; if that makes or finds the queue overfull, stop its sender."""
+        self.add(message)
+        if not self.capacity or self.size <= self.capacity:
+            return
+        if not self.stopped:
+            self.turn_on()
+        sender = message.transfer.owner
+        if sender is not None and sender not in self.blocked:
+            self.blocked.append(sender)
+            sender.block_channel(self.queue)
+
+    def dequeued(self, message: QueuedMessage) -> None:
+        """Un-count the message; if the queue is underfull now, let its senders go on."""
+        self.subtract(message)
+        if self.stopped and self.size <= self.resume_capacity:
+            self.turn_off()
+            blocked, self.blocked = self.blocked, []
+            for sender in blocked:
+                sender.unblock_channel(self.queue)
+
+
+HOLDER = "watermark"
+
+
+class BlockedFlag(RoutingListener):
+    """One transfer's ``blocked`` flag, and the queues it depends on."""
+
+    __slots__ = ("transfer", "destinations", "remaining", "is_set")
+
+    def __init__(self, transfer: Transfer) -> None:
+        self.transfer = transfer
+        self.destinations: list[WatermarkLimit] = []
+        self.remaining = 0
+        self.is_set = False
+
+    def routed(self, transfer: Transfer) -> None:
+        """Decide, now that the message is on all its queues."""
+        blocking = [limit for limit in self.destinations if limit.stopped]
+        if blocking and self.remaining:
+            self.is_set = True
+            transfer.hold(HOLDER)
+            blocking[0].show_hold("held", transfer)
+
+    def reconsider(self) -> None:
+        """Free the transfer if all its queues are normal, or it has left them all."""
+        if self.is_set and (not self.remaining or not any(limit.stopped for limit in self.destinations)):
+            self.is_set = False
+            self.destinations[0].show_hold("let_go", self.transfer)
+            self.transfer.let_go(HOLDER)
+
+
+class WatermarkLimit(FlowState):
+    """One queue's two watermarks: blocking **at** the high one, normal below the low one.
+
+    The proposal contradicts itself about equality with the low watermark; this follows its rule of
+    transition, *falls below* (ALT-07).
+    """
+
+    __slots__ = ("thresholds", "flags")
+
+    def __init__(self, context: BrokerContext, queue: str, thresholds: FlowThresholds) -> None:
+        super().__init__(context, queue)
+        self.thresholds = thresholds
+        self.flags: dict[int, BlockedFlag] = {}
+
+    def enqueued(self, message: QueuedMessage) -> None:
+        """Count the message; it takes part in the decision about its transfer."""
+        self.add(message)
+        marks = self.thresholds
+        is_high = (marks.stop_count and self.count >= marks.stop_count) or (
+            marks.stop_size and self.size >= marks.stop_size
+        )
+        if is_high and not self.stopped:
+            self.turn_on()
+        flag = message.transfer.listener
+        if not isinstance(flag, BlockedFlag):
+            flag = message.transfer.listener = BlockedFlag(message.transfer)
+        flag.destinations.append(self)
+        flag.remaining += 1
+        self.flags[message.position] = flag
+
+    def dequeued(self, message: QueuedMessage) -> None:
+        """Un-count the message, and free the transfers that this frees."""
+        self.subtract(message)
+        marks = self.thresholds
+        is_low = (not marks.resume_count or self.count < marks.resume_count) and (
+            not marks.resume_size or self.size < marks.resume_size
+        )
+        own = self.flags.pop(message.position)
+        own.remaining -= 1
+        if self.stopped and is_low:
+            self.turn_off()
+            for flag in list(self.flags.values()):
+                flag.reconsider()
+        own.reconsider()
+
+
+ARGUMENT = "qflow.flow_control"
+
+
+def make_flow_control(
+    context: BrokerContext, queue: str, settings: QueueSettings, thresholds: FlowThresholds | None
+) -> FlowState | None:
+    """Return the flow control of a queue, or None; 542 for an unknown kind.
+
+    ``pre-feature`` and ``overflow-list`` have none on the queue; the Java broker knows bytes only,
+    so a queue without byte thresholds has none there either.
+    """
+    kind = settings.arguments.get(ARGUMENT, context.options.flow_control)
+    if kind not in FLOW_CONTROLS:
+        raise InvalidArgumentException(f"{ARGUMENT}: got {kind!r}, allowed are {', '.join(FLOW_CONTROLS)}")
+    if thresholds is None or kind in ("pre-feature", "overflow-list"):
+        return None
+    if kind == "watermark":
+        return WatermarkLimit(context, queue, thresholds)
+    if kind == "java":
+        if not thresholds.stop_size:
+            return None
+        return JavaCapacity(context, queue, thresholds.stop_size, thresholds.resume_size)
+    return QueueFlowLimit(context, queue, thresholds)

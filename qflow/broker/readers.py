@@ -1,0 +1,197 @@
+"""The readers of a queue, as the queue sees them: what is next for one, who waits, how many there are.
+
+A :class:`Consumer` is one reader; what it is beyond that (its credit, its session) is
+:class:`qflow.broker.consuming.Subscription`.  The queue's :class:`MessageDistributor` says which message it
+may have; message groups are another distributor.  A reader that finds nothing waits in the
+:class:`QueueListeners`, from which every event on the queue takes one consumer and all browsers (CN-19).
+Compare ``Consumer.h``, ``QueueListeners.cpp`` and ``MessageDistributor.h``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from qflow.broker.message import QueuedMessage, QueueObserver
+from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.stores import Messages, QueueCursor
+
+
+class Consumer(Dependent):
+    """One reader of a queue: an acquiring consumer, or a browser.
+
+    Attributes
+    ----------
+    name : str
+        The subscription's tag.
+    owner : str
+        The name under which it owns message groups (MG-15).
+    is_blocked : bool
+        Stopped for want of credit: a grant wakes it, an event on the queue does not (RF-08).
+    is_listening : bool
+        Waits in the queue's list: an event wakes it, a grant does not.
+    """
+
+    __slots__ = ("name", "owner", "acquires", "cursor", "is_blocked", "is_listening")
+
+    def __init__(self, name: str, owner: str, acquires: bool) -> None:
+        self.name = name
+        self.owner = owner
+        self.acquires = acquires
+        self.cursor = QueueCursor(acquires)
+        self.is_blocked = True
+        self.is_listening = False
+
+    def notify(self) -> None:
+        """Ask to be served when output is made next."""
+        raise NotImplementedError
+
+
+class MessageDistributor(QueueObserver):
+    """Decides which AVAILABLE message a consumer may take; that of a plain queue refuses none.
+
+    One that does refuse has to see what happens on its queue, so it is an observer, too.
+    """
+
+    __slots__ = ("store",)
+
+    def __init__(self, store: Messages) -> None:
+        self.store = store
+
+    def next(self, consumer: Consumer, skips: bool) -> QueuedMessage | None:
+        """Return the next message for a consumer to look at, and move its cursor there.
+
+        With ``skips``, messages that it may not take can be passed over, as nothing else about them would
+        matter to it.
+        """
+        return self.store.next(consumer.cursor)
+
+    def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
+        """Return whether ``owner`` may take the message; this changes nothing."""
+        return True
+
+    def take(self, owner: str, message: QueuedMessage) -> bool:
+        """Let ``owner`` acquire the message, or return False."""
+        return True
+
+
+class NotificationSet(Restorable):
+    """The readers that an event wakes: at most one consumer, and browsers (RF-06)."""
+
+    __slots__ = ("consumer", "browsers")
+
+    def __init__(self) -> None:
+        self.consumer: Consumer | None = None
+        self.browsers: tuple[Consumer, ...] = ()
+
+    def notify(self) -> None:
+        """Wake the consumer first, then the browsers, in list order."""
+        if self.consumer is not None:
+            self.consumer.notify()
+        for browser in self.browsers:
+            browser.notify()
+
+
+class QueueListeners(Restorable):
+    """The idle readers of one queue: consumers first come, first served, and browsers."""
+
+    __slots__ = ("_consumers", "_browsers", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._consumers: OrderedDict[Consumer, None] = OrderedDict()
+        self._browsers: OrderedDict[Consumer, None] = OrderedDict()
+
+    def add(self, consumer: Consumer) -> None:
+        """Put a reader at the end of its list, unless it is in the list already."""
+        if not consumer.is_listening:
+            consumer.is_listening = True
+            self.count += 1
+            (self._consumers if consumer.acquires else self._browsers)[consumer] = None
+
+    def remove(self, consumer: Consumer) -> None:
+        """Take a reader off its list."""
+        if consumer.is_listening:
+            consumer.is_listening = False
+            self.count -= 1
+            del (self._consumers if consumer.acquires else self._browsers)[consumer]
+
+    def populate(self, wake: NotificationSet) -> None:
+        """Take the first consumer and all browsers off the lists, to be woken.
+
+        A reader that an earlier call put into ``wake`` is forgotten when another one replaces it: the
+        broker strands it, in neither list (RF-07b).
+        """
+        if self._consumers:
+            consumer, _ = self._consumers.popitem(False)
+            consumer.is_listening = False
+            wake.consumer = consumer
+            self.count -= 1
+        if self._browsers:
+            wake.browsers = tuple(self._browsers)
+            self._browsers.clear()
+            self.count -= len(wake.browsers)
+            for browser in wake.browsers:
+                browser.is_listening = False
+        elif wake.browsers:
+            wake.browsers = ()
+
+    def take(self) -> NotificationSet:
+        """Take the first consumer and all browsers, to notify them: one event (CN-19)."""
+        chosen = NotificationSet()
+        self.populate(chosen)
+        return chosen
+
+    def wake(self) -> None:
+        """Take the first consumer and all browsers, and notify them now."""
+        if self.count:
+            self.take().notify()
+
+    def notify_all(self) -> None:
+        """Notify all readers and leave them in the lists: the queue is being deleted (RF-15)."""
+        for consumer in (*self._consumers, *self._browsers):
+            consumer.notify()
+
+
+class QueueUsers(Restorable):
+    """Counts the subscriptions of one queue; browsers keep no reader out (CN-02).
+
+    ``owner_connection`` and ``consumer_connection`` are those of the queue's exclusive owner and of
+    its exclusive consumer, "" where there is none; a no-local queue does not want what comes from
+    them (QT-17).
+    """
+
+    __slots__ = ("consumers", "browsers", "has_exclusive_consumer", "owner_connection", "consumer_connection")
+
+    def __init__(self) -> None:
+        self.consumers = 0
+        self.browsers = 0
+        self.has_exclusive_consumer = False
+        self.owner_connection = ""
+        self.consumer_connection = ""
+
+    @property
+    def total(self) -> int:
+        """Consumers and browsers."""
+        return self.consumers + self.browsers
+
+    def add(self, consumer: Consumer, is_exclusive: bool, connection: str) -> None:
+        """Count a new subscription."""
+        if not consumer.acquires:
+            self.browsers += 1
+            return
+        self.consumers += 1
+        self.has_exclusive_consumer = is_exclusive
+        self.consumer_connection = connection if is_exclusive else ""
+
+    def is_local(self, connection: str) -> bool:
+        """Return whether a connection is the exclusive owner's or the exclusive consumer's (RF-24)."""
+        return bool(connection) and connection in (self.owner_connection, self.consumer_connection)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Count a subscription less; it is the exclusive one, if there is one at all."""
+        if consumer.acquires:
+            self.consumers -= 1
+            self.has_exclusive_consumer = False
+            self.consumer_connection = ""
+        else:
+            self.browsers -= 1

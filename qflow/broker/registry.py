@@ -1,0 +1,409 @@
+"""The queues of a broker: how they come and go, and what is done to them from outside.
+
+:class:`QueueRegistry` declares, deletes and finds queues (CF-04, CF-05, QT-21, QT-24); it gives each its
+limit policy, its flow control and its lifetime.  AVAILABLE messages are taken off a queue by hand with
+:func:`purge` and :func:`move` (QT-22, QT-23, RF-11), and by the :class:`QueueCleaner` when they have
+expired (QT-07).  :func:`query_queue` and :func:`query_bound` answer AMQP's questions (EX-13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from qflow.broker.context import BrokerContext, TimerTask
+from qflow.broker.errors import (
+    IllegalArgumentException,
+    InvalidArgumentException,
+    ManagementError,
+    NotFoundException,
+    PreconditionFailedException,
+    ResourceLockedException,
+    SessionException,
+)
+from qflow.broker.exchanges import Exchange, ExchangeRegistry
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.history.alternatives import make_flow_control
+from qflow.broker.limits import POLICIES, make_policy
+from qflow.broker.message import AVAILABLE, HeaderValue, QueuedMessage, Router, Transfer
+from qflow.broker.queue import Lifetime, Queue, QueueCounters
+from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.settings import QueueSettings, to_text
+from qflow.broker.stores import QueueCursor
+
+EXCEPTION = 7
+"""The status of a management method that ends with an exception (CF-08)."""
+
+
+class QueueRegistry(Dependent):
+    """Queues by name, and the exchanges that they are bound to.
+
+    Attributes
+    ----------
+    retired : QueueCounters
+        What the deleted queues have counted, for the broker's totals (CF-10).
+    """
+
+    __slots__ = ("context", "exchanges", "queues", "retired")
+
+    def __init__(self, context: BrokerContext, exchanges: ExchangeRegistry) -> None:
+        self.context = context
+        self.exchanges = exchanges
+        self.queues: dict[str, Queue] = {}
+        self.retired = QueueCounters()
+
+    def get(self, name: str) -> Queue:
+        """Return a queue; 531 for an empty name (CF-06), 404 for an unknown one."""
+        if not name:
+            raise IllegalArgumentException("No queue name specified.")
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFoundException(f"Queue not found: {name}")
+        return queue
+
+    def declare(
+        self,
+        name: str,
+        settings: QueueSettings,
+        *,
+        auto_delete: bool = False,
+        alternate: Exchange | None = None,
+        durable: bool = False,
+    ) -> tuple[Queue, bool]:
+        """Return the queue of that name, made now if it does not exist, and whether it was made.
+
+        The settings of a second declare have been converted like those of the first, but are otherwise
+        ignored (CF-04).  542 for a combination first, then for the thresholds (CF-05); nothing is made
+        then.
+        """
+        existing = self.queues.get(name)
+        if existing is not None:
+            existing.lifetime.declares += 1
+            return existing, False
+        settings.validate()
+        options = self.context.options
+        thresholds = FlowThresholds.of(name, settings, options)
+        flow_limit = make_flow_control(self.context, name, settings, thresholds)
+        policy = POLICIES[make_policy(settings.policy, settings.priorities > 0, options.limit_policies)]()
+        lifetime = Lifetime.of(settings, auto_delete)
+        queue = Queue(self.context, name, settings, policy, flow_limit, lifetime, alternate, durable)
+        if alternate is not None:
+            alternate.alternate_users += 1
+        self.queues[name] = queue
+        if self.context.observer is not None:
+            self.context.emit("queueDeclare", name, detail={"arguments": dict(settings.arguments)})
+        self.exchanges.default.bind(queue, name, {})
+        return queue, True
+
+    def check_delete(self, name: str, session: str | None, if_unused: bool, if_empty: bool) -> None:
+        """Refuse to delete a queue: 404, 405 (not for management, None), 406 (QT-21)."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFoundException(f"Delete failed. No such queue: {name}")
+        if session is not None and queue.lifetime.owner not in ("", session):
+            raise ResourceLockedException(f"Cannot delete queue {name}; it is exclusive to another session")
+        if if_empty and queue.message_count:
+            raise PreconditionFailedException(f"Cannot delete queue {name}; queue not empty")
+        if if_unused and not queue.is_unused:
+            raise PreconditionFailedException(f"Cannot delete queue {name}; queue in use")
+
+    def bindable(
+        self, exchange: str, queue: str, action: str, session: str | None = None
+    ) -> tuple[Exchange, Queue]:
+        """Return what is to be bound or unbound, if it may be: by a session, or by management (EX-03).
+
+        542 for the default exchange, 404 for an unknown one or an unknown queue, 405 for a queue that is
+        exclusive to another session; management is no session.
+        """
+        if not exchange:
+            raise InvalidArgumentException(f"{action} not allowed for default exchange")
+        source = self.exchanges.get(exchange)
+        target = self.queues.get(queue)
+        if target is None:
+            raise NotFoundException(f"{action} failed. No such queue: {queue}")
+        if target.lifetime.owner not in ("", session):
+            raise ResourceLockedException(
+                f"Cannot {action.lower()} queue {queue}; it is exclusive to another session"
+            )
+        return source, target
+
+    def destroy(self, name: str, reason: str) -> None:
+        """Unbind, unregister and empty a queue, and notify its readers.
+
+        What the alternate's queues refused is raised once everything is done, and only to the command that
+        deletes the queue, or fills it up (LP-15); no command waits for an auto-delete.
+
+        Rules: FC-21, QT-24, RF-15.
+        """
+        context, queue = self.context, self.queues[name]
+        self.exchanges.unbind_everywhere(queue)
+        del self.queues[name]
+        queue.is_deleted = True
+        orphans = list(queue.store)
+        for message in orphans:
+            queue.remove(message, "queue-deleted")
+        alternate = queue.alternate
+        refusal: SessionException | None = None
+        for message in orphans:
+            if alternate is not None:
+                try:
+                    alternate.route_with_alternate(message.transfer, message.delivery_count)
+                except SessionException as error:
+                    # The real broker gives up at the first refusal too: the rest is lost.
+                    refusal = error
+                    break
+        if alternate is None:
+            context.abandoned += len(orphans)
+        else:
+            context.abandonedViaAlt += len(orphans)
+            # Nor does it come to this line then: the alternate stays in use, for good.
+            if refusal is None:
+                alternate.alternate_users -= 1
+        self.retired.add(queue.counters)
+        if context.observer is not None:
+            context.emit("queueDelete", queue.name, detail={"reason": reason})
+        if queue.redirect is not None:
+            queue.redirect.redirect, queue.redirect.is_redirect_source = None, False
+            queue.redirect = None
+        if refusal is None:
+            queue.listeners.notify_all()
+        elif reason != "auto-delete":
+            raise refusal
+
+
+class QueueCleaner(TimerTask):
+    """Looks at all queues every ``queue-purge-interval`` seconds of virtual time.
+
+    The broker's heuristic that skips busy queues never triggers (IN-05), so there is none here.
+    """
+
+    __slots__ = ("context", "queues")
+
+    def __init__(self, context: BrokerContext, queues: QueueRegistry) -> None:
+        self.context = context
+        self.queues = queues
+        self._schedule(context.now)
+
+    def fire(self, due: int) -> None:
+        """Remove what has expired, and look again later."""
+        for queue in list(self.queues.queues.values()):
+            remove_expired(queue)
+        self._schedule(due)
+
+    def _schedule(self, now: int) -> None:
+        interval = self.context.options.queue_purge_interval
+        if interval:
+            self.context.timers.schedule(now + interval * 1_000_000, self)
+
+
+class MessageFilter(Restorable):
+    """Which messages a management method is to touch: all, or those with one header's value.
+
+    Parameters
+    ----------
+    description : mapping or None
+        Empty for all; else ``{"filter_type": "header_match_str", "filter_params": {"header_key":
+        …, "header_value": …}}``.
+
+    Raises
+    ------
+    ManagementError
+        Status 7, for any other description.
+
+    Examples
+    --------
+    >>> MessageFilter({"filter_type": "nonsense"})
+    Traceback (most recent call last):
+        ...
+    qflow.broker.errors.ManagementError: Unrecognized message filter: '{filter_type:nonsense}'
+    """
+
+    __slots__ = ("_key", "_value")
+
+    def __init__(self, description: Mapping[str, object] | None = None) -> None:
+        self._key: str | None = None
+        self._value = ""
+        if not description:
+            return
+        params = description.get("filter_params")
+        is_known = description.get("filter_type") == "header_match_str" and isinstance(params, Mapping)
+        if (
+            not is_known
+            or not isinstance(params, Mapping)
+            or not {"header_key", "header_value"} <= set(params)
+        ):
+            raise ManagementError(EXCEPTION, f"Unrecognized message filter: '{_map_text(description)}'")
+        self._key = to_text(params["header_key"])
+        self._value = to_text(params["header_value"])
+
+    def matches(self, transfer: Transfer) -> bool:
+        """Return whether the message is meant."""
+        return self._key is None or transfer.message.property_as_string(self._key) == self._value
+
+
+def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router | None = None) -> int:
+    """Remove the first ``request`` matching messages (0 = all), dropping or rerouting them; return how many.
+
+    If a queue behind the destination refuses one, the rest is lost, and nothing is counted.
+    """
+    removed = _remove_available(queue, request, wanted, "purge" if destination is None else "reroute")
+    was_emptied = queue.is_empty
+    try:
+        if destination is not None:
+            for message in removed:
+                destination.route_with_alternate(message.transfer, message.delivery_count)
+    finally:
+        if removed:
+            queue.settle(was_emptied)
+    # Not reached when a destination refuses: what was removed up to then is not counted either.
+    queue.counters.acquires += len(removed)
+    if destination is None:
+        queue.counters.discardsPurge += len(removed)
+    else:
+        queue.counters.reroutes += len(removed)
+    return len(removed)
+
+
+def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> int:
+    """Move the first ``quantity`` matching messages (0 = all) to another queue; return how many.
+
+    All are taken first, then put: when the target refuses one, it and those after it are lost (QT-23).
+    """
+    removed = _remove_available(source, quantity, wanted, "move")
+    was_emptied = source.is_empty
+    try:
+        for message in removed:
+            target.deliver(message.transfer, message.delivery_count)
+    finally:
+        if removed:
+            source.settle(was_emptied)
+    return len(removed)
+
+
+def remove_expired(queue: Queue) -> int:
+    """Remove every AVAILABLE message whose time is over (QT-07); return how many there were."""
+    now = queue.context.now
+    dead = [m for m in queue.store if m.state == AVAILABLE and m.transfer.is_expired(now)]
+    for message in dead:
+        queue.counters.discardsTtl += 1
+        queue.remove(message, "ttl")
+    if dead:
+        queue.settle()
+    return len(dead)
+
+
+def _remove_available(queue: Queue, limit: int, wanted: MessageFilter, reason: str) -> list[QueuedMessage]:
+    cursor = QueueCursor(acquires=True)
+    removed: list[QueuedMessage] = []
+    message = queue.store.next(cursor)
+    while message is not None:
+        if wanted.matches(message.transfer):
+            if limit and len(removed) == limit:
+                break
+            queue.remove(message, reason)
+            removed.append(message)
+        message = queue.store.next(cursor)
+    return removed
+
+
+def _map_text(value: object) -> str:
+    """Print a map the way the broker does, keys ascending (RF-23)."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}:{_map_text(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_map_text, value)) + "]"
+    return to_text(value)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueQueryResult:
+    """Answer to ``queue.query``; all empty for an unknown queue, which is no error."""
+
+    queue: str = ""
+    message_count: int = 0
+    subscriber_count: int = 0
+    alternate_exchange: str = ""
+    durable: bool = False
+    auto_delete: bool = False
+    exclusive: bool = False
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeQueryResult:
+    """Answer to ``exchange.query``."""
+
+    type: str = ""
+    durable: bool = False
+    not_found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeBoundResult:
+    """Answer to ``exchange.bound``: what does *not* hold; all false means bound as asked."""
+
+    exchange_not_found: bool = False
+    queue_not_found: bool = False
+    queue_not_matched: bool = False
+    key_not_matched: bool = False
+    args_not_matched: bool = False
+
+
+def query_queue(queues: QueueRegistry, name: str) -> QueueQueryResult:
+    """Describe a queue; ``message_count`` is messages that are not acquired (DQ-01)."""
+    queue = queues.queues.get(name)
+    if queue is None:
+        return QueueQueryResult()
+    return QueueQueryResult(
+        queue=name,
+        message_count=queue.message_count,
+        subscriber_count=queue.users.total,
+        alternate_exchange=queue.alternate.name if queue.alternate is not None else "",
+        durable=queue.durable,
+        auto_delete=queue.lifetime.deletes_itself,
+        exclusive=bool(queue.lifetime.owner),
+        arguments=dict(queue.settings.arguments),
+    )
+
+
+def query_exchange(exchanges: ExchangeRegistry, name: str) -> ExchangeQueryResult:
+    """Describe an exchange."""
+    exchange = exchanges.exchanges.get(name)
+    if exchange is None:
+        return ExchangeQueryResult(not_found=True)
+    return ExchangeQueryResult(exchange.type, exchange.durable)
+
+
+def query_bound(
+    queues: QueueRegistry,
+    exchange: str,
+    queue: str | None,
+    key: str | None,
+    arguments: Mapping[str, HeaderValue] | None,
+) -> ExchangeBoundResult:
+    """Say whether an exchange has a binding with this queue, key and arguments, where they are given.
+
+    The most specific combination that fails is named: with a queue that is bound by other keys
+    only, just ``key_not_matched`` is set.
+    """
+    source = queues.exchanges.exchanges.get(exchange)
+    target = queues.queues.get(queue) if queue is not None else None
+    missing_queue = queue is not None and target is None
+    if source is None or missing_queue:
+        return ExchangeBoundResult(exchange_not_found=source is None, queue_not_found=missing_queue)
+    return ExchangeBoundResult(
+        queue_not_matched=target is not None and not _has(source, target, None, None),
+        key_not_matched=key is not None and not _has(source, target, key, None),
+        args_not_matched=bool(arguments) and not _has(source, target, None, arguments),
+    )
+
+
+def _has(
+    exchange: Exchange, queue: Queue | None, key: str | None, arguments: Mapping[str, HeaderValue] | None
+) -> bool:
+    return any(
+        (queue is None or binding.queue is queue)
+        and (key is None or exchange.covers(binding, key))
+        and (arguments is None or exchange.covers_arguments(binding, arguments))
+        for binding in exchange.bindings.values()
+    )

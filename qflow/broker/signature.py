@@ -1,0 +1,123 @@
+"""Signature: what a command or a management method takes, checked before anything happens.
+
+A client's own library refuses what AMQP cannot carry: a number for a name, an object in a map.  The model
+does so here, before a command has a number and before an observer sees it, so that a mistake changes
+nothing.  A parameter's name says what it may be, as AMQP uses one name for one thing in all commands.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+_TEXTS = "queue exchange alternate_exchange key tag type name body srcQueue destQueue sourceQueue targetQueue"
+_FLAGS = "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict"
+_NUMBERS = "accept_mode acquire_mode flow_mode unit value request qty sequence"
+_MAPS = "arguments properties options filter"
+
+
+class Signature:
+    """The parameters of a method.
+
+    Parameters
+    ----------
+    kind : str
+        How a refusal names the command.
+    method : callable
+        A method, with ``self`` first.
+    """
+
+    def __init__(self, kind: str, method: Callable[..., Any]) -> None:
+        self._kind = kind
+        self._signature = inspect.signature(method)
+        parameters = list(self._signature.parameters.values())[1:]
+        self._names = tuple(parameter.name for parameter in parameters)
+        self._positional = sum(parameter.kind != parameter.KEYWORD_ONLY for parameter in parameters)
+        self._required = {p.name for p in parameters if p.default is p.empty}
+        self._optional = {p.name for p in parameters if p.default is None}
+        self._checks = {name: _CHECKS[name] for name in self._names}
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by name, maps and iterables as plain copies.
+
+        A TypeError or a ValueError says what the method does not take, or what AMQP cannot carry.
+        """
+        given = dict(zip(self._names, args, strict=False))
+        is_plain = len(args) <= self._positional and given.keys().isdisjoint(kwargs)
+        given.update(kwargs)
+        if not is_plain or not self._required <= given.keys() or not given.keys() <= self._checks.keys():
+            # These are Python's own words.
+            self._signature.bind(None, *args, **kwargs)
+        for name, value in given.items():
+            if value is not None or name not in self._optional:
+                given[name] = self._checks[name](f"{self._kind}: {name}", value)
+        return given
+
+
+def delivery_numbers(what: str, value: Iterable[int]) -> tuple[int, ...]:
+    """Return numbers of deliveries as a tuple; TypeError for anything but whole numbers."""
+    numbers = tuple(value)
+    for number in numbers:
+        if not isinstance(number, int):
+            raise TypeError(f"{what} are whole numbers; got {number!r}")
+    return numbers
+
+
+def _text(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a string; got {value!r}")
+    return value
+
+
+def _key(what: str, value: Any) -> str:
+    text = _text(what, value)
+    if len(text) > 63 and len(text.encode()) > 255:
+        raise ValueError(f"a binding key is at most 255 bytes; got {len(text.encode())}")
+    return text
+
+
+def _flag(what: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} is True or False; got {value!r}")
+    return value
+
+
+def _number(what: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{what} is a whole number; got {value!r}")
+    return value
+
+
+def _map(what: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} is a mapping; got {value!r}")
+    entries = dict(value)
+    for key, item in entries.items():
+        if not isinstance(key, str):
+            raise TypeError(f"{what} has strings as keys; got {key!r}")
+        _item(f"{what}[{key!r}]", item)
+    return entries
+
+
+def _item(what: str, value: Any) -> None:
+    if value is None or isinstance(value, str | bool | int | float | bytes | UUID):
+        return
+    if isinstance(value, dict):
+        _map(what, value)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _item(what, item)
+    else:
+        raise TypeError(f"{what} is None, bool, int, float, str, bytes, UUID, list or dict; got {value!r}")
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(_TEXTS.split(), _text),
+    **dict.fromkeys(_FLAGS.split(), _flag),
+    **dict.fromkeys(_NUMBERS.split(), _number),
+    **dict.fromkeys(_MAPS.split(), _map),
+    "key": _key,
+    "transfers": delivery_numbers,
+}

@@ -1,0 +1,65 @@
+"""TxBuffer: what a transaction does at commit, all of it or nothing.
+
+Rules: LP-09, CM-10, RF-22.
+"""
+
+from __future__ import annotations
+
+from qflow.broker.errors import InternalErrorException, SessionException
+from qflow.broker.restorable import Dependent, Restorable
+
+
+class TxOperation(Dependent):
+    """One thing a transaction does at commit."""
+
+    __slots__ = ()
+
+    def prepare(self) -> None:
+        """Make sure that :meth:`commit` cannot fail; raise if it would."""
+
+    def commit(self) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+    def rollback(self) -> None:
+        """Undo what :meth:`prepare` did, if it was called."""
+
+
+class TxBuffer(Restorable):
+    """Operations in the order in which they were enlisted.
+
+    Examples
+    --------
+    >>> TxBuffer().commit()                                       # a transaction may be empty
+    """
+
+    __slots__ = ("_operations",)
+
+    def __init__(self) -> None:
+        self._operations: list[TxOperation] = []
+
+    def enlist(self, operation: TxOperation) -> None:
+        """Add an operation at the end."""
+        self._operations.append(operation)
+
+    def commit(self) -> None:
+        """Prepare everything in order, then do everything in order.
+
+        541 if one operation cannot be prepared: then none is done, and the cause is that operation's error.
+        """
+        try:
+            for operation in self._operations:
+                operation.prepare()
+        except SessionException as error:
+            self.rollback()
+            # The broker's words name no queue; their cause does.
+            raise InternalErrorException("Transaction prepare failed.") from error
+        operations, self._operations = self._operations, []
+        for operation in operations:
+            operation.commit()
+
+    def rollback(self) -> None:
+        """Forget everything."""
+        operations, self._operations = self._operations, []
+        for operation in operations:
+            operation.rollback()

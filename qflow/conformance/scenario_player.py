@@ -1,0 +1,515 @@
+"""The scenario player: performs recorded steps on the engine, and observes what its clients can see.
+
+:data:`STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
+the engine.  A word or value that is not in it is refused (:func:`not_built`), so that no part of a recording
+is skipped without notice.  :func:`observe` returns everything that can be seen after a step, in the words of
+the recording's ``expect``; :func:`normalized` brings the recorded expectation into the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from qflow.broker import INFINITE, Broker, BrokerOptions, Message, Session
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.errors import AmqpException, ManagementError, SessionException
+from qflow.broker.events import Event
+from qflow.broker.queue import Queue
+from qflow.conformance.scenario import pack, unpack
+
+Step = Mapping[str, Any]
+Seen = dict[str, Any]
+ADMINISTRATOR = "ctl"
+FLOW_MODES = {"credit": 0, "window": 1}
+_NEEDS_NO_SESSION = ("qmf", "sleep")
+
+
+class UnknownStepError(Exception):
+    """The scenario uses something that is not built."""
+
+
+class Client:
+    """One session as its client sees it: what it sent, and what it was given."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.sent: list[tuple[str, int]] = []
+        self.deliveries: dict[str, DeliveryRecord] = {}
+        self.by_subscription: dict[tuple[str, str], DeliveryRecord] = {}
+
+    def held(self) -> list[str]:
+        """Labels of transfers and syncs that are not complete, in the order sent."""
+        return [label for label, number in self.sent if number not in self.session.completed]
+
+    def find(self, label: str, subscription: str | None) -> DeliveryRecord | None:
+        """Return the latest delivery of a message to this session, or to one subscription of it."""
+        if subscription is None:
+            return self.deliveries.get(label)
+        return self.by_subscription.get((subscription, label))
+
+
+class Player:
+    """Performs steps on a broker that is started with the scenario's options."""
+
+    def __init__(self, options: tuple[str, ...] = ()) -> None:
+        self.broker = Broker(BrokerOptions.parse(options))
+        self.broker.observe(self._take)
+        self.clients: dict[str, Client] = {}
+        self.got: dict[str, list[str]] = {}
+        self.events: list[Event] = []
+        self.declared: list[str] = []
+        self.answer: Any = None
+
+    def _take(self, event: Event) -> None:
+        if event.kind.startswith("queueThreshold"):
+            self.events.append(event)
+
+    def play(self, step: Step) -> None:
+        """Perform one step; a step of a session that is gone has no effect (RF-25).
+
+        Raises
+        ------
+        UnknownStepError
+            If the step uses a word that this player does not know, or a value that cannot be.
+        """
+        unknown = not_built(step)
+        if unknown:
+            raise UnknownStepError(unknown)
+        try:
+            self._play(step)
+        except (TypeError, ValueError) as error:
+            raise UnknownStepError(f"op {step['op']!r} with these values: {error}") from error
+
+    def _play(self, step: Step) -> None:
+        action = STEPS[step["op"]].action
+        self.events = []
+        self.answer = None
+        client = self._client(step)
+        if client.session.is_attached or step["op"] in _NEEDS_NO_SESSION:
+            # The session remembers what it died of; expectations look there.
+            with suppress(AmqpException):
+                action(self, client, step)
+
+    def _client(self, step: Step) -> Client:
+        name = step.get("session", ADMINISTRATOR)
+        client = self.clients.get(name)
+        if client is None:
+            client = self.clients[name] = Client(self.broker.session(name, step.get("connection", "")))
+            client.session.consuming.on_delivery = lambda record: self._deliver(client, name, record)
+        return client
+
+    def _deliver(self, client: Client, name: str, record: DeliveryRecord) -> None:
+        label = record.label + ("*" if record.redelivered else "")
+        self.got.setdefault(f"{name}/{record.tag}", []).append(label)
+        client.deliveries[record.label] = record
+        client.by_subscription[record.tag, record.label] = record
+
+    # Producing
+
+    def _send(self, client: Client, step: Step, label: str) -> None:
+        exchange = step.get("exchange", "")
+        fields = (step.get("key", ""), step.get("headers"), step.get("priority"), step.get("ttl", 0))
+        filling = step["size"] - Message(0, *fields, label=label).encoded_size(exchange)
+        transfer = client.session.message_transfer(Message(filling, *fields, label=label), exchange)
+        client.sent.append((label, transfer.number))
+
+    def transfer(self, client: Client, step: Step) -> None:
+        """Send a run of messages, each fully dealt with before the next."""
+        for label in unpack([step["label"]]):
+            self._send(client, step, label)
+
+    def offer(self, client: Client, step: Step) -> None:
+        """Send until as many transfers and syncs of the session are held as its capacity."""
+        sent: list[str] = []
+        self.answer = sent
+        for label in unpack([step["label"]]):
+            if len(client.held()) >= step["capacity"]:
+                break
+            sent.append(label)
+            self._send(client, step, label)
+
+    def sync(self, client: Client, step: Step) -> None:
+        """Send execution.sync without waiting for it."""
+        client.sent.append((step["label"], client.session.completions.next_number))
+        client.session.execution_sync()
+
+    # Consuming
+
+    def subscribe(self, client: Client, step: Step) -> None:
+        """Subscribe, choose a flow mode, grant bytes, then messages."""
+        session, tag = client.session, step["sub"]
+        self.got.setdefault(f"{session.name}/{tag}", [])
+        session.message_subscribe(
+            step.get("queue", ""),
+            tag,
+            accept_mode=1 if step.get("accept_mode") == "none" else 0,
+            acquire_mode=1 if step.get("acquire_mode") == "not-acquired" else 0,
+            exclusive=step.get("exclusive", False),
+            arguments=step.get("args"),
+        )
+        if "flow_mode" in step:
+            self.set_flow_mode(client, step)
+        self.flow(client, step)
+
+    def flow(self, client: Client, step: Step) -> None:
+        """Grant bytes, then messages."""
+        for unit, name in ((1, "bytes"), (0, "messages")):
+            if name in step:
+                value = INFINITE if step[name] == "inf" else step[name]
+                client.session.message_flow(step["sub"], unit, value)
+
+    def set_flow_mode(self, client: Client, step: Step) -> None:
+        """Choose a flow mode."""
+        client.session.message_set_flow_mode(step["sub"], FLOW_MODES[step["flow_mode"]])
+
+    def settle(self, client: Client, step: Step) -> None:
+        """Accept, reject, release, acquire or complete the named deliveries, in one command."""
+        records = [client.find(label, step.get("sub")) for label in unpack(step.get("labels", ()))]
+        numbers = [record.id for record in records if record is not None]
+        session = client.session
+        match step["op"]:
+            case "accept":
+                session.message_accept(numbers)
+            case "reject":
+                session.message_reject(numbers)
+            case "release":
+                session.message_release(numbers, step.get("set_redelivered", False))
+            case "complete":
+                session.session_completed(numbers)
+            case "acquire":
+                granted = set(session.message_acquire(numbers))
+                self.answer = [r.label for r in records if r is not None and r.id in granted]
+
+    # Administration
+
+    def declare_queue(self, client: Client, step: Step) -> None:
+        """Declare a queue."""
+        name = step.get("queue", "")
+        self._remember(name)
+        client.session.queue_declare(
+            name,
+            step.get("args"),
+            durable=step.get("durable", False),
+            auto_delete=step.get("auto_delete", False),
+            exclusive=step.get("exclusive", False),
+            passive=step.get("passive", False),
+            alternate_exchange=step.get("alternate", ""),
+        )
+
+    def _remember(self, queue: str) -> None:
+        if queue not in self.declared:
+            self.declared.append(queue)
+
+    def declare_exchange(self, client: Client, step: Step) -> None:
+        """Declare an exchange."""
+        client.session.exchange_declare(
+            step.get("exchange", ""),
+            step.get("type", ""),
+            alternate_exchange=step.get("alternate", ""),
+            passive=step.get("passive", False),
+            arguments=step.get("args"),
+        )
+
+    def disconnect(self, client: Client, step: Step) -> None:
+        """Drop the connection: all its sessions end, and only then is anything delivered."""
+        connection = client.session.connection
+        sessions = [
+            other.session for other in self.clients.values() if other.session.connection is connection
+        ]
+        *others, last = [session for session in sessions if session.is_attached]
+        for session in others:
+            session.detach()
+        last.close()
+
+    def qmf(self, client: Client, step: Step) -> None:
+        """Call a management method; the answer is kept."""
+        arguments = dict(step.get("args") or {})
+        if "object" in step:
+            arguments["queue"] = step["object"]
+        if step["method"] == "create" and arguments.get("type") == "queue":
+            self._remember(arguments["name"])
+        try:
+            getattr(self.broker.management, step["method"])(**arguments)
+            self.answer = ["ok"]
+        except ManagementError as error:
+            self.answer = ["error", error.text]
+
+    def sleep(self, client: Client, step: Step) -> None:
+        """Let time pass."""
+        self.broker.advance(self.broker.now + step["ms"] * 1000)
+
+
+_BY_NAME = ("done", "held", "got", "unacked", "groups")
+
+QUEUE = {
+    "depth": "msgDepth",
+    "bytes": "byteDepth",
+    "avail": "messageCount",
+    "enq": "msgTotalEnqueues",
+    "deq": "msgTotalDequeues",
+    "txenq": "msgTxnEnqueues",
+    "txdeq": "msgTxnDequeues",
+    "acq": "acquires",
+    "rel": "releases",
+    "ttl": "discardsTtl",
+    "ring": "discardsRing",
+    "lvq": "discardsLvq",
+    "over": "discardsOverflow",
+    "rej": "discardsSubscriber",
+    "purged": "discardsPurge",
+    "rerouted": "reroutes",
+    "cons": "consumerCount",
+    "binds": "bindingCount",
+    "flow": "flowStopped",
+    "flows": "flowStoppedCount",
+}
+"""The words for a queue in an expectation, and the statistics of QMF that they are."""
+
+
+# The vocabulary
+
+
+Action = Callable[[Player, Client, Step], object]
+
+
+def _command(method: str, **defaults: Any) -> Action:
+    """Return the action that gives a command of the session, with the step's values or these."""
+
+    def action(player: Player, client: Client, step: Step) -> object:
+        return getattr(client.session, method)(*(step.get(name, value) for name, value in defaults.items()))
+
+    return action
+
+
+class Word(NamedTuple):
+    """A word for a step: the parameters it needs, those it may have besides, and its action."""
+
+    needed: tuple[str, ...]
+    possible: tuple[str, ...]
+    action: Action
+
+
+_MESSAGE = ("exchange", "headers", "priority", "ttl")
+_SESSION, _SUBSCRIPTION = ("session",), ("session", "sub")
+_SETTLE = Word(_SESSION, ("labels", "sub"), Player.settle)
+
+STEPS: dict[str, Word] = {
+    "session": Word(_SESSION, ("connection",), lambda player, client, step: None),
+    "declare_queue": Word(
+        (),
+        ("queue", "args", "durable", "auto_delete", "exclusive", "passive", "alternate"),
+        Player.declare_queue,
+    ),
+    "delete_queue": Word(
+        (),
+        ("queue", "if_unused", "if_empty"),
+        _command("queue_delete", queue="", if_unused=False, if_empty=False),
+    ),
+    "purge_queue": Word((), ("queue",), _command("queue_purge", queue="")),
+    "declare_exchange": Word(
+        (), ("exchange", "type", "alternate", "passive", "args"), Player.declare_exchange
+    ),
+    "delete_exchange": Word((), ("exchange",), _command("exchange_delete", exchange="")),
+    "bind": Word(
+        (),
+        ("exchange", "queue", "key", "args"),
+        _command("exchange_bind", queue="", exchange="", key="", args=None),
+    ),
+    "unbind": Word(
+        (),
+        ("exchange", "queue", "key", "args"),
+        _command("exchange_unbind", queue="", exchange="", key=""),
+    ),
+    "transfer": Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
+    "offer": Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),
+    "sync": Word(("session", "label"), (), Player.sync),
+    "subscribe": Word(
+        _SUBSCRIPTION,
+        ("queue", "accept_mode", "acquire_mode", "exclusive", "args", "flow_mode", "bytes", "messages"),
+        Player.subscribe,
+    ),
+    "flow": Word(_SUBSCRIPTION, ("bytes", "messages"), Player.flow),
+    "stop": Word(_SUBSCRIPTION, (), _command("message_stop", sub="")),
+    "flush": Word(_SUBSCRIPTION, (), _command("message_flush", sub="")),
+    "fetch": Word(_SUBSCRIPTION, (), _command("fetch", sub="")),
+    "set_flow_mode": Word((*_SUBSCRIPTION, "flow_mode"), (), Player.set_flow_mode),
+    "cancel": Word(_SUBSCRIPTION, (), _command("message_cancel", sub="")),
+    "accept": _SETTLE,
+    "reject": _SETTLE,
+    "release": Word(_SESSION, ("labels", "sub", "set_redelivered"), Player.settle),
+    "acquire": Word(_SESSION, ("labels", "sub", "acquired"), Player.settle),
+    "complete": _SETTLE,
+    "tx_select": Word(_SESSION, (), _command("tx_select")),
+    "tx_commit": Word(_SESSION, (), _command("tx_commit")),
+    "tx_rollback": Word(_SESSION, (), _command("tx_rollback")),
+    "close": Word(_SESSION, (), _command("close")),
+    "disconnect": Word(_SESSION, (), Player.disconnect),
+    "sleep": Word(("ms",), (), Player.sleep),
+    "qmf": Word(("method",), ("object", "args", "result"), Player.qmf),
+}
+"""The words for steps (FORMAT, section Steps); absent names are empty."""
+
+_EVERYWHERE = ("op", "expect", "session")
+
+CHOICES = {
+    "accept_mode": ("explicit", "none"),
+    "acquire_mode": ("pre-acquired", "not-acquired"),
+    "flow_mode": ("credit", "window"),
+}
+
+METHODS = {
+    "purge": ("request", "filter"),
+    "reroute": ("request", "useAltExchange", "exchange", "filter"),
+    "queueMoveMessages": ("srcQueue", "destQueue", "qty", "filter"),
+    "create": ("type", "name", "properties", "strict"),
+    "delete": ("type", "name", "options"),
+    "query": ("type", "name"),
+}
+OF_A_QUEUE = ("purge", "reroute")
+
+EXPECT = (*_BY_NAME, "queues", "errors", "events")
+
+
+def not_built(step: Mapping[str, Any]) -> str:
+    """Return what a step uses that is not built, or lacks; "" if it can be performed and compared.
+
+    Examples
+    --------
+    >>> not_built({"op": "flush", "session": "c", "sub": "s", "expect": {}})
+    ''
+    >>> not_built({"op": "flush", "session": "c", "sub": "s", "twice": True, "expect": {"mood": 1}})
+    "parameter 'twice' of op 'flush', expectation 'mood'"
+    >>> not_built({"op": "flush", "sub": "s", "expect": {}})
+    "op 'flush' without 'session'"
+    """
+    op = step["op"]
+    if not isinstance(op, str) or op not in STEPS:
+        return f"op {op!r}; known are {', '.join(sorted(STEPS))}"
+    return ", ".join([*_parameters(op, step), *_method(step), *_expectations(step["expect"])])
+
+
+def _parameters(op: str, step: Mapping[str, Any]) -> Iterator[str]:
+    needed, possible, _ = STEPS[op]
+    for name in needed:
+        if name not in step:
+            yield f"op {op!r} without {name!r}"
+    for name, value in step.items():
+        if name not in (*_EVERYWHERE, *needed, *possible):
+            yield f"parameter {name!r} of op {op!r}"
+        elif name in CHOICES and value not in CHOICES[name]:
+            yield f"{name} {value!r}; known are {', '.join(CHOICES[name])}"
+
+
+def _method(step: Mapping[str, Any]) -> Iterator[str]:
+    if step["op"] != "qmf" or "method" not in step:
+        return
+    method = step["method"]
+    if not isinstance(method, str) or method not in METHODS:
+        yield f"management method {method!r}; known are {', '.join(METHODS)}"
+        return
+    if method in OF_A_QUEUE and "object" not in step:
+        yield f"management method {method!r} without 'object'"
+    for name in step.get("args") or ():
+        if name not in METHODS[method]:
+            yield f"argument {name!r} of management method {method!r}"
+
+
+def _expectations(expect: Any) -> Iterator[str]:
+    if not isinstance(expect, Mapping):
+        yield f"an expectation that is a {type(expect).__name__}"
+        return
+    for name in expect:
+        if name not in EXPECT:
+            yield f"expectation {name!r}"
+    queues = expect.get("queues") or {}
+    if not isinstance(queues, Mapping):
+        yield f"expected queues that are a {type(queues).__name__}"
+        return
+    unknown = {key for queue in queues.values() for key in queue or () if key not in QUEUE}
+    for key in sorted(unknown):
+        yield f"expectation {key!r} of a queue"
+
+
+# Observing
+
+
+def observe(player: Player) -> Seen:
+    """Return the complete visible state, without what is 0, false or empty."""
+    queues = {name: player.broker.queues.queues.get(name) for name in player.declared}
+    seen: Seen = {
+        "done": _by_session(player, lambda client: len(client.sent) - len(client.held())),
+        "held": _by_session(player, lambda client: pack(client.held())),
+        "got": {name: pack(labels) for name, labels in player.got.items()},
+        "unacked": _by_session(player, lambda client: client.session.consuming.unacked_messages),
+        "queues": {name: None if queue is None else _queue(queue) for name, queue in queues.items()},
+        "groups": {
+            name: _groups(queue) for name, queue in queues.items() if queue is not None and queue.groups
+        },
+        "errors": {
+            name: [_code(client.session.error), client.session.error.text]
+            for name, client in player.clients.items()
+            if client.session.error is not None
+        },
+        "events": [
+            [event.kind, event.queue, (event.detail or {})["msgDepth"], (event.detail or {})["byteDepth"]]
+            for event in player.events
+        ],
+    }
+    return normalized(seen)
+
+
+def _code(error: AmqpException) -> str:
+    return error.name if isinstance(error, SessionException) else "connection"
+
+
+def _by_session(player: Player, value: Callable[[Any], Any]) -> Seen:
+    return {name: value(client) for name, client in player.clients.items() if client.session.is_attached}
+
+
+def _queue(queue: Queue) -> Seen:
+    statistics = queue.statistics()
+    return {name: getattr(statistics, statistic) for name, statistic in QUEUE.items()}
+
+
+def _groups(queue: Queue) -> Seen:
+    if queue.groups is None:
+        return {}
+    return {
+        str(group["group_id"]): [group["msg_count"], str(group["consumer"]).replace("::", "/")]
+        for group in queue.groups.state()
+    }
+
+
+def normalized(expect: Mapping[str, Any]) -> Seen:
+    """Return an expectation, or what was seen, without what is 0, false or empty; a queue itself is kept."""
+    queues = {
+        name: None if queue is None else {key: value for key, value in queue.items() if value}
+        for name, queue in expect.get("queues", {}).items()
+    }
+    kept = {
+        key: {name: item for name, item in value.items() if item} if key in _BY_NAME else value
+        for key, value in {**expect, "queues": queues}.items()
+    }
+    return {key: value for key, value in kept.items() if value}
+
+
+def browse_everything(player: Player) -> dict[str, list[str]]:
+    """Return what a fresh browser sees on every queue that still exists."""
+    final: dict[str, list[str]] = {}
+    for name in player.declared:
+        queue = player.broker.queues.queues.get(name)
+        if queue is not None:
+            session = player.broker.session(f"final browser of {name}")
+            labels: list[str] = []
+            session.consuming.on_delivery = lambda record, labels=labels: labels.append(
+                record.label + ("*" if record.redelivered else "")
+            )
+            session.message_subscribe(name, "browser", acquire_mode=1)
+            session.message_set_flow_mode("browser", 0)
+            session.message_flow("browser", 1, 0xFFFFFFFF)
+            session.message_flow("browser", 0, 0xFFFFFFFF)
+            session.close()
+            final[name] = pack(labels)
+    return final

@@ -1,0 +1,673 @@
+"""Experiments: small workloads that show one thing each, with the labs in which they can be tried.
+
+An experiment is a function that describes a :class:`~qflow.workload.Workload`, a ``…_run`` that runs it and
+returns what a lab would show, and a ``…_lab`` that opens the lab: sliders, the picture, its claims. A run
+needs the standard library only; widgets are imported when a lab is opened.
+
+====================  ======================================================================
+flow control          one producer in bursts, one steady consumer that is slower
+capacity              several producers: how far their windows overshoot a stop threshold
+fanout                one slow queue of three, and a producer that waits for all of them
+policies              what a full queue does, five ways, with the same messages
+history               QPID-2935's alternatives, on the same workload
+====================  ======================================================================
+
+Three errors are common to all: the broker's own refusal (``AmqpException``) of thresholds that do not go
+together, ``WorkloadError`` for a number that makes no sense whatever the broker says, such as a capacity of
+0, and ``TypeError`` for a setting that an experiment does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
+from qflow.broker.settings import Argument
+from qflow.labs.claims import seconds, share
+from qflow.labs.knobs import (
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    Knob,
+    begin,
+    limit_knob,
+    resume_knob,
+    service_knob,
+    stop_knob,
+)
+from qflow.labs.picture import Comparison, Picture
+from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
+from qflow.workload import Consumer, Producer, Workload
+from qflow.workload.attributes import is_whole, require
+
+if TYPE_CHECKING:
+    from qflow.labs.slider_lab import SliderLab
+
+
+def _open(
+    name: str,
+    knobs: Sequence[Knob],
+    describe: Callable[..., Workload],
+    steps: Callable[..., Steps[Any]],
+    settings: Mapping[str, float],
+    **more: int,
+) -> SliderLab:
+    from qflow.labs.slider_lab import SliderLab
+
+    # None, or fewer, would be a run without an end.
+    require(is_whole(more["messages"], 1), "a lab", "messages", more["messages"], "a whole number from 1")
+    return SliderLab(knobs, begin(f"{name}_lab", describe, knobs, settings), steps, name=name, more=more)
+
+
+# Flow control
+
+FLOW_MESSAGES = 2_000
+
+BURST = (0.8, 2.4)
+"""Seconds on and off. A producer without pauses would come back from each block with so much overdue that
+the queue is ON again at the same instant, and it would never be seen OFF."""
+
+FLOW_KNOBS = (
+    stop_knob(1_200, 10),
+    resume_knob(1_200, 10),
+    CAPACITY,
+    PREFETCH,
+    Knob(
+        "rate",
+        "producer rate (1/s)",
+        f"Messages a second due at p1 in a burst, {BURST[0]:g} s of every {sum(BURST):g} s (CAP-01)",
+        *(100, 3_000, 100),
+    ),
+    service_knob(),
+)
+
+
+def flow_workload(
+    *,
+    stop: int = 900,
+    resume: int = 500,
+    limit: int = 1_000,
+    capacity: int = 100,
+    prefetch: int = 20,
+    rate: float = 1_500,
+    service: float = 0.004,
+) -> Workload:
+    """Describe one producer that sends in bursts, one queue, and one steady consumer that is slower.
+
+    Parameters
+    ----------
+    stop, resume
+        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
+    limit
+        ``qpid.max_count`` of the queue; 0 for none.
+    capacity
+        Most transfers the producer ``p1`` may have outstanding.
+    prefetch
+        Most messages the consumer ``c1`` may hold.
+    rate
+        Messages a second that fall due at the producer during a burst, on average.
+    service
+        Seconds the consumer needs for a message, on average.
+
+    Examples
+    --------
+    >>> flow_workload(stop=20, resume=10).queues["orders"]["qpid.flow_stop_count"]
+    20
+    """
+    arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
+    return Workload(
+        "one producer, one consumer",
+        duration=3_600,
+        queues={"orders": arguments},
+        producers=(
+            Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=100, burst=BURST, seed=1),
+        ),
+        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
+    )
+
+
+def flow_run(
+    workload: Workload | None = None, *, messages: int = FLOW_MESSAGES, **settings: float
+) -> Picture:
+    """Run the flow control experiment, and return its picture.
+
+    Parameters
+    ----------
+    workload
+        Any workload; None for :func:`flow_workload` with `settings`.
+    messages
+        The run ends when so many have been sent and the rest has been served.
+    settings
+        As in :func:`flow_workload`.
+
+    Returns
+    -------
+    Picture
+        Its `claims` are the picture in words.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal, if the thresholds do not go together.
+    WorkloadError
+        If a setting makes no sense whatever the broker says.
+
+    Examples
+    --------
+    >>> print(flow_run())
+    orders turned ON twice; first at 0.737 s, when p1-1083 made it 901 messages deep. ...
+    >>> flow_run(stop=500, resume=600)
+    Traceback (most recent call last):
+        ...
+    qflow.broker.errors.InvalidArgumentException: invalid-argument: Queue "orders": \
+qpid.flow_resume_count=600 must be less or equal to qpid.flow_stop_count=500
+    """
+    return finished(flow_steps(workload, messages=messages, **settings))
+
+
+def flow_steps(
+    workload: Workload | None = None, *, messages: int = FLOW_MESSAGES, **settings: float
+) -> Steps[Picture]:
+    """Run the experiment of :func:`flow_run` in steps; see :mod:`qflow.labs.running`."""
+    if workload is None:
+        workload = flow_workload(**settings)  # type: ignore[arg-type]
+    return (yield from drawing(workload, messages))
+
+
+def flow_lab(*, messages: int = FLOW_MESSAGES, limit: int = 1_000, **settings: float) -> SliderLab:
+    """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
+
+    Parameters
+    ----------
+    messages
+        How many messages a run sends.
+    limit
+        ``qpid.max_count`` of the queue; 0 for none.
+    **settings
+        Where the sliders begin; as in :func:`qflow.labs.flow_workload`.
+
+    Returns
+    -------
+    SliderLab
+        A widget; its ``claims`` say what it shows. Without widgets, use :func:`qflow.labs.flow_run`.
+
+    Raises
+    ------
+    AmqpException
+        If the broker refuses the settings the lab begins with.
+    WorkloadError
+        If one of them makes no sense whatever the broker says.
+    TypeError
+        If a setting is none of the lab's.
+
+    Examples
+    --------
+    >>> lab = flow_lab(messages=300, stop=20, resume=10)
+    >>> lab.sliders["resume"].value = 30
+    >>> print(lab.scene.refusal.splitlines()[0])
+    The broker refuses these settings: invalid-argument: Queue "orders": qpid.flow_resume_count=30 \
+must be less or equal to qpid.flow_stop_count=20
+    """
+    return _open("flow", FLOW_KNOBS, flow_workload, flow_steps, settings, messages=messages, limit=limit)
+
+
+# Capacity
+
+CAPACITY_MESSAGES = 1_500
+
+CAPACITY_KNOBS = (
+    stop_knob(300),
+    resume_knob(300),
+    limit_knob(400),
+    Knob("producers", "producers", "How many share the queue; their capacities add up (CAP-11)", 1, 5),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    service_knob(),
+)
+
+
+def capacity_workload(
+    *,
+    capacity: int = 15,
+    producers: int = 3,
+    stop: int = 100,
+    resume: int = 60,
+    limit: int = 160,
+    prefetch: int = 10,
+    rate: float = 600,
+    service: float = 0.004,
+) -> Workload:
+    """Describe several producers that share one queue, and one consumer that is slower than they are.
+
+    Parameters
+    ----------
+    capacity
+        Most transfers each producer may have outstanding (CAP-01).
+    producers
+        How many there are.
+    stop, resume, limit, prefetch, rate, service
+        As in :func:`flow_workload`; `rate` is that of each producer.
+    """
+    arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
+    return Workload(
+        f"{producers} producers, one queue",
+        duration=3_600,
+        queues={"orders": arguments},
+        producers=tuple(
+            Producer(f"p{n}", ("", "orders"), rate=rate, capacity=capacity, size=100, seed=n)
+            for n in range(1, producers + 1)
+        ),
+        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=100),),
+    )
+
+
+def capacity_run(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Picture:
+    """Run the capacity experiment, and return its picture.
+
+    Its first claims compare the deepest the queue was with the bound: stop plus all capacities. The arguments
+    are those of :func:`flow_run`; the settings are those of :func:`capacity_workload`.
+
+    Examples
+    --------
+    >>> print(capacity_run().claims[0])
+    The bound is 145 messages: stop 100, and 3 windows of 15. At its deepest, orders had 145.
+    >>> print(capacity_run(capacity=30).claims[1])
+    The bound is 30 above the limit of 160: 2 of 3 sessions died of it, although flow control was ON (FC-24).
+    """
+    return finished(capacity_steps(messages=messages, **settings))
+
+
+def capacity_steps(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Steps[Picture]:
+    """Run the experiment of :func:`capacity_run` in steps; see :mod:`qflow.labs.running`."""
+    workload = capacity_workload(**settings)  # type: ignore[arg-type]
+    picture = yield from drawing(workload, messages)
+    return replace(picture, claims=(*_bound(picture), *picture.claims))
+
+
+def _bound(picture: Picture) -> list[str]:
+    topology = picture.frames.topology
+    queue, windows = topology.queues[0], [spot.capacity for spot in topology.producers]
+    if not queue.stop_count:
+        return []
+    bound = queue.stop_count + sum(windows)
+    deepest = max(picture.frames.column(f"queue.{queue.name}.depth"))
+    noun = "window" if len(windows) == 1 else "windows"
+    said = [
+        f"The bound is {bound} messages: stop {queue.stop_count}, and {len(windows)} {noun} of {windows[0]}. "
+        f"At its deepest, {queue.name} had {deepest}."
+    ]
+    if not queue.max_count:
+        return said
+    if bound <= queue.max_count:
+        return [
+            *said,
+            f"No message can be refused: the bound is within the limit of {queue.max_count} (CAP-11).",
+        ]
+    died = f"{len(picture.run.errors)} of {len(windows)} sessions died of it"
+    how = (
+        f"{died}, although flow control was ON (FC-24)" if picture.run.errors else "this run came off with it"
+    )
+    over = bound - queue.max_count
+    return [*said, f"The bound is {over} above the limit of {queue.max_count}: {how}."]
+
+
+def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the capacity lab: how far several producers' windows overshoot a stop threshold.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`capacity_workload`;
+    :func:`capacity_run` needs no widgets.
+
+    Examples
+    --------
+    >>> lab = capacity_lab(messages=300)
+    >>> lab.sliders["capacity"].value = 30
+    >>> print(lab.claims[0])
+    The bound is 190 messages: stop 100, and 3 windows of 30. At its deepest, orders had 160.
+    """
+    return _open("capacity", CAPACITY_KNOBS, capacity_workload, capacity_steps, settings, messages=messages)
+
+
+# Fanout
+
+FANOUT_MESSAGES = 800
+QUEUES = ("fast", "medium", "slow")
+
+FANOUT_KNOBS = (
+    stop_knob(200),
+    resume_knob(200),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    *(service_knob(name, f"service of {name} (ms)") for name in QUEUES),
+)
+
+
+def fanout_workload(
+    *,
+    stop: int = 60,
+    resume: int = 40,
+    capacity: int = 20,
+    prefetch: int = 5,
+    rate: float = 200,
+    fast: float = 0.002,
+    medium: float = 0.004,
+    slow: float = 0.012,
+) -> Workload:
+    """Describe a producer on ``amq.fanout``, three queues, and a consumer of its own pace for each.
+
+    Parameters
+    ----------
+    stop, resume
+        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of each queue.
+    capacity, prefetch, rate
+        As in :func:`flow_workload`; the producer does not pause.
+    fast, medium, slow
+        Seconds that the consumer of the queue of that name needs for a message, on average.
+    """
+    arguments = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
+    paces = dict(zip(QUEUES, (fast, medium, slow), strict=True))
+    return Workload(
+        "one producer, three queues",
+        duration=3_600,
+        queues=dict.fromkeys(QUEUES, arguments),
+        binds=tuple(("amq.fanout", name, "") for name in QUEUES),
+        producers=(Producer("p1", ("amq.fanout", ""), rate=rate, capacity=capacity, size=100, seed=1),),
+        consumers=tuple(
+            Consumer(f"c-{name}", name, prefetch=prefetch, service=("exp", pace), seed=seed)
+            for seed, (name, pace) in enumerate(paces.items(), 2)
+        ),
+    )
+
+
+def fanout_run(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Picture:
+    """Run the fanout experiment, and return its picture.
+
+    Its first claims say which queue the producer waited for, and what that cost the others. The arguments are
+    those of :func:`flow_run`; the settings are those of :func:`fanout_workload`.
+
+    Examples
+    --------
+    >>> print(fanout_run(messages=300).claims[0])
+    A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
+    """
+    return finished(fanout_steps(messages=messages, **settings))
+
+
+def fanout_steps(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Steps[Picture]:
+    """Run the experiment of :func:`fanout_run` in steps; see :mod:`qflow.labs.running`."""
+    workload = fanout_workload(**settings)  # type: ignore[arg-type]
+    picture = yield from drawing(workload, messages)
+    return replace(picture, claims=(*_blame(picture), *picture.claims))
+
+
+def _blame(picture: Picture) -> list[str]:
+    frames = picture.frames
+    end = frames.topology.end
+    waited = share(frames.spans("producer.p1.blocked"), end)
+    on = {name: share(frames.spans(f"queue.{name}.flow"), end) for name in QUEUES}
+    stopped = [f"{name} {part}" for name, part in on.items() if part != "0 %"]
+    never = [name for name, part in on.items() if part == "0 %"]
+    said = [f"A transfer to three queues is complete when no queue holds it: p1 waited {waited} of the time."]
+    if stopped:
+        said.append(f"Flow control was ON: {', '.join(stopped)} of the time.")
+    if stopped and never:
+        said.append(f"{' and '.join(never)} never turned ON, and got no more than the slowest let through.")
+    return said
+
+
+def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderLab:
+    """Open the fanout lab: one slow queue holds up a producer, and with it all the others.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`fanout_workload`;
+    :func:`fanout_run` needs no widgets.
+
+    Examples
+    --------
+    >>> print(fanout_lab(messages=300).claims[0])
+    A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
+    """
+    return _open("fanout", FANOUT_KNOBS, fanout_workload, fanout_steps, settings, messages=messages)
+
+
+# Policies
+
+POLICY_MESSAGES = 150
+
+POLICIES: dict[str, dict[str, Argument]] = {
+    "reject": {"qpid.policy_type": "reject"},
+    "ring": {"qpid.policy_type": "ring"},
+    "self-destruct": {"qpid.policy_type": "self-destruct"},
+    "last value": {"qpid.last_value_queue_key": "group"},
+    "priority": {"qpid.priorities": 10, "qpid.policy_type": "ring"},
+}
+"""What each picture's queue is declared with, besides its limit."""
+
+POLICY_KNOBS = (
+    limit_knob(60),
+    Knob(
+        "stop",
+        "qpid.flow_stop_count",
+        "Flow control before the limit is reached (FC-14); 0: none. A ring never has any (FC-03)",
+        *(0, 60),
+    ),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    service_knob(),
+    Knob("groups", "values of the header", "The last value's keys (QT-01); g1 is most urgent (QT-04)", 1, 8),
+)
+
+
+def policy_workload(
+    *,
+    policy: str = "reject",
+    limit: int = 20,
+    stop: int = 0,
+    capacity: int = 10,
+    prefetch: int = 3,
+    rate: float = 60,
+    service: float = 0.03,
+    groups: int = 6,
+) -> Workload:
+    """Describe one producer, one bounded queue and one consumer that is slower.
+
+    Parameters
+    ----------
+    policy
+        A key of :data:`POLICIES`.
+    limit
+        ``qpid.max_count`` of the queue.
+    stop
+        ``qpid.flow_stop_count``; the resume count is the same. 0 for no threshold, so that the limit
+        itself is reached (FC-08). A ring has no flow control in any case (FC-03).
+    capacity, prefetch, rate, service
+        As in :func:`flow_workload`; the producer does not pause.
+    groups
+        How many values the header ``group`` has: the last value's key, and the lower the more urgent.
+
+    Examples
+    --------
+    >>> policy_workload(policy="ring", limit=5).queues["orders"]
+    {'qpid.max_count': 5, 'qpid.flow_stop_count': 0, 'qpid.flow_stop_size': 0, 'qpid.policy_type': 'ring'}
+    """
+    arguments: dict[str, Argument] = {"qpid.max_count": limit, "qpid.flow_stop_count": stop}
+    arguments["qpid.flow_resume_count" if stop else "qpid.flow_stop_size"] = stop
+    to = ("", "orders")
+    p1 = Producer("p1", to, rate, capacity, size=100, groups=(groups, 1.0), seed=1, priority="group")
+    return Workload(
+        policy,
+        duration=3_600,
+        queues={"orders": {**arguments, **POLICIES[policy]}},
+        producers=(p1,),
+        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
+    )
+
+
+def policy_run(*, messages: int = POLICY_MESSAGES, **settings: float) -> Comparison:
+    """Run the same messages into each kind of queue, and return their pictures.
+
+    There is one picture for each of :data:`POLICIES`. The arguments are those of :func:`flow_run`,
+    for each run; the settings are those of :func:`policy_workload`, but for `policy`.
+
+    Examples
+    --------
+    >>> print(policy_run().claims[1])
+    ring: p1 sent 150 messages, c1 accepted 57; 93 were thrown out or dropped.
+    """
+    return finished(policy_steps(messages=messages, **settings))
+
+
+def policy_steps(*, messages: int = POLICY_MESSAGES, **settings: float) -> Steps[Comparison]:
+    """Run the experiment of :func:`policy_run` in steps; see :mod:`qflow.labs.running`."""
+    workloads = {
+        policy: policy_workload(**settings, policy=policy)  # type: ignore[arg-type]
+        for policy in POLICIES
+    }
+    return (yield from side_by_side(workloads, messages, _policy_verdict))
+
+
+def _policy_verdict(picture: Picture) -> str:
+    frames = picture.frames
+    last = frames.at(-1)
+    sent, accepted = last["producer.p1.sent"], last["consumer.c1.accepted"]
+    lost = last["queue.orders.discards"]
+    said = f"p1 sent {sent} messages, c1 accepted {accepted}"
+    if last["queue.orders.gone"]:
+        when = seconds(first_time(picture, "queue.orders.gone"))
+        return f"{said}; the queue destroyed itself at {when}, and {lost} messages were lost (LP-15)."
+    if picture.run.errors:
+        when = seconds(death_of(picture, "p1"))
+        return f"{said}; the broker refused the last one, and p1's session died at {when} (LP-05)."
+    if not lost:
+        return f"{said}; none was lost."
+    how = "replaced" if frames.topology.queues[0].policy == "last value" else "thrown out or dropped"
+    return f"{said}; {lost} were {how}."
+
+
+def policy_lab(*, messages: int = POLICY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the policy lab: what a full queue does, five ways side by side, with the same messages.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`policy_workload`;
+    :func:`policy_run` needs no widgets.
+
+    Examples
+    --------
+    >>> list(policy_lab(messages=60).picture.pictures)
+    ['reject', 'ring', 'self-destruct', 'last value', 'priority']
+    """
+    return _open("policy", POLICY_KNOBS, policy_workload, policy_steps, settings, messages=messages)
+
+
+# History
+
+HISTORY_MESSAGES = 600
+SIZE = 100
+
+NAMES = {
+    "shipped": "shipped in 0.10",
+    "pre-feature": "before the feature",
+    "overflow-list": "proof of concept",
+    "watermark": "watermark proposal",
+    "java": "Java broker",
+}
+
+HISTORY_KNOBS = (stop_knob(150), resume_knob(150), limit_knob(200), CAPACITY, PREFETCH, RATE, service_knob())
+
+
+def history_workload(
+    *,
+    stop: int = 50,
+    resume: int = 30,
+    limit: int = 80,
+    capacity: int = 20,
+    prefetch: int = 10,
+    rate: float = 400,
+    service: float = 0.005,
+    flow_control: str = "shipped",
+) -> Workload:
+    """Describe one producer in bursts, one queue with thresholds in both units, and a slower consumer.
+
+    Parameters
+    ----------
+    stop, resume
+        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``; the bytes of as many messages are the
+        thresholds in bytes, for the Java broker knows no others (ALT-12).
+    limit
+        ``qpid.max_count`` of the queue; 0 for none.
+    capacity, prefetch, rate, service
+        As in :func:`flow_workload`.
+    flow_control
+        A key of :data:`NAMES`.
+    """
+    p1 = Producer("p1", ("", "orders"), rate, capacity, SIZE, burst=(0.6, 1.2), seed=1, obeys_flow=True)
+    return Workload(
+        NAMES[flow_control],
+        duration=3_600,
+        queues={"orders": _thresholds(stop, resume, limit)},
+        producers=(p1,),
+        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
+        options=BrokerOptions(flow_control=flow_control, message_size="content"),
+    )
+
+
+def _thresholds(stop: int, resume: int, limit: int) -> dict[str, Argument]:
+    return {
+        "qpid.max_count": limit,
+        "qpid.flow_stop_count": stop,
+        "qpid.flow_resume_count": resume,
+        "qpid.flow_stop_size": stop * SIZE,
+        "qpid.flow_resume_size": resume * SIZE,
+    }
+
+
+def history_run(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Comparison:
+    """Run the same workload under each alternative, and return their pictures.
+
+    There is one picture for each of :data:`NAMES`, what shipped first. The arguments are those of
+    :func:`flow_run`; the settings are those of :func:`history_workload`, but for `flow_control`.
+
+    Examples
+    --------
+    >>> for claim in history_run(messages=200).claims:
+    ...     print(claim)
+    shipped in 0.10: ...
+    """
+    return finished(history_steps(messages=messages, **settings))
+
+
+def history_steps(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Steps[Comparison]:
+    """Run the experiment of :func:`history_run` in steps; see :mod:`qflow.labs.running`."""
+    workloads = {
+        NAMES[kind]: history_workload(**settings, flow_control=kind)  # type: ignore[arg-type]
+        for kind in FLOW_CONTROLS
+    }
+    return (yield from side_by_side(workloads, messages, _history_verdict))
+
+
+def _history_verdict(picture: Picture) -> str:
+    frames = picture.frames
+    last = frames.at(-1)
+    deepest = max(frames.column("queue.orders.depth"))
+    waited = share(frames.spans("producer.p1.blocked"), frames.topology.end)
+    sent, accepted = last["producer.p1.sent"], last["consumer.c1.accepted"]
+    fate = f"p1 sent {sent}, c1 accepted {accepted}; at most {deepest} deep; p1 waited {waited} of the time"
+    if picture.run.errors:
+        return f"p1's session died of 506 at {seconds(death_of(picture, 'p1'))}; {fate}."
+    return f"nobody was thrown out; {fate}."
+
+
+def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the history lab: what shipped, what was before, and what was proposed, on one workload.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`history_workload`;
+    :func:`history_run` needs no widgets.
+
+    Examples
+    --------
+    >>> len(history_lab(messages=60).picture.pictures)
+    5
+    """
+    return _open("history", HISTORY_KNOBS, history_workload, history_steps, settings, messages=messages)

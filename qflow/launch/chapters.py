@@ -1,0 +1,343 @@
+"""Laying the chapters out in a learner's folder, and opening JupyterLab on them: ``qflow lab``.
+
+From a checkout it opens the checkout's own chapters. A wheel keeps its chapters inside the installed package,
+where they are not to be edited. So they are copied into a folder of the learner's, and a small register there
+remembers what was copied. A file that still is as it was copied may be brought up to date by a newer qflow; a
+file that was changed since belongs to the learner and stays. JupyterLab runs in this very process, so that
+stopping ``qflow lab`` stops all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qflow.kit import RefusalError, install_command, is_checkout, kit_path, nearest_checkout
+
+REGISTER = ".qflow-chapters.json"
+
+# What authors and tools keep beside the chapters, and learners have no use for.
+_NOT_FOR_LEARNERS = {"sources", ".ipynb_checkpoints", "__pycache__", REGISTER}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What laying out did: the folder, and the files by what became of them.
+
+    Parameters
+    ----------
+    folder
+        Where the chapters lie.
+    added, refreshed, kept
+        Files newly copied, brought up to date, and left as the learner changed them; relative to `folder`.
+    what
+        What they are, ``"chapters"`` or ``"exercises"``.
+    """
+
+    folder: Path
+    added: list[str] = field(default_factory=list)
+    refreshed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    what: str = "chapters"
+
+    def sentences(self) -> list[str]:
+        """Return what was done, one sentence for each thing.
+
+        Examples
+        --------
+        >>> for sentence in Layout(Path("here"), kept=["01-thresholds.ipynb"]).sentences():
+        ...     print(sentence)
+        The chapters lie in here.
+        Left as you changed them: 01-thresholds.ipynb (rename or delete a file to get the kit's own again).
+        """
+        said = [f"The {self.what} lie in {self.folder}."]
+        if self.added:
+            said = [f"Laid the {self.what} out in {self.folder}: {', '.join(self.added)}."]
+        if self.refreshed:
+            said.append(f"Brought up to date: {', '.join(self.refreshed)}.")
+        if self.kept:
+            names = ", ".join(self.kept)
+            said.append(
+                f"Left as you changed them: {names} (rename or delete a file to get the kit's own again)."
+            )
+        return said
+
+
+def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
+    """Copy the chapters into a folder; a second time, only add and refresh what the learner did not touch.
+
+    Parameters
+    ----------
+    source
+        The kit's folder of chapters.
+    folder
+        The learner's folder; it is made if it does not exist.
+    what
+        What they are, for the sentences.
+
+    Raises
+    ------
+    RefusalError
+        If the folder cannot be made or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as scratch:
+    ...     kit = Path(scratch, "kit")
+    ...     kit.mkdir()
+    ...     _ = (kit / "01-thresholds.ipynb").write_text("{}")
+    ...     mine = Path(scratch, "mine")
+    ...     first = lay_out(kit, mine).added
+    ...     _ = (mine / "01-thresholds.ipynb").write_text("my notes")
+    ...     second = lay_out(kit, mine)
+    ...     (first, second.added, second.kept, (mine / "01-thresholds.ipynb").read_text())
+    (['01-thresholds.ipynb'], [], ['01-thresholds.ipynb'], 'my notes')
+    """
+    layout = Layout(folder, what=what)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        register = _read_register(folder)
+        for name in sorted(_files(source)):
+            register[name] = _place(source / name, folder / name, name, register.get(name), layout)
+        _write(folder / REGISTER, json.dumps(register, indent=1, sort_keys=True).encode() + b"\n")
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise RefusalError(
+            f"Cannot lay the {what} out in {folder} ({reason.lower()}); "
+            "choose another folder with --dir FOLDER."
+        ) from problem
+    return layout
+
+
+def _place(origin: Path, target: Path, name: str, copied: str | None, layout: Layout) -> str:
+    """Put one file in its place if that harms nothing; return the digest of what the kit last put there."""
+    content = origin.read_bytes()
+    new = _digest(name, content)
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _write(target, content)
+        layout.added.append(name)
+        return new
+    present = _digest(name, target.read_bytes())
+    if present == new:
+        return new
+    if present != copied:
+        layout.kept.append(name)
+        return copied or ""
+    _write(target, content)
+    layout.refreshed.append(name)
+    return new
+
+
+def _files(source: Path) -> Iterator[str]:
+    for path in source.rglob("*"):
+        relative = path.relative_to(source)
+        if path.is_file() and not _NOT_FOR_LEARNERS.intersection(relative.parts):
+            yield relative.as_posix()
+
+
+def _read_register(folder: Path) -> dict[str, str]:
+    try:
+        register = json.loads((folder / REGISTER).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return register if isinstance(register, dict) else {}
+
+
+def _write(target: Path, content: bytes) -> None:
+    # By way of a second file, so that an interrupted copy never leaves half a chapter behind.
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_bytes(content)
+    os.replace(partial, target)
+
+
+def _digest(name: str, content: bytes) -> str:
+    # JupyterLab saves a chapter anew as soon as it is opened: other outputs, other metadata. What a learner
+    # wrote is in the cells.
+    if name.endswith(".ipynb"):
+        try:
+            cells = json.loads(content)["cells"]
+            written = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+            content = json.dumps(written).encode()
+        except (ValueError, KeyError, TypeError):
+            pass  # not a notebook any more, so its bytes are what counts
+    return hashlib.sha256(content).hexdigest()
+
+
+FIRST_CHAPTER = "00-tour.ipynb"
+DEFAULT_FOLDER = "qflow-chapters"
+
+_NEEDED = {
+    "jupyterlab": "JupyterLab",
+    "ipywidgets": "ipywidgets",
+    "anywidget": "anywidget",
+    "plotly": "Plotly",
+    "networkx": "NetworkX",
+}
+SETTINGS = Path(__file__).resolve().parent / "jupyter"
+"""What JupyterLab is set to, in files of its own."""
+
+
+def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
+    """Open JupyterLab on the chapters, stay until it ends, and return 0.
+
+    Parameters
+    ----------
+    folder
+        Where to lay the chapters out; None for the checkout's own chapters, or else ``./qflow-chapters``.
+    browser
+        Whether to open a browser window.
+    port
+        The port to listen on; None leaves the choice to JupyterLab.
+    further
+        Options handed on to JupyterLab as they are.
+
+    Raises
+    ------
+    RefusalError
+        If a dependency is missing, or there is no folder or no chapter to open.
+    """
+    require(_NEEDED, extra="lab")
+    chapters = find_chapters(folder)
+    arguments = lab_arguments(chapters, browser=browser, port=port, further=further)
+    _quieten_news()
+    importlib.import_module("jupyterlab.labapp").main(arguments)
+    return 0
+
+
+def require(modules: dict[str, str], *, extra: str) -> None:
+    """Make sure that modules are installed, or refuse with the cure.
+
+    Parameters
+    ----------
+    modules
+        For each module's import name, the name people know it by.
+    extra
+        The extra of qflow that brings them.
+
+    Raises
+    ------
+    RefusalError
+        If one or more of them are missing.
+
+    Examples
+    --------
+    >>> require({"json": "JSON"}, extra="lab")
+    >>> require({"no_such_module": "Nothing"}, extra="lab")
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: Nothing is not installed here; install what is missing with: ...
+    """
+    missing = [name for module, name in modules.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise RefusalError(
+            f"{_listed(missing)} {verb} not installed here; "
+            f"install what is missing with: {install_command(extra)}"
+        )
+
+
+def find_chapters(folder: str | None) -> Path:
+    """Return the folder of chapters to open, laying them out there if need be, and print what was done.
+
+    Parameters
+    ----------
+    folder
+        The folder asked for with ``--dir``, or None.
+
+    Raises
+    ------
+    RefusalError
+        If the folder cannot be used or holds no chapter.
+    """
+    checkout = nearest_checkout()
+    if folder is None and checkout is not None:
+        chapters = checkout / "notebooks"
+        said = [f"The chapters lie in {chapters}."]
+    else:
+        chapters = _learners_folder(folder)
+        source = kit_path("notebooks")
+        first_chapter(source)
+        if chapters.exists() and chapters.samefile(source):
+            said = [f"The chapters lie in {chapters}."]
+        else:
+            said = lay_out(source, chapters).sentences() + _lay_out_exercises(chapters)
+    first_chapter(chapters)
+    print(*said, sep="\n", flush=True)
+    return chapters
+
+
+def first_chapter(chapters: Path) -> str:
+    """Return the file name of the chapter to open first: the tour, or else the first numbered one.
+
+    Raises
+    ------
+    RefusalError
+        If the folder holds no chapter.
+
+    Examples
+    --------
+    >>> first_chapter(Path("/no/such/folder"))
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: There is no chapter (a file such as ...) in /no/such/folder.
+    """
+    names = sorted(path.name for path in chapters.glob("[0-9][0-9]-*.ipynb"))
+    if not names:
+        raise RefusalError(f"There is no chapter (a file such as {FIRST_CHAPTER}) in {chapters}.")
+    return FIRST_CHAPTER if FIRST_CHAPTER in names else names[0]
+
+
+def lab_arguments(
+    chapters: Path, *, browser: bool, port: int | None, further: Sequence[str] = ()
+) -> list[str]:
+    """Return the arguments JupyterLab is started with; those of the user come last, so that they win."""
+    # In a checkout the exercises lie beside the chapters' folder, elsewhere inside it.
+    top = chapters.parent if is_checkout(chapters.parent) else chapters
+    first = (chapters / first_chapter(chapters)).relative_to(top).as_posix()
+    arguments = [f"--ServerApp.root_dir={top}", f"--LabApp.default_url=/lab/tree/{first}"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        # JupyterLab refuses to start for root without this; in containers root is often the only user.
+        arguments.append("--allow-root")
+    if not browser:
+        arguments.append("--no-browser")
+    if port is not None:
+        arguments.append(f"--port={port}")
+    return [*arguments, *further]
+
+
+def _learners_folder(folder: str | None) -> Path:
+    if folder is not None:
+        chosen = Path(folder).expanduser()
+        if chosen.exists() and not chosen.is_dir():
+            raise RefusalError(f"--dir takes a folder, but {folder} is a file.")
+        return chosen.resolve()
+    here = Path.cwd()
+    return here if (here / REGISTER).exists() else here / DEFAULT_FOLDER
+
+
+def _lay_out_exercises(chapters: Path) -> list[str]:
+    """Lay the exercises out beside the chapters; return what to say about it."""
+    try:
+        source = kit_path("exercises")
+    except RefusalError:
+        return []
+    layout = lay_out(source, chapters / "exercises", what="exercises")
+    return layout.sentences() if layout.added or layout.refreshed or layout.kept else []
+
+
+def _quieten_news() -> None:
+    # JupyterLab asks every newcomer whether to fetch news; the question would lie over the first picture.
+    paths = [str(SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", "")]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,0 +1,25 @@
+"""Client logs: what clients recorded, read, replayed through the engine, and audited.
+
+Examples
+--------
+>>> from qflow.kit import kit_path
+>>> from qflow.logs import ClientLog
+>>> ClientLog.load(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
+ClientLog('ring', 29377 rows)
+"""
+
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.logs.audit import Audit as Audit
+    from qflow.logs.audit import Finding as Finding
+    from qflow.logs.audit import Tolerance as Tolerance
+    from qflow.logs.audit import audit as audit
+    from qflow.logs.client_log import ClientLog as ClientLog
+    from qflow.logs.client_log import LogError as LogError
+    from qflow.logs.client_log import LogRow as LogRow
+    from qflow.logs.client_log import QueueSample as QueueSample
+    from qflow.logs.client_log import replay as replay
+
+open_room(__name__)

@@ -1,0 +1,588 @@
+"""How fast the engine is: workloads, the same under other simulators, and what their times say.
+
+Each workload is a function that runs it and returns the broker, or what it made. SimPy's Store and Ciw run
+the same where they are installed. Rates of one machine say little, so what counts are ratios within one run:
+with the peers, with more messages, with and without a trace.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Message
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.events import EventTable, Observer
+from qflow.broker.session import Session
+from qflow.kit import form
+from qflow.workload.stage import uncollected
+
+if TYPE_CHECKING:
+    from qflow.trace.schema import Trace
+    from qflow.workload.model import Workload
+    from qflow.workload.run import Run
+
+PREFETCH = 100
+UNLIMITED = {"qpid.max_count": 0, "qpid.max_size": 0}
+
+
+class Reader:
+    """A consumer that accepts and completes what it is given, one message after the other."""
+
+    def __init__(self, broker: Broker, name: str, queue: str, prefetch: int = PREFETCH) -> None:
+        self.session: Session = broker.session(name)
+        self.got: deque[DeliveryRecord] = deque()
+        self.session.consuming.on_delivery = self.got.append
+        self.session.message_subscribe(queue, "t")
+        self.session.message_flow("t", BYTE_UNIT, INFINITE)
+        self.session.message_flow("t", MESSAGE_UNIT, prefetch)
+
+    def settle(self) -> bool:
+        """Accept and complete one message; return whether there was one."""
+        if not self.got:
+            return False
+        numbers = (self.got.popleft().id,)
+        self.session.message_accept(numbers)
+        self.session.session_completed(numbers)
+        return True
+
+
+def _sender(arguments: Mapping[str, object] | None = None) -> tuple[Broker, Session]:
+    """Return a broker with a queue ``q``, and a session that sends to it."""
+    broker = Broker()
+    session = broker.session("p")
+    session.queue_declare("q", arguments)
+    return broker, session
+
+
+def life_cycle(messages: int, observer: Observer | None = None) -> Broker:
+    """Send messages through one queue, each accepted and completed before the next is sent."""
+    broker, session = _sender()
+    broker.observe(observer)
+    reader = Reader(broker, "c", "q")
+    message = Message(100, routing_key="q")
+    for _ in range(messages):
+        session.message_transfer(message)
+        reader.settle()
+    broker.observe(None)
+    return broker
+
+
+def filled(messages: int) -> Broker:
+    """Put messages on a queue without a consumer."""
+    broker, session = _sender(UNLIMITED)
+    message = Message(100, routing_key="q")
+    for _ in range(messages):
+        session.message_transfer(message)
+    return broker
+
+
+def backlog(messages: int) -> Broker:
+    """Put messages on a queue, then read them all."""
+    broker = filled(messages)
+    reader = Reader(broker, "c", "q")
+    while reader.settle():
+        pass
+    return broker
+
+
+def fan_out(messages: int, queues: int = 10) -> Broker:
+    """Send messages through a fanout exchange to several queues, each with a reader."""
+    broker = Broker()
+    session = broker.session("p")
+    readers = []
+    for number in range(queues):
+        name = f"q{number}"
+        session.queue_declare(name)
+        session.exchange_bind(name, "amq.fanout")
+        readers.append(Reader(broker, f"c{number}", name))
+    message = Message(100)
+    for _ in range(messages):
+        session.message_transfer(message, "amq.fanout")
+        for reader in readers:
+            reader.settle()
+    return broker
+
+
+def grouped(messages: int, groups: int, readers: int = 10) -> Broker:
+    """Put messages of many groups on a queue, all of a group one after the other, then read them in turn.
+
+    The readers hold one message each, so every look of a reader passes the groups of all the others.
+    """
+    broker, session = _sender({**UNLIMITED, "qpid.group_header_key": "group", "qpid.shared_msg_group": 1})
+    size = -(-messages // groups)
+    for number in range(messages):
+        headers = {"group": f"g{number // size}"}
+        session.message_transfer(Message(100, routing_key="q", headers=headers))
+    all_readers = [Reader(broker, f"c{number}", "q", prefetch=2) for number in range(readers)]
+    left = messages
+    while left:
+        left -= sum(reader.settle() for reader in all_readers)
+    return broker
+
+
+def held_release(messages: int) -> Broker:
+    """Hold all transfers but one behind a stopped queue, and let all of them go at once."""
+    broker, session = _sender({**UNLIMITED, "qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
+    message = Message(100, routing_key="q")
+    for _ in range(messages):
+        session.message_transfer(message, sync=True)
+    session.queue_purge("q")
+    return broker
+
+
+def completed_with_holes(messages: int) -> Broker:
+    """Send every other message to a stopped queue, which holds it; the others complete and are reported.
+
+    So each completion is behind a hole, and the reports name as many holes as transfers are held.
+    """
+    broker = Broker()
+    session = broker.session("p")
+    session.queue_declare("held", {**UNLIMITED, "qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
+    session.queue_declare("free", UNLIMITED)
+    held, free = Message(100, routing_key="held"), Message(100, routing_key="free")
+    session.message_transfer(held)
+    for number in range(messages):
+        session.message_transfer(held if number % 2 else free, sync=True)
+    return broker
+
+
+def ring(messages: int, limit: int = 1_000) -> Broker:
+    """Send messages to a ring without a consumer."""
+    broker, session = _sender({"qpid.max_count": limit, "qpid.policy_type": "ring"})
+    message = Message(100, routing_key="q")
+    for _ in range(messages):
+        session.message_transfer(message)
+    return broker
+
+
+def saved_and_restored(broker: Broker) -> Broker:
+    """Take a snapshot and restore a broker from it."""
+    return Broker.restore(broker.snapshot())
+
+
+def shop(messages: int) -> Workload:
+    """Return a workload of one queue whose consumer keeps up, just: as long as so many messages take."""
+    from qflow.workload import Consumer, Producer, Workload
+
+    return Workload(
+        "shop",
+        duration=max(1.0, messages / 800),
+        queues={"q": {}},
+        producers=(Producer("p", ("", "q"), rate=1_000, capacity=100, size=100, seed=1),),
+        consumers=(Consumer("c", "q", prefetch=20, service=("exp", 0.0009), seed=2),),
+    )
+
+
+def simulated(messages: int) -> Run:
+    """Simulate a workload and keep all its events, as a lab does that draws them."""
+    from qflow.workload import simulate
+
+    return simulate(shop(messages), message_limit=messages)
+
+
+def traced(messages: int) -> Trace:
+    """Simulate a workload and keep everything as a trace: text and numbers, ready for a file."""
+    from qflow.trace.replaying import trace_of
+
+    return trace_of(simulated(messages))
+
+
+def written(trace: Trace, folder: Path) -> Path:
+    """Write a trace as Parquet if pyarrow is installed, else as JSON lines."""
+    from qflow.trace.files import write_trace
+
+    path = folder / ("bench.parquet" if find_spec("pyarrow") else "bench.jsonl.gz")
+    write_trace(trace, path)
+    return path
+
+
+def installed() -> list[str]:
+    """Return which of the other simulators are installed."""
+    return [name for name in ("simpy", "ciw") if find_spec(name) is not None]
+
+
+def store_put_and_get(messages: int) -> int:
+    """Let one SimPy process put messages into a Store, and another get them; return how many it got.
+
+    Two operations for each message.  A Store knows no accept, no completion, no limits and no thresholds:
+    it is the least that a queue can be.
+    """
+    return _through_a_store(messages, is_backlog=False)
+
+
+def store_backlog(messages: int) -> int:
+    """Put messages into a Store, and only then get them all; return how many that were.
+
+    A Store takes the first of its items off a list, and moves all the others up.
+    """
+    return _through_a_store(messages, is_backlog=True)
+
+
+def _through_a_store(messages: int, is_backlog: bool) -> int:
+    import simpy
+
+    environment = simpy.Environment()
+    store = simpy.Store(environment)
+    got = 0
+
+    def producer() -> Generator[Any]:
+        for number in range(messages):
+            yield store.put(number)
+
+    def consumer() -> Generator[Any]:
+        nonlocal got
+        for _ in range(messages):
+            yield store.get()
+            got += 1
+
+    environment.process(producer())
+    if is_backlog:
+        environment.run()
+    environment.process(consumer())
+    environment.run()
+    return got
+
+
+def store_life_cycle(messages: int, window: int = 100) -> int:
+    """Let messages live the life that a broker's message lives, with SimPy Stores; return how many did.
+
+    Five operations of a Store for each: the producer takes a place in its window and puts the message on
+    the queue; the consumer gets it, accepts it, and the completion gives the place back.  There are still
+    no limits, no thresholds, no credit, no groups and no numbers of commands.
+    """
+    import simpy
+
+    environment = simpy.Environment()
+    places, queue, accepted = (simpy.Store(environment) for _ in range(3))
+    places.items.extend(range(window))
+
+    def producer() -> Generator[Any]:
+        for number in range(messages):
+            yield places.get()
+            yield queue.put(number)
+
+    def consumer() -> Generator[Any]:
+        for _ in range(messages):
+            number = yield queue.get()
+            yield accepted.put(number)
+            yield places.put(number)
+
+    environment.process(producer())
+    environment.process(consumer())
+    environment.run()
+    return len(accepted.items)
+
+
+def store_with_times(messages: int) -> int:
+    """Simulate the workload ``shop`` with a SimPy Store: arrivals, a window, service times."""
+    from random import Random
+
+    import simpy
+
+    environment = simpy.Environment()
+    window = simpy.Store(environment, capacity=100)
+    queue = simpy.Store(environment)
+    arrivals, services = Random(1), Random(2)
+    served = 0
+
+    def producer() -> Generator[Any]:
+        for number in range(messages):
+            yield environment.timeout(arrivals.expovariate(1_000))
+            yield window.put(number)
+            yield queue.put(number)
+
+    def consumer() -> Generator[Any]:
+        nonlocal served
+        for _ in range(messages):
+            yield queue.get()
+            yield environment.timeout(services.expovariate(1 / 0.0009))
+            yield window.get()
+            served += 1
+
+    environment.process(producer())
+    environment.process(consumer())
+    environment.run()
+    return served
+
+
+def ciw_queue(messages: int) -> int:
+    """Simulate the arrivals and service times of ``shop`` with Ciw: one server, first come first served."""
+    import ciw
+
+    network = ciw.create_network(
+        arrival_distributions=[ciw.dists.Exponential(rate=1_000)],
+        service_distributions=[ciw.dists.Exponential(rate=1 / 0.0009)],
+        number_of_servers=[1],
+    )
+    ciw.seed(1)
+    simulation = ciw.Simulation(network)
+    simulation.simulate_until_max_customers(messages)
+    return messages
+
+
+ROUNDS = 5
+LARGEST = 1_000_000
+FRAME = 2_000
+"""Messages of a run that a lab draws after each move of a slider."""
+_OUR_BACKLOG, _THEIR_BACKLOG = "messages_on_a_queue", "messages_in_a_simpy_store"
+Tell = Callable[[str], None]
+Work = tuple[int, Callable[[], object]]
+"""How many messages it has, and what runs it."""
+
+
+def seconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Return the shortest of some runs, in seconds of this process alone, without the garbage collector.
+
+    Seconds of the processor, not of the clock on the wall: other work on the machine disturbs them less.
+    """
+    taken = []
+    for _ in range(rounds):
+        gc.collect()
+        with uncollected():
+            start = time.process_time()
+            made = work()
+            taken.append(time.process_time() - start)
+        del made
+    return min(taken)
+
+
+def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda name: None) -> dict[str, Any]:
+    """Run all benchmarks.
+
+    Parameters
+    ----------
+    messages : int
+        How many messages each workload has.
+    largest : int
+        How far growth is followed: messages on one queue.
+    tell : callable
+        Called with the name of each benchmark before it runs.
+
+    Returns
+    -------
+    dict
+        ``form``, ``python``; ``rates`` in messages a second; ``growth``, microseconds a message by size, with
+        the ratio of the most to the least; ``ratios``; ``milliseconds`` of single acts; ``memory`` in bytes.
+    """
+    rates = _rates({**_ours(messages), **_theirs(messages)}, tell)
+    growth = _all_growth(messages, largest, tell)
+    return {
+        "form": form(),
+        "python": sys.version.split()[0],
+        "messages": messages,
+        "rates": rates,
+        "ratios": {**_ratios(rates), **_deep_ratios(growth)},
+        "growth": growth,
+        "milliseconds": _acts(min(messages, FRAME), tell),
+        "memory": _memory(tell),
+    }
+
+
+def _ours(messages: int) -> dict[str, Work]:
+    def with_trace() -> object:
+        # A trace is wanted: as of every other work, what it makes is kept, not thrown away.
+        table = EventTable()
+        return life_cycle(messages, table), table
+
+    tenth, quarter = messages // 10, messages // 4
+    return {
+        "life_cycle": (messages, lambda: life_cycle(messages)),
+        "life_cycle_with_trace": (messages, with_trace),
+        "fan_out_to_10": (tenth, lambda: fan_out(tenth)),
+        "groups": (messages, lambda: grouped(messages, tenth)),
+        "held_release": (messages, lambda: held_release(messages)),
+        "ring": (messages, lambda: ring(messages)),
+        "simulate": (quarter, lambda: simulated(quarter)),
+        "simulate_with_trace": (quarter, lambda: traced(quarter)),
+    }
+
+
+def _theirs(messages: int) -> dict[str, Work]:
+    known = installed()
+    works: dict[str, Work] = {}
+    if "simpy" in known:
+        works["simpy_store"] = messages, lambda: store_put_and_get(messages)
+        works["simpy_life_cycle"] = messages, lambda: store_life_cycle(messages)
+        works["simpy_store_with_times"] = messages, lambda: store_with_times(messages)
+    if "ciw" in known:
+        works["ciw"] = messages, lambda: ciw_queue(messages)
+    return works
+
+
+def _rates(works: Mapping[str, Work], tell: Tell) -> dict[str, float]:
+    """Return messages a second, of the shortest of some runs.
+
+    The works take turns: a machine that is faster for a while is so for all of them, and ratios stay true.
+    """
+    shortest = dict.fromkeys(works, float("inf"))
+    for number in range(1, ROUNDS + 1):
+        for name, (_, work) in works.items():
+            tell(f"{name} ({number} of {ROUNDS})")
+            shortest[name] = min(shortest[name], seconds(work, 1))
+    return {name: messages / shortest[name] for name, (messages, _) in works.items()}
+
+
+def _ratios(rates: Mapping[str, float]) -> dict[str, float]:
+    pairs = {
+        "life_cycle_to_simpy_store": ("life_cycle", "simpy_store"),
+        "life_cycle_with_trace_to_simpy_store": ("life_cycle_with_trace", "simpy_store"),
+        "life_cycle_to_simpy_life_cycle": ("life_cycle", "simpy_life_cycle"),
+        "life_cycle_with_trace_to_simpy_life_cycle": ("life_cycle_with_trace", "simpy_life_cycle"),
+        "simulate_to_simpy_store": ("simulate", "simpy_store_with_times"),
+        "simulate_with_trace_to_simpy_store": ("simulate_with_trace", "simpy_store_with_times"),
+        "simulate_with_trace_to_ciw": ("simulate_with_trace", "ciw"),
+        "trace_to_no_trace": ("life_cycle_with_trace", "life_cycle"),
+    }
+    return {name: rates[one] / rates[other] for name, (one, other) in pairs.items() if other in rates}
+
+
+def _sizes(least: int, most: int) -> list[int]:
+    sizes = [least]
+    while sizes[-1] * 10 <= most:
+        sizes.append(sizes[-1] * 10)
+    return sizes
+
+
+def _growth(
+    sizes: list[int], work: Callable[[int], object], tell: Tell, messages: int | None = None
+) -> dict[str, Any]:
+    """Return microseconds a message for each size; small sizes run more often."""
+    cost = {}
+    work(sizes[0])  # the first run of anything is slower
+    for size in sizes:
+        tell(f"{getattr(work, '__name__', 'groups')} {size}")
+        rounds = max(1, min(5, 100_000 // (messages or size)))
+        cost[str(size)] = 1e6 * seconds(lambda size=size: work(size), rounds) / (messages or size)  # type: ignore[misc]
+    return {"microseconds": cost, "ratio": max(cost.values()) / min(cost.values())}
+
+
+def _all_growth(messages: int, largest: int, tell: Tell) -> dict[str, Any]:
+    fewer = _sizes(1_000, largest // 10)
+    growth = {
+        _OUR_BACKLOG: _growth(_sizes(1_000, largest), backlog, tell),
+        "groups": _growth(
+            [count for count in (10, 100, 1_000, 10_000) if count <= messages],
+            lambda groups: grouped(messages, groups),
+            tell,
+            messages,
+        ),
+        "held_transfers": _growth(fewer, held_release, tell),
+        "holes": _growth(fewer, completed_with_holes, tell),
+    }
+    if "simpy" in installed():
+        growth[_THEIR_BACKLOG] = _growth(fewer, store_backlog, tell)
+    return growth
+
+
+def _deep_ratios(growth: Mapping[str, Any]) -> dict[str, float]:
+    """Return how a backlog compares with one in a Store, at the largest size both have."""
+    if _THEIR_BACKLOG not in growth:
+        return {}
+    ours, theirs = (growth[name]["microseconds"] for name in (_OUR_BACKLOG, _THEIR_BACKLOG))
+    size = max((size for size in theirs if size in ours), key=int)
+    return {f"backlog_of_{size}_to_simpy_store": theirs[size] / ours[size]}
+
+
+def _acts(messages: int, tell: Tell) -> dict[str, float]:
+    from qflow.labs.experiments import flow_run
+    from qflow.trace.replaying import replay
+    from qflow.trace.timeline import Timeline
+
+    tell("trace")
+    broker, trace = filled(messages // 2), traced(messages)
+    timeline = Timeline(trace)
+    places = [len(trace) * part // 7 for part in (3, 1, 6, 2, 5, 4)]
+
+    def seek() -> object:
+        for place in places:
+            timeline.seek(place)
+            seen = timeline.broker
+        return seen
+
+    with tempfile.TemporaryDirectory(prefix="qflow-bench-") as folder:
+        works: dict[str, Callable[[], object]] = {
+            f"lab_frame_{messages}_messages": lambda: flow_run(messages=messages),
+            f"snapshot_and_restore_{messages // 2}_messages": lambda: saved_and_restored(broker),
+            f"simulate_{messages}_messages": lambda: simulated(messages),
+            f"trace_{messages}_messages": lambda: traced(messages),
+            f"trace_write_{messages}_messages": lambda: written(trace, Path(folder)),
+            f"trace_replay_{messages}_messages": lambda: replay(trace),
+        }
+        taken = {}
+        for name, work in works.items():
+            tell(name)
+            taken[name] = 1e3 * seconds(work)
+    tell("seek")
+    taken["seek"] = 1e3 * seconds(seek) / len(places)
+    return taken
+
+
+def _memory(tell: Tell) -> dict[str, float]:
+    tell("memory")
+    messages = 20_000
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        broker = filled(messages)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del broker
+    return {"bytes_a_message": (after - before) / messages}
+
+
+PEERS = (
+    "  life cycle: transfer, route, deliver, accept, dequeue, complete, by the broker's rules, one by one",
+    "  with trace: ten events of each message kept in columns, and not read",
+    "  SimPy store: put and get, the least that a queue can be",
+    "  backlog: all messages are put on a queue, or into a Store, before the first is read",
+    "  SimPy life cycle: a place in the window, put, get, accept, the place back: five Store operations",
+    "  simulate: clients and broker, all events of each message kept; with trace: as text for a file, too",
+    "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",
+)
+
+
+def text_of(results: Mapping[str, Any]) -> str:
+    """Return what was measured as text for people.
+
+    Examples
+    --------
+    >>> print(text_of({"form": "compiled", "python": "3.11", "messages": 5, "rates": {"ring": 10.4}}))
+    The engine is compiled, under Python 3.11; each workload has 5 messages.
+    <BLANKLINE>
+    Messages a second
+      ring                                                   10
+    """
+    lines = [
+        f"The engine is {results['form']}, under Python {results['python']}; "
+        f"each workload has {results['messages']} messages."
+    ]
+    for key, title, shown in (
+        ("rates", "Messages a second", "{:,.0f}"),
+        ("ratios", "Ratios of rates in this run", "{:.2f}"),
+        ("milliseconds", "Milliseconds", "{:.1f}"),
+        ("memory", "Memory in bytes", "{:,.0f}"),
+    ):
+        if key in results:
+            lines += ["", title, *(_line(name, shown.format(value)) for name, value in results[key].items())]
+        if key == "ratios" and key in results:
+            lines += ["", *PEERS]
+    for name, growth in results.get("growth", {}).items():
+        lines += ["", f"Microseconds a message, by {name.replace('_', ' ')}"]
+        lines += [_line(f"{int(size):,}", f"{cost:.2f}") for size, cost in growth["microseconds"].items()]
+        lines.append(_line("most to least", f"{growth['ratio']:.2f}"))
+    return "\n".join(lines)
+
+
+def _line(name: str, value: str) -> str:
+    return f"  {name.replace('_', ' '):<44}{value:>13}"

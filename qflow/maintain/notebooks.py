@@ -1,0 +1,475 @@
+"""Building chapters and exercises from their text sources, and checking that they still agree.
+
+A source is a text file of cells (jupytext's percent format) in ``notebooks/sources`` or
+``exercises/sources``. Text is what people review and edit; the notebook built from it, executed, is what
+learners open and what the notebook tests run again. It is executed with nothing of the author's own settings
+in it, and tidied: a notebook as Jupyter leaves it holds model ids, memory addresses, times and folders, which
+differ from run to run and would drown every true change. So the same source and engine always give the same
+bytes.
+
+Of exercises, one source gives two notebooks, so that task and solution cannot drift apart. The source is the
+solution. In it, the lines that a learner has to find are between two markers::
+
+    def on_and_off(limit, stop, resume):
+        # BEGIN SOLUTION
+        return stop + 1, resume - 1
+        # END SOLUTION
+
+From it come the solution, which is executed, and the task, in which these lines are replaced and cells tagged
+``solution`` are missing. Cells tagged ``task`` are missing from the solution.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import logging
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qflow.kit import RefusalError, checkout_root
+from qflow.launch.chapters import require
+from qflow.maintain import checkout
+
+# The same rules as in tests/nbval_sanitize.cfg, for the notebook tests; a test keeps the two equal.
+REPLACEMENTS = (
+    ("addresses", r"0x[0-9a-fA-F]{6,}", "0xADDR"),
+    ("uuids", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
+    ("hex ids", r"\b[0-9a-f]{32}\b", "MODELID"),
+    ("cell files", r"[^\s\"']*ipykernel_[0-9]+[/\\][0-9]+\.py", "CELL"),
+)
+
+_RULES = tuple((re.compile(pattern), new) for _, pattern, new in REPLACEMENTS)
+_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+# What a tool adds to a cell's metadata when it runs, saves or converts the cell.
+_TOOL_METADATA = (
+    "execution",
+    "id",
+    "lines_to_next_cell",
+    "lines_to_end_of_cell_marker",
+    "collapsed",
+    "trusted",
+)
+
+
+def tidy(notebook: Any) -> Any:
+    """Remove from a notebook, in place, all that does not come from its source and the engine; return it."""
+    notebook.metadata.clear()
+    notebook.metadata.update(_METADATA)
+    count = 0
+    for cell in notebook.cells:
+        for key in _TOOL_METADATA:
+            cell.metadata.pop(key, None)
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in map(_tidy_output, cell.outputs) if output is not None]
+            if cell.execution_count is not None:
+                count += 1
+                _number(cell, count)
+    return notebook
+
+
+def tidy_text(text: str) -> str:
+    """Return a cell's output with addresses, random ids and this machine's folders replaced.
+
+    Examples
+    --------
+    >>> tidy_text("<Queue object at 0x7f21a4c0d5e0>")
+    '<Queue object at 0xADDR>'
+    """
+    for folder, name in _folders():
+        text = text.replace(folder, name)
+    for pattern, new in _RULES:
+        text = pattern.sub(new, text)
+    return text
+
+
+def _tidy_output(output: Any) -> Any:
+    if output.output_type == "stream":
+        output.text = tidy_text(output.text)
+    elif output.output_type == "error":
+        output.traceback = [tidy_text(line) for line in output.traceback]
+        output.evalue = tidy_text(output.evalue)
+    else:
+        output.data.pop(_WIDGET_VIEW, None)
+        output.metadata.pop(_WIDGET_VIEW, None)
+        for kind, content in output.data.items():
+            if kind.startswith("text/"):
+                output.data[kind] = tidy_text(content)
+        if not output.data:
+            return None
+    return output
+
+
+def _number(cell: Any, count: int) -> None:
+    cell.execution_count = count
+    for output in cell.outputs:
+        if output.output_type == "execute_result":
+            output.execution_count = count
+
+
+def _folders() -> Iterable[tuple[str, str]]:
+    """List this machine's folders and the names they get, longest first so that inner folders win."""
+    named = [(sys.prefix, "ENVIRONMENT"), (str(Path.home()), "~"), (tempfile.gettempdir(), "TEMP")]
+    if (root := checkout_root()) is not None:
+        named.append((str(root), "qflow-checkout"))
+    # A very short folder ("/" as the home of a service user) would hit ordinary text.
+    return sorted(((f + os.sep, n + "/") for f, n in named if len(f) > 3), key=lambda pair: -len(pair[0]))
+
+
+CELL_TIMEOUT = 600
+"""Seconds."""
+
+
+def execute(notebook: Any, source: Path, folder: Path) -> str:
+    """Run a notebook's cells in a folder, in place; return what went wrong, or an empty string."""
+    client = importlib.import_module("nbclient")
+    config = importlib.import_module("traitlets.config").Config()
+    # A kernel that talks in plain text says so on standard error, each time.
+    config.KernelManager.transport_encryption = "auto"
+    try:
+        with tempfile.TemporaryDirectory() as ipython:
+            running = client.NotebookClient(
+                notebook,
+                timeout=CELL_TIMEOUT,
+                kernel_name="python3",
+                config=config,
+                record_timing=False,
+                coalesce_streams=True,
+                resources={"metadata": {"path": str(folder)}},
+            )
+            with _ctrl_c_of(running):
+                # What cells print comes as their outputs; this would be the kernel's own talk about its end.
+                running.execute(env=_kernel_environment(ipython), stderr=subprocess.DEVNULL)
+    except client.exceptions.CellExecutionError as failure:
+        return f"{source}: a cell failed with {failure.ename}; nothing was written.\n{failure}"
+    except client.exceptions.CellTimeoutError:
+        return f"{source}: a cell ran longer than {CELL_TIMEOUT} seconds; nothing was written."
+    except client.exceptions.DeadKernelError:
+        return f"{source}: its kernel died; nothing was written."
+    return ""
+
+
+@contextmanager
+def _ctrl_c_of(running: Any) -> Iterator[None]:
+    """Raise KeyboardInterrupt on Ctrl-C, on which nbclient stops the kernel and fails with other errors."""
+    try:
+        yield
+    except (Exception, asyncio.CancelledError):
+        if not _is_stopped(running):
+            raise
+    if _is_stopped(running):
+        # Tasks of its own that fail meanwhile would be reported by asyncio.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        raise KeyboardInterrupt
+
+
+def _is_stopped(running: Any) -> bool:
+    return getattr(running, "_async_cleanup_kernel_future", None) is not None
+
+
+def write(notebook: Any, target: Path) -> None:
+    """Write a notebook, tidy, by way of a second file, so that an interruption leaves no half of one."""
+    text = serialised(tidy(notebook))
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(partial, target)
+
+
+def _kernel_environment(ipython: str) -> dict[str, str]:
+    """Make the kernel's environment independent of the author's own settings."""
+    environment = {**os.environ, "IPYTHONDIR": ipython, "PLOTLY_RENDERER": "plotly_mimetype"}
+    # Building makes no learner's progress.
+    environment["QFLOW_PROGRESS"] = ""
+    if (root := checkout_root()) is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    return environment
+
+
+def serialised(notebook: Any) -> str:
+    """Return a notebook's text, which ends in a line feed."""
+    text: str = importlib.import_module("nbformat").writes(notebook, version=4)
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+_TOOLS = {"jupytext": "jupytext", "nbformat": "nbformat", "nbclient": "nbclient", "ipykernel": "ipykernel"}
+PLACEHOLDER = "# Write your code here"
+
+_SOLUTION = re.compile(r"^(?P<indent> *)# BEGIN SOLUTION\n.*?^ *# END SOLUTION$", re.MULTILINE | re.DOTALL)
+_MARKERS = re.compile(r"^ *# (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter: its text source and the notebook built from it.
+
+    Parameters
+    ----------
+    source
+        The text file, ``sources/NN-name.py``.
+    """
+
+    source: Path
+
+    @property
+    def name(self) -> str:
+        """The chapter's name, such as ``01-thresholds``."""
+        return self.source.stem
+
+    @property
+    def built(self) -> Path:
+        """The notebook that a learner opens, ``NN-name.ipynb``."""
+        return self.source.parent.parent / f"{self.name}.ipynb"
+
+    def build(self) -> str:
+        """Execute the source and write the notebook; return what went wrong, or an empty string."""
+        notebook = read_source(self.source)
+        problem = execute(notebook, self.source, self.built.parent)
+        if not problem:
+            write(notebook, self.built)
+        return problem
+
+    def drift(self) -> list[str]:
+        """Return how the notebook differs from its source: one sentence with its cure, or nothing."""
+        return [*_drift(self.built, read_source(self.source), f"notebooks build {self.name}")]
+
+
+class ExerciseBook(Chapter):
+    """A source of exercises: the task, which a learner opens, and the solution, executed."""
+
+    @property
+    def solution(self) -> Path:
+        """The notebook with the answers."""
+        return self.built.parent / "solutions" / self.built.name
+
+    def build(self) -> str:
+        """Execute the solution and write both notebooks; return what went wrong, or an empty string."""
+        notebook = solution_of(self)
+        self.solution.parent.mkdir(exist_ok=True)
+        problem = execute(notebook, self.source, self.solution.parent)
+        if not problem:
+            write(notebook, self.solution)
+            write(task_of(self), self.built)
+        return problem
+
+    def drift(self) -> list[str]:
+        """Return how the notebooks differ from their source: one sentence each with its cure, or nothing."""
+        action = f"exercises build {self.name}"
+        task = _drift(self.built, task_of(self), action, is_run=False)
+        return [*task, *_drift(self.solution, solution_of(self), action)]
+
+
+_KINDS: dict[str, tuple[str, type[Chapter]]] = {
+    "notebooks": ("chapter", Chapter),
+    "exercises": ("exercise", ExerciseBook),
+}
+
+
+def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
+    """Execute sources and write the notebooks with their outputs.
+
+    The same source and engine always give the same bytes. A notebook that fails is not written.
+
+    Parameters
+    ----------
+    names
+        The notebooks to build; none means all.
+    folder
+        Where they are; None for the checkout's folder of that kind.
+    kind
+        ``"notebooks"`` or ``"exercises"``.
+
+    Returns
+    -------
+    int
+        0 if all were built, 1 if a cell failed.
+
+    Raises
+    ------
+    RefusalError
+        If a tool is missing, or a notebook asked for does not exist.
+    """
+    require(_TOOLS, extra="test")
+    failed = False
+    for book in select(names, folder, kind):
+        problem = book.build()
+        failed = failed or bool(problem)
+        print(problem or f"Built {book.built}.", file=sys.stderr if problem else sys.stdout, flush=True)
+    return int(failed)
+
+
+def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
+    """Check that notebooks are what their sources say, executed, and free of what a hand run leaves behind.
+
+    Nothing is executed: whether the outputs are still true is for the notebook tests.
+
+    Parameters
+    ----------
+    names
+        The notebooks to check; none means all, and then a notebook without a source counts as well.
+    folder, kind
+        As for :func:`build`.
+
+    Returns
+    -------
+    int
+        0 if all agree, 1 if one does not.
+
+    Raises
+    ------
+    RefusalError
+        As :func:`build` does.
+    """
+    require(_TOOLS, extra="test")
+    books = select(names, folder, kind)
+    problems = [problem for book in books for problem in book.drift()]
+    if not names:
+        problems += _orphans(books)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not problems:
+        print(f"{len(books)} built from their sources: {', '.join(book.name for book in books)}.")
+    return int(bool(problems))
+
+
+def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "notebooks") -> list[Chapter]:
+    """Return the notebooks of these names, with or without folder and ending, in order; no name means all.
+
+    Raises
+    ------
+    RefusalError
+        If there is no source at all, or none of a name asked for.
+    """
+    word, make = _KINDS[kind]
+    top = Path(folder).resolve() if folder is not None else checkout() / kind
+    books = {path.stem: make(path) for path in sorted((top / "sources").glob("[0-9][0-9]-*.py"))}
+    if not books:
+        raise RefusalError(
+            f"There is no {word} source (a file such as 01-thresholds.py) in {top / 'sources'}."
+        )
+    wanted = {Path(name).stem for name in names} or set(books)
+    if unknown := sorted(wanted - set(books)):
+        raise RefusalError(f"There is no {word} {unknown[0]!r}; there are: {', '.join(books)}.")
+    return [book for name, book in books.items() if name in wanted]
+
+
+def read_source(source: Path) -> Any:
+    """Read a text source as a notebook without outputs, with cell ids that stay.
+
+    Returns
+    -------
+    nbformat.NotebookNode
+        The notebook, tidy. A cell's id is the ``id`` its source gives it, or else comes from its content, so
+        that inserting a cell leaves all others alone.
+
+    Raises
+    ------
+    RefusalError
+        If two cells of the source are given the same id, or an id is malformed.
+    """
+    notebook = importlib.import_module("jupytext").read(source, fmt="py:percent")
+    seen: Counter[str] = Counter()
+    taken: set[str] = set()
+    for cell in notebook.cells:
+        given = cell.metadata.get("id")
+        content = f"{cell.cell_type}\n{cell.source}"
+        seen[content] += 1
+        cell.id = given or hashlib.sha256(f"{content}\n{seen[content]}".encode()).hexdigest()[:12]
+        if cell.id in taken or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell.id):
+            why = "is used twice" if cell.id in taken else "may hold at most 64 letters, digits, - and _"
+            raise RefusalError(f"{source}: the cell id {cell.id!r} {why}.")
+        taken.add(cell.id)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    return tidy(notebook)
+
+
+def solution_of(book: ExerciseBook) -> Any:
+    """Return the solution of a source: without outputs, markers and cells meant for the task."""
+    notebook = _without(book, "task")
+    for cell in notebook.cells:
+        cell.source = _MARKERS.sub("", cell.source)
+    return tidy(notebook)
+
+
+def task_of(book: ExerciseBook) -> Any:
+    """Return the task of a source: the learner's part is replaced, cells of the solution are missing."""
+    notebook = _without(book, "solution")
+    for cell in notebook.cells:
+        cell.source = task_text(cell.source)
+    return tidy(notebook)
+
+
+def task_text(source: str) -> str:
+    r"""Replace what the learner has to find.
+
+    Examples
+    --------
+    >>> print(task_text("def f(a):\n    # BEGIN SOLUTION\n    return a\n    # END SOLUTION"))
+    def f(a):
+        # Write your code here
+        raise NotImplementedError
+    """
+    return _SOLUTION.sub(rf"\g<indent>{PLACEHOLDER}\n\g<indent>raise NotImplementedError", source)
+
+
+def _without(book: ExerciseBook, tag: str) -> Any:
+    kept = read_source(book.source)
+    kept.cells = [cell for cell in kept.cells if tag not in cell.metadata.get("tags", [])]
+    for cell in kept.cells:
+        cell.metadata.pop("tags", None)
+    return kept
+
+
+def _drift(path: Path, wanted: Any, action: str, is_run: bool = True) -> Iterator[str]:
+    """Yield how a notebook differs from what is wanted, in one sentence with its cure, or nothing."""
+    cure = f"build it again with: python -m qflow.maintain {action}"
+    if not path.exists():
+        yield f"{path} is missing; {cure}"
+        return
+    text = path.read_text(encoding="utf-8")
+    try:
+        built = importlib.import_module("nbformat").reads(text, as_version=4)
+    except Exception as problem:
+        yield f"{path} cannot be read as a notebook ({problem}); {cure}"
+        return
+    code = [cell for cell in built.cells if cell.cell_type == "code" and cell.source]
+    if where := first_difference(wanted, built):
+        yield f"{path} is not what its source says: {where}; {cure}"
+    elif is_run and not all(cell.execution_count for cell in code):
+        yield f"{path} holds cells that were never run; {cure}"
+    elif not is_run and serialised(wanted) != text:
+        yield f"{path} holds outputs or what a tool left behind; {cure}"
+    elif serialised(tidy(built)) != text:
+        yield f"{path} holds what a run by hand leaves behind (ids, times, widget state); {cure}"
+
+
+def first_difference(source: Any, built: Any) -> str:
+    """Return where a built notebook differs from its source, or an empty string."""
+    for number, (ours, theirs) in enumerate(zip(source.cells, built.cells, strict=False), start=1):
+        for part in ("cell_type", "source", "id", "metadata"):
+            if ours.get(part) != theirs.get(part):
+                return f"cell {number} differs in its {part.replace('cell_', '')}"
+    if len(source.cells) != len(built.cells):
+        return f"it has {len(built.cells)} cells, the source has {len(source.cells)}"
+    return ""
+
+
+def _orphans(books: Sequence[Chapter]) -> Iterator[str]:
+    known = {book.built for book in books}
+    for path in sorted(books[0].built.parent.glob("*.ipynb")):
+        if path not in known:
+            source = path.parent / "sources" / f"{path.stem}.py"
+            yield f"{path} has no source {source}; write one, or delete the notebook."

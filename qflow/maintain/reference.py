@@ -1,0 +1,425 @@
+"""Pages that are made from code, rules, tests and tables: the reference, the glossary, the sentence table.
+
+A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
+The page of a room has every public function and class with its own docstring.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+from qflow.maintain import checkout, sentence_map
+from qflow.teaching.glossary import terms
+from qflow.teaching.rules import (
+    CERTAINTIES,
+    RULE,
+    SOURCES,
+    cited_in_chapters,
+    cited_rules,
+    rule_book,
+    rule_table,
+)
+from qflow.trace.explain.chain import AREAS
+
+ROOMS: dict[str, str] = {
+    "broker": "the engine",
+    "messaging": "the client API people know from qpid.messaging",
+    "configuration": "qpid-config's options, addresses and declare arguments",
+    "workload": "producers and consumers in virtual time",
+    "trace": "traces and client logs; the time machine; explain",
+    "prediction": "what would have happened under other settings",
+    "design": "thresholds that are safe",
+    "conformance": "recordings of a real broker, played against the engine",
+    "labs": "pictures that move",
+    "teaching": "chapters, exercises, predictions",
+}
+"""The rooms that have a page, and what each is."""
+
+_LISTS = {"Attributes", "Parameters", "Raises", "Returns", "Yields"}
+_ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
+
+
+def rooms_index() -> str:
+    """Return the page that leads to the rooms' pages."""
+    lines = [
+        "# Functions and classes",
+        "",
+        "Every public function and class with its own description and example. The tests run each example.",
+        "",
+        *(f"- [`qflow.{room}`](functions-{room}.md): {what}" for room, what in ROOMS.items()),
+        "",
+        "`qflow.spark` is described in chapter 13 and in [Spark in operation](spark-operations.md).",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def room_page(room: str) -> str:
+    """Return the page of a room.
+
+    Parameters
+    ----------
+    room : str
+        A key of :data:`ROOMS`.
+
+    Examples
+    --------
+    >>> room_page("conformance").splitlines()[0]
+    '# qflow.conformance'
+    """
+    package = importlib.import_module(f"qflow.{room}")
+    lines = [f"# qflow.{room}", "", *docstring(package)]
+    for module in _modules(package):
+        members = list(_members(module))
+        if members:
+            lines += ["", f"## {module.__name__}", "", *docstring(module)]
+        for name, member in members:
+            lines += ["", f"### `{name}{_signature(member)}`", "", *docstring(member)]
+            if inspect.isclass(member):
+                lines += _methods(member)
+    return "\n".join(lines) + "\n"
+
+
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    names = sorted(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
+    for name in names:
+        if not any(part.startswith("_") or part == "cli" for part in name.split(".")):
+            yield importlib.import_module(name)
+
+
+def _members(module: ModuleType) -> Iterator[tuple[str, object]]:
+    for name, member in sorted(vars(module).items()):
+        if name.startswith("_") or not (inspect.isclass(member) or inspect.isfunction(member)):
+            continue
+        if member.__module__ == module.__name__ and inspect.getdoc(member):
+            yield name, member
+
+
+def _methods(owner: type) -> list[str]:
+    lines = []
+    for name, member in vars(owner).items():
+        if isinstance(member, classmethod | staticmethod):
+            member = member.__func__
+        if name.startswith("_") or not inspect.isfunction(member) or not member.__doc__:
+            continue
+        first = inspect.cleandoc(member.__doc__).split("\n\n")[0].replace("\n", " ")
+        lines.append(f"- `{name}{_signature(member)}`: {first}")
+    return ["", *lines] if lines else []
+
+
+def _signature(member: object) -> str:
+    if dataclasses.is_dataclass(member):
+        return f"({', '.join(field.name for field in dataclasses.fields(member) if field.init)})"
+    try:
+        parameters = inspect.signature(member).parameters.values()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return ""
+    # Names only: types and defaults are in the docstring, where no object's address is printed.
+    return f"({', '.join(_named(parameter) for parameter in parameters if parameter.name != 'self')})"
+
+
+def _named(parameter: inspect.Parameter) -> str:
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        return f"*{parameter.name}"
+    return f"**{parameter.name}" if parameter.kind is inspect.Parameter.VAR_KEYWORD else parameter.name
+
+
+def docstring(member: object) -> list[str]:
+    """Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.
+
+    Parameters
+    ----------
+    member : object
+        A module, class or function.
+
+    Examples
+    --------
+    >>> docstring(docstring)[0]
+    'Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.'
+    """
+    lines: list[str] = []
+    section, is_code = "", False
+    text = (inspect.getdoc(member) or "").splitlines()
+    for line, following in zip(text, [*text[1:], ""], strict=True):
+        if line and set(line) == {"-"}:
+            continue
+        if following and set(following) == {"-"}:
+            section = line
+            lines += [f"**{line}**", ""]
+            continue
+        if line.startswith(">>>") and not is_code:
+            lines.append("```python")
+            is_code = True
+        if is_code and not line.strip():
+            lines.append("```")
+            is_code = False
+        lines.append(line if is_code else _prose(line, section))
+    return [*lines, "```"] if is_code else lines
+
+
+def _prose(line: str, section: str) -> str:
+    plain = _ROLE.sub(r"`\1`", line).replace("``", "`")
+    if section in _LISTS and plain:
+        return f"  {plain.strip()}" if plain.startswith(" ") else f"- **{plain}**  "
+    return plain
+
+
+FOLDER = "notebooks/reference"
+_TABLES: dict[str, tuple[str, str]] = {
+    "order-of-events": (
+        "Order of events",
+        "What happens to one transfer outside of a transaction, and to one message that leaves a queue.",
+    ),
+    "declare-arguments": (
+        "Declare arguments",
+        "What `queue.declare` understands. Conversions: [CF-03](#cf-03); other arguments: [CF-02](#cf-02).",
+    ),
+    "qpid-config-options": (
+        "qpid-config options",
+        "Of `qpid-config add queue NAME`. No integer where one is needed: usage error, exit status 2. "
+        "`qpid-config del queue` sends if_empty and if_unused unless `--force`, `--force-if-not-empty` or "
+        "`--force-if-used` clears them.",
+    ),
+    "broker-options": (
+        "Broker options",
+        "Of qpidd: on the command line, before the environment (`QPID_<NAME>`), before a configuration file "
+        "(name=value). Unknown ones are refused on the command line and in the file.",
+    ),
+    "error-codes": ("Error codes", "Of AMQP 0-10, and what an error ends."),
+    "golden-scenarios": (
+        "Golden scenarios",
+        "Short stories that were all seen on the real broker; tests and exercises cite them.",
+    ),
+    "contradictions": (
+        "Contradictions",
+        "Where a document says one thing and the broker does another; chapter 11 tries them.",
+    ),
+}
+_WORDS = (
+    "**Held**: a transfer whose completion a stopped queue withholds. **ON, OFF**: the flow control state of "
+    "a queue, `flowStopped` true or false. A message on a queue is **AVAILABLE** or **ACQUIRED**. "
+    "**Completion** (`session.completed`) means that a command is processed, **accept** that a consumer "
+    "takes responsibility; they are different things."
+)
+
+
+def pages() -> dict[str, Callable[[Path], str]]:
+    """Return every generated page: its name, and what writes it from a checkout.
+
+    Examples
+    --------
+    >>> sorted(pages())[-2:]
+    ['trace-format.md', 'workload-format.md']
+    """
+    made: dict[str, Callable[[Path], str]] = {
+        "rules.md": rules_page,
+        "left-out.md": lambda root: left_out_page(),
+        "trace-format.md": lambda root: trace_page(),
+        "workload-format.md": lambda root: workload_page(),
+        "functions.md": lambda root: rooms_index(),
+    }
+    for room in ROOMS:
+        made[f"functions-{room}.md"] = lambda root, room=room: room_page(room)  # type: ignore[misc]
+    return made
+
+
+def rules_page(root: Path) -> str:
+    """Return the rule book: each rule with its source, its certainty, its tests and its chapters.
+
+    Parameters
+    ----------
+    root : pathlib.Path
+        The checkout.
+    """
+    tests, chapters = cited_rules(root / "tests"), cited_in_chapters(root / "notebooks" / "sources")
+    lines = [
+        "# The rules of the broker",
+        "",
+        "What the real broker does, rule by rule; what that rests on; which tests hold the engine to it;",
+        "which chapters show it. Tooltips and `explain` name the ids; FC-02.4 is step (4) of FC-02.",
+        "`qflow rules FC-14` prints a rule, `qflow rules` lists all. An RF corrects other rules or adds to",
+        "them; those name it.",
+        "",
+        _WORDS,
+    ]
+    area = ""
+    for name, rule in rule_book().items():
+        if name.split("-")[0] != area:
+            area = name.split("-")[0]
+            lines += ["", f"## {area}: {AREAS[area]}"]
+        held = _counted(tests.get(name, [])) or f"none, {rule.untested or 'no reason given'}"
+        lines += ["", f"### {name}", "", f"**{_linked(rule.title)}.** {_linked(rule.sentence, name)}", ""]
+        lines.append(f"*Source*: {_linked(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
+        if name in chapters:
+            lines[-1] += f" *Chapters*: {', '.join(chapters[name])}."
+    for table, (title, text) in _TABLES.items():
+        head, *rows = rule_table(table)
+        lines += ["", f"## {title}", "", text, "", _row(head), _row(["---"] * len(head))]
+        lines += [_row([_linked(cell) for cell in row]) for row in rows]
+    lines += ["", "## Sources and certainty", "", "| word | meaning |", "| --- | --- |"]
+    lines += [_row(pair) for pair in [*SOURCES.items(), *CERTAINTIES.items()]]
+    return "\n".join(lines) + "\n"
+
+
+def left_out_page() -> str:
+    """Return what the model leaves out, with the reasons, as the engine itself gives them."""
+    from qflow.broker.errors import LEFT_OUT
+
+    lines = [
+        "# What is left out, and why",
+        "",
+        "Asking the engine for one of these raises the broker's own `not-implemented` error (540) with the",
+        "reason, so that nobody takes silence for an answer.",
+        "",
+        "| what | why |",
+        "| --- | --- |",
+        *(f"| {what} | {_cell(why)} |" for what, why in LEFT_OUT.items()),
+        "",
+        "Of the clients, `qflow.messaging` has what works in one process: no reconnection, no TLS.",
+        "Of time, the model has what can change what a broker does; the real broker's own speed is not",
+        "modelled, and `qflow predict` says how it stands in for the network.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def trace_page() -> str:
+    """Return the schema of traces: columns and kinds of rows."""
+    from qflow.trace.schema import COLUMNS, FORMAT, KINDS
+
+    lines = [
+        "# The format of a trace",
+        "",
+        f"`{FORMAT}`: an ordered table, one row an event; commands are rows too, so a trace can be replayed.",
+        "Parquet (`.parquet`) and JSON lines (`.jsonl`, `.jsonl.gz`) hold the same rows. In Parquet the",
+        "schema's metadata holds the format, the broker's options and the workload; in JSON lines the first",
+        "line does.",
+        "",
+        "| column | type | meaning |",
+        "| --- | --- | --- |",
+        *(f"| `{column.name}` | {column.type} | {_cell(column.meaning)} |" for column in COLUMNS),
+        "",
+        "## Kinds of rows",
+        "",
+        "| kind | what it says |",
+        "| --- | --- |",
+        *(f"| `{kind}` | {_cell(meaning)} |" for kind, meaning in KINDS.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def workload_page() -> str:
+    """Return what a workload file may hold: the attributes of its parts, as their classes describe them."""
+    from qflow.workload import Consumer, Network, Producer, Workload
+
+    lines = [
+        "# The format of a workload file",
+        "",
+        "One JSON object. Its keys are the attributes of `Workload`; `producers` and `consumers` are lists",
+        "of objects with the attributes of `Producer` and `Consumer`. `data/recordings/workloads` has",
+        "examples. A file with an unknown attribute, or a value that is not allowed, is refused with a",
+        "sentence.",
+    ]
+    for part in (Workload, Producer, Consumer, Network):
+        lines += ["", f"## {part.__name__}", "", *docstring(part)]
+    return "\n".join(lines) + "\n"
+
+
+def made(kind: str) -> dict[str, Callable[[Path], str]]:
+    """Return generated pages by their path in the checkout, and what writes each.
+
+    Parameters
+    ----------
+    kind : str
+        ``"reference"``, ``"glossary"`` or ``"sentences"``.
+    """
+    if kind == "glossary":
+        return {GLOSSARY: lambda root: glossary_page()}
+    if kind == "sentences":
+        return {sentence_map.TABLE: lambda root: sentence_map.table()}
+    return {f"{FOLDER}/{name}": page for name, page in pages().items()}
+
+
+def build(kind: str = "reference", top: Path | None = None) -> list[str]:
+    """Write the generated pages that differ from what is there; return their paths.
+
+    Parameters
+    ----------
+    kind : str
+        As for :func:`made`.
+    top : pathlib.Path or None
+        Where; None for the checkout.
+    """
+    names = stale(kind, top)
+    for name in names:
+        path = (top or checkout()) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(made(kind)[name](checkout()), encoding="utf-8", newline="\n")
+    return names
+
+
+def stale(kind: str = "reference", top: Path | None = None) -> list[str]:
+    """Return the paths of the generated pages that are no longer what they are made from."""
+    root = checkout()
+    paths = {name: (top or root) / name for name in made(kind)}
+    return [
+        name
+        for name, page in made(kind).items()
+        if not paths[name].exists() or paths[name].read_text(encoding="utf-8") != page(root)
+    ]
+
+
+GLOSSARY = "notebooks/teachers/glossary.md"
+
+_KINDS = {
+    "word": "Words",
+    "setting": "Settings of a queue",
+    "option": "Options of the broker",
+    "statistic": "Statistics",
+}
+_GLOSSARY_HEAD = """# Glossary
+
+*Made by `python -m qflow.maintain glossary build` from `data/glossary.csv`; do not edit.*
+
+The first column is how this book says it, the second how the broker, its tools or the protocol do. Codes
+such as FC-14 are rules of the project's rule book; `qflow rules FC-14` prints one. In a notebook,
+`from qflow.teaching.glossary import look_up` and `look_up("held")` give the same.
+"""
+
+
+def glossary_page() -> str:
+    """Return the glossary, a table for each kind of terms."""
+    parts = [_GLOSSARY_HEAD]
+    for kind, title in _KINDS.items():
+        rows = sorted((found for found in terms() if found.kind == kind), key=lambda t: t.term.casefold())
+        parts.append(f"\n## {title}\n\n| here | the broker's | meaning | rules |\n|---|---|---|---|\n")
+        for found in rows:
+            broker = f"`{found.broker}`" if found.kind != "word" else found.broker
+            parts.append(f"| {found.term} | {broker} | {found.meaning} | {' '.join(found.rules)} |\n")
+    return "".join(parts)
+
+
+def _counted(tests: list[str]) -> str:
+    counts: dict[str, int] = {}
+    for test in tests:
+        counts[test.split("::")[0]] = counts.get(test.split("::")[0], 0) + 1
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _linked(text: str, own: str = "") -> str:
+    """Return text with its signs as Markdown shows them, and each other rule's id as a link to it."""
+    plain = re.sub(r"[\\`*<\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
+    return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}](#{id[0].lower()})", plain)

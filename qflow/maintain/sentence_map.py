@@ -1,0 +1,229 @@
+"""Which cell runs which sentence of the original documents.
+
+The documents themselves are not part of qflow. ``data/sentences.csv`` lists every sentence by a fingerprint,
+by which it is found again in a copy of its document, with what it says in our own words and, if it claims
+anything about behaviour, the chapter cells and exercises that run it. The table that teachers read is made
+from it.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from qflow.kit import RefusalError, kit_path
+from qflow.teaching.exercise import THEMES, exercises
+
+_TAGS_THAT_END = re.compile(
+    r"</?(?:para|title|listitem|entry|row|programlisting|section|table|itemizedlist)\b[^>]*>"
+)
+_TAGS = re.compile(r"<[^>]*>")
+_COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
+_ENDS = re.compile(r"(?<=[.!?:])\s+(?=[A-Z(\"'*0-9-])")
+_BULLET = re.compile(r"^[\s*o•)(\-–|#>+]+")
+
+
+def sentences(text: str) -> list[str]:
+    r"""Return the sentences of a document in order, without markup; headings and table cells count as such.
+
+    Parameters
+    ----------
+    text
+        A web page as text, Markdown, a ticket as text, or a mail with a commit of DocBook.
+
+    Examples
+    --------
+    >>> sentences("A queue is OFF. At first, it is\nempty.")
+    ['A queue is OFF.', 'At first, it is', 'empty.']
+    """
+    found = []
+    for paragraph in _paragraphs(text):
+        for sentence in _ENDS.split(paragraph):
+            plain = _BULLET.sub("", sentence).strip()
+            if re.search(r"[A-Za-z]{2}", plain):
+                found.append(plain)
+    return found
+
+
+def fingerprint(sentence: str) -> str:
+    """Return what a sentence is found again by: the same for every markup, wrapping and case.
+
+    Examples
+    --------
+    >>> fingerprint("It is _ON_, until  the end.") == fingerprint("it is on until the end")
+    True
+    """
+    words = re.findall(r"[a-z0-9]+", re.sub(r"[_\\]", "", sentence.lower()))
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
+
+
+def fingerprints(path: Path) -> list[str]:
+    """Return the fingerprints of a document's sentences, in order, each once."""
+    text = path.read_text(encoding="utf-8")
+    return list(dict.fromkeys(fingerprint(sentence) for sentence in sentences(text)))
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    if "<section id=" in text:
+        body = text[text.index("\n+<section id=") :].split("\n-----", 1)[0]
+        # A commit mail: every line of the document begins with a plus, but for what the mailer wrapped.
+        joined = re.sub(r"\n\+?", " ", _COMMENTS.sub(" ", body))
+        parts = _TAGS_THAT_END.sub("\n", joined)
+    elif "added a comment" in text:
+        parts = _ticket(text)
+    elif re.search(r"^# ", text, re.MULTILINE):
+        # Markdown: lines of a paragraph belong together.
+        parts = re.sub(r"(?<!\n)\n(?![\n|])(?! {4})", " ", text)
+    else:
+        parts = text
+    for part in _TAGS.sub("", parts).split("\n"):
+        for cell in re.split(r"\s\|\s|^\||\|$", part):
+            if plain := re.sub(r"\s+", " ", cell).strip():
+                yield plain
+
+
+def _ticket(text: str) -> str:
+    """Take a ticket's description and comments, and each comment only once."""
+    lines = text[text.index("Description") :].split("\n")
+    kept, is_repeated = [], False
+    for line in lines:
+        stripped = line.strip()
+        if is_repeated and stripped:
+            is_repeated = False
+            continue
+        is_repeated = is_repeated or stripped == "Show"
+        kept.append(stripped)
+    return "\n".join(kept).split("\nPeople", 1)[0]
+
+
+TABLE = "notebooks/teachers/sentence-map.md"
+
+_HEAD = """# Every sentence of the documents, and the cell that runs it
+
+*Made by `python -m qflow.maintain sentences build` from `data/sentences.csv`; do not edit.*
+
+The documents are the chapter on producer flow control (F: a draft of 2011 and two copies of what was
+published), the ticket QPID-2935 (T) and the chapter on message groups (M). Each of their sentences that
+claims a behaviour, or sets up an example, is here, in our own words, with the chapter cells and the exercises
+in which it is tried on the engine. Not all of them turn out to be true: chapter 11 is about those.
+"""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of the documents.
+
+    Parameters
+    ----------
+    id
+        Such as ``F-004``.
+    fingerprint
+        What it is found again by; see :func:`fingerprint`.
+    documents
+        The documents it is in.
+    is_claim
+        Whether it claims a behaviour; headings and news of the project do not.
+    says
+        What it says, in our own words.
+    where
+        Chapter cells (``01-thresholds#held``) and exercises (``exercise:completed``).
+    """
+
+    id: str
+    fingerprint: str
+    documents: tuple[str, ...]
+    is_claim: bool
+    says: str
+    where: tuple[str, ...]
+
+
+def listed() -> list[Sentence]:
+    """Return all sentences, in the order of the documents.
+
+    Examples
+    --------
+    >>> next(sentence.where[0] for sentence in listed() if sentence.is_claim)
+    '01-thresholds#window'
+    """
+    with open(kit_path("data") / "sentences.csv", encoding="utf-8", newline="") as file:
+        return [
+            Sentence(
+                row["id"],
+                row["fingerprint"],
+                tuple(row["documents"].split()),
+                row["kind"] == "claim",
+                row["says"],
+                tuple(row["where"].split()),
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def targets(root: Path) -> set[str]:
+    """List every chapter cell that runs and every exercise of a checkout, as `where` names them."""
+    found = {f"exercise:{exercise.name}" for theme in THEMES for exercise in exercises(theme)}
+    for source in (root / "notebooks" / "sources").glob("[0-9][0-9]-*.py"):
+        cells = re.findall(r'^# %% id="([^"]+)"', source.read_text(encoding="utf-8"), re.MULTILINE)
+        found |= {f"{source.stem}#{cell}" for cell in cells}
+    return found
+
+
+def missing(document: Path) -> list[str]:
+    """List the sentences of a document that the table does not know."""
+    known = {sentence.fingerprint for sentence in listed()}
+    found = sentences(document.read_text(encoding="utf-8"))
+    return [sentence for sentence in found if fingerprint(sentence) not in known]
+
+
+def table() -> str:
+    """Write the table of all claims, in Markdown."""
+    rows = [
+        f"| {sentence.id} | {sentence.says} | {', '.join(_link(place) for place in sentence.where)} |"
+        for sentence in listed()
+        if sentence.is_claim
+    ]
+    counted = f"\n{len(rows)} sentences.\n\n| sentence | says | where it runs |\n|---|---|---|\n"
+    return _HEAD + counted + "\n".join(rows) + "\n"
+
+
+def problems(root: Path, documents: str | None = None) -> list[str]:
+    """Return what is wrong with the table: claims that run nowhere, places that do not exist, lost sentences.
+
+    Parameters
+    ----------
+    root
+        The checkout.
+    documents
+        A folder of copies of the documents to compare with, or None.
+
+    Raises
+    ------
+    RefusalError
+        If there is no such folder.
+    """
+    known, found = targets(root), []
+    for sentence in listed():
+        if sentence.is_claim and not sentence.where:
+            found.append(f"{sentence.id} is run nowhere")
+        found += [f"{sentence.id}: there is no {place}" for place in sentence.where if place not in known]
+    if documents is None:
+        return found
+    folder = Path(documents)
+    if not folder.is_dir():
+        raise RefusalError(f"There is no folder {documents}.")
+    for path in sorted(folder.glob("*.txt")):
+        found += [f"{path.name}: not in the table: {sentence}" for sentence in missing(path)]
+    return found
+
+
+def _link(place: str) -> str:
+    if place.startswith("exercise:"):
+        name = place.removeprefix("exercise:")
+        theme = next(theme for theme in THEMES if any(found.name == name for found in exercises(theme)))
+        return f"[exercise `{name}`](../../exercises/{theme}.ipynb)"
+    chapter, _, cell = place.partition("#")
+    return f"[{chapter[:2]} `{cell}`](../{chapter}.ipynb)"

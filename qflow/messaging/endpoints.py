@@ -1,0 +1,1341 @@
+"""The endpoints of ``qpid.messaging``: connections, their sessions, and the senders and receivers of those.
+
+A connection reaches the broker behind a URL.  A session is one line of numbered commands to that broker; a
+sender or receiver is an address that was resolved on that line.  Each call gives AMQP 0-10 commands and then
+waits for something, or for nothing:
+
+``session``
+    ``session.attach``, and ``tx.select`` if it is transactional.
+``sender``, ``receiver``
+    ``exchange.query`` and ``queue.query`` find the node of the address; ``queue.declare``,
+    ``exchange.declare`` and ``exchange.bind`` follow where the address asks for them
+    (:mod:`qflow.messaging.nodes`).  A receiver then gives ``message.subscribe`` and
+    ``message.set-flow-mode``.  The broker knows no senders.
+``send``
+    One ``message.transfer``, once the sender's window (:mod:`qflow.windows`) has room.  For room it waits for
+    completions; the window of qpid-cpp gives ``execution.sync`` for that and waits for the whole session.
+    With ``sync=True`` it then waits for the completion of this message, after an ``execution.sync`` unless
+    the transfer itself has asked to be reported.  A queue whose flow control is ON withholds completions: the
+    message is on the queue, and its sender waits.
+``fetch``
+    ``message.flow`` grants credit, up to the capacity or for this one message; it waits for a delivery.  If
+    none comes, ``message.flush`` has the broker send what it has and takes the credit back (CN-07).
+``acknowledge``
+    ``session.completed`` for the deliveries, then one ``message.accept``, ``message.release`` or
+    ``message.reject`` for each run of equal dispositions.  It waits until these are confirmed: complete, and
+    all commands before them too, so that a held transfer hides a confirmation (CM-14).
+``commit``, ``rollback``
+    ``tx.commit``, and waits until that is confirmed.  Or ``message.stop`` for each receiver,
+    ``message.release`` of all that was delivered and is not settled, ``tx.rollback``, and the credit anew.
+``close``
+    Waits as ``sync`` does; a receiver gives ``message.cancel``, deletes the queue that is its own, and
+    releases what it has not handed out.
+
+The broker carries a command out within the call.  If it refuses one, the session ends there, and the client
+learns of that as it would over a network: the refusal becomes the session's error, and the next call raises
+it.  All waiting is in virtual time (:mod:`qflow.messaging.hosts`).  A wait that nothing in this process can
+end raises a :class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+from qflow.broker import BYTE_UNIT, CREDIT_MODE, EXPLICIT, INFINITE, MESSAGE_UNIT, NONE
+from qflow.broker import Message as BrokerMessage
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.errors import AmqpException, SessionDetached, SessionException
+from qflow.messaging.address import LexError, ParseError, find_error, parse
+from qflow.messaging.channel import Channel, fetch_blocks, send_blocks, sync_blocks
+from qflow.messaging.exceptions import (
+    ConnectionClosed,
+    ConnectionError,
+    Detached,
+    Empty,
+    InsufficientCapacity,
+    InvalidOption,
+    LinkClosed,
+    LinkError,
+    MalformedAddress,
+    NontransactionalSession,
+    SessionClosed,
+    Timeout,
+    TransactionAborted,
+    TransactionError,
+    from_broker,
+)
+from qflow.messaging.hosts import DEFAULT_URL, Host, brokers, parse_url
+from qflow.messaging.messages import (
+    APP_ID,
+    REJECTED,
+    RELEASED,
+    UNLIMITED,
+    Constant,
+    Disposition,
+    Message,  # qpidtoollibs looks for Message beside the class of the connection it is given.
+    from_delivery,
+    to_broker,
+)
+from qflow.messaging.nodes import (
+    TOPIC,
+    LinkAddress,
+    Node,
+    bind_all,
+    declare_queue,
+    delete,
+    resolve,
+    without_dashes,
+)
+from qflow.messaging.qmf import REQUESTS, answer
+from qflow.windows import QpidPythonWindow, Step, Window, make_window
+
+ErrorHandler = Callable[["Endpoint", Exception], None]
+ReceivedHandler = Callable[["Session"], object]
+
+ACCEPTED = Disposition(None)
+_UNRELIABLE = ("unreliable", "at-most-once")
+
+
+class Endpoint:
+    """Has an error, once something has gone wrong; it is raised by every later call."""
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+        self._on_error: ErrorHandler | None = None
+
+    @property
+    def error(self) -> Exception | None:
+        """What went wrong, or None."""
+        return self._error
+
+    @error.setter
+    def error(self, error: Exception | None) -> None:
+        self._error = error
+        if error is not None and self._on_error is not None:
+            self._on_error(self, error)
+
+    def set_async_exception_notify_handler(self, handler: ErrorHandler | None) -> None:
+        """Have a function called with the endpoint and the exception when an error is noticed.
+
+        The error is raised by the next call as well.  The function must not use the API.
+        """
+        self._on_error = handler
+
+    def get_error(self) -> Exception | None:
+        """Return what went wrong here or above, or None."""
+        return self._error
+
+    def check_error(self) -> None:
+        """Raise what went wrong here or above."""
+        error = self.get_error()
+        if error is not None:
+            raise error
+
+
+class Connection(Endpoint):
+    """Connects to the broker behind a URL (see :class:`qflow.messaging.hosts.Brokers`).
+
+    Parameters
+    ----------
+    url : object
+        ``[user[/password]@]host[:port]``; the host is the name of a broker in this process.
+    **options : object
+        Those of the real client; all become attributes.
+
+    Raises
+    ------
+    ConnectionError
+        For an option the real client does not know, or a protocol other than "amqp0-10".
+
+    Examples
+    --------
+    >>> connection = Connection.establish("localhost")
+    >>> session = connection.session()
+    >>> session.sender("greetings; {create: always}").send("hello")
+    >>> session.receiver("greetings").fetch(timeout=1).content
+    'hello'
+    >>> connection.close()
+    """
+
+    OPTIONS: dict[str, object] = {
+        "host": None,
+        "transport": "tcp",
+        "port": None,
+        "heartbeat": None,
+        "username": None,
+        "password": None,
+        "sasl_mechanisms": None,
+        "sasl_service": "qpidd",
+        "sasl_min_ssf": None,
+        "sasl_max_ssf": None,
+        "reconnect": False,
+        "reconnect_timeout": None,
+        "reconnect_interval": None,
+        "reconnect_interval_min": 1,
+        "reconnect_interval_max": 120,
+        "reconnect_limit": None,
+        "reconnect_urls": (),
+        "reconnect_log": True,
+        "address_ttl": 60,
+        "tcp_nodelay": False,
+        "ssl_keyfile": None,
+        "ssl_certfile": None,
+        "ssl_trustfile": None,
+        "ssl_skip_hostname_check": False,
+        "client_properties": None,
+        "protocol": None,
+    }
+    """What the real client knows, with its defaults; most of it is about a network, which is not there."""
+
+    def __init__(self, url: object = None, **options: Any) -> None:
+        super().__init__()
+        for key, value in options.items():
+            if key not in self.OPTIONS:
+                raise ConnectionError(text=f"Unknown connection option {key} with value {value}")
+        if options.get("protocol") not in (None, "amqp0-10"):
+            raise ConnectionError(
+                text=f"Connection option 'protocol' value {options['protocol']!r} unsupported"
+                " (must be amqp0-10)"
+            )
+        for key, default in self.OPTIONS.items():
+            setattr(self, key, options.get(key, default))
+        self.options = options
+        self.url = url if url is not None else options.get("host") or DEFAULT_URL
+        host, port, user, password = parse_url(self.url)
+        self.host: Any = host
+        self.port = port
+        self.username = user or options.get("username")
+        self.password = password or options.get("password")
+        self.broker_host: Host = brokers.host(self.url)
+        self.id = self.broker_host.unique_name("client")
+        self.session_counter = 0
+        self.sessions: dict[str, Session] = {}
+        self._open = False
+        self._connected = False
+
+    @staticmethod
+    def establish(url: object = None, timeout: float | None = None, **options: Any) -> Connection:
+        """Return a new connection that is open."""
+        connection = Connection(url, **options)
+        connection.open(timeout)
+        return connection
+
+    def open(self, timeout: float | None = None) -> None:
+        """Open the connection.
+
+        Raises
+        ------
+        ConnectionError
+            It is open.
+        """
+        if self._open:
+            raise ConnectionError(text="already open")
+        self._open = True
+        self.attach(timeout)
+
+    def opened(self) -> bool:
+        """Return whether the connection is open."""
+        return self._open
+
+    def attach(self, timeout: float | None = None) -> None:
+        """Attach to the broker, with all sessions there are."""
+        self._connected = True
+        for session in list(self.sessions.values()):
+            session.attach()
+        self.check_error()
+
+    def attached(self) -> bool:
+        """Return whether the connection is attached."""
+        return self._connected
+
+    def detach(self, timeout: float | None = None) -> None:
+        """Leave the broker: sessions end there, their transactions are aborted."""
+        self._connected = False
+        for session in list(self.sessions.values()):
+            session.detach()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close all sessions, and leave the broker."""
+        try:
+            for session in list(self.sessions.values()):
+                session.close(timeout)
+        finally:
+            self.detach(timeout)
+            self._open = False
+
+    def check_closed(self) -> None:
+        """Raise a ConnectionClosed if the connection is not attached."""
+        if not self._connected:
+            raise ConnectionClosed(text=f"the connection to {self.url} is not attached")
+
+    def session(self, name: str | None = None, transactional: bool = False) -> Session:
+        """Return a session: the one of this name if there is one, else a new one.
+
+        Parameters
+        ----------
+        name : str or None
+            None for a name of its own.
+        transactional : bool
+            Whether sends and acknowledgements wait for ``commit``.
+        """
+        if name is None:
+            name = str(self.session_counter)
+            self.session_counter += 1
+        full_name = f"{self.id}:{name}"
+        if full_name not in self.sessions:
+            self.sessions[full_name] = Session(self, full_name, transactional)
+        return self.sessions[full_name]
+
+    def _remove_session(self, session: Session) -> None:
+        self.sessions.pop(session.name, None)
+
+
+class TemporaryAddress(str):
+    """An address whose ``#`` has become a name of its own: the node is made for this one use."""
+
+    __slots__ = ()
+
+
+class Session(Endpoint):
+    """A line of commands to the broker; made by :meth:`Connection.session`.
+
+    Attributes
+    ----------
+    name : str
+        Its name at the broker, by which message groups are owned (MG-15).
+    transactional : bool
+        Whether sends and acknowledgements wait for ``commit``.
+    channel : Channel or None
+        Its attachment to the broker.
+    senders, receivers : list
+        Those that are open.
+    incoming, unacked, acked : list of Message
+        Here but not fetched; fetched but not acknowledged; acknowledged but not confirmed.
+    ack_capacity : int or Constant
+        How many acknowledgements may be unconfirmed.
+    in_transaction : list of int
+        Deliveries accepted since the last commit.
+    """
+
+    def __init__(self, connection: Connection, name: str, transactional: bool) -> None:
+        super().__init__()
+        self.connection = connection
+        self.name = name
+        self.transactional = transactional
+        self.channel: Channel | None = None
+        self.senders: list[Sender] = []
+        self.receivers: list[Receiver] = []
+        self.incoming: list[Message] = []
+        self.unacked: list[Message] = []
+        self.ack_capacity: int | Constant = UNLIMITED
+        self.in_transaction: list[int] = []
+        self.closing = False
+        self.closed = False
+        self._unconfirmed: list[tuple[Message, int]] = []
+        self._next_sender = 0
+        self._next_receiver = 0
+        self._on_received: ReceivedHandler | None = None
+        self.attach()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.name}>"
+
+    # The attachment
+
+    def attach(self) -> None:
+        """Attach to the broker and link what there is, as far as the connection is attached."""
+        if not self.connection.attached() or self.closed or self.channel is not None:
+            return
+        self.channel = Channel(self.connection.broker_host, self.name, self.connection.id, self._deliver)
+        if self.transactional:
+            self.channel.run(self.channel.engine.tx_select)
+        for link in [*self.senders, *self.receivers]:
+            link.link()
+
+    def detach(self) -> None:
+        """End the attachment: what is unsettled goes back to the queues (CN-17)."""
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            channel.control(channel.engine.close)
+        self._forget_deliveries()
+        for link in [*self.senders, *self.receivers]:
+            link.detached()
+        if self.transactional and not self.closed:
+            self.closed = True
+            self.error = TransactionAborted(text="Transaction aborted due to transport failure")
+
+    def _require_channel(self) -> Channel:
+        if self.channel is None:
+            raise Detached(text="the session is not attached")
+        return self.channel
+
+    def _deliver(self, record: DeliveryRecord) -> None:
+        channel = self.channel
+        receiver = next((r for r in self.receivers if str(r.id) == record.tag), None)
+        if channel is None or receiver is None:
+            return
+        message = from_delivery(record, channel.host.broker.now)
+        message._receiver = receiver
+        receiver.received += 1
+        self.incoming.append(message)
+        if self._on_received is not None:
+            self._on_received(self)
+
+    # Errors
+
+    def get_error(self) -> Exception | None:
+        """Return what the session, or its connection, died of; or None."""
+        channel = self.channel
+        if self._error is None and channel is not None and channel.engine.error is not None:
+            self.fail(channel.engine.error)
+        return self.connection.get_error() or self._error
+
+    def give(self, command: Callable[..., object], *arguments: object) -> None:
+        """Give the broker a command; its refusal becomes the session's error, which later calls raise."""
+        try:
+            command(*arguments)
+        except AmqpException as error:
+            self.fail(error)
+
+    def fail(self, error: AmqpException) -> None:
+        """Keep a refusal of the broker, here or while it served a receiver, as the error of the session."""
+        if isinstance(error, SessionException | SessionDetached):
+            if self._error is None:
+                self.error = from_broker(error)
+        elif self.connection.error is None:
+            self.connection.error = from_broker(error)
+
+    def check_closed(self) -> None:
+        """Raise a SessionClosed if the session has been closed."""
+        if self.closed:
+            raise SessionClosed(text=f"session {self.name!r} is closed")
+
+    # Senders and receivers
+
+    def sender(self, target: str | None, **options: Any) -> Sender:
+        """Return a new sender.
+
+        Parameters
+        ----------
+        target : str or None
+            An address (CF-14).
+        **options : object
+            ``capacity``, ``durable``, and ``window``: "qpid-python", "qpid-cpp" or "ideal".
+
+        Raises
+        ------
+        LinkError
+            MalformedAddress, InvalidOption, NotFound, AssertionFailed.
+        SessionError
+            The broker refuses the node; the session is gone.
+        """
+        sender = Sender(self, self._next_sender, self._named(target), options)
+        self._next_sender += 1
+        self.senders.append(sender)
+        self._link(sender)
+        return sender
+
+    def receiver(self, source: str | None, **options: Any) -> Receiver:
+        """Return a new receiver.
+
+        Parameters
+        ----------
+        source : str or None
+            An address (CF-14); an exchange gets the receiver a queue of its own.
+        **options : object
+            ``capacity``.
+
+        Raises
+        ------
+        LinkError, SessionError
+            As for :meth:`sender`.
+        """
+        receiver = Receiver(self, self._next_receiver, self._named(source), options)
+        self._next_receiver += 1
+        self.receivers.append(receiver)
+        self._link(receiver)
+        return receiver
+
+    def _named(self, address: str | None) -> str | None:
+        """Give a ``#`` in the name of an address a name of its own (CF-14)."""
+        if not isinstance(address, str) or "#" not in address.split(";")[0].split("/")[0]:
+            return address
+        named = address.replace("#", self.connection.broker_host.unique_id(), 1)
+        return TemporaryAddress(named) if address.startswith("#") else named
+
+    def _link(self, link: Sender | Receiver) -> None:
+        if self.closed or not self.connection.attached():
+            return
+        link.link()
+        try:
+            link.check_error()
+        except LinkError:
+            link._leave()
+            raise
+
+    # Receiving
+
+    def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait in virtual time until a condition holds; an error of the session is raised instead."""
+        is_so = self.channel.wait(is_done, timeout) if self.channel is not None else is_done()
+        self.check_error()
+        return is_so
+
+    def next_receiver(self, timeout: float | None = None) -> Receiver:
+        """Return the receiver whose message has been here longest.
+
+        Raises
+        ------
+        Empty
+            None came within the time-out, in seconds of virtual time.
+        FetchWouldBlock
+            None came, none can come, and there is no time-out.
+        """
+        self.check_error()
+        self.check_closed()
+        if not self.wait(lambda: bool(self.incoming), timeout):
+            if timeout is None:
+                broker = self.connection.broker_host.broker
+                raise fetch_blocks(broker, [r.queue for r in self.receivers if r.capacity])
+            raise Empty(text=f"no message for any receiver within {timeout:g} s")
+        receiver: Receiver = self.incoming[0]._receiver
+        return receiver
+
+    def take(self, receiver: Receiver) -> Message | None:
+        """Return the receiver's first message, which is unacknowledged from now on; None without one."""
+        for index, message in enumerate(self.incoming):
+            if message._receiver is receiver:
+                del self.incoming[index]
+                receiver.returned += 1
+                self.unacked.append(message)
+                return message
+        return None
+
+    def set_message_received_notify_handler(self, handler: ReceivedHandler | None) -> None:
+        """Have a function called with the session whenever a message arrives; it must not use the API."""
+        self._on_received = handler
+
+    set_message_received_handler = set_message_received_notify_handler
+
+    def forget_prefetched(self, receiver: Receiver) -> list[int]:
+        """Drop what a receiver has not fetched; return the numbers of the deliveries."""
+        dropped = [message for message in self.incoming if message._receiver is receiver]
+        self.incoming = [message for message in self.incoming if message._receiver is not receiver]
+        receiver.returned += len(dropped)
+        return _numbers(dropped)
+
+    # Acknowledging (CN-13 … CN-16, CM-11)
+
+    @property
+    def acked(self) -> list[Message]:
+        """Messages whose acknowledgement is not known to be complete."""
+        channel = self.channel
+        if channel is not None:
+            self._unconfirmed = [
+                (message, number) for message, number in self._unconfirmed if not channel.is_confirmed(number)
+            ]
+        return [message for message, _ in self._unconfirmed]
+
+    def acknowledge(
+        self, message: Message | None = None, disposition: Disposition | None = None, sync: bool = True
+    ) -> None:
+        """Settle a message, or all that have been fetched and not acknowledged.
+
+        Parameters
+        ----------
+        message : Message or None
+            As returned by ``fetch``; None for all.
+        disposition : Disposition or None
+            None accepts; ``Disposition(RELEASED)`` gives back, ``Disposition(REJECTED)`` refuses.
+        sync : bool
+            Wait until the broker has confirmed it.
+
+        Raises
+        ------
+        InsufficientCapacity
+            ``ack_capacity`` is 0.
+        ValueError
+            The message is not one that waits for acknowledgement here.
+        SyncWouldBlock
+            An earlier transfer of this session is held, and hides the confirmation (CM-14); the
+            message is settled nevertheless.
+        """
+        self.check_error()
+        channel = self._require_channel()
+        messages = list(self.unacked) if message is None else [message]
+        for one in messages:
+            self._make_room_for_ack(channel)
+            if one not in self.unacked:
+                raise ValueError(f"not waiting for acknowledgement in this session: {one!r}")
+            one._disposition = disposition
+            self.unacked.remove(one)
+            if self.ack_capacity is not UNLIMITED:
+                self._settle(channel, [one])
+        if messages and self.ack_capacity is UNLIMITED:
+            self._settle(channel, messages)
+        self.check_error()
+        if sync:
+            self._wait_for_acks(None, "acknowledge", messages)
+
+    def _make_room_for_ack(self, channel: Channel) -> None:
+        capacity = self.ack_capacity
+        if isinstance(capacity, Constant):
+            return
+        if capacity <= 0:
+            raise InsufficientCapacity(text=f"ack_capacity = {capacity}")
+        if not self.wait(lambda: len(self.acked) < capacity, None):
+            raise sync_blocks("acknowledge", channel.holds())
+
+    def _settle(self, channel: Channel, messages: list[Message]) -> None:
+        """Complete the deliveries, then settle runs of the same disposition with one command each."""
+        self.give(channel.control, channel.engine.session_completed, _numbers(messages))
+        run: list[Message] = []
+        for message in messages:
+            if message._transfer_id is None or message._receiver.accept_mode != EXPLICIT:
+                continue
+            if run and not _same(run[-1]._disposition, message._disposition):
+                self._dispose(channel, run)
+                run = []
+            run.append(message)
+        if run:
+            self._dispose(channel, run)
+
+    def _dispose(self, channel: Channel, messages: list[Message]) -> None:
+        disposition, numbers = messages[0]._disposition or ACCEPTED, _numbers(messages)
+        command = channel.next_number
+        self._unconfirmed += [(message, command) for message in messages]
+        engine = channel.engine
+        if disposition.type is RELEASED:
+            again = bool(disposition.options.get("set_redelivered"))
+            self.give(channel.run, engine.message_release, numbers, again)
+        elif disposition.type is REJECTED:
+            self.give(channel.run, engine.message_reject, numbers)
+        else:
+            self.give(channel.run, engine.message_accept, numbers)
+            if self.transactional:
+                self.in_transaction += numbers
+
+    def _wait_for_acks(self, timeout: float | None, what: str, messages: list[Message] | None = None) -> None:
+        """Wait until acknowledgements are confirmed: of some messages, or of all."""
+
+        def is_done() -> bool:
+            return not any(messages is None or one in messages for one in self.acked)
+
+        if not self.acked:
+            return
+        channel = self._require_channel()
+        if not self.wait(is_done, timeout):
+            if timeout is None:
+                raise sync_blocks(what, channel.holds())
+            raise Timeout(f"{what} timed out")
+
+    def _forget_deliveries(self) -> list[int]:
+        """Drop all deliveries that are not settled for good; return their numbers."""
+        numbers = sorted([*self.in_transaction, *_numbers([*self.unacked, *self.incoming])])
+        for dropped in (self.in_transaction, self.unacked, self.incoming, self._unconfirmed):
+            dropped.clear()
+        return numbers
+
+    # Transactions
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Make all sends and acknowledgements since the last time happen, or none of them (CM-10, LP-09).
+
+        Raises
+        ------
+        NontransactionalSession
+            The session has no transactions.
+        TransactionAborted
+            A queue has no room, or the session died earlier; nothing has happened, and the session is gone.
+        """
+        channel = self._transaction_channel()
+        number = channel.next_number
+        try:
+            self.check_error()
+            self.give(channel.run, channel.engine.tx_commit)
+            is_done = self.wait(lambda: channel.is_confirmed(number), timeout)
+        except TransactionError:
+            raise
+        except Exception as error:
+            self.error = TransactionAborted(text=f"Transaction aborted: {error}")
+            raise self.error from error
+        if not is_done and timeout is None:
+            raise sync_blocks("commit", channel.holds())
+        if not is_done:
+            raise Timeout("commit timed out")
+        self.in_transaction.clear()
+
+    def rollback(self, timeout: float | None = None) -> None:
+        """Undo all sends and acknowledgements since the last commit; messages go back (MG-22, CM-11)."""
+        channel = self._transaction_channel()
+        self.check_error()
+        for receiver in self.receivers:
+            receiver.stop()
+        self.give(self._undo, channel, self._forget_deliveries())
+        for receiver in self.receivers:
+            receiver.restart()
+        self.check_error()
+
+    def _undo(self, channel: Channel, numbers: list[int]) -> None:
+        if numbers:
+            channel.control(channel.engine.session_completed, numbers)
+            channel.run(channel.engine.message_release, numbers, True)
+        channel.run(channel.engine.tx_rollback)
+
+    def _transaction_channel(self) -> Channel:
+        if not self.transactional:
+            raise NontransactionalSession(text=f"session {self.name!r} is not transactional")
+        self.check_closed()
+        return self._require_channel()
+
+    # Syncing and closing
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until everything sent and acknowledged so far is complete.
+
+        Raises
+        ------
+        Timeout
+            It is not, within the time-out in seconds of virtual time.
+        SyncWouldBlock
+            It is not, and there is no time-out.
+        """
+        for sender in list(self.senders):
+            sender.sync(timeout)
+        self._wait_for_acks(timeout, "session sync")
+
+    def close(self, timeout: float | None = None) -> None:
+        """Sync, close senders and receivers, end the session; what is not acknowledged goes back (CN-17)."""
+        if self.error is not None or self.get_error() is not None:
+            return
+        self.sync(timeout)
+        for link in [*self.receivers, *self.senders]:
+            link.close(timeout)
+        self.closing = self.closed = True
+        try:
+            self.detach()
+        finally:
+            self.connection._remove_session(self)
+
+
+def _numbers(messages: list[Message]) -> list[int]:
+    return [message._transfer_id for message in messages if message._transfer_id is not None]
+
+
+def _same(one: Disposition | None, other: Disposition | None) -> bool:
+    first, second = one or ACCEPTED, other or ACCEPTED
+    return first.type is second.type and first.options == second.options
+
+
+class LinkEndpoint(Endpoint):
+    """A sender or receiver of a session.
+
+    Attributes
+    ----------
+    session : Session
+        Where it belongs.
+    options : dict
+        As given to ``session.sender`` or ``session.receiver``; what is not known is ignored.
+    linked, closed : bool
+        Whether it is attached to its node; whether it has ended.
+    """
+
+    ROLE = ""
+    ADDRESS_NAME = ""
+
+    def __init__(self, session: Session, id: int, address: str | None, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.session = session
+        self.id = id
+        self.options = options
+        self.linked = False
+        self.closing = False
+        self.closed = False
+        self._given = address
+        self._address: LinkAddress | None = None
+
+    def get_error(self) -> Exception | None:
+        """Return what went wrong here, in the session, or in the connection; or None."""
+        return self.session.get_error() or self._error
+
+    def check_closed(self) -> None:
+        """Raise a LinkClosed if the link has ended."""
+        if self.closed:
+            raise LinkClosed(text=f"the {self.ROLE} for {self._given!r} is closed")
+
+    def _check_linked(self) -> Channel:
+        """Return the channel to work on, or raise why there is none."""
+        self.check_error()
+        self.check_closed()
+        channel = self.session.channel
+        if channel is None or not self.linked:
+            raise Detached(text=f"the {self.ROLE} for {self._given!r} is not attached")
+        return channel
+
+    def link(self) -> None:
+        """Attach to the node of the address, unless that has been done or has failed before.
+
+        What goes wrong is kept as the link's or the session's error.
+        """
+        channel = self.session.channel
+        if channel is None or self.linked or self.closed or self._error is not None:
+            return
+        try:
+            self._address = self._parse()
+            self._attach(channel, self._address, resolve(channel, self._address))
+        except LinkError as error:
+            self.closed = True
+            self.error = error
+        except AmqpException as error:
+            self.session.fail(error)
+        else:
+            self.linked = True
+
+    def detached(self) -> None:
+        """Note that the connection is gone; the next one attaches anew."""
+        self.linked = False
+
+    def _parse(self) -> LinkAddress:
+        if self._given is None:
+            raise MalformedAddress(text=f"{self.ADDRESS_NAME} is None")
+        try:
+            name, subject, parsed = parse(self._given)
+        except (LexError, ParseError) as error:
+            raise MalformedAddress(text=str(error)) from error
+        error_text = find_error(parsed or {}, self.ROLE)
+        if error_text:
+            raise InvalidOption(text=f"error in options: {error_text}")
+        options: dict[str, Any] = {str(key): value for key, value in (parsed or {}).items()}
+        if isinstance(self._given, TemporaryAddress):
+            # The node is made, and goes with the session that uses it.
+            options["create"] = "always"
+            declare = options.setdefault("node", {}).setdefault("x-declare", {})
+            declare.setdefault("auto-delete", True)
+            declare.setdefault("exclusive", True)
+        return LinkAddress(name, subject, options, self.ROLE)
+
+    def _attach(self, channel: Channel, address: LinkAddress, node: Node) -> None:
+        raise NotImplementedError
+
+    def close(self, timeout: float | None = None) -> None:
+        """End the link, and delete its node if the address says so.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds of virtual time to wait for what is outstanding.
+        """
+        self.closing = True
+        channel, address = self.session.channel, self._address
+        try:
+            if self.linked and not self.closed and channel is not None and address is not None:
+                self.check_error()
+                self.session.give(self._end, channel, address)
+                if self.session.error is None:
+                    self.closed = True
+                self.check_error()
+            elif not self.linked:
+                self.closed = True
+        finally:
+            self._leave()
+
+    def _end(self, channel: Channel, address: LinkAddress) -> None:
+        self._detach(channel, address)
+        if address.wants("delete"):
+            delete(channel, address)
+
+    def _detach(self, channel: Channel, address: LinkAddress) -> None:
+        raise NotImplementedError
+
+    def _leave(self) -> None:
+        """Leave the session's list."""
+        raise NotImplementedError
+
+
+class Sender(LinkEndpoint):
+    """Sends messages to a queue or an exchange; made by :meth:`Session.sender`.
+
+    Attributes
+    ----------
+    target : str or None
+        The address.
+    window : Window
+        How it counts what is outstanding: "qpid-python" unless the option ``window`` says "ideal"
+        or "qpid-cpp" (CAP-02, CAP-07, CAP-08).
+    durable : bool or None
+        For messages that do not say themselves.
+    """
+
+    ROLE = "sender"
+    ADDRESS_NAME = "target"
+
+    def __init__(self, session: Session, id: int, target: str | None, options: dict[str, Any]) -> None:
+        super().__init__(session, id, target, options)
+        self.target = target
+        self.durable: bool | None = options.get("durable")
+        window = make_window(str(options.get("window", QpidPythonWindow.name)), None)
+        capacity = options.get("capacity", UNLIMITED if window.default_capacity is None else None)
+        window.resize(window.default_capacity if capacity is None else _bounded(capacity))
+        self.window: Window = window
+        self._exchange = ""
+        self._routing_key: str | None = None
+        self._subject: str | None = None
+        self._is_tracked = True
+        self._last_unasked = -1
+
+    # The window
+
+    @property
+    def capacity(self) -> int | Constant:
+        """How many messages may be outstanding."""
+        capacity = self.window.capacity
+        return UNLIMITED if capacity is None else capacity
+
+    @capacity.setter
+    def capacity(self, capacity: int | Constant) -> None:
+        channel = self.session.channel
+        if self.window.resize(_bounded(capacity)) and channel is not None and self.linked:
+            channel.control(channel.engine.session_flush)
+            self._hear()
+
+    @property
+    def threshold(self) -> float:
+        """The share of free places from which on the qpid-python window asks for completions."""
+        return self.window.threshold if isinstance(self.window, QpidPythonWindow) else 0.0
+
+    @threshold.setter
+    def threshold(self, threshold: float) -> None:
+        if isinstance(self.window, QpidPythonWindow):
+            self.window.threshold = threshold
+
+    def unsettled(self) -> int:
+        """Return how many sent messages are not known to be complete."""
+        self._hear()
+        return self.window.unsettled()
+
+    def available(self) -> int | Constant:
+        """Return how many more messages the window has room for."""
+        self._hear()
+        available = self.window.available()
+        return UNLIMITED if available is None else available
+
+    def _hear(self) -> None:
+        if self.session.channel is not None:
+            self.window.reported(self.session.channel.reported)
+
+    # Sending
+
+    def send(self, object: object, sync: bool | None = None, timeout: float | None = None) -> None:
+        """Send a message, when the window has room for it.
+
+        Parameters
+        ----------
+        object : Message, str, bytes, dict or list
+            The message, or its content.
+        sync : bool or None
+            Wait until the broker has completed it (which a stopped queue withholds).  None means
+            what the window's own client does: True for qpid-python, else False.
+        timeout : float or None
+            Seconds of virtual time to wait for room, and then for completion.
+
+        Raises
+        ------
+        InsufficientCapacity
+            No room within the time-out, or ever.
+        Timeout
+            "sender sync timed out": the message is on the queue, its completion is withheld.
+        SendWouldBlock, SyncWouldBlock
+            The same without a time-out, where the real client would wait for ever.
+        EncodeError
+            The message cannot be encoded; nothing was sent.
+        MessagingError
+            What an earlier command of the session died of.
+
+        Examples
+        --------
+        >>> from qflow.messaging import Connection, SyncWouldBlock
+        >>> session = Connection.establish("doc-sender").session()
+        >>> sender = session.sender("q; {create: always, node: {x-declare: {arguments:"
+        ...                         " {'qpid.flow_stop_count': 1}}}}")
+        >>> sender.send("one")
+        >>> sender.send("two", timeout=1)
+        Traceback (most recent call last):
+            ...
+        qflow.messaging.exceptions.Timeout: sender sync timed out: ...-2 is held by queue 'q' ...
+        """
+        if self.session.channel is None or self.session.closing:
+            raise Detached(text=f"the session of the sender for {self.target!r} is not attached")
+        channel = self._check_linked()
+        message = object if isinstance(object, Message) else Message(object)
+        if message.durable is None:
+            message.durable = self.durable
+        waits = self.window.default_sync if sync is None else sync
+        encoded = self._encode(channel, message)
+        if self._exchange == REQUESTS and message.properties.get(APP_ID) == "qmf2":
+            channel.control(answer, channel.host.broker, message)
+            return
+        if self._is_tracked:
+            self._make_room(channel, timeout)
+        self._transfer(channel, encoded, waits)
+        if waits:
+            self.sync(timeout)
+
+    def _encode(self, channel: Channel, message: Message) -> BrokerMessage:
+        own_key = message.subject is None or not self._exchange
+        return to_broker(
+            message,
+            self._routing_key if own_key else message.subject,
+            self._subject if message.subject is None else message.subject,
+            channel.host.broker.options.message_size == "encoded",
+        )
+
+    def _make_room(self, channel: Channel, timeout: float | None) -> None:
+        window = self.window
+        if not window.is_deaf_while_sending:
+            self._hear()
+        step = window.next_step()
+        if step is Step.REFUSE:
+            raise InsufficientCapacity(text=f"capacity = {window.capacity}")
+        if step is not Step.SEND:
+            is_free = self._ask(channel) if step is Step.SYNC else self._has_room
+            if not self.session.wait(is_free, timeout):
+                holds = channel.holds()
+                if timeout is None:
+                    raise send_blocks(window.capacity, holds)
+                raise InsufficientCapacity(text=f"capacity = {window.capacity}: {holds.text}")
+            if step is Step.SYNC:
+                self._hear()
+                window.synced()
+        if window.wants_flush():
+            channel.control(channel.engine.session_flush)
+
+    def _has_room(self) -> bool:
+        self._hear()
+        return self.window.next_step() is Step.SEND
+
+    def _transfer(self, channel: Channel, encoded: BrokerMessage, waits: bool) -> None:
+        asks = self.window.sync_flag(waits) and self._is_tracked
+        if self._is_tracked:
+            self.window.sent(channel.next_number)
+            if not asks:
+                self._last_unasked = channel.next_number
+        self.session.give(channel.control, channel.engine.message_transfer, encoded, self._exchange, asks)
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until every message sent so far is complete; with the qpid-cpp window, the session's (CAP-05).
+
+        Raises
+        ------
+        Timeout
+            "sender sync timed out".
+        SyncWouldBlock
+            The same without a time-out.
+        """
+        self.check_error()
+        channel = self.session.channel
+        if channel is None or not (self.window.syncs_session or self.unsettled()):
+            return
+        if not self.session.wait(self._ask(channel), timeout):
+            holds = channel.holds()
+            if timeout is None:
+                raise sync_blocks("sync", holds)
+            raise Timeout(f"sender sync timed out: {holds.text}")
+
+    def _ask(self, channel: Channel) -> Callable[[], bool]:
+        """Ask to be reported what a sync waits for; return the question whether that is complete (CAP-05)."""
+        if self.window.syncs_session:
+            command = channel.next_number - 1
+            channel.sync(command)
+            return lambda: command < 0 or channel.is_confirmed(command)
+        last = self.window.outstanding[-1]
+        channel.sync(self._last_unasked)
+        return lambda: not self._has_outstanding(last)
+
+    def _has_outstanding(self, last: int) -> bool:
+        self.unsettled()
+        return bool(self.window.outstanding) and self.window.outstanding[0] <= last
+
+    # Attaching and closing
+
+    def _attach(self, channel: Channel, address: LinkAddress, node: Node) -> None:
+        self._is_tracked = address.link.get("reliability") not in _UNRELIABLE
+        self._subject = address.subject
+        if node.type == TOPIC:
+            self._exchange, self._routing_key = address.name, address.subject
+            bind_all(channel, address.link, exchange=address.name, key=address.subject)
+        else:
+            self._exchange, self._routing_key = "", address.name
+            bind_all(channel, address.link, queue=address.name)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Wait for what is outstanding, end the link, and delete its node if the address says so."""
+        if self.linked and not self.closed and self.unsettled():
+            self.sync(timeout)
+        super().close(timeout)
+
+    def detached(self) -> None:
+        """Note that the connection is gone: what the broker has got is not sent again."""
+        super().detached()
+        self.window.outstanding.clear()
+        self._last_unasked = -1
+
+    def _detach(self, channel: Channel, address: LinkAddress) -> None:
+        """Do nothing: the broker does not know of senders."""
+
+    def _leave(self) -> None:
+        if self in self.session.senders:
+            self.session.senders.remove(self)
+
+
+def _bounded(capacity: int | Constant) -> int | None:
+    return None if isinstance(capacity, Constant) else capacity
+
+
+class Receiver(LinkEndpoint):
+    """Receives messages from a queue, or from an exchange through a queue of its own.
+
+    Made by :meth:`Session.receiver`.  It grants credit as qpid-python does (CN-09).
+
+    Attributes
+    ----------
+    source : str or None
+        The address.
+    capacity : int or Constant
+        How many messages are prefetched; 0 for none, ``UNLIMITED`` for all there are.
+    threshold : float
+        Credit is topped up when at most this share of the capacity is left.
+    """
+
+    ROLE = "receiver"
+    ADDRESS_NAME = "source"
+
+    def __init__(self, session: Session, id: int, source: str | None, options: dict[str, Any]) -> None:
+        super().__init__(session, id, source, options)
+        self.source = source
+        self.threshold = 0.5
+        self.queue = ""
+        self.accept_mode = EXPLICIT
+        self.received = 0
+        self.returned = 0
+        # Up to which message (counted like received) credit is wanted, and is granted; None: without end.
+        self._granted: int | None = 0
+        self._impending: int | None = 0
+        self._is_open_for_bytes = False
+        self._own_queue = ""
+        self._tag = str(id)
+        self._capacity = _bounded(options.get("capacity", 0))
+        self._want_credit()
+
+    # Capacity
+
+    @property
+    def capacity(self) -> int | Constant:
+        """How many messages are prefetched."""
+        return UNLIMITED if self._capacity is None else self._capacity
+
+    @capacity.setter
+    def capacity(self, capacity: int | Constant) -> None:
+        self._capacity = _bounded(capacity)
+        self._want_credit()
+        self._top_up()
+
+    def available(self) -> int:
+        """Return how many messages are here already, for ``fetch`` to return."""
+        return self.received - self.returned
+
+    def unsettled(self) -> int:
+        """Return how many acknowledged messages the broker has not confirmed yet."""
+        return sum(message._receiver is self for message in self.session.acked)
+
+    # Fetching
+
+    def fetch(self, timeout: float | None = None) -> Message:
+        """Return the next message.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds of virtual time to wait for one; 0 takes what is there.
+
+        Raises
+        ------
+        Empty
+            None came.
+        FetchWouldBlock
+            None came, none can come, and there is no time-out: the real client would wait for ever.
+        LinkClosed
+            The receiver has been closed.
+
+        Examples
+        --------
+        >>> from qflow.messaging import Connection
+        >>> session = Connection.establish("doc-receiver").session()
+        >>> receiver = session.receiver("orders; {create: always}")
+        >>> session.sender("orders").send("to do")
+        >>> receiver.fetch(timeout=1).content
+        'to do'
+        """
+        channel = self._check_linked()
+        message = self._fetch(channel, timeout)
+        if message is None and timeout is None:
+            raise fetch_blocks(channel.host.broker, [self.queue])
+        if message is None:
+            raise Empty(text=f"no message on {self.queue!r} within {timeout:g} s")
+        return message
+
+    def _fetch(self, channel: Channel, timeout: float | None) -> Message | None:
+        if self._capacity == 0:
+            self._granted = self.returned + 1
+        if timeout == 0 and self._capacity == 0 and not self.available():
+            # Grant one and flush, in one write (RF-08): what is not there at once is not waited for.
+            has_credit = self._impending is None or self._impending > self.received
+            self._flush(channel, channel.engine.message_flush if has_credit else channel.engine.fetch)
+        else:
+            self._top_up()
+            self.session.wait(lambda: self.available() > 0, timeout)
+        message = self.session.take(self)
+        if message is None:
+            return self._drain(channel)
+        if self._capacity and self.available() <= ceil(self.threshold * self._capacity):
+            self._want_credit()
+            self._top_up()
+        return message
+
+    def _drain(self, channel: Channel) -> Message | None:
+        """Ask for what may have come at the last moment, and take the credit back (CN-07)."""
+        if self._impending != self.received:
+            self._flush(channel, channel.engine.message_flush)
+        message = self.session.take(self)
+        self._want_credit()
+        self._top_up()
+        return message
+
+    def _flush(self, channel: Channel, command: Callable[[str], object]) -> None:
+        self.session.give(channel.run, command, self._tag)
+        self._credit_is_gone()
+        self.check_error()
+
+    # Credit
+
+    def _want_credit(self) -> None:
+        self._granted = None if self._capacity is None else self.returned + self._capacity
+
+    def _credit_is_gone(self) -> None:
+        self._impending = self.received
+        self._granted = self.received
+        self._is_open_for_bytes = False
+
+    def _top_up(self) -> None:
+        """Grant what is wanted and not granted yet; take credit back if less is wanted."""
+        channel = self.session.channel
+        if channel is None or not self.linked or self.closing:
+            return
+        if self._impending is not None and self._granted is not None:
+            missing = max(self._granted, self.received) - self._impending
+        else:
+            missing = {(False, True): -1, (True, False): INFINITE}.get(
+                (self._granted is None, self._impending is None), 0
+            )
+        if missing < 0:
+            self.session.give(channel.run, channel.engine.message_stop, self._tag)
+            self._impending = self.received
+            self._is_open_for_bytes = False
+            self._top_up()
+        elif missing:
+            # The broker delivers within the call, so this is noted before.
+            self._impending = None if self._granted is None else (self._impending or 0) + missing
+            self.session.give(self._grant, channel, missing)
+
+    def _grant(self, channel: Channel, messages: int) -> None:
+        engine = channel.engine
+        with engine.pipelined():
+            if not self._is_open_for_bytes:
+                self._is_open_for_bytes = True
+                channel.run(engine.message_flow, self._tag, BYTE_UNIT, INFINITE)
+            channel.run(engine.message_flow, self._tag, MESSAGE_UNIT, messages)
+
+    def stop(self) -> None:
+        """Take all credit back, before a rollback."""
+        channel = self.session.channel
+        if channel is not None and self.linked:
+            self.session.give(channel.run, channel.engine.message_stop, self._tag)
+
+    def restart(self) -> None:
+        """Forget what was delivered, after a rollback has given it back, and ask for it again."""
+        self.returned = self.received
+        self._credit_is_gone()
+        self._want_credit()
+        self._top_up()
+
+    # Attaching and closing
+
+    def _attach(self, channel: Channel, address: LinkAddress, node: Node) -> None:
+        default = "unreliable" if node.type == TOPIC else "at-least-once"
+        reliability = address.link.get("reliability") or default
+        self.accept_mode = NONE if reliability in _UNRELIABLE else EXPLICIT
+        if node.type == TOPIC:
+            self._make_queue(channel, address, node, reliability)
+        else:
+            self.queue = address.name
+            bind_all(channel, address.link, queue=self.queue)
+        subscribe = without_dashes(address.link.get("x-subscribe") or {})
+        arguments = dict(subscribe.get("arguments") or {})
+        if address.link.get("selector"):
+            arguments["x-apache-selector"] = address.link["selector"]
+        channel.run(
+            channel.engine.message_subscribe,
+            self.queue,
+            self._tag,
+            accept_mode=int(subscribe.get("accept_mode", self.accept_mode)),
+            acquire_mode=int(subscribe.get("acquire_mode", address.options.get("mode") == "browse")),
+            exclusive=bool(subscribe.get("exclusive")),
+            arguments=arguments,
+        )
+        channel.run(channel.engine.message_set_flow_mode, self._tag, CREDIT_MODE)
+        self._credit_is_gone()
+        self._want_credit()
+        self.linked = True
+        self._top_up()
+
+    def _make_queue(self, channel: Channel, address: LinkAddress, node: Node, reliability: str) -> None:
+        """Declare and bind the queue through which messages of an exchange come."""
+        link = address.link
+        self.queue = link.get("name") or f"{self.session.name}.{self._tag}"
+        overrides = dict(link.get("x-declare") or {})
+        if link.get("timeout"):
+            overrides["arguments"] = {
+                "qpid.auto_delete_timeout": link["timeout"],
+                **(overrides.get("arguments") or {}),
+            }
+        declare_queue(
+            channel,
+            self.queue,
+            overrides,
+            durable=bool(link.get("durable")),
+            exclusive=True,
+            auto_delete=reliability == "unreliable",
+        )
+        self._own_queue = self.queue if overrides.get("exclusive", True) else ""
+        subject = address.subject or ("#" if node.subtype == "topic" else None)
+        if not bind_all(channel, link, self.queue, address.name, subject):
+            channel.run(channel.engine.exchange_bind, self.queue, address.name, subject or "")
+
+    def _detach(self, channel: Channel, address: LinkAddress) -> None:
+        """Cancel, delete the queue if it is this receiver's own, give back what was prefetched."""
+        channel.run(channel.engine.message_cancel, self._tag)
+        if self._own_queue:
+            channel.run(channel.engine.queue_delete, self._own_queue)
+        numbers = self.session.forget_prefetched(self)
+        if numbers:
+            channel.run(channel.engine.message_release, numbers, True)
+
+    def detached(self) -> None:
+        """Note that the connection is gone."""
+        super().detached()
+        self._credit_is_gone()
+
+    def _leave(self) -> None:
+        if self in self.session.receivers:
+            self.session.receivers.remove(self)

@@ -1,0 +1,392 @@
+"""Messages as applications hold them, and as the broker does.
+
+:func:`to_broker` turns the one into the other before a transfer, :func:`from_delivery` back again.  The
+engine counts bytes and never reads them.  So the body travels as a copy of the Python value, and the length
+of its AMQP 0-10 encoding is computed here, to the byte: limits of queues depend on it (DQ-05, DQ-08, DQ-09).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.message import HeaderValue
+from qflow.broker.message import Message as BrokerMessage
+from qflow.messaging.address import LexError, ParseError, parse
+from qflow.messaging.exceptions import EncodeError
+
+AMQP_PORT = 5672
+AMQPS_PORT = 5671
+
+
+class Constant:
+    """A name of its own, such as ``UNLIMITED``; a copy of it is the same object.
+
+    Examples
+    --------
+    >>> import copy
+    >>> UNLIMITED, copy.deepcopy(UNLIMITED) is UNLIMITED
+    (UNLIMITED, True)
+    """
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: int | None = None) -> None:
+        self.name = name
+        self.value: object = self if value is None else value
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+UNLIMITED = Constant("UNLIMITED", 0xFFFFFFFF)
+"""Capacity without a bound: a sender never waits, a receiver prefetches all there is."""
+
+REJECTED = Constant("REJECTED")
+"""Disposition: the message is refused, and goes to the alternate exchange if there is one (CN-16)."""
+
+RELEASED = Constant("RELEASED")
+"""Disposition: the message is given back to its queue (CN-14)."""
+
+
+MAP, LIST = "amqp/map", "amqp/list"
+_UNSPECIFIED: Final = Constant("UNSPECIFIED")
+
+
+class Message:
+    """Standard fields, the application's own properties, and content.
+
+    Text carries no content type, as with the real client's native strings: that is where the
+    26 + len(queue) + len(text) bytes of DQ-08 come from.
+
+    Parameters
+    ----------
+    content : str, bytes, dict, list or None
+        The body.
+    content_type : str or None
+        Derived from the content if not given: "amqp/map", "amqp/list" or None.
+    id : object
+        The message id; a UUID, or anything.
+    subject : str or None
+        On an exchange it is the routing key, instead of the sender's.
+    user_id, reply_to, correlation_id : str or None
+        ``reply_to`` is an address.
+    durable : bool or None
+        None leaves it to the sender's ``durable`` option.
+    priority : int or None
+        0 to 255 (QT-04).
+    ttl : float or None
+        Seconds to live, of virtual time (QT-07).
+    properties : dict or None
+        Application headers; group, last value and filter keys are looked up here (MG-04, QT-01).
+
+    Attributes
+    ----------
+    redelivered : bool
+        Whether a consumer may have seen it before (CN-15).
+
+    Examples
+    --------
+    >>> Message("to do", subject="new", properties={"cart": 7})
+    Message(subject='new', properties={'cart': 7}, content='to do')
+    """
+
+    # Set by the session that received the message.
+    _receiver: Any
+    _transfer_id: int | None
+    _disposition: Disposition | None
+
+    def __init__(
+        self,
+        content: object = None,
+        content_type: str | Constant | None = _UNSPECIFIED,
+        id: object = None,
+        subject: str | None = None,
+        user_id: str | None = None,
+        reply_to: str | None = None,
+        correlation_id: str | None = None,
+        durable: bool | None = None,
+        priority: int | None = None,
+        ttl: float | None = None,
+        properties: dict[str, object] | None = None,
+    ) -> None:
+        self.id = id
+        self.subject = subject
+        self.user_id = user_id
+        self.reply_to = reply_to
+        self.correlation_id = correlation_id
+        self.durable = durable
+        self.priority = priority
+        self.ttl = ttl
+        self.redelivered = False
+        self.properties: dict[str, object] = {} if properties is None else properties
+        self.content_type: str | None = (
+            _type_of(content) if isinstance(content_type, Constant) else content_type
+        )
+        self.content = content
+
+    def __repr__(self) -> str:
+        args = [
+            f"{name}={getattr(self, name)!r}"
+            for name in ("id", "subject", "user_id", "reply_to", "correlation_id", "priority", "ttl")
+            if getattr(self, name) is not None
+        ]
+        args += [
+            f"{name}={getattr(self, name)!r}"
+            for name in ("durable", "redelivered", "properties")
+            if getattr(self, name)
+        ]
+        if self.content_type != _type_of(self.content):
+            args.append(f"content_type={self.content_type!r}")
+        if self.content is not None:
+            args.append(f"content={self.content!r}" if args else repr(self.content))
+        return f"Message({', '.join(args)})"
+
+
+class Disposition:
+    """How a message is settled when it is not simply accepted.
+
+    Parameters
+    ----------
+    type : Constant or None
+        ``RELEASED``, ``REJECTED``, or None for accepted.
+    **options : object
+        ``set_redelivered`` for ``RELEASED`` (CN-15); ``code`` and ``text`` for ``REJECTED``, which the broker
+        does not pass on.
+
+    Examples
+    --------
+    >>> from qflow.messaging import RELEASED
+    >>> Disposition(RELEASED, set_redelivered=True)
+    Disposition(RELEASED, set_redelivered=True)
+    """
+
+    def __init__(self, type: Constant | None, **options: object) -> None:
+        self.type = type
+        self.options = options
+
+    def __repr__(self) -> str:
+        args = [str(self.type), *(f"{key}={value!r}" for key, value in self.options.items())]
+        return f"Disposition({', '.join(args)})"
+
+
+def _type_of(content: object) -> str | None:
+    if isinstance(content, dict):
+        return MAP
+    if isinstance(content, list):
+        return LIST
+    if content is None or isinstance(content, str | bytes | bytearray | memoryview):
+        return None
+    raise EncodeError(
+        text=f"content: got a {type(content).__name__}, allowed are str, bytes, dict, list and None"
+    )
+
+
+SUBJECT = "qpid.subject"
+APP_ID = "x-amqp-0-10.app-id"
+ENCODING = "x-amqp-0-10.content-encoding"
+ROUTING_KEY = "x-amqp-0-10.routing-key"
+TIMESTAMP = "x-amqp-0-10.timestamp"
+LONGEST_KEY = 255
+_ENVELOPE = "qflow.messaging"
+_UUID_BYTES = 16
+
+
+class ReplyTo(NamedTuple):
+    """Where a reply goes: an exchange and a routing key."""
+
+    exchange: str | None
+    routing_key: str | None
+
+    @classmethod
+    def of(cls, address: str) -> ReplyTo:
+        """Read an address: a queue unless it says ``node: {type: topic}``."""
+        name, subject, options = parse(address)
+        node = (options or {}).get("node")
+        is_topic = isinstance(node, dict) and node.get("type") == "topic"
+        return cls(name, subject) if is_topic else cls(None, name)
+
+    @property
+    def address(self) -> str | None:
+        """The address that an application sends its reply to."""
+        if not self.exchange:
+            return self.routing_key
+        subject = "" if self.routing_key is None else f"/{self.routing_key}"
+        return f"{self.exchange}{subject}; {{node: {{type: topic}}}}"
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes among a message's properties."""
+        return 4 + sum(_short(text) for text in self if text is not None)
+
+
+def to_broker(
+    message: Message, routing_key: str | None, subject: str | None, counts_header: bool = True
+) -> BrokerMessage:
+    """Return the engine's message for an application's; later changes of the latter make no difference.
+
+    Parameters
+    ----------
+    message : Message
+    routing_key, subject : str or None
+        As the sender's address and the message's subject give them.
+    counts_header : bool
+        Whether the broker counts more than the content (DQ-05, DQ-09).
+
+    Raises
+    ------
+    EncodeError
+        If content, type, properties or key cannot be encoded.
+
+    Examples
+    --------
+    >>> to_broker(Message("12345"), "ttq", None).encoded_size("")            # DQ-08: 26 + 3 + 5
+    34
+    >>> to_broker(Message("1", subject="a"), "a", "a").encoded_size("stats-test-exchange") - 1
+    63
+    """
+    if routing_key is not None and len(routing_key.encode()) > LONGEST_KEY:
+        raise EncodeError(
+            text=f"routing key: got {len(routing_key.encode())} bytes, at most {LONGEST_KEY} fit (EX-03)"
+        )
+    headers = copy.deepcopy(message.properties)
+    if subject is not None:
+        headers[SUBJECT] = subject
+    extras, extras_size = _extras(message)
+    body = copy.deepcopy(message.content)
+    app_id = message.properties.get(APP_ID)
+    try:
+        encoded = BrokerMessage(
+            content_size=content_size(body, message.content_type) + (extras_size if counts_header else 0),
+            routing_key=routing_key,
+            headers=headers,  # type: ignore[arg-type]  # encoded_size() below refuses what is no header
+            priority=message.priority,
+            ttl=0 if message.ttl is None else int(message.ttl * 1000),
+            durable=bool(message.durable),
+            message_id=message.id if isinstance(message.id, UUID) else None,
+            correlation_id=message.correlation_id,
+            content_type=message.content_type,
+            user_id=message.user_id,
+            app_id=None if app_id is None else str(app_id),
+            content=(_ENVELOPE, body, extras) if extras else body,
+        )
+        encoded.encoded_size("")
+    except (TypeError, AttributeError) as error:
+        raise EncodeError(text=f"cannot encode the message: {error}") from error
+    return encoded
+
+
+def from_delivery(record: DeliveryRecord, now: int) -> Message:
+    """Return the message that an application fetches, a copy of its own.
+
+    Parameters
+    ----------
+    record : DeliveryRecord
+    now : int
+        Microseconds of virtual time: the time to live that is left depends on it.
+    """
+    transfer = record.message.transfer
+    sent = transfer.message
+    body, extras = _unwrap(sent.content)
+    headers: dict[str, Any] = copy.deepcopy(record.message.headers())
+    message = Message(copy.deepcopy(body), sent.content_type)
+    message.id = extras.get("id", sent.message_id)
+    subject = headers.get(SUBJECT)
+    message.subject = None if subject is None else str(subject)
+    message.user_id = sent.user_id
+    message.reply_to = ReplyTo(*extras["reply_to"]).address if "reply_to" in extras else None
+    message.correlation_id = sent.correlation_id
+    message.durable = True if sent.durable else extras.get("durable")
+    message.priority = sent.priority
+    if transfer.expiration is not None:
+        message.ttl = max(0, transfer.expiration - now) // 1000 / 1000
+    message.redelivered = record.redelivered
+    added = {
+        APP_ID: sent.app_id,
+        ENCODING: extras.get("encoding"),
+        ROUTING_KEY: sent.routing_key,
+        TIMESTAMP: sent.timestamp,
+    }
+    message.properties = headers | {key: value for key, value in added.items() if value is not None}
+    message._transfer_id = record.id
+    message._disposition = None
+    return message
+
+
+def content_size(content: object, content_type: str | None) -> int:
+    """Return how many bytes a body has once it is encoded.
+
+    Raises
+    ------
+    EncodeError
+        If the body is not what its type says.
+
+    Examples
+    --------
+    >>> content_size("ä", None), content_size({"index": 0}, "amqp/map"), content_size([], "amqp/list")
+    (2, 23, 8)
+    """
+    if content is None:
+        return 0
+    wanted: type = {MAP: dict, LIST: list}.get(content_type or "", str)
+    if wanted is str and isinstance(content, bytes | bytearray | memoryview):
+        return len(content)
+    if not isinstance(content, wanted):
+        got = type(content).__name__
+        raise EncodeError(text=f"content of type {content_type!r}: got a {got}, wanted a {wanted.__name__}")
+    if isinstance(content, str):
+        return len(content.encode())
+    return _value_size(content)
+
+
+def _value_size(value: Any) -> int:
+    """Let the engine count: a header's bytes, less those of its 1-letter key, its type and the map."""
+    try:
+        return (
+            BrokerMessage(headers={"k": value}).encoded_size("")
+            - BrokerMessage(headers={}).encoded_size("")
+            - (2 + 1)
+        )
+    except (TypeError, AttributeError) as error:
+        raise EncodeError(text=f"cannot encode the content: {error}") from error
+
+
+def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
+    """Return properties that the engine's message has no field for, and their bytes."""
+    extras: dict[str, HeaderValue] = {}
+    size = 0
+    if message.id is not None and not isinstance(message.id, UUID):
+        extras["id"] = str(message.id)
+        size += _UUID_BYTES
+    if message.reply_to:
+        try:
+            reply_to = ReplyTo.of(message.reply_to)
+        except (ParseError, LexError) as error:
+            raise EncodeError(text=f"reply_to: {error}") from error
+        extras["reply_to"] = list(reply_to)
+        size += reply_to.size
+    encoding = message.properties.get(ENCODING)
+    if encoding is not None:
+        extras["encoding"] = str(encoding)
+        size += _short(str(encoding))
+    if message.durable is False:
+        extras["durable"] = False
+        size += 1
+    return extras, size
+
+
+def _unwrap(content: object) -> tuple[Any, dict[str, Any]]:
+    # A body is never a tuple, so one that is has been wrapped by to_broker().
+    if isinstance(content, tuple):
+        _, body, extras = content
+        return body, extras
+    return content, {}
+
+
+def _short(text: str) -> int:
+    return 1 + len(text.encode())

@@ -1,0 +1,179 @@
+"""Progress of work that takes longer than two seconds, on standard error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+PATIENCE = 2.0
+"""Seconds before anything is shown."""
+PAUSE = 0.5
+"""Seconds from one look to the next, on a terminal."""
+PAUSE_IN_A_FILE = 10.0
+"""The same in a file, where each look stays as a line."""
+BAR = 24
+"""Characters of a bar."""
+
+
+class Line:
+    """A line about work that goes on: on a terminal it is written over and over, elsewhere it is a new line.
+
+    It is cut to the terminal's width, as what wraps cannot be written over.
+
+    Parameters
+    ----------
+    stream : text stream or None
+        Where to write; None for standard error.
+
+    Attributes
+    ----------
+    pause : float
+        How many seconds to leave between one look and the next.
+
+    Examples
+    --------
+    >>> line = Line(sys.stdout)
+    >>> line.show("half done"); line.show("done"); line.end()
+    half done
+    done
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self.pause = PAUSE if self._is_terminal else PAUSE_IN_A_FILE
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Show how far the work is."""
+        if not self._is_terminal:
+            print(text, file=self._stream, flush=True)
+            return
+        text = text[: _width(self._stream) - 1]
+        # Back to the line's start first, and wipe out what was longer before.
+        print(f"{chr(13) if self._shown else ''}{text.ljust(len(self._shown))}", end="", file=self._stream)
+        self._stream.flush()
+        self._shown = text
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._shown:
+            print(file=self._stream)
+            self._shown = ""
+
+
+def _width(stream: TextIO) -> int:
+    """Return how many columns a terminal has; COLUMNS, if it is set, goes before what the terminal says."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    if "COLUMNS" in os.environ or not columns:
+        columns = shutil.get_terminal_size().columns
+    return max(columns, 2)
+
+
+class Progress:
+    """A line of progress; call it with the number of rows, or other units, that are done.
+
+    Parameters
+    ----------
+    what : str
+        What is being done, such as ``reading trace.jsonl``.
+    total : int or None
+        How many there are to do, if that is known.
+    stream : text stream or None
+        Where to write; None for standard error.
+    patience : float
+        Seconds before anything is shown.
+    unit : str
+        What is counted.
+    has_bar : bool
+        Whether to draw a bar, for which the total has to be known.
+
+    Attributes
+    ----------
+    total : int or None
+        As given; it may become known, or change, while the work goes on.
+    remark : str
+        What to add to the line.
+
+    Examples
+    --------
+    >>> progress = Progress("reading", stream=sys.stdout, patience=0)
+    >>> progress(1000); progress.end()
+    reading: 1000 rows
+    >>> sweeping = Progress("sweeping", 4, sys.stdout, 0, "cells", has_bar=True)
+    >>> sweeping(3); sweeping.end()
+    sweeping [##################......] 3 of 4 cells
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        stream: TextIO | None = None,
+        patience: float = PATIENCE,
+        unit: str = "rows",
+        has_bar: bool = False,
+    ) -> None:
+        self.what, self.total, self.unit, self.has_bar = what, total, unit, has_bar
+        self.remark = ""
+        self._line = Line(stream)
+        self._next = time.monotonic() + patience
+        self._shown = ""
+
+    def __call__(self, done: int) -> None:
+        """Show how far the work is, if it is time to."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + self._line.pause
+        text = f"{self._head(done)} {done}{self._of()} {self.unit}{self.remark}"
+        if text != self._shown:
+            self._line.show(text)
+            self._shown = text
+
+    def _head(self, done: int) -> str:
+        if not (self.has_bar and self.total):
+            return f"{self.what}:"
+        full = BAR * done // self.total
+        return f"{self.what} [{'#' * full}{'.' * (BAR - full)}]"
+
+    def _of(self) -> str:
+        return f" of {self.total}" if self.total is not None else ""
+
+    def end(self) -> None:
+        """Leave the line."""
+        self._line.end()
+
+
+@contextmanager
+def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[Progress]:
+    """Show the progress of a block, and leave the line however the block ends.
+
+    Parameters
+    ----------
+    what, total, unit
+        As for :class:`Progress`.
+
+    Yields
+    ------
+    Progress
+        To be called with how many are done.
+
+    Examples
+    --------
+    >>> with progress("reading", 10) as shown:
+    ...     shown(10)
+    """
+    shown = Progress(what, total, unit=unit)
+    try:
+        yield shown
+    finally:
+        shown.end()

@@ -1,0 +1,95 @@
+"""Rooms: packages that load a public name when it is first used.
+
+A room names its public things once, in its ``__init__``, as the imports of a block that Python does not run::
+
+    TYPE_CHECKING = False
+    if TYPE_CHECKING:
+        from qflow.workload.model import Producer as Producer
+
+    open_room(__name__)
+
+Type checkers and editors take ``TYPE_CHECKING`` for true, whatever it is set to, and read the imports.
+:func:`open_room` makes the package a :class:`Room`, which reads the same lines when it is first asked for a
+name, and imports the one module that has it.  So importing a room costs nothing (``typing``, where that name
+usually comes from, would cost more than all the rest), using a name loads what that name needs, and
+``dir()``, Tab completion and ``from room import *`` see all of them.
+
+Some functions have the name of their module: ``predict`` is in ``qflow/prediction/predict.py``.  Python binds
+an imported module in its package, where it would hide the function from then on.  A room does not let it:
+its public names mean the same, whatever was imported before.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+
+
+class Room(ModuleType):
+    """A package whose public names are imported when they are used; made by :func:`open_room`."""
+
+    _origins: dict[str, str] | None = None
+
+    def _names(self) -> dict[str, str]:
+        """Return the module that each public name comes from."""
+        if self._origins is None:
+            self._origins = origins(self)
+        return self._origins
+
+    def __getattr__(self, name: str) -> object:
+        if name == "__all__":
+            return sorted(self._names())
+        if name.startswith("__") or name not in self._names():
+            raise AttributeError(f"{self.__name__} has no {name!r}", name=name, obj=self)
+        module = self._names()[name]
+        # Not kept here: a module may be replaced by a changed copy of it, as qflow.teaching.changed does.
+        if module == self.__name__:
+            return import_module(f"{module}.{name}")
+        return getattr(import_module(module), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and self._names().get(name, self.__name__) != self.__name__:
+            return
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self._names(), *(name for name in vars(self) if name.startswith("__"))})
+
+
+def open_room(name: str) -> None:
+    """Let a package load its public names when they are first used.
+
+    Parameters
+    ----------
+    name : str
+        The package's ``__name__``.
+
+    Examples
+    --------
+    >>> import qflow.workload
+    >>> qflow.workload.simulate.__module__
+    'qflow.workload.simulate'
+    >>> "Producer" in dir(qflow.workload)
+    True
+    """
+    sys.modules[name].__class__ = Room
+
+
+def origins(package: ModuleType) -> dict[str, str]:
+    """Return the public names of a package, each with the module that it comes from.
+
+    Examples
+    --------
+    >>> import qflow.prediction
+    >>> origins(qflow.prediction)["predict"]
+    'qflow.prediction.predict'
+    """
+    assert package.__spec__ is not None and package.__file__ is not None
+    source = package.__spec__.loader.get_data(package.__file__).decode()  # type: ignore[union-attr]
+    found: dict[str, str] = {}
+    for line in source.partition("\nif TYPE_CHECKING:\n")[2].splitlines():
+        match line.split():
+            case ["from", module, "import", name, "as", same] if name == same:
+                found[name] = module
+    return found

@@ -1,0 +1,311 @@
+"""A lake's file, read by whoever needs its rows, with or without Spark.
+
+Layout: a lake with each component's rows together and in order, so that replay needs no shuffle.
+
+Skew: how far a fleet can be spread, and what its largest component makes of that.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from qflow.kit import RefusalError
+from qflow.spark.auditor import BEGIN, END
+from qflow.spark.steps import require_finished
+from qflow.spark.tables import EVENTS, LAKE, MOST_ROWS, QUARANTINE
+from qflow.spark.touches import parts_of
+from qflow.workload.model import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class LakeError(ValueError):
+    """A file that is no file of a lake, or cannot be read to its end."""
+
+
+def read_lake_file(path: str, rows: int = MOST_ROWS) -> Iterator[Any]:
+    """Yield a file's rows in order, as Arrow batches of LAKE.
+
+    Parameters
+    ----------
+    path : str
+        A Parquet file.
+    rows : int
+        Rows of a batch, at most.
+
+    Raises
+    ------
+    LakeError
+        If the file is damaged, or has other columns.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            _require_columns(path, file.schema_arrow)
+            yield from file.iter_batches(batch_size=rows, columns=list(LAKE.names))
+    except (pyarrow.ArrowException, OSError) as error:
+        words = str(error).strip().splitlines()[0]
+        raise LakeError(f"{path}: the file is cut off or damaged, or no Parquet ({words})") from None
+
+
+def _require_columns(path: str, got: Any) -> None:
+    for field in LAKE.arrow():
+        found = got.field(field.name).type if field.name in got.names else None
+        if found != field.type:
+            here = f"of type {found}" if found else "missing"
+            raise LakeError(
+                f"{path}: a lake has the column {field.name} of type {field.type}, here it is {here}"
+            )
+
+
+_FIRST, _LAST = -1, (1 << 63) - 1
+_PLACED = f"component string, {EVENTS.ddl}"
+
+
+def assign(events: DataFrame, components: DataFrame) -> DataFrame:
+    """Return events with their component; null where the workload has no such client or queue.
+
+    Parameters
+    ----------
+    events : DataFrame of EVENTS
+    components : DataFrame of COMPONENTS
+
+    Returns
+    -------
+    DataFrame of EVENTS and ``component``
+    """
+    from pyspark.sql import functions as sf
+
+    is_report = sf.col("event") == "stats"
+    keyed = events.withColumn("role", sf.when(is_report, "queue").otherwise("client"))
+    keyed = keyed.withColumn("member", sf.when(is_report, sf.col("queue")).otherwise(sf.col("client")))
+    found = keyed.join(sf.broadcast(components), ["source", "role", "member"], "left")
+    return found.select("component", *EVENTS.names)
+
+
+def strangers(assigned: DataFrame) -> DataFrame:
+    """Return the rows that belong to no component, for the quarantine.
+
+    Returns
+    -------
+    DataFrame of QUARANTINE
+    """
+    from pyspark.sql import functions as sf
+
+    reason = sf.concat(sf.lit("must be a client or queue of the workload, got "), sf.col("client"))
+    return (
+        assigned.where(sf.col("component").isNull())
+        .select(
+            "source",
+            (sf.col("row") + 1).alias("row"),
+            sf.lit("client").alias("column"),
+            reason.alias("reason"),
+            sf.substring(sf.to_json(sf.struct(*EVENTS.names[2:])), 1, 500).alias("values"),
+        )
+        .select(*QUARANTINE.names)
+    )
+
+
+def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
+    """Return the rows of a lake: each component's own, numbered, between its begin and its end.
+
+    An event that is there twice counts once.  The end of every component is the end of its log.
+
+    Parameters
+    ----------
+    assigned : DataFrame
+        What :func:`assign` gave.
+    components : DataFrame of COMPONENTS
+    workloads : mapping
+        Source to its workload; each component's begin holds its part of it.
+
+    Returns
+    -------
+    DataFrame of LAKE
+        In no order.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    spark = assigned.sparkSession
+    known = assigned.where(sf.col("component").isNotNull()).dropDuplicates(["source", "row"])
+    members = {(row.source, row.role, row.member): row.component for row in components.collect()}
+    parts = parts_of(workloads, members)
+    last = {
+        row.source: row.last
+        for row in assigned.groupBy("source").agg(sf.max("ts_us").alias("last")).collect()
+    }
+    edges = []
+    for component, text in parts.items():
+        source = component.split("/", 1)[0]
+        edges.append((component, source, _FIRST, 0, "", BEGIN, "", text, 0, ""))
+        edges.append((component, source, _LAST, last.get(source, 0), "", END, "", "", 0, ""))
+    rows = known.unionByName(spark.createDataFrame(edges, _PLACED))
+    in_component = Window.partitionBy("component").orderBy("row")
+    numbered = rows.withColumn("seq", sf.row_number().over(in_component).cast("bigint") - 1)
+    return numbered.select(*LAKE.names)
+
+
+def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
+    """Return a bucket for each component: the largest first, each into the bucket that has least so far.
+
+    Parameters
+    ----------
+    events : mapping
+        Component to how many events it has.
+    buckets : int
+        How many buckets there are.
+
+    Examples
+    --------
+    >>> pack({"a": 5, "b": 4, "c": 3, "d": 3, "e": 3}, 2)
+    {'a': 0, 'b': 1, 'c': 1, 'd': 0, 'e': 1}
+    """
+    loads = [(0, bucket) for bucket in range(buckets)]
+    packed: dict[str, int] = {}
+    for component in sorted(events, key=lambda name: (-events[name], name)):
+        load, bucket = heapq.heappop(loads)
+        packed[component] = bucket
+        heapq.heappush(loads, (load + events[component], bucket))
+    return packed
+
+
+def write_lake(lake: DataFrame, folder: str | Path, buckets: int = 8) -> dict[str, int]:
+    """Write a lake: one file a bucket, in it one component after the other, each in order of ``seq``.
+
+    Parameters
+    ----------
+    lake : DataFrame of LAKE
+        In any order.
+    folder : str or Path
+        Must not exist, or be empty.
+    buckets : int
+        How many files; several for each core balance better than one.
+
+    Returns
+    -------
+    dict
+        Component to how many events it has, begin and end included.
+
+    Raises
+    ------
+    RefusalError
+        If the folder holds something already.
+    """
+    from pyspark.sql import functions as sf
+
+    if "://" not in str(folder) and Path(folder).exists() and any(Path(folder).iterdir()):
+        raise RefusalError(f"{folder}: a lake is written to a new folder, and this one holds something")
+    counts = {row.component: row["count"] for row in lake.groupBy("component").count().collect()}
+    packed = pack(counts, buckets)
+    table = lake.sparkSession.createDataFrame(sorted(packed.items()), "component string, bucket int")
+    placed = lake.join(sf.broadcast(table), "component")
+    ordered = placed.repartition(buckets, "bucket").sortWithinPartitions("bucket", "component", "seq")
+    ordered.write.partitionBy("bucket").mode("append").parquet(str(folder))
+    return counts
+
+
+def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
+    """Return a lake as it lies: one file is one partition, its rows in order.
+
+    Raises
+    ------
+    RefusalError
+        If the folder holds no lake; the sentence says what is missing.
+    """
+    from pyspark.errors import PySparkException
+
+    require_finished(spark, folder)
+    try:
+        frame = spark.read.parquet(str(folder))
+    except PySparkException as error:
+        words = str(error).strip().splitlines()[0]
+        raise RefusalError(f"{folder}: no lake can be read there: {words}") from None
+    require_columns(frame, str(folder))
+    return frame.select(*LAKE.names)
+
+
+def lake_files(spark: SparkSession, folder: str | Path) -> list[str]:
+    """Return the files of a lake, the largest first where that is known: what takes longest is begun first.
+
+    Returns
+    -------
+    list of str
+        Paths, where driver and workers can read them as such; else the addresses that Spark knows.
+
+    Raises
+    ------
+    RefusalError
+        If the folder holds no lake, or the lake is not finished.
+    """
+    files = sorted(read_lake(spark, folder).inputFiles())
+    places = [urlsplit(file) for file in files]
+    if any(place.scheme != "file" for place in places):
+        return files
+    paths = [unquote(place.path) for place in places]
+    return sorted(paths, key=lambda path: (-os.stat(path).st_size, path))
+
+
+def require_columns(frame: DataFrame, where: str) -> None:
+    """Refuse a frame that is no lake.
+
+    Raises
+    ------
+    RefusalError
+        For the first column that is missing or of another type.
+    """
+    types = dict(frame.dtypes)
+    for column in LAKE:
+        got = types.get(column.name)
+        if got != column.type:
+            found = f"of type {got}" if got else "missing"
+            raise RefusalError(
+                f"{where}: a lake has the column {column.name} of type {column.type}, here it is {found}"
+            )
+
+
+def in_order(lake: DataFrame, partitions: int) -> DataFrame:
+    """Return the rows of any frame of LAKE as the audit needs them, at the price of a shuffle."""
+    return lake.repartition(partitions, "component").sortWithinPartitions("component", "seq")
+
+
+def speed_up(events: Mapping[str, int], workers: int) -> float:
+    """Return the best speed-up that whole components allow on so many workers.
+
+    A component is one sequence; as long as it is not cut, nothing is done before the largest one is.  This
+    is Amdahl's law with a fleet's own numbers.
+
+    Parameters
+    ----------
+    events : mapping
+        Component to how many events it has.
+    workers : int
+
+    Examples
+    --------
+    >>> speed_up({"a": 60, "b": 20, "c": 20}, 2), speed_up({"a": 60, "b": 20, "c": 20}, 100)
+    (1.6666666666666667, 1.6666666666666667)
+    """
+    loads = [0] * workers
+    for component, bucket in pack(events, workers).items():
+        loads[bucket] += events[component]
+    return sum(events.values()) / max(loads)
+
+
+def bound(events: Mapping[str, int]) -> float:
+    """Return the speed-up that no number of workers exceeds: all events over the largest component's.
+
+    Examples
+    --------
+    >>> bound({"a": 50, "b": 25, "c": 25})
+    2.0
+    """
+    return sum(events.values()) / max(events.values())

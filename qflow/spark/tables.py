@@ -1,0 +1,205 @@
+"""The tables of the fleet pipeline: each column's name, type and meaning, in one place.
+
+Arrow batches to tuples and back, for functions that Spark hands batches to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+
+class Column(NamedTuple):
+    """A column of a table: its name, its type (``string``, ``bigint`` or ``double``), and what it holds."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+class Table(tuple[Column, ...]):
+    """The columns of a table, in order.
+
+    Examples
+    --------
+    >>> Table([Column("row", "bigint", "a number"), Column("reason", "string", "why")]).ddl
+    'row bigint, reason string'
+    """
+
+    __slots__ = ()
+
+    @property
+    def ddl(self) -> str:
+        """The schema as Spark reads it; names are quoted where SQL has its own use for them."""
+        return ", ".join(
+            f"`{column.name}` {column.type}" if column.name in _SQL_WORDS else f"{column.name} {column.type}"
+            for column in self
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self)
+
+    def arrow(self) -> Any:
+        """Return the schema as Arrow has it."""
+        import pyarrow
+
+        kinds = {"bigint": pyarrow.int64(), "string": pyarrow.string(), "double": pyarrow.float64()}
+        return pyarrow.schema([pyarrow.field(column.name, kinds[column.type]) for column in self])
+
+
+_SQL_WORDS = {"begin", "end", "group"}
+
+_EVENT = (
+    Column("ts_us", "bigint", "microseconds since the log's start; never negative here"),
+    Column("client", "string", "a producer, a consumer, or broker for what the broker reported"),
+    Column("event", "string", "one of qflow.logs.client_log.LOG_EVENTS; in a lake also begin and end"),
+    Column("queue", "string", "consumers and reports: the queue; producers: the routing key or the exchange"),
+    Column("label", "string", "the message; for error its text; for stats a JSON list; for begin a workload"),
+    Column("size", "bigint", "content bytes, or 0"),
+    Column("group", "string", "the message's group, or empty"),
+)
+
+EVENTS = Table(
+    [
+        Column("source", "string", "name of the log: one broker's recorded run"),
+        Column("row", "bigint", "number of the event in its log, from 0"),
+        *_EVENT,
+    ]
+)
+"""What ingest gives: the good rows of all logs."""
+
+LAKE = Table(
+    [
+        Column("component", "string", "source/queue: the least name among the queues that belong together"),
+        Column("seq", "bigint", "number of the event in its component, from 0 (begin), without gaps"),
+        *_EVENT,
+    ]
+)
+"""What layout writes; the last row of each component is its end."""
+
+QUARANTINE = Table(
+    [
+        Column("source", "string", "name of the log"),
+        Column("row", "bigint", "number of the row in its file, from 1; 0 for the file as a whole"),
+        Column("column", "string", "the first column that makes no sense; empty for the row as a whole"),
+        Column("reason", "string", "what is allowed, and what was got"),
+        Column("values", "string", "what the file has there, at most 500 characters"),
+    ]
+)
+"""Rows that were set aside, each with the reason."""
+
+TOUCHES = Table(
+    [
+        Column("source", "string", "name of the log"),
+        Column("client", "string", "a client, or exchange and key of a binding"),
+        Column("queue", "string", "a queue it touches"),
+    ]
+)
+"""Who touches what: the small table from which components are found."""
+
+COMPONENTS = Table(
+    [
+        Column("source", "string", "name of the log"),
+        Column("component", "string", "source/queue"),
+        Column("member", "string", "a client or a queue"),
+        Column("role", "string", "client or queue"),
+    ]
+)
+"""Which component a client or a queue belongs to."""
+
+RESULTS = Table(
+    [
+        Column("component", "string", "source/queue"),
+        Column("number", "bigint", "number of the result in its component, from 0: with it, the key"),
+        Column("kind", "string", "flow_on, held, blocked, group_owned or finding"),
+        Column("queue", "string", "the queue; of a blocked producer, the queues that hold its transfers"),
+        Column("client", "string", "held, blocked: the producer; group_owned: the owner; else empty"),
+        Column("subject", "string", "held: the message; group_owned: the group; finding: its code"),
+        Column("begin_us", "bigint", "when it began"),
+        Column("end_us", "bigint", "when it ended; null if it still went on at the log's end"),
+        Column("cause", "string", "flow_on: the message; held: resumed or dequeued; finding: a sentence"),
+        Column("count", "bigint", "flow_on: depth; held: which ON (flowStoppedCount); blocked: held"),
+        Column("bytes", "bigint", "flow_on: depth in bytes; held: the message's bytes"),
+    ]
+)
+"""What the audit gives: intervals and findings."""
+
+CHECKPOINTS = Table(
+    [
+        Column("component", "string", "source/queue"),
+        Column("seq", "bigint", "the first event after the checkpoint"),
+        Column("state", "string", "the auditor's state before it, as JSON"),
+    ]
+)
+"""Recorded checkpoints, from which a component can be audited in pieces."""
+
+MEASURES = Table(
+    [
+        Column("component", "string", "source/queue"),
+        Column("setting", "string", "name of the settings"),
+        Column("section", "string", "queues, producers or consumers"),
+        Column("name", "string", "the queue or the client"),
+        Column("measure", "string", "such as share_on, max_depth, latency_p99 (qflow.prediction)"),
+        Column("recorded", "double", "what was recorded, or null"),
+        Column("predicted", "double", "what is predicted, or null"),
+        Column("note", "string", "why there is no measure: refused by the broker, or too large"),
+    ]
+)
+"""What a what-if gives."""
+
+ADVICE = Table(
+    [
+        Column("component", "string", "source/queue"),
+        Column("queue", "string", "the queue; empty if the whole component was left out"),
+        Column("line", "string", "a qpid-config line, or empty if the queue is left as it is"),
+        Column("before", "string", "whether what is declared could overflow or cannot overflow"),
+        Column("reasons_before", "string", "why"),
+        Column("reasons", "string", "why what is recommended cannot"),
+        Column("evidence", "string", "JSON: capacities, and what both settings cost in simulation"),
+        Column("note", "string", "why the queue is left as it is, or the component left out"),
+    ]
+)
+"""What design gives: recommended settings of each queue, with the evidence."""
+
+
+MOST_ROWS = 10_000
+"""Rows of a batch that is handed on, at most."""
+
+
+def tuples(batch: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield a batch's rows, with the named columns in that order."""
+    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+
+
+def runs(batch: Any, name: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the runs of equal values of a column: the value, and the slice of the batch that has it."""
+    import pyarrow.compute
+
+    encoded = pyarrow.compute.run_end_encode(batch.column(name))
+    start = 0
+    for value, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
+        yield value, batch.slice(start, end - start)
+        start = end
+
+
+def to_batches(rows: Iterable[Sequence[Any]], table: Table, most: int = MOST_ROWS) -> Iterator[Any]:
+    """Yield rows as batches of a table's schema, of so many rows at most."""
+    schema = table.arrow()
+    part: list[Sequence[Any]] = []
+    for row in rows:
+        part.append(row)
+        if len(part) == most:
+            yield _batch(part, schema)
+            part = []
+    if part:
+        yield _batch(part, schema)
+
+
+def _batch(rows: list[Sequence[Any]], schema: Any) -> Any:
+    import pyarrow
+
+    columns = zip(*rows, strict=True)
+    arrays = [pyarrow.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)

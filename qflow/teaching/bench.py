@@ -1,0 +1,351 @@
+"""Short clients for chapters and exercises: one sends, one reads, one keeps a diary of what happens.
+
+They give the commands that chapter 1 gives by hand, and hide nothing else: every refusal of the broker comes
+through as it is. :class:`Bench` is a broker with such clients, on which every exercise tries its cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from qflow.broker import (
+    BYTE_UNIT,
+    INFINITE,
+    MESSAGE_UNIT,
+    NOT_ACQUIRED,
+    PRE_ACQUIRED,
+    Broker,
+    BrokerOptions,
+    Message,
+    Session,
+)
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.errors import AmqpException
+from qflow.broker.message import HeaderValue, Transfer
+from qflow.broker.statistics import QueueStatistics
+from qflow.table import Table
+
+GROUP = "group"
+"""The application header that names a message's group on a :class:`Bench`."""
+
+
+def send(
+    session: Session,
+    queue: str,
+    what: int | str | Iterable[str] = 1,
+    *,
+    size: int = 100,
+    header: str = "",
+    exchange: str = "",
+    priority: int | None = None,
+) -> list[Transfer]:
+    """Send messages to a queue, one after the other.
+
+    Parameters
+    ----------
+    session
+        The session that sends.
+    queue
+        The routing key, which for the default exchange is the queue's name.
+    what
+        How many; or labels, as one text with spaces between or as a list.
+    size
+        Bytes the broker shall count for each, its header included.
+    header
+        Application header that is set to the part of the label before the first ``-``, such as a group.
+    exchange
+        Where to send; "" is the default exchange.
+    priority
+        Of each message.
+
+    Returns
+    -------
+    list of Transfer
+        One for each message, in the order sent.
+
+    Raises
+    ------
+    ValueError
+        If the header alone is larger than `size`.
+    SessionException
+        As :meth:`qflow.broker.Session.message_transfer` does.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> session = broker.session("p")
+    >>> session.queue_declare("q")
+    >>> [transfer.label for transfer in send(session, "q", "A-1 B-1")]
+    ['A-1', 'B-1']
+    >>> broker.queue("q").statistics().byteDepth
+    200
+    """
+    labels = [""] * what if isinstance(what, int) else what.split() if isinstance(what, str) else list(what)
+    sent = []
+    for label in labels:
+        headers: dict[str, HeaderValue] | None = {header: label.partition("-")[0]} if header else None
+        bare = Message(routing_key=queue, headers=headers, priority=priority)
+        content = size - bare.encoded_size(exchange)
+        message = Message(content, queue, headers, priority, label=label)
+        sent.append(session.message_transfer(message, exchange))
+    return sent
+
+
+class Reader:
+    """One consumer or browser with a session of its own.
+
+    Parameters
+    ----------
+    broker
+        Where it reads.
+    name
+        Of its session; its subscription has the same name.
+    queue
+        What it reads.
+    prefetch
+        Messages it may hold unsettled; 0 for one at each :meth:`fetch`.
+    browse
+        Whether it only looks.
+    selector
+        Which messages it wants, as an SQL condition; "" for all.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> session = broker.session("p")
+    >>> session.queue_declare("q")
+    >>> sent = send(session, "q", "a b c")
+    >>> reader = Reader(broker, "c", "q", prefetch=2)
+    >>> reader.got
+    ['a', 'b']
+    >>> reader.accept("a")
+    >>> reader.got, reader.holds
+    (['a', 'b', 'c'], ['b', 'c'])
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        name: str,
+        queue: str,
+        prefetch: int = 0,
+        *,
+        browse: bool = False,
+        selector: str = "",
+    ) -> None:
+        self.name = name
+        self.session = broker.session(name)
+        self.got: list[str] = []
+        self._held: dict[str, DeliveryRecord] = {}
+        self.session.consuming.on_delivery = self._deliver
+        self.session.message_subscribe(
+            queue,
+            name,
+            acquire_mode=NOT_ACQUIRED if browse else PRE_ACQUIRED,
+            arguments={"x-apache-selector": selector} if selector else None,
+        )
+        if prefetch:
+            self.session.message_flow(name, BYTE_UNIT, INFINITE)
+            self.session.message_flow(name, MESSAGE_UNIT, prefetch)
+        else:
+            self.session.message_set_flow_mode(name, 0)
+
+    def _deliver(self, record: DeliveryRecord) -> None:
+        self.got.append(record.label + ("*" if record.redelivered else ""))
+        self._held[record.label] = record
+
+    @property
+    def holds(self) -> list[str]:
+        """Labels of the messages it was given and has not settled, in the order they came."""
+        return list(self._held)
+
+    def fetch(self) -> str | None:
+        """Ask for one message; return its label, or None if there is none for it."""
+        before = len(self.got)
+        self.session.fetch(self.name)
+        return self.got[-1] if len(self.got) > before else None
+
+    def accept(self, *labels: str) -> None:
+        """Accept messages by label; none named means all it holds."""
+        self._settle(self.session.message_accept, labels)
+
+    def release(self, *labels: str) -> None:
+        """Give messages back; none named means all it holds."""
+        self._settle(lambda ids: self.session.message_release(ids, set_redelivered=True), labels)
+
+    def reject(self, *labels: str) -> None:
+        """Refuse messages for good; none named means all it holds."""
+        self._settle(self.session.message_reject, labels)
+
+    def take(self, number: int) -> None:
+        """Fetch and accept so many messages."""
+        for _ in range(number):
+            self.fetch()
+            self.accept()
+
+    def close(self) -> None:
+        """End the session: what is not settled goes back to the queue."""
+        self.session.close()
+        self._held.clear()
+
+    def _settle(self, command: Callable[[list[int]], None], labels: tuple[str, ...]) -> None:
+        ids = [self._held.pop(label).id for label in labels or tuple(self._held)]
+        command(ids)
+        self.session.session_completed(ids)
+
+
+class Diary:
+    """A table that is written line by line while things happen.
+
+    Parameters
+    ----------
+    caption
+        What it is about.
+    columns
+        Column name to a function that reads the value of the moment.
+
+    Examples
+    --------
+    >>> level = []
+    >>> diary = Diary("a level", depth=lambda: len(level))
+    >>> diary.note("at first")
+    >>> level.append("drop"); diary.note("a drop later")
+    >>> diary
+    a level
+    after         depth
+    at first          0
+    a drop later      1
+    """
+
+    def __init__(self, caption: str = "", **columns: Callable[[], object]) -> None:
+        self.caption = caption
+        self.columns = columns
+        self.rows: list[dict[str, object]] = []
+
+    @classmethod
+    def of_queue(cls, broker: Broker, queue: str, *producers: Session, caption: str = "") -> Diary:
+        """Return a diary of a queue's depth and flow control, and of the transfers its producers wait for.
+
+        Examples
+        --------
+        >>> broker = Broker()
+        >>> producer = broker.session("p")
+        >>> producer.queue_declare("q", {"qpid.flow_stop_count": 1})
+        >>> diary = Diary.of_queue(broker, "q", producer)
+        >>> sent = send(producer, "q", 2); diary.note("two sent")
+        >>> diary
+        after     messages  bytes  flow control  held
+        two sent         2    200  ON               1
+        """
+        return cls(
+            caption,
+            messages=lambda: broker.queue(queue).statistics().msgDepth,
+            bytes=lambda: broker.queue(queue).statistics().byteDepth,
+            **{"flow control": lambda: "ON" if broker.queue(queue).statistics().flowStopped else "OFF"},
+            held=lambda: sum(len(producer.held) for producer in producers),
+        )
+
+    def note(self, after: str) -> None:
+        """Write one line: what happened, and every column's value now."""
+        self.rows.append({"after": after, **{name: read() for name, read in self.columns.items()}})
+
+    def column(self, name: str) -> list[object]:
+        """Return one column's values, in the order written."""
+        return [row[name] for row in self.rows]
+
+    @property
+    def table(self) -> Table:
+        """The lines written so far."""
+        return Table(self.rows, ["after", *self.columns], self.caption)
+
+    def __repr__(self) -> str:
+        return repr(self.table)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+class Bench:
+    """A broker with one producer, to try an exercise's case on.
+
+    Parameters
+    ----------
+    options
+        What the broker is started with; None for its defaults.
+
+    Examples
+    --------
+    >>> bench = Bench().declare("q", flow_stop_count=2)
+    >>> [transfer.is_complete for transfer in bench.send("q", 3)]
+    [True, True, False]
+    """
+
+    def __init__(self, options: BrokerOptions | None = None) -> None:
+        self.broker = Broker(options or BrokerOptions())
+        self.admin = self.broker.session("admin")
+        self.producer = self.broker.session("producer")
+
+    def declare(self, queue: str, **short: object) -> Bench:
+        """Declare a queue; keywords are declare arguments without ``qpid.``. Return the bench itself."""
+        self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
+        return self
+
+    def refusal(self, queue: str, arguments: object) -> str:
+        """Declare a queue with a learner's declare arguments; return what is wrong with them, or "".
+
+        Examples
+        --------
+        >>> Bench().refusal("q", {"qpid.max_count": 9}), Bench().refusal("q", 9)
+        ('', 'the declare arguments are a dict of keys and values; got 9')
+        >>> Bench().refusal("q", {"qpid.shared_msg_group": 1})
+        'the broker refuses it: 542 ...'
+        """
+        if not isinstance(arguments, Mapping):
+            return f"the declare arguments are a dict of keys and values; got {arguments!r}"
+        try:
+            self.admin.queue_declare(queue, arguments)
+        except AmqpException as error:
+            return f"the broker refuses it: {error.code} {error}"
+        return ""
+
+    def grouped(self, queue: str, **short: object) -> Bench:
+        """Declare a queue with message groups, as :meth:`declare` does."""
+        return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
+
+    def send(
+        self, queue: str, what: int | Iterable[str] = 1, *, by: Session | None = None, **named: Any
+    ) -> list[Transfer]:
+        """Send messages with the producer, or with another session; see :func:`send`."""
+        return send(by or self.producer, queue, what, **named)
+
+    def reader(self, queue: str, name: str = "consumer", prefetch: int = 0) -> Reader:
+        """Attach a consumer with a session of its own; prefetch 0 means one message at each fetch."""
+        return Reader(self.broker, name, queue, prefetch)
+
+    def statistics(self, queue: str) -> QueueStatistics:
+        """Return a queue's statistics, by their QMF names."""
+        return self.broker.queue(queue).statistics()
+
+    def depth(self, queue: str) -> int:
+        """Return how many messages count for a queue."""
+        return self.statistics(queue).msgDepth
+
+    def is_on(self, queue: str) -> bool:
+        """Return whether a queue's flow control is ON."""
+        return self.statistics(queue).flowStopped
+
+    def state(self, queue: str) -> str:
+        """Return the state of a queue's flow control, ``"ON"`` or ``"OFF"``."""
+        return "ON" if self.is_on(queue) else "OFF"
+
+    def exists(self, queue: str) -> bool:
+        """Return whether there is a queue of that name."""
+        return self.admin.queue_query(queue).queue == queue
+
+    def left(self, queue: str) -> list[str]:
+        """Return the labels of the messages a fresh browser sees, in reading order."""
+        browser = Reader(self.broker, "a fresh browser", queue, prefetch=1000, browse=True)
+        seen = [label.rstrip("*") for label in browser.got]
+        browser.close()
+        return seen

@@ -1,0 +1,263 @@
+"""What a learner calls in an exercise notebook: ``check(answer)``, ``hint(name, tier)``, ``show_progress()``.
+
+A check runs the answer on every case, compares it with the engine, and says which misconception its wrong
+results show. Nothing is checked against a list of right numbers: see :mod:`qflow.teaching.exercise`.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qflow.kit import RefusalError
+from qflow.teaching import learner
+from qflow.teaching.exercise import FINE, THEMES, Answer, Exercise, Failure, exercises, find
+from qflow.teaching.predictions import kept_calibration
+
+WIDTH = 96
+"""Columns of a line; Jupyter breaks longer ones in the middle of words."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a check; true if the answer was right in every case.
+
+    Parameters
+    ----------
+    exercise
+        The exercise's name.
+    right, cases
+        In how many cases the answer was right, and how many there are.
+    lines
+        What to say to the learner.
+    misconception
+        The name of the misunderstanding that it shows; "" for none that is known.
+    """
+
+    exercise: str
+    right: int
+    cases: int
+    lines: tuple[str, ...]
+    misconception: str = ""
+
+    def __bool__(self) -> bool:
+        return self.right == self.cases
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        # Jupyter breaks long lines of plain text in the middle of words; paragraphs it breaks well.
+        head, *rest = (html.escape(line, quote=False) for line in self.lines)
+        paragraphs = "".join(f"<p>{line}</p>" for line in rest)
+        return f'<div role="status"><p><strong>{head}</strong></p>{paragraphs}</div>'
+
+
+def check(answer: Answer) -> Verdict:
+    """Check an answer to an exercise, and keep the result with the learner's progress.
+
+    Parameters
+    ----------
+    answer
+        The function the learner wrote; its name says which exercise it answers.
+
+    Returns
+    -------
+    Verdict
+        A notebook shows it as text; it is true if the answer is right.
+
+    Raises
+    ------
+    RefusalError
+        If there is no exercise of that name.
+
+    Examples
+    --------
+    >>> def on_and_off(limit, stop, resume):
+    ...     return stop, resume
+    >>> check(on_and_off)
+    NOT YET  on_and_off: right in 0 of 8 cases.
+    on_and_off(limit=1000, stop=900, resume=500) gave (900, 500); the broker says (901, 499).
+    This looks like "reached is enough": ...
+    """
+    exercise = find(getattr(answer, "__name__", repr(answer)))
+    verdict = judge(exercise, answer)
+    kept = learner.read("exercises").get(exercise.name, {})
+    tries, solved = kept.get("tries", 0), kept.get("solved", False)
+    tried = {"tries": tries + 1 if isinstance(tries, int) else 1, "solved": bool(solved or verdict)}
+    learner.keep("exercises", exercise.name, {**kept, **tried})
+    return verdict
+
+
+def judge(exercise: Exercise, answer: Answer) -> Verdict:
+    """Judge an answer without keeping anything; the same answer always gets the same verdict."""
+    wanted, seen = exercise.wanted, exercise.results(answer)
+    right = sum(mine == theirs for mine, theirs in zip(seen, wanted, strict=True))
+    name, number = exercise.name, len(wanted)
+    if right == number:
+        line = f"RIGHT  {name}: right in all {number} cases, each tried on the engine."
+        return Verdict(name, right, number, (line,))
+    if _is_unwritten(seen):
+        lines = [
+            f"NOT YET  {name}: nothing written yet.",
+            f"Hint 1 of 3: {exercise.hints[0]}",
+            f'More: hint("{name}", 2).',
+        ]
+        return Verdict(name, 0, number, tuple(lines))
+    first = next(index for index in range(number) if seen[index] != wanted[index])
+    lines = [
+        f"NOT YET  {name}: right in {right} of {number} cases.",
+        _difference(exercise, exercise.cases[first], seen[first], wanted[first]),
+    ]
+    found = diagnose(exercise, answer, seen)
+    if found:
+        lines.append(f'This looks like "{found}": {exercise.misconceptions[found].message}')
+    lines.append(f'Stuck? hint("{name}", 1), then 2, then 3.')
+    return Verdict(name, right, number, tuple(lines), found)
+
+
+def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
+    """Return the misconception that a learner's results show.
+
+    Parameters
+    ----------
+    exercise
+        What was asked.
+    answer
+        The learner's function.
+    seen
+        Its outcome in each case.
+
+    Returns
+    -------
+    str
+        The name of the misconception whose sign all wrong answers bear, or that explains all results, or else
+        the first that explains all the wrong ones; "" if none does.
+
+    Examples
+    --------
+    >>> diagnose(find("on_and_off"), lambda limit, stop, resume: (stop, resume), [(900, 500)] * 8)
+    ''
+    >>> diagnose(find("worst_depth"), abs, find("worst_depth").results(lambda stop, windows: stop + 1))
+    'producers stop at once'
+    """
+    wrong = [index for index, right in enumerate(exercise.wanted) if seen[index] != right]
+    if not wrong:
+        return ""
+    if any(known.sign for known in exercise.misconceptions.values()):
+        returned = [exercise.returned(answer, exercise.cases[index]) for index in wrong]
+        for name, known in exercise.misconceptions.items():
+            if all(map(known.shows_in, returned)):
+                return name
+    for indices in (range(len(seen)), wrong):
+        for name, results in exercise.believed.items():
+            if all(results[index] == seen[index] for index in indices):
+                return name
+    return ""
+
+
+def _difference(exercise: Exercise, case: tuple[Any, ...], seen: Any, wanted: Any) -> str:
+    call = exercise.call(case)
+    if wanted == FINE:
+        call = f"Tried with {call[len(exercise.name) + 1 : -1]}"
+    if isinstance(seen, Failure):
+        return f"{call} ended with {seen!r}".rstrip(".") + "."
+    if wanted == FINE:
+        return f"{call}: {str(seen).rstrip('.')}."
+    return f"{call} gave {seen!r}; the broker says {wanted!r}."
+
+
+def _is_unwritten(seen: list[Any]) -> bool:
+    if all(isinstance(result, Failure) and result.is_unwritten for result in seen):
+        return True
+    return all(result is None or result is Ellipsis for result in seen)
+
+
+def hint(exercise: str, tier: int = 1) -> None:
+    """Print one hint, and keep with the learner's progress how far the hints were needed.
+
+    Parameters
+    ----------
+    exercise
+        The exercise's name, which is that of the function to write.
+    tier
+        1 for a nudge, 2 for the rule behind it, 3 for almost the answer.
+
+    Raises
+    ------
+    RefusalError
+        If there is no such exercise or no such hint.
+
+    Examples
+    --------
+    >>> hint("on_and_off", 1)
+    Hint 1 of 3 for on_and_off: ...
+    >>> hint("on_and_off", 4)
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: There are hints 1, 2 and 3; got 4.
+    """
+    found = find(exercise)
+    if tier not in (1, 2, 3):
+        raise RefusalError(f"There are hints 1, 2 and 3; got {tier!r}.")
+    print(textwrap.fill(f"Hint {tier} of 3 for {found.name}: {found.hints[tier - 1]}", WIDTH))
+    kept = learner.read("exercises").get(found.name, {})
+    before = kept.get("hints", 0)
+    most = max(before if isinstance(before, int) else 0, tier)
+    learner.keep("exercises", found.name, {"tries": 0, "solved": False, **kept, "hints": most})
+
+
+def show_progress() -> None:
+    """Print which exercises are solved, with how many tries and hints, and how the predictions went.
+
+    Examples
+    --------
+    >>> show_progress()
+    01-thresholds ...
+    """
+    print(*report(learner.read("exercises"), learner.read("predictions")), sep="\n")
+    file = learner.progress_file()
+    print(f"Kept in {file}." if file is not None else "Nothing is kept on this machine.")
+
+
+def report(solved: Mapping[str, Mapping[str, Any]], predicted: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    r"""Return the progress as lines, exercise notebook by exercise notebook.
+
+    Parameters
+    ----------
+    solved
+        For each exercise how many ``tries``, the highest of its ``hints`` and whether it is ``solved``.
+    predicted
+        For each chapter the outcome of its predictions.
+
+    Examples
+    --------
+    >>> print(*report({"on_and_off": {"solved": True, "tries": 2, "hints": 1}}, {})[:3], sep="\n")
+    01-thresholds        1 of 3 solved
+      [x] on_and_off      At which message ON, at which OFF (2 tries, 1 hint)
+      [ ] flow_states     The state after each step
+    """
+    lines, done, number = [], 0, 0
+    for theme in THEMES:
+        listed = exercises(theme)
+        right = sum(bool(solved.get(exercise.name, {}).get("solved")) for exercise in listed)
+        lines.append(f"{theme:<20} {right} of {len(listed)} solved")
+        done, number = done + right, number + len(listed)
+        width = max(len(exercise.name) for exercise in listed) + 4
+        for exercise in listed:
+            entry = solved.get(exercise.name, {})
+            mark = "[x]" if entry.get("solved") else "[ ]"
+            lines.append(f"  {mark} {exercise.name:<{width}} {exercise.title}{_effort(entry)}")
+    return [*lines, f"Exercises: {done} of {number} solved.", *kept_calibration(predicted)]
+
+
+def _effort(entry: Mapping[str, Any]) -> str:
+    parts = []
+    for key, one, many in (("tries", "try", "tries"), ("hints", "hint", "hints")):
+        number = entry.get(key)
+        if isinstance(number, int) and number:
+            parts.append(f"{number} {one if number == 1 else many}")
+    return f" ({', '.join(parts)})" if parts else ""

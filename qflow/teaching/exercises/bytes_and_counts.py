@@ -1,0 +1,230 @@
+"""Exercises on bytes, counts, and both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qflow.broker import Message
+from qflow.teaching.bench import Bench
+from qflow.teaching.exercise import Exercise, Misconception
+
+Levels = list[tuple[int, int]]
+Rule = Callable[[int, int], bool]
+
+
+def _message_bytes(exchange: str, routing_key: str, content: int) -> int:
+    bench = Bench()
+    name = exchange or routing_key
+    bench.declare(name)
+    if exchange:
+        bench.admin.exchange_declare(exchange, "direct")
+        bench.admin.exchange_bind(name, exchange, routing_key)
+    bench.producer.message_transfer(Message(content, routing_key), exchange)
+    return bench.statistics(name).byteDepth
+
+
+MESSAGE_BYTES = Exercise(
+    "message_bytes",
+    "What a byte is",
+    truth=_message_bytes,
+    cases=(
+        ("", "orders", 100),
+        ("", "q1", 1),
+        ("", "q1", 0),
+        ("shop", "orders", 100),
+        ("shop", "a.very.long.routing.key", 4096),
+        ("", "invoices", 1000),
+    ),
+    misconceptions={
+        "content only": Misconception(
+            lambda exchange, routing_key, content: content,
+            "that is what the documents say and what release 0.10 did. Since 2013 the encoded header counts "
+            "too (DQ-05, DQ-09).",
+        ),
+        "the names, but nothing around them": Misconception(
+            lambda exchange, routing_key, content: len(exchange) + len(routing_key) + content,
+            "the header is encoded: 8 bytes for the struct, and 1 for the length of each name (DQ-07).",
+        ),
+        "the exchange is not recorded": Misconception(
+            lambda exchange, routing_key, content: 10 + len(routing_key) + content,
+            "the broker writes the exchange's name into the header of every message (DQ-06).",
+        ),
+        "the default exchange is not recorded": Misconception(
+            lambda exchange, routing_key, content: (
+                10 + len(exchange) + len(routing_key) + content
+                if exchange
+                else 9 + len(routing_key) + content
+            ),
+            "the default exchange has an empty name, and an empty name still takes its length byte (DQ-06).",
+        ),
+    },
+    hints=(
+        "Send a message with no content and look at byteDepth. It is not 0.",
+        "One property struct of 8 bytes; exchange and routing key each take 1 byte and their length.",
+        "8 + (1 + len(exchange)) + (1 + len(routing_key)) + content",
+    ),
+    rules=("DQ-05", "DQ-06", "DQ-07", "DQ-08", "DQ-09"),
+)
+
+
+def _states_both(levels: Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
+    """Bring a queue to each of these (messages, bytes) in turn, from its head or tail; return the states."""
+    bench = Bench().declare(
+        "q",
+        max_size=0,
+        flow_stop_count=stop[0],
+        flow_stop_size=stop[1],
+        flow_resume_count=resume[0],
+        flow_resume_size=resume[1],
+    )
+    reader = bench.reader("q")
+    states, count, volume = [], 0, 0
+    for messages, total in levels:
+        for size in _sizes(messages - count, total - volume):
+            bench.send("q", size=size)
+        for _ in range(count - messages):
+            reader.take(1)
+        found = bench.statistics("q")
+        assert (found.msgDepth, found.byteDepth) == (messages, total), (found.msgDepth, found.byteDepth)
+        count, volume = messages, total
+        states.append(bench.state("q"))
+    return states
+
+
+def _sizes(messages: int, total: int) -> list[int]:
+    """Split bytes over messages that arrive; the last one takes the rest."""
+    if messages <= 0:
+        return []
+    each = total // messages
+    return [*[each] * (messages - 1), total - each * (messages - 1)]
+
+
+def _believed(levels: Levels, on: Rule, off: Rule) -> list[str]:
+    states, state = [], "OFF"
+    for messages, volume in levels:
+        if state == "OFF" and on(messages, volume):
+            state = "ON"
+        elif state == "ON" and off(messages, volume):
+            state = "OFF"
+        states.append(state)
+    return states
+
+
+def _only_the_unit_that_stopped(levels: Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
+    states: list[str] = []
+    by: int | None = None
+    for level in levels:
+        if by is None:
+            by = next((unit for unit in (0, 1) if level[unit] > stop[unit]), None)
+        elif level[by] < resume[by]:
+            by = None
+        states.append("OFF" if by is None else "ON")
+    return states
+
+
+STATES_BOTH = Exercise(
+    "states_both",
+    "Both units at once",
+    truth=_states_both,
+    cases=(
+        ([(40, 8000), (41, 8200), (30, 6000), (29, 5800), (20, 4000)], (4000, 8000), (3000, 6000)),
+        ([(11, 1100), (5, 500), (4, 400)], (10, 2000), (5, 1000)),
+        ([(4, 2050), (2, 1026), (1, 514)], (10, 2000), (5, 1000)),
+        ([(12, 2400), (6, 1200), (4, 800)], (10, 2000), (5, 1000)),
+        ([(10, 2000), (11, 2101), (4, 701), (3, 501), (11, 1701)], (10, 2000), (5, 1000)),
+        ([(8, 2400), (4, 1200), (3, 900), (9, 2001)], (10, 2000), (8, 1000)),
+        ([(11, 1100), (9, 900), (5, 500), (4, 400)], (10, 2000), (5, 1000)),
+        ([(8, 800), (11, 2000), (4, 1300), (2, 800)], (10, 2000), (5, 1000)),
+    ),
+    misconceptions={
+        "both stop thresholds have to be passed": Misconception(
+            lambda levels, stop, resume: _believed(
+                levels,
+                lambda m, b: m > stop[0] and b > stop[1],
+                lambda m, b: m < resume[0] and b < resume[1],
+            ),
+            "either one turns it ON: messages OR bytes (FC-14).",
+        ),
+        "either resume threshold will do": Misconception(
+            lambda levels, stop, resume: _believed(
+                levels,
+                lambda m, b: m > stop[0] or b > stop[1],
+                lambda m, b: m < resume[0] or b < resume[1],
+            ),
+            "both have to be satisfied: messages AND bytes below their resume thresholds (FC-16).",
+        ),
+        "only the unit that stopped counts": Misconception(
+            _only_the_unit_that_stopped,
+            "the queue does not remember which unit turned it ON; both must be below resume (FC-16).",
+        ),
+        "reached is enough": Misconception(
+            lambda levels, stop, resume: _believed(
+                levels,
+                lambda m, b: m >= stop[0] or b >= stop[1],
+                lambda m, b: m <= resume[0] and b <= resume[1],
+            ),
+            "in bytes as in messages: more than stop, fewer than resume (FC-14, FC-16).",
+        ),
+    },
+    hints=(
+        "Two questions: what turns it ON, and what has to hold for OFF? One is an OR, the other an AND.",
+        "ON: messages > stop[0] or bytes > stop[1]. It does not matter later which of the two it was.",
+        "OFF, when it was ON: messages < resume[0] and bytes < resume[1]. Else: what it was.",
+    ),
+    rules=("FC-14", "FC-16", "FC-25"),
+)
+
+
+def _last_left(max_count: int, resume_size: int) -> int:
+    bench = Bench().declare(
+        "q",
+        max_count=max_count,
+        flow_stop_count=0,
+        flow_stop_size=max_count * 90,
+        flow_resume_size=resume_size,
+    )
+    bench.send("q", max_count)
+    reader = bench.reader("q")
+    while bench.is_on("q"):
+        reader.take(1)
+    return bench.depth("q")
+
+
+def _below_bytes(resume_size: int) -> int:
+    return (resume_size - 1) // 100
+
+
+LAST_LEFT = Exercise(
+    "last_left",
+    "The unit that was switched off",
+    truth=_last_left,
+    cases=((100, 8500), (100, 6000), (50, 4300), (90, 7700), (10, 850), (200, 17000), (200, 3000)),
+    misconceptions={
+        "what is switched off has no say": Misconception(
+            lambda max_count, resume_size: _below_bytes(resume_size),
+            "flow_stop_count 0 switches the stop off, but the default resume in messages, 70 % of the "
+            "limit, stays and has to be satisfied too (FC-09).",
+        ),
+        "70 % is reached": Misconception(
+            lambda max_count, resume_size: min(int(max_count * 0.7), _below_bytes(resume_size)),
+            "fewer than the default resume, not equal to it (FC-09, FC-16).",
+        ),
+        "messages alone decide": Misconception(
+            lambda max_count, resume_size: int(max_count * 0.7) - 1,
+            "both units have to be below their resume thresholds (FC-16).",
+        ),
+        "the default resume is 80 %": Misconception(
+            lambda max_count, resume_size: min(int(max_count * 0.8) - 1, _below_bytes(resume_size)),
+            "80 % is the default stop; the default resume is 70 % (FC-02).",
+        ),
+    },
+    hints=(
+        "The queue also has a limit in messages. What does a limit in messages bring by default?",
+        "The default resume_count is 70 % of max_count, cut to a whole number. It gates OFF in any case.",
+        "The smaller of: int(max_count * 0.7) - 1, and the most messages of 100 bytes below resume_size.",
+    ),
+    rules=("FC-08", "FC-09", "FC-16"),
+    shows=("G-07",),
+)
+
+EXERCISES = (MESSAGE_BYTES, STATES_BOTH, LAST_LEFT)

@@ -1,0 +1,146 @@
+"""Exercises on consumers: waking up, taking turns, letting go."""
+
+from __future__ import annotations
+
+from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT
+from qflow.teaching.bench import GROUP, Bench
+from qflow.teaching.exercise import Exercise, Misconception
+
+
+def _idle_gets(steps: list[str]) -> list[str]:
+    bench = Bench().grouped("q")
+    owner = bench.reader("q", "owner", prefetch=1)
+    idle = bench.reader("q", "idle", prefetch=10)
+    bench.send("q", ["A-1", "A-2"], header=GROUP)
+    for step in steps:
+        if step == "owner accepts":
+            owner.session.message_stop("owner")
+            owner.accept()
+        elif step == "owner releases":
+            owner.session.message_stop("owner")
+            owner.release()
+        elif step == "owner rejects":
+            owner.session.message_stop("owner")
+            owner.reject()
+        elif step == "B-1 arrives":
+            bench.send("q", ["B-1"], header=GROUP)
+        elif step == "A-3 arrives":
+            bench.send("q", ["A-3"], header=GROUP)
+        else:
+            idle.session.message_flow("idle", BYTE_UNIT, INFINITE)
+            idle.session.message_flow("idle", MESSAGE_UNIT, 10)
+    return [label.rstrip("*") for label in idle.got]
+
+
+def _believed_wake_up(steps: list[str], wakers: set[str]) -> list[str]:
+    """Work out what the idle consumer gets if just these steps make it look."""
+    queue, got, is_owned = ["A-1", "A-2"], [], True
+    for step in steps:
+        if step in ("owner accepts", "owner rejects"):
+            queue, is_owned = [label for label in queue if label != "A-1"], False
+        elif step == "owner releases":
+            is_owned = False
+        elif step.endswith("arrives"):
+            queue.append(step.split()[0])
+        if step in wakers:
+            found = [label for label in queue if not (is_owned and label.startswith("A"))]
+            got += found
+            queue = [label for label in queue if label not in found]
+    return got
+
+
+_ARRIVALS = {"B-1 arrives", "A-3 arrives"}
+
+IDLE_GETS = Exercise(
+    "idle_gets",
+    "The lost wake-up",
+    truth=_idle_gets,
+    cases=(
+        (["owner accepts"],),
+        (["owner accepts", "B-1 arrives"],),
+        (["owner rejects"],),
+        (["owner releases"],),
+        (["B-1 arrives"],),
+        (["A-3 arrives"],),
+        (["A-3 arrives", "owner accepts"],),
+        (["B-1 arrives", "owner accepts", "A-3 arrives"],),
+        (["owner rejects", "B-1 arrives"],),
+    ),
+    misconceptions={
+        "an accept wakes the others": Misconception(
+            lambda steps: _believed_wake_up(
+                steps, _ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
+            ),
+            "accept and reject free the group but notify nobody. The messages lie there until something "
+            "else makes the idle consumer look (MG-13).",
+        ),
+        "only arrivals wake": Misconception(
+            lambda steps: _believed_wake_up(steps, _ARRIVALS),
+            "a release wakes an idle consumer too (MG-13, CN-14).",
+        ),
+        "an idle consumer never gets them": Misconception(
+            lambda steps: ["B-1"] if "B-1 arrives" in steps else [],
+            "any event that makes it look, such as an unrelated arrival, brings it the freed messages "
+            "(MG-13).",
+        ),
+        "the freed group is served last": Misconception(
+            lambda steps: sorted(
+                _believed_wake_up(steps, _ARRIVALS | {"owner releases"}), key=lambda label: label[0] != "B"
+            ),
+            "it looks from the head of the queue, so older messages of the freed group come first (MG-10, "
+            "MG-11).",
+        ),
+    },
+    hints=(
+        "Which of these steps make the idle consumer look at the queue again?",
+        "Arrivals and releases do; accept and reject only free the group. When it looks, it looks from the "
+        "head.",
+        "Go through the steps; at an arrival or a release it gets all messages that are not of an owned "
+        "group.",
+    ),
+    rules=("MG-10", "MG-11", "MG-13"),
+    shows=("G-10",),
+)
+
+
+def _turns(messages: int, consumers: int) -> list[list[int]]:
+    bench = Bench().declare("q")
+    readers = [bench.reader("q", f"c{n}", prefetch=messages) for n in range(consumers)]
+    bench.send("q", [str(n) for n in range(messages)])
+    return [[int(label) for label in reader.got] for reader in readers]
+
+
+TURNS = Exercise(
+    "turns",
+    "Taking turns",
+    truth=_turns,
+    cases=((7, 3), (6, 2), (2, 4), (9, 3), (5, 1)),
+    misconceptions={
+        "in blocks": Misconception(
+            lambda messages, consumers: [
+                list(range(messages))[n * -(-messages // consumers) : (n + 1) * -(-messages // consumers)]
+                for n in range(consumers)
+            ],
+            "a consumer that was served goes to the end of the line, so the next message is another's "
+            "(CN-19).",
+        ),
+        "the first takes all it can hold": Misconception(
+            lambda messages, consumers: [list(range(messages)), *[[] for _ in range(consumers - 1)]],
+            "that happens when it meets a backlog. Messages that arrive one at a time go round (CN-19, "
+            "CN-20).",
+        ),
+        "everybody gets everything": Misconception(
+            lambda messages, consumers: [list(range(messages)) for _ in range(consumers)],
+            "a message on a queue goes to one consumer; only browsers all see it (CN-19).",
+        ),
+    },
+    hints=(
+        "All consumers are idle when message 0 arrives. Who is first in line for message 1?",
+        "Round robin: message n goes to consumer n modulo the number of consumers.",
+        "[list(range(c, messages, consumers)) for c in range(consumers)]",
+    ),
+    rules=("CN-19", "CN-20"),
+    shows=("G-17",),
+)
+
+EXERCISES = (IDLE_GETS, TURNS)

@@ -1,0 +1,141 @@
+"""What a learner has done so far, kept on the learner's own machine and nowhere else.
+
+One small JSON file holds which exercises were tried, hinted at and solved, which predictions were made, and
+the guesses that were typed into a field. It is a convenience: where it cannot be read or written (a read-only
+disk, a borrowed machine), everything else works as before and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "QFLOW_PROGRESS"
+"""The environment variable that names another file; empty means that nothing is kept."""
+
+Entry = dict[str, Any]
+Guess = int | float | str
+"""What can be typed: a number, or a state such as ``"ON"``."""
+
+_typed: dict[str, Entry] = {}
+
+
+def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> None:
+    """Remember the guess that was typed for a question, as long as the kernel lives and in the file.
+
+    Parameters
+    ----------
+    chapter, name
+        Which question.
+    guess, sure
+        The number or state, and the certainty in percent or None; a guess of None forgets what was typed.
+    """
+    guesses = _guesses(chapter)
+    if guess is None:
+        guesses.pop(name, None)
+    else:
+        guesses[name] = {"guess": guess, "sure": sure}
+    _typed[chapter] = guesses
+    keep("guesses", chapter, guesses)
+
+
+def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
+    """Return the guess that was typed for a question and its certainty, None where there is none.
+
+    Examples
+    --------
+    >>> remember("99-doctest", "depth", 901, 80)
+    >>> recall("99-doctest", "depth")
+    (901, 80)
+    >>> remember("99-doctest", "depth", None, None)
+    >>> recall("99-doctest", "depth")
+    (None, None)
+    """
+    found = _guesses(chapter).get(name)
+    if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
+        return None, None
+    sure = found.get("sure")
+    return found.get("guess"), sure if isinstance(sure, int) else None
+
+
+def _guesses(chapter: str) -> Entry:
+    return dict(_typed[chapter] if chapter in _typed else read("guesses").get(chapter, {}))
+
+
+def progress_file() -> Path | None:
+    """Return the file that keeps the progress.
+
+    Returns
+    -------
+    pathlib.Path or None
+        The file named by ``QFLOW_PROGRESS``, or else ``progress.json`` in the user's data folder of qflow;
+        None if nothing is to be kept, or if it is not known where that folder is.
+    """
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return Path(named).expanduser() if named else None
+    try:
+        folders = importlib.import_module("platformdirs")
+    except ImportError:
+        return None
+    return Path(folders.user_data_dir("qflow", appauthor=False)) / "progress.json"
+
+
+def read(kind: str) -> dict[str, Entry]:
+    """Return what is kept of one kind, by name; empty if there is nothing, or it cannot be read.
+
+    Parameters
+    ----------
+    kind
+        ``"exercises"``, ``"predictions"`` or ``"guesses"``.
+    """
+    found = _read_all().get(kind)
+    if not isinstance(found, dict):
+        return {}
+    return {name: entry for name, entry in found.items() if isinstance(entry, dict)}
+
+
+def keep(kind: str, name: str, entry: Entry) -> bool:
+    """Keep one entry, in place of an earlier one of the same name.
+
+    Parameters
+    ----------
+    kind
+        As for :func:`read`.
+    name
+        The exercise, or the chapter.
+    entry
+        What JSON can hold.
+
+    Returns
+    -------
+    bool
+        False if it could not be kept; that is never an error.
+    """
+    file = progress_file()
+    if file is None:
+        return False
+    everything = _read_all()
+    entries = everything.get(kind)
+    everything[kind] = {**(entries if isinstance(entries, dict) else {}), name: entry}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # By way of a second file, so that an interrupted kernel never leaves half a file behind.
+        partial = file.with_name(f".{file.name}.{os.getpid()}")
+        partial.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        os.replace(partial, file)
+    except OSError:
+        return False
+    return True
+
+
+def _read_all() -> Entry:
+    file = progress_file()
+    try:
+        found = json.loads(file.read_text(encoding="utf-8")) if file is not None else {}
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

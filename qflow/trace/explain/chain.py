@@ -1,0 +1,305 @@
+"""Explanation: an answer, and why it is so, link by link down to what nobody in the broker decided.
+
+Where a rule is documented: the original document and its section, or the rule book's part on its area.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+FLOW = "Producer Flow Control"
+GROUPS = "Using Message Groups"
+ISSUE = "QPID-2935"
+RULES = "The rules of the broker"
+
+
+class Section(NamedTuple):
+    """A place in a document.
+
+    Examples
+    --------
+    >>> str(Section("Producer Flow Control", "1.1.1 Example"))
+    'Producer Flow Control, 1.1.1 Example'
+    """
+
+    document: str
+    title: str
+
+    def __str__(self) -> str:
+        return f"{self.document}, {self.title}"
+
+
+_OVERVIEW = Section(FLOW, "1.1 Overview")
+_STATES = Section(FLOW, "1.1.1 Example")
+_COMPLETIONS = Section(FLOW, "1.1.2 Example")
+_INTERFACE = Section(FLOW, "1.2 User Interface")
+_SOLUTION = Section(ISSUE, "A high-level description of a proposed solution")
+_ISSUES = Section(ISSUE, "Issues with this approach")
+_DESCRIPTION = Section(ISSUE, "Description")
+_ROLE = Section(GROUPS, "The Role of the Broker")
+_BEHAVED = Section(GROUPS, "Well Behaved Consumers")
+_GROUPING = Section(GROUPS, "Grouping Messages")
+_CONFIGURED = Section(GROUPS, "Broker Configuration")
+
+# What an original document says too, by rule. All other rules are only in the rule book.
+_DOCUMENTED: dict[str, Section] = {
+    "FC-01": _INTERFACE,
+    "FC-02": _INTERFACE,
+    "FC-03": _INTERFACE,
+    "FC-04": _INTERFACE,
+    "FC-05": _OVERVIEW,
+    "FC-08": _INTERFACE,
+    "FC-10": _INTERFACE,
+    "FC-13": _STATES,
+    "FC-14": _STATES,
+    "FC-15": _COMPLETIONS,
+    "FC-16": _STATES,
+    "FC-17": _COMPLETIONS,
+    "FC-19": _INTERFACE,
+    "FC-24": _ISSUES,
+    "FC-26": _STATES,
+    "CM-01": _COMPLETIONS,
+    "CM-03": _COMPLETIONS,
+    "CM-06": _ISSUES,
+    "CM-15": _INTERFACE,
+    "CAP-01": _COMPLETIONS,
+    "CAP-08": _COMPLETIONS,
+    "CAP-09": _ISSUES,
+    "CAP-11": _COMPLETIONS,
+    "LP-05": _DESCRIPTION,
+    "LP-06": _DESCRIPTION,
+    "LP-10": _INTERFACE,
+    "MG-01": _CONFIGURED,
+    "MG-03": _CONFIGURED,
+    "MG-04": _GROUPING,
+    "MG-05": Section(GROUPS, "Default Group"),
+    "MG-06": _ROLE,
+    "MG-07": _ROLE,
+    "MG-08": _ROLE,
+    "MG-09": _ROLE,
+    "MG-10": _ROLE,
+    "MG-12": _ROLE,
+    "MG-13": _ROLE,
+    "MG-14": _ROLE,
+    "MG-18": _BEHAVED,
+    "ALT-06": Section(ISSUE, "A very hacky proof-of-concept"),
+    "ALT-07": _SOLUTION,
+}
+
+AREAS: dict[str, str] = {
+    "DQ": "What is counted, and when",
+    "LP": "Limits and limit policies",
+    "FC": "Producer flow control",
+    "CM": "Completions",
+    "CAP": "Capacity, the producer's window",
+    "MG": "Message groups",
+    "CN": "Consumers",
+    "EX": "Exchanges and bindings",
+    "QT": "Other kinds of queues",
+    "CF": "Configuration and management",
+    "ALT": "Design alternatives",
+    "IN": "Without effect, or surprising",
+    "RF": "Corrections found by recording",
+}
+"""The areas of the rule book, by the letters of their ids: headings of ``notebooks/reference/rules.md``."""
+
+
+def section_of(rule: str) -> Section:
+    """Return where a rule is documented, the original documents first.
+
+    Raises
+    ------
+    KeyError
+        If it is no rule of the rule book.
+
+    Examples
+    --------
+    >>> str(section_of("FC-14"))
+    'Producer Flow Control, 1.1.1 Example'
+    >>> str(section_of("CN-19"))
+    'The rules of the broker, CN: Consumers'
+    """
+    if rule in _DOCUMENTED:
+        return _DOCUMENTED[rule]
+    area = rule.partition("-")[0]
+    return Section(RULES, f"{area}: {AREAS[area]}")
+
+
+class Subject(NamedTuple):
+    """What a question, or one link of an answer, is about.
+
+    Examples
+    --------
+    >>> str(Subject("producer", "C1"))
+    'producer:C1'
+    """
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One true sentence and the reasons for it, before rows are turned into seqs and times.
+
+    Parameters
+    ----------
+    text : str
+        The sentence.
+    rules : tuple of str
+        Ids of the rules that make it so; the first is the one whose section is cited.
+    row : int or None
+        Place in the trace of the row that made it so; None for the instant itself.
+    subject : Subject
+        What it is about.
+    because : tuple of Reason
+        Why.
+    """
+
+    text: str
+    rules: tuple[str, ...]
+    row: int | None
+    subject: Subject
+    because: tuple[Reason, ...] = field(default=())
+
+    def flat(self, level: int = 0) -> Iterator[tuple[int, Reason]]:
+        """Yield this reason and all that it rests on, each with how deep it lies."""
+        yield level, self
+        for reason in self.because:
+            yield from reason.flat(level + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link of the chain.
+
+    Parameters
+    ----------
+    text : str
+        One plain sentence.
+    rules : tuple of str
+        Ids of the rule book; ``qflow rules FC-14`` prints a rule.
+    section : Section
+        Where the first of them is documented.
+    seq, time : int
+        The row that made it so, and when that was in microseconds.
+    subject : Subject
+        What it is about; itself something that can be asked about.
+    level : int
+        0 for the answer; each link rests on those of the next level that follow it.
+    """
+
+    text: str
+    rules: tuple[str, ...]
+    section: Section
+    seq: int
+    time: int
+    subject: Subject
+    level: int
+
+    def data(self) -> dict[str, Any]:
+        """Return the link as JSON can hold it."""
+        return {
+            "text": self.text,
+            "rules": list(self.rules),
+            "document": self.section.document,
+            "section": self.section.title,
+            "seq": self.seq,
+            "time": self.time,
+            "subject": {"kind": self.subject.kind, "name": self.subject.name},
+            "level": self.level,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why something is as it is at one instant.
+
+    Parameters
+    ----------
+    subject : Subject
+        What was asked about.
+    seq, time : int
+        The instant: a row's ``seq``, and its time in microseconds.
+    links : tuple of Link
+        The answer, then what it rests on, depth first. The last of each branch is a root cause: a
+        client's own decision, a setting, or that something has not happened.
+
+    Examples
+    --------
+    >>> from qflow.trace.explain.chain import section_of
+    >>> link = Link("q is OFF.", ("FC-13",), section_of("FC-13"), 3, 1_500_000, Subject("queue", "q"), 0)
+    >>> print(Explanation(Subject("queue", "q"), 9, 2_000_000, (link,)).text())
+    q is OFF.  [seq 3, 1.5 s; FC-13]
+    """
+
+    subject: Subject
+    seq: int
+    time: int
+    links: tuple[Link, ...]
+
+    @property
+    def answer(self) -> str:
+        """The first link's sentence."""
+        return self.links[0].text
+
+    def text(self, with_sources: bool = True) -> str:
+        """Return the chain as plain text, one link a line.
+
+        Parameters
+        ----------
+        with_sources : bool
+            Whether to add row, time and rules to each line.
+        """
+        return "\n".join(self._line(link, with_sources) for link in self.links)
+
+    def _line(self, link: Link, with_sources: bool) -> str:
+        arrow = "  " * (link.level - 1) + "← " if link.level else ""
+        source = f"  [seq {link.seq}, {seconds(link.time)}; {', '.join(link.rules)}]" if with_sources else ""
+        return f"{arrow}{link.text}{source}"
+
+    def data(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {
+            "subject": {"kind": self.subject.kind, "name": self.subject.name},
+            "seq": self.seq,
+            "time": self.time,
+            "links": [link.data() for link in self.links],
+        }
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"Explanation({str(self.subject)!r}, seq {self.seq}: {self.answer!r}, {len(self.links)} links)"
+
+    def _repr_markdown_(self) -> str:
+        lines = [f"**{_escaped(self.answer)}** {_cited(self.links[0])}", ""]
+        for link in self.links[1:]:
+            lines.append(f"{'  ' * (link.level - 1)}- because {_escaped(link.text)} {_cited(link)}")
+        return "\n".join(lines)
+
+
+def seconds(time: int) -> str:
+    """Say a time in microseconds as seconds, exactly.
+
+    Examples
+    --------
+    >>> seconds(1_500_000), seconds(0), seconds(12)
+    ('1.5 s', '0 s', '0.000012 s')
+    """
+    whole, part = divmod(time, 1_000_000)
+    return f"{whole}.{part:06d}".rstrip("0").rstrip(".") + " s"
+
+
+def _cited(link: Link) -> str:
+    return f"<small>({seconds(link.time)}, seq {link.seq}; {', '.join(link.rules)}; *{link.section}*)</small>"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|" else letter for letter in text)

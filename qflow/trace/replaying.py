@@ -1,0 +1,386 @@
+"""Recording: from a broker that runs, or from a finished run, to a trace.
+
+The commands of a trace, and how one is given to a broker again.
+
+Replay: a trace's commands, given to a fresh engine, give back the trace's own events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from qflow.broker.broker import Broker
+from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
+from qflow.broker.events import COMMANDS, Event, EventTable
+from qflow.broker.session import Session
+from qflow.broker.store import DelayedStore, MessageStore
+from qflow.trace.diff import Difference, first_difference
+from qflow.trace.schema import Trace, TraceError, decode_detail
+from qflow.workload.run import CLIENT_EVENTS, Run
+from qflow.workload.stage import uncollected
+
+
+def record(broker: Broker, run: str = "run") -> Trace:
+    """Let a trace grow with everything a broker is told and does, from now on.
+
+    Parameters
+    ----------
+    broker : Broker
+        One that nothing has been asked of yet: a trace starts at the beginning, or it could not be
+        replayed.
+    run : str
+        The run's name.
+
+    Returns
+    -------
+    Trace
+        The trace itself; ``broker.observe(None)`` ends it.
+
+    Raises
+    ------
+    TraceError
+        If the broker has been used already, or has a store of a kind that a replay could not make.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> broker.session("s").queue_declare("q")
+    >>> trace.kind
+    ['session.attach', 'queue.declare', 'queueDeclare', 'bind', 'completed']
+    """
+    if broker.now or broker.sessions or broker.queues.queues:
+        raise TraceError(
+            "a trace starts with a fresh broker, so that it can be replayed; this one has been used already"
+        )
+    if type(broker.store) not in (MessageStore, DelayedStore):
+        raise TraceError(
+            f"a broker with a {type(broker.store).__name__} cannot be replayed; "
+            "record one without a store, or with a DelayedStore"
+        )
+    trace = Trace(run, broker.options)
+    broker.observe(trace.append)
+    if isinstance(broker.store, DelayedStore):
+        broker.emit("store.open", detail={"flushes_on_sync": broker.store.flushes_on_sync})
+    return trace
+
+
+def trace_of(run: Run) -> Trace:
+    """Return a run of a workload as a trace.
+
+    Parameters
+    ----------
+    run : Run
+        What :func:`qflow.workload.simulate` gave.
+
+    Returns
+    -------
+    Trace
+        It holds the workload too, so that a what-if can start from the file alone.
+
+    Examples
+    --------
+    >>> from qflow.workload import Workload, simulate
+    >>> trace = trace_of(simulate(Workload("w", 1, {"q": {}})))
+    >>> trace.run, trace.kind[0], trace.kind[-1]
+    ('w', 'session.attach', 'session.detach')
+    """
+    trace = Trace(run.workload.name, run.workload.options, run.workload)
+    events = run.events
+    trace.extend(events if isinstance(events, EventTable) else EventTable(events))
+    return trace
+
+
+METHODS = ("create", "delete", "query", "purge", "reroute", "queueMoveMessages", "queueRedirect", "echo")
+"""The management methods that a trace may call."""
+
+FLAGS = ("pipelined", "sync")
+"""What a command's detail tells besides its arguments: how it was sent (RF-08, CM-05)."""
+
+
+class Step(NamedTuple):
+    """One command of a trace.
+
+    Fields
+    ------
+    row : int
+        Its place in the trace, from 0; -1 for a command that was added later.
+    time : int
+        When it is given, in microseconds.
+    kind, session : str
+        Which command, and whose.
+    arguments : dict
+        Its detail.
+    """
+
+    row: int
+    time: int
+    kind: str
+    session: str
+    arguments: dict[str, Any]
+
+
+def steps_of(trace: Trace) -> Iterator[Step]:
+    """Yield the commands of a trace.
+
+    Raises
+    ------
+    TraceError
+        Naming the row whose detail cannot be read.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker
+    >>> from qflow.trace.replaying import record
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> broker.session("s").queue_declare("q")
+    >>> [(step.row, step.kind) for step in steps_of(trace)]
+    [(0, 'session.attach'), (1, 'queue.declare')]
+    """
+    for row, kind in enumerate(trace.kind):
+        if kind in COMMANDS:
+            yield step_at(trace, row)
+
+
+def step_at(trace: Trace, row: int) -> Step:
+    """Return the command in a row of a trace.
+
+    Raises
+    ------
+    TraceError
+        If its detail cannot be read.
+    """
+    try:
+        arguments = decode_detail(trace.detail[row])
+    except ValueError as error:
+        raise TraceError(f"row {row + 1}, column detail: {error}") from None
+    return Step(row, trace.time[row], trace.kind[row], trace.session[row], arguments)
+
+
+def give(broker: Broker, step: Step) -> None:
+    """Give a broker one command of a trace, at its time.
+
+    A refusal is part of what happened and passes in silence: the broker's rows tell of it.
+
+    Raises
+    ------
+    TraceError
+        If the command cannot be given at all: a session that was never attached, an argument that is
+        missing or of a wrong type.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> give(broker, Step(0, 0, "session.attach", "s", {"connection": "s"}))
+    >>> give(broker, Step(1, 5, "queue.declare", "s", {"queue": "q"}))
+    >>> broker.now, broker.queue("q").message_depth
+    (5, 0)
+    >>> give(broker, Step(2, 5, "queue.purge", "t", {"queue": "q"}))
+    Traceback (most recent call last):
+        ...
+    qflow.trace.schema.TraceError: row 3 (queue.purge): session 't' was never attached; a trace shows \
+session.attach first
+    """
+    try:
+        if step.time > broker.now:
+            broker.advance(step.time)
+        with suppress(AmqpException, ManagementError, SessionDetached):
+            _ACTIONS.get(step.kind, _command)(broker, step)
+    except TraceError as error:
+        raise TraceError(f"{_place(step)}: {error}") from None
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise TraceError(f"{_place(step)}: the engine cannot do this: {_words(error)}") from error
+
+
+def _place(step: Step) -> str:
+    return f"row {step.row + 1} ({step.kind})" if step.row >= 0 else f"the added command {step.kind}"
+
+
+def _words(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _advance(broker: Broker, step: Step) -> None:
+    broker.advance(max(broker.now, step.arguments["now"]))
+
+
+def _attach(broker: Broker, step: Step) -> None:
+    broker.session(step.session, step.arguments.get("connection", ""))
+
+
+def _manage(broker: Broker, step: Step) -> None:
+    method = step.arguments["method"]
+    if method not in METHODS:
+        raise TraceError(f"unknown management method {method!r}, allowed are {', '.join(METHODS)}")
+    getattr(broker.management, method)(**step.arguments["arguments"])
+
+
+def _session(broker: Broker, step: Step) -> Session:
+    session = broker.sessions.get(step.session)
+    if session is None:
+        raise TraceError(f"session {step.session!r} was never attached; a trace shows session.attach first")
+    return session
+
+
+def _detach(broker: Broker, step: Step) -> None:
+    _session(broker, step).close()
+
+
+def _open_store(broker: Broker, step: Step) -> None:
+    broker.store = DelayedStore(step.arguments["flushes_on_sync"])
+    broker.store.listener = broker
+    if broker.observer is not None:
+        broker.emit("store.open", detail=step.arguments)
+
+
+def _finish_store(broker: Broker, step: Step) -> None:
+    if not isinstance(broker.store, DelayedStore):
+        raise TraceError(
+            "the broker has no store that is told when it is done; a trace shows store.open first"
+        )
+    broker.store.finish(step.arguments["message"])
+
+
+def _written(broker: Broker, step: Step) -> None:
+    with _session(broker, step).pipelined():
+        pass
+
+
+def _transfer(broker: Broker, step: Step) -> None:
+    given = step.arguments
+    session = _session(broker, step)
+    session.is_pipelining = "pipelined" in given
+    session.message_transfer(given["message"], given["exchange"], given["sync"])
+
+
+def _command(broker: Broker, step: Step) -> None:
+    session, arguments = _session(broker, step), step.arguments
+    session.is_pipelining = "pipelined" in arguments
+    if "sync" in arguments:
+        session.completions.report_when_complete(session.completions.next_number)
+    given = {key: value for key, value in arguments.items() if key not in FLAGS}
+    getattr(session, step.kind.replace(".", "_"))(**given)
+
+
+_ACTIONS: dict[str, Callable[[Broker, Step], None]] = {
+    "advance": _advance,
+    "management": _manage,
+    "message.transfer": _transfer,
+    "store.finish": _finish_store,
+    "store.open": _open_store,
+    "session.attach": _attach,
+    "session.detach": _detach,
+    "session.written": _written,
+}
+
+
+Progress = Callable[[int], None]
+"""Told, now and then, how many rows are done."""
+
+
+class Replay:
+    """A replay in the making; :attr:`trace` is valid at every moment.
+
+    Rows that only a client could tell of (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no
+    effect; they are copied to their places.
+
+    Parameters
+    ----------
+    original : Trace
+        What is replayed.
+
+    Attributes
+    ----------
+    broker : Broker
+        The engine, after the last step.
+    trace : Trace
+        What it has done so far.
+    """
+
+    def __init__(self, original: Trace) -> None:
+        self.original = original
+        self.trace = original.empty()
+        self.trace.expected = len(original)
+        self.broker = Broker(original.options)
+        self.broker.observe(self._observe)
+
+    def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
+        """Give all commands; ``before`` is shown each one before it is given.
+
+        Raises
+        ------
+        TraceError
+            For a command that cannot be given.
+        """
+        with uncollected():
+            for step in self._steps(progress):
+                if before is not None:
+                    before(step)
+                give(self.broker, step)
+        self._copy_clients_rows()
+        self.trace.expected = None
+        return self.trace
+
+    def difference(self) -> Difference | None:
+        """Return where original and replay part, or None.
+
+        A trace that is cut off may end in the midst of a command, which the replay completes.
+        """
+        found = first_difference(self.original, self.trace)
+        is_cut = self.original.expected is not None and found is not None and found.a is None
+        return None if is_cut else found
+
+    def _steps(self, progress: Progress | None) -> Iterator[Step]:
+        for step in steps_of(self.original):
+            if progress is not None:
+                progress(step.row)
+            yield step
+
+    def _observe(self, event: Event) -> None:
+        self._copy_clients_rows()
+        self.trace.append(event)
+
+    def _copy_clients_rows(self) -> None:
+        original, place = self.original, len(self.trace)
+        while place < len(original) and original.kind[place] in CLIENT_EVENTS:
+            self.trace.append_row(original.row(place)._replace(seq=place))
+            place += 1
+
+
+def replay(trace: Trace, progress: Progress | None = None) -> Trace:
+    """Give a trace's commands to a fresh engine and return what it does.
+
+    Parameters
+    ----------
+    trace : Trace
+        A whole trace, from its broker's start.
+    progress : callable or None
+        Told now and then how many rows are done.
+
+    Returns
+    -------
+    Trace
+        Equal to ``trace`` if the same engine made it.
+
+    Raises
+    ------
+    TraceError
+        Naming the row of a command that cannot be given.
+
+    Examples
+    --------
+    >>> from qflow.broker import Message
+    >>> from qflow.trace.replaying import record
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> session = broker.session("s")
+    >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
+    >>> for _ in range(3):
+    ...     transfer = session.message_transfer(Message(10, routing_key="q"))
+    >>> replay(trace) == trace
+    True
+    """
+    return Replay(trace).run(progress=progress)

@@ -1,0 +1,296 @@
+"""Sender windows: how many transfers a client lets be outstanding, and how it learns of their end (CAP).
+
+Capacity is counted at the client; the broker knows nothing of it (CAP-01).  Each window here is a small
+state machine without input or output: it is given the numbers of what was sent and what the broker reported
+complete, and says what has to happen before the next transfer.  Clients count in three ways:
+
+* :class:`IdealWindow`: blocks exactly while ``capacity`` transfers are not complete, as documents say.
+* :class:`QpidPythonWindow`: needs one free place; counts completions only as an unbroken row.
+* :class:`QpidCppWindow`: when full, waits for every command of its *session*.
+
+Senders of :mod:`qflow.messaging` run on them, so do producers of :mod:`qflow.workload`, and
+:mod:`qflow.design` walks through all their states.
+
+A driver does for each message::
+
+    step = window.next_step()       # WAIT until a completion is reported, or SYNC: wait for all
+    ...                             # after a SYNC: window.reported(...), window.synced()
+    if window.wants_flush():        # ask the broker what is complete (session.flush)
+        ...
+    flag = window.sync_flag(sync)   # whether the transfer asks to be reported when complete
+    window.sent(number)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from math import ceil
+from typing import ClassVar
+
+from qflow.broker.completions import RangeSet
+
+UINT32 = 1 << 32
+
+
+class Step(Enum):
+    """What a window asks for before the next transfer."""
+
+    SEND = "send"
+    WAIT = "wait for one completion"
+    SYNC = "wait for every command of the session"
+    REFUSE = "there is no room, and never will be"
+
+
+class Window:
+    """Counts the transfers that are outstanding: sent, and not known to be complete.
+
+    Parameters
+    ----------
+    capacity : int or None
+        How many transfers may be outstanding; None for any number.
+    """
+
+    name: ClassVar[str] = ""
+    default_capacity: ClassVar[int | None] = None
+    default_sync: ClassVar[bool] = False
+    """Whether ``send`` waits for its message if its ``sync`` does not say."""
+    is_deaf_while_sending: ClassVar[bool] = False
+    """Whether reports are only read while the client waits: it sends faster than answers come."""
+
+    syncs_session: ClassVar[bool] = False
+    """Whether a sync waits for every command of the session, not for this sender's messages only."""
+
+    def __init__(self, capacity: int | None) -> None:
+        self._capacity = capacity
+        self.outstanding: deque[int] = deque()
+
+    @property
+    def capacity(self) -> int | None:
+        """How many transfers may be outstanding; None for any number."""
+        return self._capacity
+
+    def resize(self, capacity: int | None) -> bool:
+        """Change the capacity; return whether the client flushes on that occasion (CAP-04)."""
+        self._capacity = capacity
+        return False
+
+    def next_step(self) -> Step:
+        """Say what has to happen before the next transfer."""
+        raise NotImplementedError
+
+    def synced(self) -> None:
+        """Note that every command of the session is complete, after a ``SYNC``."""
+
+    def wants_flush(self) -> bool:
+        """Say, once for each transfer, whether the client asks what is complete before it sends."""
+        return False
+
+    def sync_flag(self, sync: bool) -> bool:
+        """Say whether the next transfer asks to be reported as soon as it is complete (CM-05)."""
+        return sync
+
+    def sent(self, number: int) -> None:
+        """Note a transfer, by the number of its command."""
+        self.outstanding.append(number)
+
+    def reported(self, completed: RangeSet) -> None:
+        """Note what the broker says is complete."""
+        raise NotImplementedError
+
+    def unsettled(self) -> int:
+        """Return how many transfers the client takes to be outstanding."""
+        return len(self.outstanding)
+
+    def available(self) -> int | None:
+        """Return how many more may be sent; None for any number."""
+        return None if self._capacity is None else self._capacity - self.unsettled()
+
+    def _reap_front(self, known: RangeSet) -> None:
+        while self.outstanding and self.outstanding[0] in known:
+            self.outstanding.popleft()
+
+
+class IdealWindow(Window):
+    """The window of the documents: blocks exactly when ``capacity`` transfers are held (CAP-08).
+
+    Every transfer asks to be reported when it is complete, and each completion makes room at once.
+
+    Examples
+    --------
+    >>> window = IdealWindow(2)
+    >>> window.sent(0); window.sent(1); window.next_step()
+    <Step.WAIT: 'wait for one completion'>
+    >>> window.reported(RangeSet.of([(1, 1)])); window.next_step(), window.unsettled()
+    (<Step.SEND: 'send'>, 1)
+    """
+
+    name = "ideal"
+
+    def next_step(self) -> Step:
+        """Wait while all places are taken."""
+        if self._capacity is None:
+            return Step.SEND
+        if self._capacity <= 0:
+            return Step.REFUSE
+        return Step.SEND if len(self.outstanding) < self._capacity else Step.WAIT
+
+    def sync_flag(self, sync: bool) -> bool:
+        """Return True."""
+        return True
+
+    def reported(self, completed: RangeSet) -> None:
+        """Free every place whose transfer is complete, in any order."""
+        self._reap_front(completed)
+        if any(number in completed for number in self.outstanding):
+            self.outstanding = deque(n for n in self.outstanding if n not in completed)
+
+
+class QpidPythonWindow(Window):
+    """The window of qpid-python (CAP-07).
+
+    One free place suffices to send.  The sync flag is set once half of the window is used, so that
+    completions come back before it runs dry; before that the broker is not asked (CM-05).
+    Completions count only as an unbroken row from the session's first command on (CM-14).
+
+    Examples
+    --------
+    >>> window = QpidPythonWindow(4)
+    >>> flags = []
+    >>> for number in range(4):
+    ...     flags.append(window.sync_flag(False)); window.sent(number)
+    >>> flags, window.next_step()
+    ([False, False, True, True], <Step.WAIT: 'wait for one completion'>)
+    >>> window.reported(RangeSet.of([(0, 0), (2, 3)])); window.available()
+    1
+    """
+
+    name = "qpid-python"
+    default_sync = True
+
+    def __init__(self, capacity: int | None, threshold: float = 0.5) -> None:
+        super().__init__(capacity)
+        self.threshold = threshold
+
+    def next_step(self) -> Step:
+        """Wait while no place is free; a capacity of 0 never has one."""
+        available = self.available()
+        if available is None:
+            return Step.SEND
+        if self._capacity is not None and self._capacity <= 0:
+            return Step.REFUSE
+        return Step.SEND if available > 0 else Step.WAIT
+
+    def sync_flag(self, sync: bool) -> bool:
+        """Return True from the moment on when half of the window is used."""
+        available = self.available()
+        if sync or available is None or self._capacity is None:
+            return sync
+        return available <= ceil(self.threshold * self._capacity)
+
+    def reported(self, completed: RangeSet) -> None:
+        """Free places from the front, as far as everything before them is complete."""
+        while self.outstanding and self.outstanding[0] < completed.front:
+            self.outstanding.popleft()
+
+
+class QpidCppWindow(Window):
+    """The window of qpid-cpp (CAP-02 … CAP-04).
+
+    When full, or asked to sync, it syncs the *session*: it waits for every outstanding command of
+    it, whichever sender's (CAP-05, CAP-09).  Every ``capacity // 4 + 1`` transfers it asks what is
+    complete without waiting for the answer, and it only ever forgets transfers from the front of
+    its list.
+
+    Examples
+    --------
+    >>> window = QpidCppWindow(8)
+    >>> flushes = []
+    >>> for number in range(8):
+    ...     flushes.append(window.wants_flush()); window.sent(number)
+    >>> flushes == [False, False, True] * 2 + [False, False], window.next_step()
+    (True, <Step.SYNC: 'wait for every command of the session'>)
+    """
+
+    name = "qpid-cpp"
+    default_capacity = 50
+    is_deaf_while_sending = True
+    syncs_session = True
+
+    def __init__(self, capacity: int | None) -> None:
+        super().__init__(capacity)
+        self._known = RangeSet()
+        self._since_flush = 0
+        self._has_flushed = False
+        self._has_synced = False
+
+    def resize(self, capacity: int | None) -> bool:
+        """Change the capacity; a smaller one makes the client flush (CAP-04)."""
+        shrinks = capacity is not None and (self._capacity is None or capacity < self._capacity)
+        self._capacity = capacity
+        self._has_flushed = self._has_flushed or shrinks
+        return shrinks
+
+    def next_step(self) -> Step:
+        """Sync while the list is as long as the capacity, and always if that is 0 (CAP-03)."""
+        if self._capacity is None or self._has_synced:
+            return Step.SEND
+        if self._has_flushed:
+            self._reap()
+        return Step.SYNC if self._capacity <= len(self.outstanding) else Step.SEND
+
+    def synced(self) -> None:
+        """Reap, and let one transfer pass."""
+        self._reap()
+        self._has_synced = True
+
+    def wants_flush(self) -> bool:
+        """Return True when more than a quarter of the capacity has been sent since the last time."""
+        self._since_flush += 1
+        if self._capacity is None or self._since_flush <= self._capacity // 4:
+            return False
+        self._reap()
+        self._since_flush = 0
+        self._has_flushed = True
+        return True
+
+    def sent(self, number: int) -> None:
+        """Add the transfer to the list."""
+        super().sent(number)
+        self._has_synced = False
+
+    def reported(self, completed: RangeSet) -> None:
+        """Keep the report until the next reaping."""
+        self._known = completed
+
+    def unsettled(self) -> int:
+        """Reap what is known, without asking, and count the rest."""
+        self._reap()
+        return len(self.outstanding)
+
+    def available(self) -> int | None:
+        """Return the free places as the 32-bit integer it is: after shrinking it wraps (CAP-04)."""
+        return None if self._capacity is None else (self._capacity - self.unsettled()) % UINT32
+
+    def _reap(self) -> None:
+        self._has_flushed = False
+        self._reap_front(self._known)
+
+
+WINDOWS: dict[str, type[Window]] = {
+    window.name: window for window in (IdealWindow, QpidPythonWindow, QpidCppWindow)
+}
+"""The windows by the names that ``session.sender(..., window=...)`` takes."""
+
+
+def make_window(name: str, capacity: int | None) -> Window:
+    """Return a new window of a kind.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name; it lists those there are.
+    """
+    if name not in WINDOWS:
+        raise ValueError(f"window: got {name!r}, allowed are {', '.join(map(repr, WINDOWS))}")
+    return WINDOWS[name](capacity)

@@ -1,0 +1,155 @@
+"""What the attributes of a workload may be, and the one sentence that says so when they are not.
+
+A check is a function of a value that returns whether it is allowed.  A model of the workload lists its
+attributes with their checks, and :func:`require_all` goes through the list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Check = Callable[[Any], bool]
+Rules = tuple[tuple[str, Check, str], ...]
+"""Attribute, check, and what is allowed in words."""
+
+
+class WorkloadError(ValueError):
+    """A workload that cannot be run: which attribute, what is allowed, what was got.
+
+    Examples
+    --------
+    >>> raise WorkloadError("producer 'p1': rate must be a number above 0, got -3")
+    Traceback (most recent call last):
+        ...
+    qflow.workload.attributes.WorkloadError: producer 'p1': rate must be a number above 0, got -3
+    """
+
+
+def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:
+    """Refuse a value unless a condition holds.
+
+    Raises
+    ------
+    WorkloadError
+        If the condition does not hold: ``<where>: <attribute> must be <allowed>, got <value>``.
+    """
+    if not holds:
+        raise WorkloadError(f"{where}: {attribute} must be {allowed}, got {value!r}")
+
+
+def require_all(where: str, model: object, rules: Rules) -> None:
+    """Refuse a model of which an attribute is not what its rule allows.
+
+    Raises
+    ------
+    WorkloadError
+        For the first such attribute.
+    """
+    for attribute, is_allowed, allowed in rules:
+        value = getattr(model, attribute)
+        require(is_allowed(value), where, attribute, value, allowed)
+
+
+def require_keys(
+    where: str, mapping: object, allowed: Iterable[str], required: Iterable[str]
+) -> Mapping[str, Any]:
+    """Return a JSON object after a look at its keys.
+
+    Raises
+    ------
+    WorkloadError
+        If it is no object, misses a required key, or has one that is not allowed: a misspelt key that is
+        ignored without a word would be a setting that never takes effect.
+
+    Examples
+    --------
+    >>> require_keys("consumer 1", {"name": "c1", "prefech": 5}, ["name", "prefetch"], ["name"])
+    Traceback (most recent call last):
+        ...
+    qflow.workload.attributes.WorkloadError: consumer 1: unknown attribute 'prefech', allowed are name, \
+prefetch
+    """
+    if not isinstance(mapping, Mapping):
+        raise WorkloadError(f"{where}: must be an object with named attributes, got {mapping!r}")
+    allowed = list(allowed)
+    for key in mapping:
+        if key not in allowed:
+            raise WorkloadError(f"{where}: unknown attribute {key!r}, allowed are {', '.join(allowed)}")
+    for key in required:
+        if key not in mapping:
+            raise WorkloadError(
+                f"{where}: the attribute {key!r} is missing, required are {', '.join(required)}"
+            )
+    return mapping
+
+
+def one_of(choices: tuple[str, ...]) -> str:
+    """Return choices as a sentence names them."""
+    return " or ".join(map(repr, choices))
+
+
+def is_number(value: object, at_least: float = -math.inf, at_most: float = math.inf) -> bool:
+    """Return whether a value is a finite number within bounds; True and False are none.
+
+    Examples
+    --------
+    >>> is_number(3, at_least=3), is_number(True), is_number("3"), is_number(float("nan"))
+    (True, False, False, False)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and at_least <= value <= at_most
+
+
+def is_positive(value: object, at_most: float = math.inf) -> bool:
+    """Return whether a value is a number above 0."""
+    return is_number(value, 0, at_most) and value != 0
+
+
+def is_whole(value: object, at_least: int, at_most: float = math.inf) -> bool:
+    """Return whether a value is an integer within bounds; 5.0 is none."""
+    return isinstance(value, int) and is_number(value, at_least, at_most)
+
+
+def is_name(value: object) -> bool:
+    """Return whether a value is text that is not empty."""
+    return isinstance(value, str) and value != ""
+
+
+def is_tuple_of(*checks: Check) -> Check:
+    """Return a check for a tuple, one check for each of its items.
+
+    Examples
+    --------
+    >>> is_tuple_of(is_name, is_positive)(("orders", 0.5)), is_tuple_of(is_name)(("a", "b"))
+    (True, False)
+    """
+
+    def check(value: Any) -> bool:
+        is_tuple = isinstance(value, tuple) and len(value) == len(checks)
+        return is_tuple and all(allows(item) for allows, item in zip(checks, value, strict=True))
+
+    return check
+
+
+def is_all(allows: Check) -> Check:
+    """Return a check for a tuple of any length whose items are all allowed."""
+    return lambda value: isinstance(value, tuple) and all(map(allows, value))
+
+
+def is_none_or(allows: Check) -> Check:
+    """Return a check for None or what another check allows."""
+    return lambda value: value is None or allows(value)
+
+
+def as_tuple(value: Any) -> Any:
+    """Return a list as a tuple, so that what JSON holds can be frozen; anything else as it is.
+
+    Examples
+    --------
+    >>> as_tuple(["", "orders"]), as_tuple(100)
+    (('', 'orders'), 100)
+    """
+    return tuple(as_tuple(item) for item in value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,206 @@
+"""``qflow run``: run a workload file and say what happened; write it down as a trace, if asked to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import INTERRUPTED
+from qflow.progress import PATIENCE, Line, progress
+
+if TYPE_CHECKING:
+    from qflow.workload.model import Workload
+    from qflow.workload.run import Run
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``run`` to the commands of a parser; the engine is not loaded for that."""
+    parser = rooms.add_parser(
+        "run",
+        help="run a workload file and say what happened",
+        description="Run a workload in virtual time. Ctrl-C stops it in good order: what has happened so "
+        "far is printed and written, and the status is 130.",
+    )
+    parser.add_argument("workload", metavar="WORKLOAD.json", help="a workload file")
+    parser.add_argument("--seed", type=int, metavar="N", help="give all clients other chances")
+    parser.add_argument("--trace", metavar="OUT", help="write all events: .parquet, .jsonl or .jsonl.gz")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Run a workload file and print a summary.
+
+    Returns
+    -------
+    int
+        0; 2 if the workload or the name of the trace makes no sense; 130 if it was interrupted.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be opened.
+    """
+    from qflow.broker.errors import AmqpException
+    from qflow.workload.attributes import WorkloadError
+    from qflow.workload.model import Workload
+
+    try:
+        if namespace.trace:
+            _check_target(Path(namespace.trace))
+        workload = Workload.load(namespace.workload)
+        if namespace.seed is not None:
+            workload = workload.with_seed(namespace.seed)
+        look_over(workload, "qflow run")
+        made, is_whole = _simulated(workload)
+        if namespace.trace:
+            _write(made, namespace.trace)
+    except (WorkloadError, AmqpException) as error:
+        print(f"qflow run: {error}", file=sys.stderr)
+        return 2
+    summary = {**summarise(made), "interrupted": not is_whole}
+    print(json.dumps(summary) if namespace.json else _text(summary))
+    return 0 if is_whole else INTERRUPTED
+
+
+def look_over(workload: Workload, command: str) -> None:
+    """Refuse a declare argument that the broker cannot convert; warn of those that it ignores.
+
+    Warnings go to standard error, with the command in front.
+
+    Raises
+    ------
+    WorkloadError
+        In the broker's words, which hold the value only, after the queue and the key (CF-03).
+
+    Examples
+    --------
+    >>> from qflow.workload import Workload
+    >>> look_over(Workload("w", 1, {"q": {"qpid.max_count": "many"}}), "qflow run")
+    Traceback (most recent call last):
+        ...
+    qflow.workload.attributes.WorkloadError: queue 'q', 'qpid.max_count': invalid conversion: Cannot \
+convert many
+    """
+    from qflow.broker.errors import AmqpException, InvalidConversion
+    from qflow.broker.settings import QueueSettings
+    from qflow.configuration.declaration import ignored_arguments
+    from qflow.workload.attributes import WorkloadError
+
+    for queue, arguments in workload.queues.items():
+        for key, value in arguments.items():
+            try:
+                QueueSettings.from_arguments({key: value})
+            except InvalidConversion as error:
+                raise WorkloadError(f"queue {queue!r}, {key!r}: {error}") from None
+            except AmqpException:
+                # It may make sense beside the others, and if not the broker says so.
+                continue
+    for queue, arguments in workload.queues.items():
+        for sentence in ignored_arguments(arguments):
+            print(f"{command}: queue {queue!r}: {sentence}", file=sys.stderr)
+
+
+def _simulated(workload: Workload) -> tuple[Run, bool]:
+    from qflow.workload.simulate import simulate_in_slices
+
+    shown = _Progress(workload.duration)
+    try:
+        made, is_whole = simulate_in_slices(workload, shown)
+    finally:
+        shown.end()
+    if not is_whole:
+        # What is left to do can take a while; Ctrl-C has been heard.
+        print(f"interrupted at {made.end / 1_000_000:g} s: summing up what has happened", file=sys.stderr)
+    return made, is_whole
+
+
+def summarise(run: Run) -> dict[str, Any]:
+    """Return a summary of a run, ready for JSON: measures of each queue, counts of each client.
+
+    Examples
+    --------
+    >>> from qflow.workload import Workload, simulate
+    >>> summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
+    0
+    """
+    from qflow.workload.run import queue_measures
+
+    kinds = {"message.transfer": "sent", "client.block": "blocks", "message.accept": "accepts"}
+    producers, consumers = run.workload.producers, run.workload.consumers
+    clients = [*(producer.name for producer in producers), *(consumer.name for consumer in consumers)]
+    counts = {name: dict.fromkeys(kinds.values(), 0) for name in clients}
+    for event in run.events:
+        if event.kind in kinds and event.session in counts:
+            counts[event.session][kinds[event.kind]] += 1
+    return {
+        "workload": run.workload.name,
+        "seconds": run.end / 1_000_000,
+        "events": len(run.events),
+        "queues": queue_measures(run.events, run.workload, run.end) if run.end else {},
+        "producers": {p.name: _of(counts[p.name], "sent", "blocks") for p in producers},
+        "consumers": {c.name: _of(counts[c.name], "accepts") for c in consumers},
+        "errors": {name: str(error) for name, error in run.errors.items()},
+    }
+
+
+def _of(counts: dict[str, int], *names: str) -> dict[str, int]:
+    return {name: counts[name] for name in names}
+
+
+def _text(summary: dict[str, Any]) -> str:
+    until = ", interrupted" if summary["interrupted"] else ""
+    lines = [f"{summary['workload']}: {summary['seconds']:g} s, {summary['events']} events{until}"]
+    for section in ("queues", "producers", "consumers"):
+        for name, values in summary[section].items():
+            words = ", ".join(f"{key} {value:.4g}" for key, value in values.items())
+            lines.append(f"{section.removesuffix('s')} {name}: {words}")
+    lines += [f"{client} ended by {error}" for client, error in summary["errors"].items()]
+    return "\n".join(lines)
+
+
+def _check_target(path: Path) -> None:
+    """Refuse a trace that cannot be written before the run, not after it."""
+    from qflow.trace.files import ENDINGS
+    from qflow.workload.attributes import WorkloadError
+
+    if not path.name.endswith(ENDINGS):
+        raise WorkloadError(f"{path}: a trace is a .parquet, .jsonl or .jsonl.gz file")
+    if not path.parent.is_dir():
+        raise WorkloadError(f"{path}: there is no folder {path.parent} to write a trace to")
+    if path.is_dir():
+        raise WorkloadError(f"{path}: a trace is a file, and this is a folder")
+
+
+def _write(made: Run, path: str) -> None:
+    from qflow.trace.files import write_trace
+    from qflow.trace.replaying import trace_of
+    from qflow.trace.schema import TraceError
+    from qflow.workload.attributes import WorkloadError
+
+    try:
+        with progress(f"writing {Path(path).name}", len(made.events)) as shown:
+            write_trace(trace_of(made), path, shown)
+    except TraceError as error:
+        raise WorkloadError(str(error)) from None
+
+
+class _Progress:
+    """Says how far a run is, once that takes long."""
+
+    def __init__(self, duration: float) -> None:
+        self._line = Line()
+        self._next = monotonic() + PATIENCE
+        self._duration = duration
+
+    def __call__(self, time: int, count: int) -> None:
+        if monotonic() >= self._next:
+            self._next = monotonic() + self._line.pause
+            # A run goes on after its duration, until what was sent has been consumed.
+            self._line.show(f"running: {time / 1_000_000:.1f} of {self._duration:g} s, {count} events")
+
+    def end(self) -> None:
+        self._line.end()

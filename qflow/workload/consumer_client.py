@@ -1,0 +1,137 @@
+"""Consumers at work: window mode, one message at a time.
+
+The broker delivers as far as the consumer's credit goes, its prefetch.  The consumer serves one message after
+the other, then accepts, releases or rejects it, and completes it: in window mode that is what gives the
+credit back (CN-03).  With a network, what it settles travels, and may have to wait for an acknowledgement of
+what it wrote before (:class:`qflow.workload.network.Link`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord, OnDelivery
+from qflow.broker.errors import AmqpException
+from qflow.broker.session import Session
+from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
+from qflow.workload.arrivals import Service
+from qflow.workload.model import Consumer
+from qflow.workload.network import Course, Link, Network
+from qflow.workload.stage import Stage
+
+
+class ConsumerClient:
+    """Works through its prefetched messages: serves one, settles it, completes it."""
+
+    def __init__(self, model: Consumer, stage: Stage) -> None:
+        self._model = model
+        self._stage = stage
+        self._service = Service(model)
+        self._session: Session | None = None
+        self._backlog: deque[DeliveryRecord] = deque()
+        self._is_busy = False
+        self._is_direct = model.network is None
+        self._link = Link(stage.agenda, model.network)
+        network = model.network or Network()
+        self._latency, self._arrives = Course(network.latency, network.latencies, SECOND), 0
+        stage.agenda.enter(round(model.start * SECOND), SUBSCRIBE, self._subscribe)
+        if model.crash is not None:
+            stage.agenda.enter(round(model.crash * SECOND), SUBSCRIBE, self._crash)
+
+    def _subscribe(self) -> None:
+        try:
+            self._session = _attach(self._model, self._stage, self._on_delivery)
+        except AmqpException as error:
+            self._stage.errors[self._model.name] = error
+            return
+        # The credit travels after the subscription, and may have to wait for it.
+        self._link.greeted()
+        self._link.write(lambda: None)
+        self._link.write(self._grant)
+
+    def _grant(self) -> None:
+        if self._session is not None and self._session.is_attached:
+            _grant(self._model, self._session)
+
+    def _crash(self) -> None:
+        if self._session is not None and self._session.is_attached:
+            self._session.close()
+
+    def _on_delivery(self, record: DeliveryRecord) -> None:
+        if self._is_direct:
+            self._take(record)
+            return
+        self._link.answered()
+        agenda = self._stage.agenda
+        # Nothing overtakes, also when the way gets shorter.
+        self._arrives = max(self._arrives, agenda.now + round(self._latency.at(agenda.now)))
+        agenda.enter(self._arrives, SETTLE, lambda: self._receive(record))
+
+    def _receive(self, record: DeliveryRecord) -> None:
+        self._stage.note("client.deliver", self._model.name, self._model.queue, record.label)
+        self._take(record)
+
+    def _take(self, record: DeliveryRecord) -> None:
+        self._backlog.append(record)
+        if not self._is_busy:
+            self._is_busy = True
+            self._begin()
+
+    def _begin(self) -> None:
+        agenda = self._stage.agenda
+        agenda.enter(agenda.now + self._service.time(agenda.now), SETTLE, self._settle)
+
+    def _settle(self) -> None:
+        if self._session is None or not self._session.is_attached:
+            return
+        record = self._backlog.popleft()
+        verdict = self._service.verdict()
+        if self._is_direct:
+            self._arrive(verdict, record.id)
+            self._arrive("complete", record.id)
+        else:
+            self._stage.note(f"client.{verdict}", self._model.name, self._model.queue, record.label)
+            self._link.write(lambda: self._arrive(verdict, record.id))
+            self._link.write(lambda: self._arrive("complete", record.id))
+        self._is_busy = bool(self._backlog)
+        if self._is_busy:
+            self._begin()
+
+    def _arrive(self, verdict: str, number: int) -> None:
+        session = self._session
+        if session is None or not session.is_attached:
+            return
+        if verdict == "accept":
+            session.message_accept((number,))
+        elif verdict == "release":
+            session.message_release((number,))
+        elif verdict == "reject":
+            session.message_reject((number,))
+        else:
+            session.session_completed((number,))
+
+
+def subscribe(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
+    """Attach a consumer's session, subscribe and grant credit; return the session.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal.
+    """
+    session = _attach(model, stage, on_delivery)
+    _grant(model, session)
+    return session
+
+
+def _attach(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
+    session = stage.broker.session(model.name)
+    session.consuming.on_delivery = on_delivery
+    session.message_subscribe(model.queue, model.name)
+    return session
+
+
+def _grant(model: Consumer, session: Session) -> None:
+    # A subscription begins in window mode.
+    session.message_flow(model.name, BYTE_UNIT, INFINITE)
+    session.message_flow(model.name, MESSAGE_UNIT, model.prefetch)

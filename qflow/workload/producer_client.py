@@ -1,0 +1,307 @@
+"""Producers at work, each with the window of its client.
+
+A producer sends what is due.  While its *window* is full it waits, and catches up afterwards (CAP-01).
+
+:class:`ProducerClient` counts as documents describe it, the *ideal* window: transfers sent, less those it
+knows to be complete; each transfer asks to be reported when it is complete (sync flag).  Without a network it
+learns of a completion when it happens.  With one, what it writes and what it learns travels, and costs it
+working time: a client in one process either sends or learns.
+
+:class:`WindowedProducer` runs on a window of a real client (:mod:`qflow.windows`; CAP-02, CAP-07), alone or
+with other senders on one session (CAP-09).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import Final
+
+from qflow.broker.completions import RangeSet
+from qflow.broker.errors import AmqpException
+from qflow.broker.message import Message
+from qflow.broker.session import Session
+from qflow.windows import Step, make_window
+from qflow.workload.agenda import SECOND, SEND, SETTLE
+from qflow.workload.arrivals import due_messages
+from qflow.workload.model import Producer
+from qflow.workload.network import Course, Link, Network
+from qflow.workload.stage import Stage, make_message
+
+TURN: Final = 10_000
+"""Microseconds for which a client learns of completions before it sends again, or sends before it learns:
+the recorded ones do both in one process, whose interpreter changes over after that time."""
+
+REST: Final = 5_000
+SLICE: Final = 3_000
+"""Microseconds: a process that has rested for longer than the first runs at once, for about the second."""
+
+ROUND_TRIP: Final = 200
+"""Microseconds: a client that sends again sooner than that has not read the answer yet (CAP-02)."""
+
+
+class ProducerClient:
+    """Sends what is due until ``last_due``; while its ideal window is full it waits for one completion."""
+
+    def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
+        self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
+        self._stage = stage
+        self._messages = due_messages(model)
+        self._last_due = last_due
+        self._due, self._size, self._group = next(self._messages)
+        self._sent = 0
+        self._link = Link(stage.agenda, model.network)
+        self._network = network = model.network or Network()
+        self._latency = Course(network.latency, network.latencies, SECOND)
+        self._pace = Course(1.0, network.pace)
+        self._crowd, self._fresh_until = network.crowd, 0
+        self._send_cost = network.send_cost * SECOND
+        # A client without a network hears at once what is complete, and need not know which.
+        self._is_direct = model.network is None
+        # Numbers of transfers that the broker has not reported; and those it has, on their way to us.
+        self._outstanding: dict[int, None] = {}
+        self._completed = 0
+        self._capacity = model.capacity
+        self._inbox: deque[tuple[int, int]] = deque()
+        self._is_learning = self._is_sending = False
+        self._turn_end = 0
+        self._free_at = 0
+        self._is_blocked = False
+        self._is_closed = model.arrival == "recorded" and model.model == "closed"
+        self._session: Session = stage.broker.session(model.name)
+        self._session.completions.on_report = self._on_report
+        self._is_paused = False
+        if model.obeys_flow:
+            self._session.completions.on_channel_flow = self._on_channel_flow
+        self._plan()
+
+    def _plan(self) -> None:
+        if self._due <= self._last_due:
+            agenda = self._stage.agenda
+            ready = max(self._due, self._free_at)
+            agenda.enter(max(agenda.now, ready), SEND, self._on_due)
+
+    def _on_due(self) -> None:
+        if self._stage.remaining == 0 or not self._session.is_attached:
+            return
+        if self._free_at > self._stage.agenda.now:
+            self._plan()
+        elif self._has_room():
+            self._send()
+        else:
+            self._is_blocked = True
+            self._stage.note("client.block", self._name)
+        if not self._is_direct:
+            self._is_sending = not self._is_blocked and self._is_due()
+            self._learn_next()
+
+    def _is_due(self) -> bool:
+        return self._due <= min(self._last_due, max(self._stage.agenda.now, self._free_at))
+
+    def _has_room(self) -> bool:
+        if self._is_paused:
+            return False
+        if self._is_direct:
+            return self._sent - self._completed < self._capacity
+        return len(self._outstanding) + len(self._inbox) < self._capacity
+
+    def _on_channel_flow(self, is_active: bool) -> None:
+        self._is_paused = not is_active
+        if is_active:
+            self._wake()
+
+    # Sending
+
+    def _send(self) -> None:
+        number = self._sent
+        self._sent += 1
+        label = f"{self._name}-{self._sent}"
+        message = make_message(self._key, label, self._size, self._group, self._priority)
+        self._stage.count_message()
+        agenda = self._stage.agenda
+        self._due, self._size, self._group = next(self._messages)
+        if self._is_closed:
+            self._due += agenda.now
+        if self._is_direct:
+            self._arrive(message)
+        else:
+            self._outstanding[number] = None
+            self._stage.note("client.transfer", self._name, message=label)
+            self._free_at = agenda.now + self._work(self._send_cost)
+            self._link.write(lambda: self._arrive(message))
+        if self._session.is_attached:
+            self._plan()
+
+    def _arrive(self, message: Message) -> None:
+        if not self._session.is_attached:
+            return
+        try:
+            self._session.message_transfer(message, self._exchange, sync=True)
+        except AmqpException as error:
+            self._stage.errors[self._name] = error
+
+    # Learning of completions
+
+    def _on_report(self, completed: RangeSet) -> None:
+        # The session's only commands are transfers, so the size of the set is their number.
+        known, self._completed = self._completed, len(completed)
+        if self._is_direct:
+            self._wake()
+            return
+        now = self._stage.agenda.now
+        arrives = now + round(self._latency.at(now))
+        for number in list(islice((n for n in self._outstanding if n in completed), self._completed - known)):
+            del self._outstanding[number]
+            self._inbox.append((arrives, number))
+        self._link.answered()
+        self._learn_next()
+
+    def _learn_next(self) -> None:
+        if not self._inbox or self._is_learning or self._is_sending:
+            return
+        self._is_learning = True
+        if not self._turn_end:
+            self._turn_end = max(self._free_at, self._inbox[0][0]) + TURN
+        outstanding = len(self._outstanding) + len(self._inbox)
+        work = self._work(self._network.report_time(self._sent, outstanding))
+        self._free_at = max(self._free_at, self._inbox[0][0]) + work
+        self._stage.agenda.enter(self._free_at, SETTLE, self._learn)
+
+    def _work(self, microseconds: float) -> int:
+        now = self._stage.agenda.now
+        if now - self._free_at >= REST:
+            self._fresh_until = now + SLICE
+        pace = self._pace.at(now)
+        if now < self._fresh_until:
+            pace = min(pace, max(1.0, pace / self._crowd))
+        return round(microseconds * pace)
+
+    def _learn(self) -> None:
+        _, number = self._inbox.popleft()
+        self._is_learning = False
+        now = self._stage.agenda.now
+        self._stage.note("client.complete", self._name, message=f"{self._name}-{number + 1}")
+        if not self._inbox or now >= self._turn_end:
+            self._turn_end = 0
+            # The other half of the client has its turn, if it has something to send.
+            self._is_sending = self._is_blocked or self._is_due()
+            self._wake()
+        self._learn_next()
+
+    def _wake(self) -> None:
+        if self._is_blocked:
+            self._is_blocked = False
+            agenda = self._stage.agenda
+            agenda.enter(agenda.now, SEND, self._on_room)
+
+    def _on_room(self) -> None:
+        self._stage.note("client.unblock", self._name)
+        self._on_due()
+
+
+class SharedSession:
+    """A session, and the senders on it: they share its commands, and what is reported complete."""
+
+    def __init__(self, name: str, stage: Stage) -> None:
+        self.name = name
+        self.session = stage.broker.session(name)
+        self.session.completions.on_report = self._on_report
+        self.reported = RangeSet()
+        self.senders: list[WindowedProducer] = []
+        stage.at_end.append(self.senders.clear)
+        self._stage = stage
+
+    def _on_report(self, completed: RangeSet) -> None:
+        self.reported = completed
+        agenda = self._stage.agenda
+        for sender in self.senders:
+            agenda.enter(agenda.now, SEND, sender.hear)
+
+    def is_confirmed(self, number: int) -> bool:
+        """Return whether a command and all before it are known to be complete."""
+        return number < self.reported.front
+
+
+class WindowedProducer:
+    """Sends what is due until ``last_due``, on a shared session, as soon as its window lets it."""
+
+    def __init__(self, model: Producer, stage: Stage, last_due: int, shared: SharedSession) -> None:
+        self._model = model
+        self._stage = stage
+        self._shared = shared
+        self._window = make_window(model.window, model.capacity)
+        self._messages = due_messages(model)
+        self._last_due = last_due
+        self._message = next(self._messages)
+        self._sent = 0
+        self._sent_at = -ROUND_TRIP
+        self._waits_for: Step | None = None
+        self._synced_to = -1
+        self._is_closed = model.arrival == "recorded" and model.model == "closed"
+        self._is_noted = False
+        shared.senders.append(self)
+        self._plan()
+
+    def _plan(self) -> None:
+        if self._message[0] <= self._last_due:
+            agenda = self._stage.agenda
+            agenda.enter(max(agenda.now, self._message[0]), SEND, self._on_due)
+
+    def _on_due(self) -> None:
+        if self._stage.remaining == 0 or not self._shared.session.is_attached:
+            return
+        if not self._window.is_deaf_while_sending or self._stage.agenda.now >= self._sent_at + ROUND_TRIP:
+            self._window.reported(self._shared.reported)
+        step = self._window.next_step()
+        if step is Step.SEND:
+            self._send()
+            return
+        self._waits_for = step
+        if step is Step.SYNC:
+            self._synced_to = self._shared.session.completions.next_number - 1
+            self._shared.session.execution_sync()
+        if not self._may_go_on():
+            self._is_noted = True
+            self._stage.note("client.block", self._model.name)
+        elif step is Step.SYNC:
+            self.hear()
+
+    def hear(self) -> None:
+        """Look at what is reported, if this sender waits for it; go on if that is enough."""
+        if self._waits_for is None or not self._shared.session.is_attached or not self._may_go_on():
+            return
+        if self._waits_for is Step.SYNC:
+            self._window.reported(self._shared.reported)
+            self._window.synced()
+        self._waits_for = None
+        if self._is_noted:
+            self._is_noted = False
+            self._stage.note("client.unblock", self._model.name)
+        self._send()
+
+    def _may_go_on(self) -> bool:
+        if self._waits_for is Step.SYNC:
+            return self._shared.is_confirmed(self._synced_to)
+        self._window.reported(self._shared.reported)
+        return self._window.next_step() is Step.SEND
+
+    def _send(self) -> None:
+        session, stage = self._shared.session, self._stage
+        _, size, group = self._message
+        self._sent += 1
+        self._sent_at = stage.agenda.now
+        stage.count_message()
+        model = self._model
+        message = make_message(model.to[1], f"{model.name}-{self._sent}", size, group, model.priority)
+        if self._window.wants_flush():
+            session.session_flush()
+        asks = self._window.sync_flag(False)
+        self._window.sent(session.completions.next_number)
+        try:
+            session.message_transfer(message, self._model.to[0], sync=asks)
+        except AmqpException as error:
+            stage.errors[self._shared.name] = error
+            return
+        due, size, group = next(self._messages)
+        self._message = (due + stage.agenda.now if self._is_closed else due, size, group)
+        self._plan()

@@ -1,0 +1,125 @@
+"""The distribution's name, the command that installs it, and what does not travel in it."""
+
+import ast
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from qflow import kit
+from qflow.kit import DISTRIBUTION, install_command
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT = "qflow"
+OLD_WORDS = (
+    rf"\b{SHORT}\[",  # an extra of another project's package
+    rf"pip3? install[^\n`&;|]*[ '\"]{SHORT}\b(?![-_/.])",
+    rf"(?:requires|version|distribution)\(['\"]{SHORT}['\"]\)",
+    rf"\b{SHORT}-\*\.whl|\b{SHORT}-\d[\w.]*-py3",
+)
+
+
+@pytest.fixture
+def installed(monkeypatch, tmp_path):
+    """Away from the checkout, with what pip noted of where it installed the package from."""
+
+    def note(**origin):
+        place = tmp_path / "site" / "qflow_kit-0.dist-info"
+        place.mkdir(parents=True)
+        (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: 0\n")
+        if origin:
+            (place / "direct_url.json").write_text(json.dumps(origin))
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        monkeypatch.setattr(kit, "checkout_root", lambda: None)
+        monkeypatch.chdir(tmp_path)
+
+    return note
+
+
+class TestTheCommandThatInstalls:
+    def test_in_a_checkout(self, monkeypatch, tmp_path):
+        monkeypatch.chdir(ROOT)
+        assert install_command("spark") == "pip install -e '.[spark]'"
+        monkeypatch.chdir(tmp_path)
+        assert install_command("spark") == f"pip install -e '{ROOT}[spark]'"
+        assert install_command(options="--upgrade") == f"pip install --upgrade -e '{ROOT}'"
+
+    def test_after_an_installation_of_a_checkout(self, installed):
+        installed(url=ROOT.as_uri(), dir_info={})
+        assert install_command("spark") == f"pip install '{ROOT}[spark]'"
+
+    def test_after_an_editable_installation_of_a_checkout(self, installed):
+        installed(url=ROOT.as_uri(), dir_info={"editable": True})
+        assert install_command("lab,spark") == f"pip install -e '{ROOT}[lab,spark]'"
+
+    def test_from_a_wheel_file(self, installed, tmp_path):
+        wheel = tmp_path / "a wheel.whl"
+        wheel.write_text("")
+        installed(url=wheel.as_uri(), archive_info={})
+        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark] @ {wheel.as_uri()}'"
+        wheel.unlink()
+        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark]'"
+
+    def test_from_a_repository(self, installed):
+        installed(url="ssh://host/qflow.git", vcs_info={"vcs": "git", "commit_id": "abc"})
+        source = "git+ssh://host/qflow.git@abc"
+        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark] @ {source}'"
+
+    def test_from_an_index_or_after_the_checkout_has_gone(self, installed, tmp_path):
+        installed(url=(tmp_path / "gone").as_uri(), dir_info={})
+        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark]'"
+        (tmp_path / "site" / "qflow_kit-0.dist-info" / "direct_url.json").unlink()
+        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark]'"
+
+
+def texts() -> list[Path]:
+    """List the repository's files that people read or run, this one excepted, which holds the patterns."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout
+    paths = [ROOT / name for name in listed.decode().split("\0") if name]
+    paths = paths or [path for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts]
+    kinds = {".py", ".md", ".ipynb", ".toml", ".html", ".js", ".csv", ".txt", ""}
+    unread = ROOT / "data" / "recordings"
+    return [
+        path
+        for path in paths
+        if path.suffix in kinds and path != Path(__file__) and path.exists() and unread not in path.parents
+    ]
+
+
+def test_the_patterns_find_the_old_words():
+    said = f"""pip install '{SHORT}[spark]'
+    pip install {SHORT}
+    requires('{SHORT}')
+    {SHORT}-0.1.0-py3-none-any.whl"""
+    assert [bool(re.search(pattern, said)) for pattern in OLD_WORDS] == [True] * len(OLD_WORDS)
+
+
+def test_nothing_names_the_package_of_another_project():
+    paths = texts()
+    assert len(paths) > 300
+    found = [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in paths
+        for pattern in OLD_WORDS
+        for match in re.finditer(pattern, path.read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert found == []
+
+
+def test_what_travels_does_not_import_what_maintainers_run():
+    importing = []
+    for path in sorted((ROOT / "qflow").rglob("*.py")):
+        if path.is_relative_to(ROOT / "qflow" / "maintain"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{name.name}" for name in node.names]
+            elif isinstance(node, ast.Import):
+                names = [name.name for name in node.names]
+            else:  # importlib.import_module takes a text
+                names = [str(node.value)] if isinstance(node, ast.Constant) else []
+            if any(re.match(r"qflow\.maintain\b", name) for name in names):
+                importing.append(path.relative_to(ROOT).as_posix())
+    assert importing == []

@@ -1,0 +1,98 @@
+"""The face: what ``import qflow as qf`` and the rooms offer, and what loading it costs."""
+
+import doctest
+import inspect
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import qflow as qf
+from qflow.rooms import Room
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = [found.name for found in pkgutil.walk_packages(qf.__path__, "qflow.") if found.ispkg]
+ROOMS = [name for name in PACKAGES if isinstance(import_module(name), Room)]
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the modules that a statement loads in a fresh Python."""
+    code = (
+        f"import sys, json; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules)\n"
+        f"{statement}\nprint(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def of_the_kit(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] == "qflow"}
+
+
+def test_the_face_loads_nothing_else():
+    assert of_the_kit(loaded_by("import qflow")) == {"qflow", "qflow.rooms"}
+    assert of_the_kit(loaded_by("import qflow; dir(qflow); qflow.__all__")) == {"qflow", "qflow.rooms"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_loads_when_it_is_used(room):
+    parents = {room.rpartition(".")[0]} if room.count(".") > 1 else set()
+    assert of_the_kit(loaded_by(f"import {room}")) == {"qflow", "qflow.rooms", room} | parents
+
+
+def test_a_name_loads_what_it_needs():
+    assert len(of_the_kit(loaded_by("import qflow; qflow.Predictions"))) < 15
+    labs = loaded_by("import qflow; qflow.flow_run")
+    assert "plotly" not in labs and "anywidget" not in labs
+
+
+@pytest.mark.parametrize("room", ["qflow", *ROOMS])
+def test_every_name_is_there_and_shown(room):
+    module = import_module(room)
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+def test_names_mean_the_same_whatever_was_imported_before():
+    first = {(room, name): getattr(import_module(room), name) for room in ROOMS for name in names_of(room)}
+    for room in ROOMS:
+        for found in pkgutil.iter_modules(import_module(room).__path__, f"{room}."):
+            if not found.name.endswith(".cli"):
+                import_module(found.name)
+    assert {key: getattr(import_module(key[0]), key[1]) for key in first} == first
+    assert qf.predict is import_module("qflow.prediction.predict").predict
+    assert qf.explain is import_module("qflow.trace.explain").explain
+
+
+def names_of(room: str) -> list[str]:
+    return list(import_module(room).__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="qflow has no 'Borker'") as missing:
+        qf.Borker  # noqa: B018
+    # What Python bases its "Did you mean: 'Broker'?" on.
+    assert (missing.value.name, missing.value.obj) == ("Borker", qf)
+
+
+def test_the_table_of_the_face_names_everything():
+    table = re.search(r"={10,}.*={10,}", qf.__doc__, re.DOTALL)[0]
+    assert sorted(re.findall(r"``(\w+)``", table)) == qf.__all__
+
+
+def test_each_name_has_an_example():
+    finder = doctest.DocTestParser()
+    bare = [name for name in qf.__all__ if not finder.get_examples(inspect.getdoc(getattr(qf, name)) or "")]
+    assert bare == []
+
+
+def test_messaging_is_imported_as_the_real_client_is():
+    names: dict[str, object] = {}
+    exec("from qflow.messaging import *", names)
+    assert {"Connection", "Message", "Timeout", "Empty", "UNLIMITED", "uuid4"} <= set(names)
