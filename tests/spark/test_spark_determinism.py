@@ -7,6 +7,7 @@ from spark_kit import fleet, fleet_lake, fleet_results, lake_frame, spark, write
 
 from qflow.spark.lake_audit import result_hash
 
+
 @cache
 def expected():
     """Return the hash of what memory gives; not before a test asks, since collecting it would wait for it."""
