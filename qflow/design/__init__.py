@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from qflow.design.bounds import stall_range as stall_range
     from qflow.design.bounds import stays_on as stays_on
     from qflow.design.bounds import traffic_of as traffic_of
-    from qflow.design.candidates import Limits as Limits
     from qflow.design.explore import explore as explore
-    from qflow.design.explore import stalls_over_phases as stalls_over_phases
-    from qflow.design.explore import tabulate as tabulate
+    from qflow.design.frontier import Frontier as Frontier
+    from qflow.design.frontier import Limits as Limits
     from qflow.design.frontier import frontier as frontier
     from qflow.design.graph import MARKS as MARKS
     from qflow.design.graph import StateGraph as StateGraph

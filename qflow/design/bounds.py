@@ -1,6 +1,6 @@
 """Bounds: how full a queue can get, whatever its clients do and however fast they are.
 
-All proofs here assume the following, and nothing else; each function says which of it matters.
+All proofs here assume the following, and nothing else.
 
 - **The window** (CAP-01): a producer has at most *capacity* transfers outstanding that are not complete.
   This holds for the ideal window and for those of qpid-cpp and qpid-python, which differ only in *when*
@@ -9,11 +9,13 @@ All proofs here assume the following, and nothing else; each function says which
   queue stays held (CM-09): count its capacity once more for each time that may happen.  Unreliable links
   have no window (CAP-06), and transfers in a transaction are never held (CM-10): nothing here is for them.
 - **Only producers put messages on the queue**: what is moved there, or comes by an alternate exchange, is
-  held for nobody whose window could fill (FC-22).
+  held for no producer whose window could fill (FC-22).
 - **Bytes** are those the broker counts: header and content, or content only with
   ``message_size="content"`` (DQ-05, DQ-09).
 
-Traffic: who can put how much on a queue, found out by asking the engine.
+Each bound is a function of the thresholds in force (``FlowThresholds.of``) and of the **traffic**: who
+sends to the queue, with its window and the sizes of its messages, which :func:`traffic_of` gets from the
+engine.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Sender:
     capacity : int
         Its window: most transfers that are sent and not complete (CAP-01).
     largest, smallest : int
-        Bytes the broker counts for its messages, header included unless told otherwise (DQ-05, DQ-09).
+        Bytes the broker counts for its messages, header included unless the broker is set otherwise (DQ-05,
+        DQ-09).
 
     Raises
     ------
@@ -81,8 +84,8 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
     Parameters
     ----------
     workload : Workload
-        What is to be run.  Sizes that are drawn have no largest value, so those are taken that the workload
-        really draws within its duration.
+        Sizes that are drawn have no largest value, so those are taken that it really draws within its
+        duration.
 
     Returns
     -------
@@ -131,7 +134,7 @@ def _extremes(producer: Producer, duration: float) -> tuple[Probe, Probe]:
 
 def _sizes(workload: Workload, producer: Producer, probe: Probe) -> dict[str, int]:
     """Return the queues that a message reaches, each with the bytes counted for it there."""
-    # The broker refuses nothing here: limits and thresholds are what is to be found.
+    # The broker refuses nothing here: limits and thresholds are left out.
     broker = Broker(replace(workload.options, default_queue_limit=0))
     setup = broker.session(SETUP)
     for name, arguments in workload.queues.items():
@@ -188,7 +191,6 @@ def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
 
     Examples
     --------
-    >>> from qflow.design.bounds import Sender
     >>> before_stop(FlowThresholds(100, 70, 0, 0), {"p": Sender(5, largest=200, smallest=50)})
     Depth(count=100, size=20000)
     >>> before_stop(FlowThresholds(0, 0, 1000, 700), {"p": Sender(5, largest=200, smallest=50)})
@@ -229,21 +231,10 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     there.  In bytes it is attained if messages can be as large as they like up to ``largest`` and exactly
     fill the stop level.
 
-    Parameters
-    ----------
-    thresholds : FlowThresholds or None
-        Those in force (``FlowThresholds.of``); None for a queue without flow control.
-    traffic : mapping
-        Who sends to the queue; see :func:`qflow.design.traffic_of`.
-
-    Returns
-    -------
-    Depth
-        Without flow control there is no bound, unless nobody sends.
+    Without flow control (``thresholds`` None) there is no bound, unless no producer sends.
 
     Examples
     --------
-    >>> from qflow.design.bounds import Sender
     >>> clients = {"C1": Sender(50, largest=112), "C2": Sender(15, largest=112)}
     >>> maximum_depth(FlowThresholds(100, 100, 0, 0), clients)
     Depth(count=165, size=18480)
@@ -262,7 +253,7 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
 
 
 def stall_range(thresholds: FlowThresholds, traffic: Traffic, window: str = "ideal") -> tuple[int, int]:
-    """Return the least and the greatest depth at which a queue stands still if nobody takes from it.
+    """Return the least and the greatest depth, in messages, of a queue without a consumer in the end.
 
     For a queue that stops by count, and whose producers send to no other.
 
@@ -272,29 +263,14 @@ def stall_range(thresholds: FlowThresholds, traffic: Traffic, window: str = "ide
     held transfer there: depth ≥ stop + number of producers.  The upper bound is :func:`maximum_depth`.
 
     With the ideal window both are the same: it forgets a complete transfer at once, so a full window is
-    full of held transfers: depth = stop + Σ capacity, whoever began and however fast.  The qpid-cpp window
-    forgets late (CAP-02).  A sender that is faster than the answers never looks before its window is
+    full of held transfers: depth = stop + Σ capacity, in whatever order and however fast.  The qpid-cpp
+    window forgets late (CAP-02).  A sender that is faster than the answers never looks before its window is
     full; so of producer i those are still taken for outstanding which it sent since it was last full, and
-    depth = stop + Σ (capacity_i − n_i mod capacity_i), where n_i is what it had sent when the queue
-    turned ON, Σ n_i = stop.  See :func:`qflow.design.stalls_over_phases`.
-
-    Parameters
-    ----------
-    thresholds : FlowThresholds
-        Those in force.
-    traffic : mapping
-        Producer name to what is known of it: its capacity in transfers, its messages' sizes in bytes.
-    window : {"ideal", "qpid-cpp", "qpid-python"}
-        How the producers count what is outstanding.
-
-    Returns
-    -------
-    (int, int)
-        Messages.
+    depth = stop + Σ (capacity_i − n_i mod capacity_i), where n_i is what it had sent when the queue turned
+    ON, Σ n_i = stop.
 
     Examples
     --------
-    >>> from qflow.design.bounds import Sender
     >>> clients = {"C1": Sender(50), "C2": Sender(15)}
     >>> stall_range(FlowThresholds(100, 100, 0, 0), clients)
     (165, 165)
@@ -316,23 +292,8 @@ def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "i
     least max(resume, Σ capacity) of them, or max(resume, number of producers); a consumer content with
     that many goes on, and nothing was stuck.
 
-    Parameters
-    ----------
-    thresholds : FlowThresholds
-        Those in force.
-    traffic : mapping
-        Producer name to what is known of it: its capacity in transfers, its messages' sizes in bytes.
-    window : {"ideal", "qpid-cpp", "qpid-python"}
-        How the producers count what is outstanding.
-
-    Returns
-    -------
-    int
-        Messages.
-
     Examples
     --------
-    >>> from qflow.design.bounds import Sender
     >>> largest_batch(FlowThresholds(3, 2, 0, 0), {"C1": Sender(2), "C2": Sender(2)})
     4
     """
@@ -341,7 +302,7 @@ def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "i
 
 
 def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
-    """Tell whether a queue, once ON, stays ON while its producers always have something to send.
+    """Return whether a queue, once ON, stays ON while its producers always have something to send.
 
     For a queue with a resume level in messages, whatever it says of bytes, and ideal windows.
 
@@ -354,21 +315,8 @@ def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
     producers then work at the consumers' pace, and stop and resume no longer matter.  The qpid-cpp window
     is spared: full, it waits until *all* it sent is complete (CAP-02).
 
-    Parameters
-    ----------
-    thresholds : FlowThresholds
-        Those in force.
-    traffic : mapping
-        Producer name to what is known of it: its capacity in transfers, its messages' sizes in bytes.
-
-    Returns
-    -------
-    bool
-        False too where no resume level in messages is set.
-
     Examples
     --------
-    >>> from qflow.design.bounds import Sender
     >>> clients = {"C1": Sender(50), "C2": Sender(15)}
     >>> stays_on(FlowThresholds(100, 50, 0, 0), clients), stays_on(FlowThresholds(100, 80, 0, 0), clients)
     (True, False)
@@ -381,21 +329,11 @@ def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
 
     It follows from :func:`maximum_depth`, and from LP-02: a limit that is exactly reached is not exceeded.
 
-    Parameters
-    ----------
-    limit : int
-        ``qpid.max_count`` or ``qpid.max_size``.
-    unit : {"count", "size"}
-        What it limits.
-
-    Returns
-    -------
-    int
-        Below 1 if there is none: the windows alone are as large as the limit.
+    Below 1 if there is none: the windows alone are as large as the limit, in messages ("count") or bytes
+    ("size").
 
     Examples
     --------
-    >>> from qflow.design.bounds import Sender
     >>> largest_stop(200, {"C1": Sender(50), "C2": Sender(15)})
     135
     """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qflow.design.candidates import Limits
+    from qflow.design.frontier import Limits
     from qflow.workload.model import Workload
 
 
@@ -60,10 +60,10 @@ def run(namespace: argparse.Namespace) -> int:
         If a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException
-    from qflow.design.candidates import choices
+    from qflow.design.frontier import choices
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.design.small import DesignError
-    from qflow.logs.client_log import LogError
+    from qflow.logs.log_file import LogError
     from qflow.progress import Progress
     from qflow.workload.attributes import WorkloadError
     from qflow.workload.cli import look_over
@@ -104,7 +104,7 @@ def _workload(namespace: argparse.Namespace) -> Workload:
 
 
 def _limits(namespace: argparse.Namespace, workload: Workload) -> dict[str, Limits]:
-    from qflow.design.candidates import Limits
+    from qflow.design.frontier import Limits
 
     counts = _numbers("--max-count", namespace.max_count, workload)
     sizes = _numbers("--max-size", namespace.max_size, workload)

@@ -1,25 +1,180 @@
-"""The frontier: what safe settings cost, and which of them are beaten by no other.
+"""The frontier: safe settings of a grid, what each costs in a simulation, and which are beaten by no other.
 
-What a run costs its producers: flips, blocked time, and how long completions take.
-
-Parts of a workload that know nothing of one another.
+- A **choice** turns three dials, each a share: of the producers' capacities, of the largest stop that is
+  safe, and of that stop for the resume level.  Whatever a choice, the declare arguments made from it cannot
+  overflow, by the bound (CAP-11, :func:`safe_arguments`).
+- Its **costs** are measured, not proved: how often queues turn ON, how long producers are blocked, how long
+  completions take.
+- A **part** is a set of queues and producers that may stop one another.  Parts know nothing of each other, so
+  each has a frontier of its own, and one simulation serves all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-from qflow.broker.settings import Argument
-from qflow.design.bounds import Traffic, traffic_of
-from qflow.design.candidates import CAPACITY_SHARES, Choice, Limits, candidate, choices, is_designed
+from qflow.broker.flow_limit import effective_max_size
+from qflow.broker.settings import Argument, QueueSettings
+from qflow.design.bounds import Sender, Traffic, largest_stop, traffic_of
 from qflow.design.small import DesignError
+from qflow.design.verdict import judge
+from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
 from qflow.workload.run import Run
 from qflow.workload.simulate import simulate
 from qflow.workload.stage import GRACE
+
+MESSAGE_LIMIT = 5_000
+"""Messages a simulation sends at most, unless given otherwise."""
+
+Tell = Callable[[int], None]
+
+
+# Choices
+
+CAPACITY_SHARES = (1.0, 0.5, 0.25, 0.1)
+STOP_SHARES = (1.0, 0.5)
+RESUME_SHARES = (0.9, 0.6, 0.2)
+
+UNITS = ("count", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a queue may hold.
+
+    Parameters
+    ----------
+    count, size : int or None
+        Messages and bytes; None: as the workload declares it.
+    """
+
+    count: int | None = None
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        for unit, value in (("count", self.count), ("size", self.size)):
+            if value is not None and (type(value) is not int or value < 1):
+                raise DesignError(f"max_{unit} must be a whole number from 1, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Three shares: of the capacities, of the largest safe stop, and of the stop for the resume level.
+
+    Examples
+    --------
+    >>> Choice(capacity=0.5, stop=1.0, resume=0.8).window(15)
+    7
+    """
+
+    capacity: float
+    stop: float
+    resume: float
+
+    def window(self, capacity: int) -> int:
+        """Return the capacity instead of a given one."""
+        return max(1, int(capacity * self.capacity))
+
+
+def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
+    """Yield every choice of the grid, those that change least first."""
+    capacities = CAPACITY_SHARES[:1] if keep_capacities else CAPACITY_SHARES
+    for capacity, stop, resume in product(capacities, STOP_SHARES, RESUME_SHARES):
+        yield Choice(capacity, stop, resume)
+
+
+def narrowed(traffic: Traffic, choice: Choice) -> dict[str, Sender]:
+    """Return the traffic of producers with the windows of a choice."""
+    return {
+        name: replace(sender, capacity=choice.window(sender.capacity)) for name, sender in traffic.items()
+    }
+
+
+def safe_arguments(
+    queue: str,
+    workload: Workload,
+    traffic: Traffic,
+    limits: Limits,
+    choice: Choice,
+) -> dict[str, Argument] | None:
+    """Return declare arguments with which a queue cannot overflow; None if this choice has none.
+
+    Each limited unit stops at a share of :func:`~qflow.design.bounds.largest_stop`, and says its resume
+    level too: a stop alone is refused if the default resume is above it (FC-07).  The broker's own byte
+    limit (LP-01) gets thresholds only if its defaults are not safe.
+
+    The traffic is that of producers with the windows of the choice.
+
+    Examples
+    --------
+    >>> workload = Workload("w", 1, {"q": {}})
+    >>> safe_arguments("q", workload, {"p": Sender(20, 150)}, Limits(count=100), Choice(1.0, 1.0, 0.5))
+    {'qpid.max_count': 100, 'qpid.flow_stop_count': 80, 'qpid.flow_resume_count': 40}
+    """
+    arguments = dict(workload.queues[queue])
+    settings = QueueSettings.from_arguments(arguments)
+    maxima = {
+        "count": limits.count or settings.max_count,
+        "size": limits.size or settings.max_size or 0,
+    }
+    given = {"count": limits.count, "size": limits.size}
+    for unit in UNITS:
+        if given[unit]:
+            arguments[f"qpid.max_{unit}"] = given[unit]
+        if maxima[unit] and not _stop(arguments, unit, maxima[unit], traffic, choice):
+            return None
+    if judge(queue, arguments, traffic, workload.options).can_overflow:
+        settings = QueueSettings.from_arguments(arguments)
+        default = effective_max_size(settings, workload.options)
+        if maxima["size"] or not _stop(arguments, "size", default, traffic, choice):
+            return None
+    return arguments
+
+
+def _stop(arguments: dict[str, Argument], unit: str, limit: int, traffic: Traffic, choice: Choice) -> bool:
+    largest = largest_stop(limit, traffic, unit)
+    if largest < 1:
+        return False
+    stop = max(1, int(largest * choice.stop))
+    arguments[f"qpid.flow_stop_{unit}"] = stop
+    arguments[f"qpid.flow_resume_{unit}"] = max(1, int(stop * choice.resume))
+    return True
+
+
+def is_designed(queue: str, workload: Workload, limits: Limits) -> bool:
+    """Return whether a queue has a limit, and a policy that lets flow control act before it (FC-03)."""
+    settings = QueueSettings.from_arguments(workload.queues[queue])
+    has_limit = limits.count or limits.size or settings.max_count or settings.max_size
+    return bool(has_limit) and settings.policy != "ring"
+
+
+def candidate(
+    workload: Workload,
+    queues: Mapping[str, Limits],
+    traffic: Mapping[str, Traffic],
+    choice: Choice,
+) -> Workload | None:
+    """Return the workload with the settings of a choice for some queues; None if they cannot all be safe."""
+    designed = dict(workload.queues)
+    for queue, limits in queues.items():
+        arguments = safe_arguments(queue, workload, narrowed(traffic[queue], choice), limits, choice)
+        if arguments is None:
+            return None
+        designed[queue] = arguments
+    affected = {name for queue in queues for name in traffic[queue]}
+    producers = tuple(
+        replace(p, capacity=choice.window(p.capacity)) if p.name in affected else p
+        for p in workload.producers
+    )
+    return workload.replace(queues=designed, producers=producers)
+
+
+# Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +212,12 @@ class Costs:
     errors: Mapping[str, str]
 
     def objectives(self) -> tuple[float, float, float]:
-        """Return what is to be small: flips, blocked share, and the slowest completions."""
+        """Return the three costs that are compared: flips, blocked share, and the slowest completions."""
         return self.flips_per_minute, self.blocked_share, self.latency_p99
 
 
 def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
-    """Measure a part of a run, over the time in which messages fell due.
-
-    Parameters
-    ----------
-    run : Run
-        What happened.
-    queues, producers : iterable of str
-        The names of those that count.
-
-    Returns
-    -------
-    Costs
-        Of those queues and producers only.
+    """Return what a run cost some queues and producers, over the time in which messages fell due.
 
     Examples
     --------
@@ -157,6 +300,9 @@ def _detail(event: Any, key: str) -> Any:
     return event.detail[key] if isinstance(event.detail, Mapping) else 0
 
 
+# Parts
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Queues and producers that belong together: whatever stops one may stop all."""
@@ -166,17 +312,10 @@ class Part:
 
 
 def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None = None) -> list[Part]:
-    """Return the parts, in the order of their first queues.
+    """Return the parts of the traffic to some queues, in the order of their first queues.
 
     Two queues belong together if a producer sends to both: its window is shared.  So do two producers on
-    one session, whose commands are counted together (CAP-09).
-
-    Parameters
-    ----------
-    traffic : mapping
-        Who sends to each queue.
-    sessions : mapping or None
-        Producer name to the name of its session, where several share one.
+    one session, whose commands are counted together (CAP-09); ``sessions`` has its name for each of them.
 
     Examples
     --------
@@ -203,10 +342,7 @@ def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None 
     ]
 
 
-MESSAGE_LIMIT = 5_000
-"""Messages a simulation sends at most, unless told otherwise."""
-
-Tell = Callable[[int], None]
+# The frontier
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +374,45 @@ class Row:
     is_pareto: bool = False
 
 
+FRONTIER = (
+    "queues",
+    "capacity",
+    "stop",
+    "resume",
+    "flips_per_minute",
+    "blocked_share",
+    "latency_p99",
+    "maximum_depth",
+    "is_pareto",
+)
+"""Columns of a :class:`Frontier`: three shares, what the choice cost, and whether no other beats it."""
+
+
+class Frontier(Tabular, list[Row]):
+    """What :func:`frontier` returns: the rows, shown as a table of the choices and what each cost."""
+
+    SHOWN = 40
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the columns that :data:`FRONTIER` names, or a slice of their rows."""
+        rows = [
+            (
+                ", ".join(row.part.queues),
+                row.choice.capacity,
+                row.choice.stop,
+                row.choice.resume,
+                *row.costs.objectives(),
+                max(row.costs.maximum_depth.values(), default=0),
+                row.is_pareto,
+            )
+            for row in self[start:end]
+        ]
+        return columns_of(rows, FRONTIER)
+
+    def __repr__(self) -> str:
+        return f"Frontier({len(self)} choices, {sum(row.is_pareto for row in self)} of them on the frontier)"
+
+
 def frontier(
     workload: Workload,
     limits: Mapping[str, Limits] | None = None,
@@ -245,7 +420,7 @@ def frontier(
     keep_capacities: bool = False,
     message_limit: int | None = MESSAGE_LIMIT,
     tell: Tell | None = None,
-) -> list[Row]:
+) -> Frontier:
     """Simulate every safe choice of a grid, and mark those that are beaten by no other.
 
     Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs, and
@@ -263,12 +438,12 @@ def frontier(
     message_limit : int or None
         Messages each simulation sends; None for all that fall due.
     tell : callable or None
-        Told how many simulations are done.
+        Called with the number of simulations done.
 
     Returns
     -------
-    list of Row
-        Part by part, in the order of the grid: first those that change least.
+    Frontier
+        A list of :class:`Row`, part by part, in the order of the grid: first those that change least.
 
     Raises
     ------
@@ -298,11 +473,11 @@ def frontier(
     for part in parts:
         if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
             raise DesignError(_no_room(part, designed, workload, traffic, keep_capacities))
-    return [row for part in parts for row in mark([row for row in rows if row.part == part])]
+    return Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
 
 
 def _designed(workload: Workload, limits: Mapping[str, Limits]) -> dict[str, Limits]:
-    """Return what each queue that is to be designed may hold."""
+    """Return the limits of each queue that is designed."""
     for queue in limits:
         if queue not in workload.queues:
             raise DesignError(f"no queue {queue!r}; the workload has {', '.join(workload.queues) or 'none'}")

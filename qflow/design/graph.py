@@ -1,10 +1,12 @@
-"""StateGraph: every state a small configuration can reach, and every way between them.
+"""The states of a small configuration, and the graph of them.
 
-Producers and consumers without any time: what each may do next, and how it is done.
+There is no time here, only order.  A :class:`Situation` is a broker of the engine with its clients between
+two actions; each client says what it may do next (:meth:`Sender.actions`, :meth:`Reader.actions`), and
+whatever follows from an action is left to the engine.  What of a situation decides its future is its key;
+situations with equal keys are one state.
 
-Situation: an engine with its clients between two actions, and what can happen next.
-
-Where to draw the states of a graph: depth to the right, what is held upwards.
+:func:`qflow.design.explore` visits them all and returns a :class:`StateGraph`: states are nodes, actions are
+edges, and marks say what is wrong with a state, or remarkable (:data:`MARKS`).
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class Sender:
         return possible
 
     def _is_full(self) -> bool:
-        # A copy is asked: the question itself makes the qpid-cpp window forget what it knows to be complete.
+        # A copy: the question itself makes the qpid-cpp window forget what it knows to be complete.
         return _copy_of(self._window).next_step() is not Step.SEND
 
     def _sends(self) -> dict[str, Action]:
@@ -93,7 +95,7 @@ class Sender:
             self.session.session_flush()
         asks = self._window.sync_flag(False)
         self._window.sent(self.session.completions.next_number)
-        # LP-06: the session is gone then, and is seen to be.
+        # LP-06: the session is gone then, which :attr:`is_attached` shows.
         with suppress(ResourceLimitExceededException):
             self.session.message_transfer(Message(size, routing_key=self.name), EXCHANGE, sync=asks)
 
@@ -112,13 +114,13 @@ class Sender:
         return number < 0 or (bool(ranges) and ranges[0][0] == 0 and number <= ranges[0][1])
 
     def key(self) -> Hashable:
-        """Return what of the client decides its future."""
+        """Return the part of the client's state that decides its future."""
         if not self.session.is_attached:
             return "dead"
         if self._hears_at_once:
             return self.outstanding
         completions = self.session.completions
-        # What is complete, told, and heard of; and whether the broker tells without being asked (CM-05).
+        # What is complete, reported, and heard of; and whether the broker reports unasked (CM-05).
         places = [
             (
                 number in completions.completed,
@@ -271,7 +273,7 @@ class Situation:
         Two messages differ only by their size, by whether a stopped queue holds their transfer and whose
         it is, and by whether a consumer has taken them.  Labels, positions, command numbers and statistics
         only ever grow; no rule reads them.  So a queue is a word with one letter for each message.  The
-        order of the letters matters only if somebody takes the oldest: not with ``order="any"``, and not
+        order of the letters matters only if a consumer takes the oldest: not with ``order="any"``, and not
         on a queue without a consumer.
         """
         queues = self.broker.queues.queues
@@ -296,7 +298,7 @@ class Situation:
         return (transfer.origin, transfer.size, state, " ".join(holders))
 
     def facts(self) -> dict[str, Any]:
-        """Return what is seen from outside: depths, flow states, windows, who is blocked and who died."""
+        """Return what an observer sees: depths, flow states, windows, who is blocked and who died."""
         statistics = {name: self.broker.queue(name).statistics() for name in self.configuration.queues}
         depths = {name: values.msgDepth for name, values in statistics.items()}
         return {
@@ -346,29 +348,7 @@ class StateGraph:
         return max(self.depths().values())
 
     def depths(self, queue: str | None = None) -> dict[int, int]:
-        """Return each node's depth in messages: of one queue, or of the fullest.
-
-        Parameters
-        ----------
-        queue : str or None
-            Its name; None for whichever is fullest at that node.
-
-        Returns
-        -------
-        dict
-            Node to messages.
-
-        Raises
-        ------
-        DesignError
-            If there is no such queue.
-
-        Examples
-        --------
-        >>> from qflow.design import SmallConfiguration, explore
-        >>> explore(SmallConfiguration.of(stop=1, capacities=[1])).depths()[0]
-        0
-        """
+        """Return each node's depth in messages: of one queue, or of the fullest at that node (None)."""
         nodes = self.graph.nodes(data=True)
         if queue is None:
             return {node: facts["depth"] for node, facts in nodes}
@@ -397,22 +377,7 @@ class StateGraph:
         return [node for node in self.graph if not self.graph.out_degree(node)]
 
     def path_to(self, node: int) -> list[str]:
-        """Return the shortest list of actions that leads from the start to a node.
-
-        Parameters
-        ----------
-        node : int
-            Its number.
-
-        Returns
-        -------
-        list of str
-            Empty for the start, node 0.
-
-        Raises
-        ------
-        DesignError
-            If there is no such node.
+        """Return the shortest list of actions that leads from the start, node 0, to a node.
 
         Examples
         --------
@@ -468,17 +433,7 @@ class StateGraph:
 
 
 def marks_of(facts: dict[str, Any], can_go_on: bool, has_consumer: bool) -> tuple[str, ...]:
-    """Return the marks of a state.
-
-    Parameters
-    ----------
-    facts : dict
-        What :meth:`Situation.facts` returns.
-    can_go_on : bool
-        Whether any action is possible.
-    has_consumer : bool
-        Whether the configuration has a consumer.
-    """
+    """Return the marks of a state, by its :meth:`Situation.facts`."""
     idle = len(facts["blocked"]) + len(facts["dead"]) == len(facts["outstanding"])
     holds = {
         "on": bool(facts["on"]),
@@ -497,20 +452,10 @@ SPREAD = 0.6
 def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
     """Return a place for each node: x is the depth, y how many transfers are held.
 
-    In this plane flow control shows its shape: everything OFF lies on the line at the bottom, what is ON
-    hangs above it, and the farthest corner is the stall at stop plus all capacities (CAP-11).  States that
-    would lie on one another are spread to the right, in the order of their numbers, by less than one
-    message.
-
-    Parameters
-    ----------
-    states : StateGraph
-        What :func:`qflow.design.explore` returned.
-
-    Returns
-    -------
-    dict
-        Node to (x, y); of several queues, x is the sum of their depths.
+    In this plane flow control shows its shape: every state that is OFF is on the line at the bottom, those
+    that are ON are above it, and the farthest corner is the stall at stop plus all capacities (CAP-11).
+    States with the same place are spread to the right, in the order of their numbers, by less than one
+    message.  Of several queues, x is the sum of their depths.
 
     Examples
     --------

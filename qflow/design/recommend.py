@@ -1,6 +1,8 @@
 """Recommend: thresholds and windows that cannot overflow, as qpid-config lines, with the reasons.
 
-A recommendation as plain text.
+Of each part of a workload the frontier's best row is taken (:func:`qflow.design.frontier.best`).  Then what
+it leads to is checked again as a whole: every queue is judged by the bound, and the recommended workload is
+simulated and compared with the declared one.
 """
 
 from __future__ import annotations
@@ -14,16 +16,16 @@ from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
 from qflow.design.bounds import Traffic, stays_on, traffic_of
-from qflow.design.candidates import Limits
-from qflow.design.frontier import MESSAGE_LIMIT, Costs, Part, Row, Tell, best, costs, frontier
+from qflow.design.frontier import MESSAGE_LIMIT, Costs, Limits, Part, Row, Tell, best, costs, frontier
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
+from qflow.table import Tabular, columns_of
 from qflow.workload.model import Workload
 from qflow.workload.simulate import simulate
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(Tabular):
     """What :func:`recommend` returns.
 
     Parameters
@@ -54,6 +56,24 @@ class Recommendation:
     declared: Costs
     evidence: Costs
     kept: Mapping[str, str]
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return, for each designed queue, its qpid-config line and what is known of its safety."""
+        names = ("queue", "line", "could_overflow_before", "can_overflow", "maximum_depth")
+        rows = [
+            (
+                queue,
+                line,
+                self.before[queue].can_overflow,
+                self.verdicts[queue].can_overflow,
+                self.evidence.maximum_depth[queue],
+            )
+            for queue, line in list(self.lines.items())[start:end]
+        ]
+        return columns_of(rows, names)
+
+    def __repr__(self) -> str:
+        return f"Recommendation({self.workload.name!r}, for {', '.join(self.chosen)})"
 
     @property
     def lines(self) -> dict[str, str]:
@@ -132,11 +152,6 @@ def recommend(
     workload, limits, keep_capacities, message_limit, tell
         As for :func:`qflow.design.frontier`.
 
-    Returns
-    -------
-    Recommendation
-        Of each part of the workload the row that :func:`qflow.design.frontier.best` chooses.
-
     Raises
     ------
     DesignError
@@ -212,15 +227,7 @@ SHOWN = ("flips/min", "blocked", "p50", "p99", "accepted")
 
 
 def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
-    """Return a recommendation as lines for people.
-
-    Parameters
-    ----------
-    made : Recommendation
-        What to say.
-    before : dict
-        Producer name to the window it had.
-    """
+    """Return a recommendation as plain text; ``before`` has the window that each producer had."""
     lines: list[str] = []
     for queue, line in made.lines.items():
         lines.append(line)

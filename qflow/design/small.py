@@ -1,4 +1,9 @@
-"""SmallConfiguration: queues, producers and consumers so few that every state can be visited."""
+"""Small configurations: queues, producers and consumers so few that every state can be visited.
+
+Nothing in them has a time: producers may send whenever their window lets them, consumers may take whenever
+there is something to take.  So what is found holds for every workload with these settings, however fast or
+slow its clients are.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +28,6 @@ class DesignError(RefusalError):
 @dataclass(frozen=True, slots=True)
 class SmallConfiguration:
     """What :func:`qflow.design.explore` explores.
-
-    Nothing in it has a time: producers may send whenever their window lets them, consumers may take
-    whenever there is something to take.  So what is found holds for every workload with these settings,
-    however fast or slow anybody is.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ class SmallConfiguration:
         limit : int or None
             ``qpid.max_count``; None for no limit.
         is_consumed : bool
-            Whether anybody takes messages off.
+            Whether the queue has a consumer.
         further
             Other parameters of the class.
 
@@ -133,18 +134,7 @@ class SmallConfiguration:
         return cls({"q": arguments}, named, consumed=consumed, **further)  # type: ignore[arg-type]
 
     def targets(self, producer: str) -> tuple[str, ...]:
-        """Return the queues that each message of a producer goes to.
-
-        Parameters
-        ----------
-        producer : str
-            Its name.
-
-        Examples
-        --------
-        >>> SmallConfiguration.of(stop=1, capacities=[1]).targets("C1")
-        ('q',)
-        """
+        """Return the queues that each message of a producer goes to."""
         return tuple(self.to.get(producer, tuple(self.queues)))
 
     def consumers(self) -> dict[str, str]:
@@ -155,27 +145,11 @@ class SmallConfiguration:
         return {f"{CONSUMER} of {queue}": queue for queue in queues}
 
     def most_outstanding(self, queue: str) -> int:
-        """Return the sum of the capacities of all who send to a queue (CAP-11).
-
-        Parameters
-        ----------
-        queue : str
-            Its name.
-
-        Returns
-        -------
-        int
-            Transfers.
-
-        Examples
-        --------
-        >>> SmallConfiguration.of(stop=1, capacities=[2, 3]).most_outstanding("q")
-        5
-        """
+        """Return the sum of the capacities of all producers of a queue, in transfers (CAP-11)."""
         return sum(size for name, size in self.capacities.items() if queue in self.targets(name))
 
     def merged(self) -> SmallConfiguration:
-        """Return a configuration in which one producer stands for all, with the sum of their windows.
+        """Return a configuration in which one producer does the work of all, with the sum of their windows.
 
         Whatever the single ones can do together, it can do too: a producer with room in its window leaves
         room in the sum of all windows, the message it sends is like any other, and the broker frees

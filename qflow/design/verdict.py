@@ -1,4 +1,8 @@
-"""Whether a queue can overflow, and why."""
+"""Verdicts: whether a queue can overflow, and why.
+
+In each unit, messages and bytes, the most that can be on the queue (:func:`qflow.design.maximum_depth`) is
+compared with the limit in force; exactly filling it is allowed (LP-02).
+"""
 
 from __future__ import annotations
 
@@ -87,23 +91,16 @@ def judge(
     traffic: Traffic,
     options: BrokerOptions | None = None,
 ) -> Verdict:
-    """Say whether a queue can overflow, by comparing its limits with :func:`maximum_depth`.
+    """Return whether a queue can overflow, by comparing its limits with :func:`maximum_depth`.
 
     Parameters
     ----------
-    queue : str
-        Its name.
-    arguments : mapping
-        What it is declared with.
+    queue, arguments
+        Its name, and what it is declared with.
     traffic : mapping
         Who sends to it.
     options : BrokerOptions or None
         What the broker was started with; None for the defaults.
-
-    Returns
-    -------
-    Verdict
-        With a reason for each unit, messages first.
 
     Raises
     ------
@@ -145,22 +142,9 @@ def judge(
 
 
 def judge_workload(workload: Workload) -> dict[str, Verdict]:
-    """Say of each queue of a workload whether it can overflow.
+    """Return for each queue of a workload, in its order, whether it can overflow.
 
-    Parameters
-    ----------
-    workload : Workload
-        Its queues and producers; who consumes does not matter.
-
-    Returns
-    -------
-    dict
-        Queue name to verdict, in the workload's order.
-
-    Raises
-    ------
-    DesignError
-        If the broker refuses a queue.
+    Who consumes does not matter.  See :func:`judge`.
 
     Examples
     --------
@@ -188,11 +172,11 @@ def _unit(unit: str, limit: int, stop: int, bound: int | None, window: int) -> U
         # The other unit may stop first; then the sum with this unit's own stop is not what bounds it.
         own = f"stop {stop} + {windows} {window} = {bound}" if stop and stop + window == bound else ""
         own = own or f"at most {bound}, by the other unit's stop and {windows} {window}"
-        reason = f"{what}: {own}, which is {_beside(bound, limit)} (CAP-11)"
+        reason = f"{what}: {own}, which is {_compared(bound, limit)} (CAP-11)"
     return UnitVerdict(unit, limit, stop, bound, reason)
 
 
-def _beside(bound: int, limit: int) -> str:
+def _compared(bound: int, limit: int) -> str:
     if bound > limit:
         return f"above the limit of {limit} by {bound - limit}"
     return f"within the limit of {limit}"

@@ -1,6 +1,6 @@
-"""``qflow trace info|replay|diff|why …``: look at traces, replay them, lay two side by side, ask why.
+"""``qflow trace``: look at traces, replay them, compare two, ask why, and import client logs.
 
-``qflow trace why FILE INSTANT SUBJECT``: say why something is as it is at an instant of a trace.
+What does the work is imported by the functions that need it: another command must not wait for it.
 """
 
 from __future__ import annotations
@@ -28,125 +28,6 @@ _SECOND = 1_000_000
 _ROW = re.compile(r"[0-9]{1,18}")
 _SHOWN = 60
 _TIME = re.compile(r"([0-9]{1,12}(\.[0-9]*)?|\.[0-9]+)s")
-
-
-def add_why_arguments(actions: Any) -> None:
-    """Add ``why`` to the actions of ``qflow trace``."""
-    why = actions.add_parser(
-        "why",
-        help="say why something is as it is at an instant, down to the root causes",
-        description="Say why a producer is blocked, a transfer not complete, a queue ON, a message not "
-        "delivered, a group not free, or a consumer idle. An instant after the trace's end is answered for "
-        "its end, and the answer says so.",
-    )
-    why.add_argument("file", metavar="FILE", help="a trace")
-    why.add_argument("instant", metavar="INSTANT", help="a row's seq, such as 1200; or a time, such as 2.5s")
-    why.add_argument(
-        "subject",
-        metavar="SUBJECT",
-        help="producer:C1, transfer:C1-57, queue:q, message:A-1, group:A or consumer:late; "
-        "or the name alone, if only one thing has it",
-    )
-    why.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def run_why(namespace: argparse.Namespace) -> int:
-    """Print the chain.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    RefusalError
-        If the instant is none.
-    TraceError
-        If the file holds no trace, or the trace no such instant or subject.
-    """
-    # Imported here, as the engine is: a command line that asks for something else shall not wait for it.
-    from qflow.trace.explain.question import explain
-    from qflow.trace.files import read_trace
-    from qflow.trace.timeline import Timeline
-
-    seq, time = instant(namespace.instant)
-    name = Path(namespace.file).name
-    with progress(f"reading {name}") as shown:
-        trace, _ = read_trace(namespace.file, shown)
-    with progress(f"replaying {name}", len(trace)) as shown:
-        timeline = Timeline(trace, progress=shown)
-    explanation = explain(timeline, seq, namespace.subject, time=time)
-    note = past_the_end(trace, seq, time)
-    if namespace.json:
-        print(json.dumps({**explanation.data(), "note": note}))
-    else:
-        print(explanation.text() if note is None else f"{note}\n{explanation.text()}")
-    return 0
-
-
-def instant(text: str) -> tuple[int | None, int | None]:
-    """Read an instant: a row's ``seq``, or a time in seconds; the other of the two is None.
-
-    Raises
-    ------
-    RefusalError
-        If it is neither.
-
-    Examples
-    --------
-    >>> instant("1200"), instant("2.5s")
-    ((1200, None), (None, 2500000))
-    """
-    if _ROW.fullmatch(text):
-        return int(text), None
-    if _TIME.fullmatch(text):
-        return None, int(Decimal(text.removesuffix("s")) * _SECOND)
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    raise RefusalError(f"an instant is a row's seq, such as 1200, or a time, such as 2.5s; got {shown!r}")
-
-
-def past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
-    """Say that an instant lies after all that the trace tells, so that the answer is about its end.
-
-    Where the workload was to last longer than the last row, that time is the trace's too: nothing happened
-    in it.
-
-    Parameters
-    ----------
-    trace : Trace
-        What was asked about.
-    seq, time : int or None
-        The instant: a row's ``seq``, or a time in microseconds; the other is None.
-
-    Returns
-    -------
-    str or None
-        The sentence; None if the instant is one of the trace's.
-
-    Examples
-    --------
-    >>> from qflow.broker import Broker
-    >>> from qflow.trace.replaying import record
-    >>> broker = Broker()
-    >>> trace = record(broker)
-    >>> broker.advance(1_500_000)
-    >>> session = broker.session("p")
-    >>> past_the_end(trace, None, 99_000_000)
-    'The trace ends at 1.5 s (seq 0); this is the state at its end.'
-    >>> past_the_end(trace, None, 1_500_000) is None
-    True
-    """
-    last = trace.time[-1]
-    planned = trace.workload.duration * _SECOND if trace.workload is not None else 0
-    if (seq is None or seq <= trace.seq[-1]) and (time is None or time <= max(last, planned)):
-        return None
-    return f"The trace ends at {seconds(last)} (seq {trace.seq[-1]}); this is the state at its end."
-
-
-# What does the work is imported by the functions below: a command line that asks for something else
-# shall not wait for it.
-
 SHOWN = 5
 
 
@@ -154,7 +35,7 @@ def add_arguments(subparsers: Any) -> None:
     """Add ``trace`` to the rooms of the command line."""
     trace = subparsers.add_parser(
         "trace",
-        help="look at traces, replay them, and lay two side by side",
+        help="look at traces, replay them, and compare two",
         description="A trace is a .parquet, .jsonl or .jsonl.gz file: each command and each effect of a run.",
     )
     actions = trace.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -180,8 +61,27 @@ def add_arguments(subparsers: Any) -> None:
     )
     diff.add_argument("first", metavar="FIRST", help="a trace")
     diff.add_argument("second", metavar="SECOND", help="another")
-    add_why_arguments(actions)
+    _add_why(actions)
     importing.add_arguments(actions)
+
+
+def _add_why(actions: Any) -> None:
+    why = actions.add_parser(
+        "why",
+        help="say why something is as it is at an instant, down to the root causes",
+        description="Say why a producer is blocked, a transfer not complete, a queue ON, a message not "
+        "delivered, a group not free, or a consumer idle. An instant after the trace's end is answered for "
+        "its end, and the answer says so.",
+    )
+    why.add_argument("file", metavar="FILE", help="a trace")
+    why.add_argument("instant", metavar="INSTANT", help="a row's seq, such as 1200; or a time, such as 2.5s")
+    why.add_argument(
+        "subject",
+        metavar="SUBJECT",
+        help="producer:C1, transfer:C1-57, queue:q, message:A-1, group:A or consumer:late; "
+        "or the name alone, if only one thing has it",
+    )
+    why.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -195,7 +95,7 @@ def run(namespace: argparse.Namespace) -> int:
     Raises
     ------
     RefusalError
-        If a file holds no trace, in one sentence.
+        If a file holds no trace, or a trace no such instant or subject, in one sentence.
     """
     from qflow.trace.schema import TraceError
 
@@ -205,7 +105,7 @@ def run(namespace: argparse.Namespace) -> int:
         if namespace.action == "replay":
             return _replay(namespace.file, namespace.output)
         if namespace.action == "why":
-            return run_why(namespace)
+            return _why(namespace)
         if namespace.action == "import":
             return importing.run(namespace)
         return _diff(namespace.first, namespace.second)
@@ -323,3 +223,74 @@ def _diff(first: str, second: str) -> int:
 def _names(first: str, second: str) -> tuple[str, str]:
     names = Path(first).name, Path(second).name
     return names if names[0] != names[1] else (first, second)
+
+
+def _why(namespace: argparse.Namespace) -> int:
+    """Print why something is as it is at an instant of a trace."""
+    from qflow.trace.explain.question import explain
+    from qflow.trace.timeline import Timeline
+
+    seq, time = instant(namespace.instant)
+    trace, _ = _read(namespace.file)
+    with progress(f"replaying {Path(namespace.file).name}", len(trace)) as shown:
+        timeline = Timeline(trace, progress=shown)
+    explanation = explain(timeline, seq, namespace.subject, time=time)
+    note = past_the_end(trace, seq, time)
+    if namespace.json:
+        print(json.dumps({**explanation.data(), "note": note}))
+    else:
+        print(explanation.text() if note is None else f"{note}\n{explanation.text()}")
+    return 0
+
+
+def instant(text: str) -> tuple[int | None, int | None]:
+    """Return an instant as a row's ``seq`` or a time in microseconds; the other of the two is None.
+
+    Raises
+    ------
+    RefusalError
+        If it is neither.
+
+    Examples
+    --------
+    >>> instant("1200"), instant("2.5s")
+    ((1200, None), (None, 2500000))
+    """
+    if _ROW.fullmatch(text):
+        return int(text), None
+    if _TIME.fullmatch(text):
+        return None, int(Decimal(text.removesuffix("s")) * _SECOND)
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    raise RefusalError(f"an instant is a row's seq, such as 1200, or a time, such as 2.5s; got {shown!r}")
+
+
+def past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
+    """Return a sentence if an instant is after the trace's end, where the answer is about its end; else None.
+
+    Where the workload lasts longer than the last row, that time is the trace's too: nothing happened in it.
+
+    Parameters
+    ----------
+    trace : Trace
+        What was asked about.
+    seq, time : int or None
+        The instant: a row's ``seq``, or a time in microseconds; the other is None.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker
+    >>> from qflow.trace import record
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> broker.advance(1_500_000)
+    >>> session = broker.session("p")
+    >>> past_the_end(trace, None, 99_000_000)
+    'The trace ends at 1.5 s (seq 0); this is the state at its end.'
+    >>> past_the_end(trace, None, 1_500_000) is None
+    True
+    """
+    last = trace.time[-1]
+    planned = trace.workload.duration * _SECOND if trace.workload is not None else 0
+    if (seq is None or seq <= trace.seq[-1]) and (time is None or time <= max(last, planned)):
+        return None
+    return f"The trace ends at {seconds(last)} (seq {trace.seq[-1]}); this is the state at its end."

@@ -1,4 +1,9 @@
-"""Where two traces part, and how the two runs differ in the end."""
+"""Two traces compared: the first row in which they differ, and how their queues ended.
+
+Equal rows up to some place, then one that differs: after that row the two runs are two courses of events, and
+comparing further rows says nothing.  So the first difference is reported exactly, and what became of the two
+runs only by queue: enqueues, drops, the greatest depth, the time ON.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ class Difference(NamedTuple):
     columns: tuple[str, ...]
 
     def text(self, first: str = "the first", second: str = "the second") -> str:
-        """Say it in a sentence."""
+        """Return it as a sentence."""
         place = f"row {self.place + 1}"
         for trace, row in ((second, self.a), (first, self.b)):
             if row is None:
@@ -176,17 +181,7 @@ class Comparison:
 
 
 def compare(a: Trace, b: Trace) -> Comparison:
-    """Say where two runs part and how they differ, queue by queue.
-
-    Parameters
-    ----------
-    a, b : Trace
-        Of two runs, as a rule of the same workload.
-
-    Returns
-    -------
-    Comparison
-        Its ``parting`` is None if every row is the same.
+    """Return where two runs part and how they differ, queue by queue.
 
     Examples
     --------

@@ -1,13 +1,11 @@
-"""Trace files: Parquet and JSON lines, by the file's name.
+"""Trace files: Parquet and JSON lines, by the file's name; bad rows are set aside with the reason.
 
-The quarantine: rows of a file from elsewhere that make no sense, each with the reason.
+- ``.jsonl``, or ``.jsonl.gz`` packed: a header, then one JSON object a row.
+- ``.parquet``: the header is in the schema's metadata; pyarrow is imported when it is first needed.
 
-Every row is looked at before it joins a trace. Good rows are kept, so that one damaged line does not
-cost a day's recording; bad ones are set aside where they can be seen.
-
-Traces as JSON lines: a header, then one object a row; ``.jsonl``, or ``.jsonl.gz`` packed.
-
-Traces as Parquet, through pyarrow, which is imported when it is first needed.
+A file may come from another program, or be cut off.  So every row is checked before it joins a trace
+(:class:`Checker`).  Good rows are kept, as one damaged line should not cost a day's recording; bad ones go
+to the :class:`Quarantine`, where they can be seen.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class QuarantinedRow(NamedTuple):
     values: str = ""
 
     def text(self) -> str:
-        """Say it in a sentence."""
+        """Return it as a sentence."""
         place = f", column {self.column}" if self.column else ""
         return f"row {self.row}{place}: {self.reason}"
 
@@ -89,7 +87,7 @@ class Quarantine(list[QuarantinedRow]):
 
 
 class Checker:
-    """Looks at rows in the file's order; good ones join the trace, bad ones the quarantine.
+    """Checks rows in the file's order; good ones join the trace, bad ones the quarantine.
 
     Parameters
     ----------
@@ -114,7 +112,7 @@ class Checker:
         self._seq = self._time = -1
 
     def take(self, number: int, values: Sequence[object]) -> None:
-        """Look at one row, its values in the order of the columns."""
+        """Check one row, its values in the order of the columns."""
         self.seen = number
         problem = self._problem(values)
         if problem is not None:
@@ -217,7 +215,7 @@ def write_trace(trace: Trace, path: str | Path, progress: Progress | None = None
     path : str or Path
         ``.parquet`` (needs pyarrow), ``.jsonl`` or ``.jsonl.gz``.
     progress : callable or None
-        Told now and then how many rows are written.
+        Called now and then with the number of rows written.
 
     Raises
     ------
@@ -236,29 +234,28 @@ def write_trace(trace: Trace, path: str | Path, progress: Progress | None = None
     path = Path(path)
     try:
         if path.name.endswith(".parquet"):
-            write_parquet(trace, path, progress)
+            _write_parquet(trace, path, progress)
         else:
             _require_lines(path)
-
-            write_lines(trace, path, progress)
+            _write_lines(trace, path, progress)
     except TraceError as error:
         raise TraceError(f"{path.name}: {error}") from None
 
 
 def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trace, Quarantine]:
-    """Read a trace from anywhere: good rows are kept, bad ones set aside with the reason.
+    """Read a trace of any origin: good rows are kept, bad ones set aside with the reason.
 
     Parameters
     ----------
     path : str or Path
         ``.parquet``, ``.jsonl`` or ``.jsonl.gz``.
     progress : callable or None
-        Told now and then how many rows are read.
+        Called now and then with the number of rows read.
 
     Returns
     -------
     (Trace, Quarantine)
-        If rows are missing, the trace's ``expected`` tells how many there should be.
+        If rows are missing, the trace's ``expected`` is how many there should be.
 
     Raises
     ------
@@ -277,11 +274,10 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trac
     path = Path(path)
     try:
         if path.name.endswith(".parquet"):
-            checker = read_parquet(path, progress)
+            checker = _read_parquet(path, progress)
         else:
             _require_lines(path)
-
-            checker = read_lines(path, progress)
+            checker = _read_lines(path, progress)
     except TraceError as error:
         raise TraceError(f"{path.name}: {error}") from None
     return checker.trace, checker.quarantine
@@ -311,16 +307,8 @@ def _require_lines(path: Path) -> None:
 _dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
-def write_lines(trace: Trace, path: Path, progress: Callable[[int], None] | None = None) -> None:
-    """Write a trace; whatever interrupts it, the lines that are there are whole.
-
-    Parameters
-    ----------
-    path : Path
-        ``.jsonl`` or ``.jsonl.gz``.
-    progress : callable or None
-        Told the number of rows written.
-    """
+def _write_lines(trace: Trace, path: Path, progress: Progress | None = None) -> None:
+    """Write a trace; whatever interrupts it, the lines that are there are whole."""
     with _opened_to_write(path) as file:
         file.write((_dump(trace.header()) + "\n").encode())
         for done, row in enumerate(trace.rows(), 1):
@@ -340,16 +328,7 @@ def _opened_to_write(path: Path) -> Iterator[IO[bytes]]:
             yield raw
 
 
-def read_lines(path: Path, progress: Callable[[int], None] | None = None) -> Checker:
-    """Read a trace, good rows and bad.
-
-    Raises
-    ------
-    TraceError
-        If not even the header makes sense.
-    OSError
-        If the file cannot be opened.
-    """
+def _read_lines(path: Path, progress: Progress | None = None) -> Checker:
     checker: Checker | None = None
     number = 0
     for line in _lines(path):
@@ -434,7 +413,7 @@ _COLUMNS = set(NAMES)
 
 
 HEADER = b"qflow"
-"""Key of the schema's metadata under which a trace's header lies."""
+"""Key of a trace's header in the schema's metadata."""
 ROWS_IN_A_GROUP = 65_536
 _MAY_BE_EMPTY = ("queue", "session", "link", "message", "group", "detail")
 
@@ -450,14 +429,8 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def write_parquet(trace: Trace, path: Path, progress: Callable[[int], None] | None = None) -> None:
-    """Write a trace, group of rows by group; interrupted, the file holds the groups that were done.
-
-    Raises
-    ------
-    TraceError
-        If pyarrow is not installed.
-    """
+def _write_parquet(trace: Trace, path: Path, progress: Progress | None = None) -> None:
+    """Write a trace, group of rows by group; interrupted, the file holds the groups that were done."""
     arrow, parquet = _pyarrow()
     types = {"text": arrow.string(), "int64": arrow.int64()}
     columns = [arrow.field(column.name, types[column.type], nullable=False) for column in COLUMNS]
@@ -486,17 +459,7 @@ def _table(arrow: Any, trace: Trace, start: int, end: int, schema: Any) -> Any:
     return arrow.table(columns, schema=schema)
 
 
-def read_parquet(path: Path, progress: Callable[[int], None] | None = None) -> Checker:
-    """Read a trace, good rows and bad.
-
-    Raises
-    ------
-    TraceError
-        If pyarrow is not installed, the file is no Parquet or cut off, or a column is missing or of a
-        wrong type.
-    OSError
-        If the file cannot be opened.
-    """
+def _read_parquet(path: Path, progress: Progress | None = None) -> Checker:
     arrow, parquet = _pyarrow()
     with path.open("rb") as raw:
         try:

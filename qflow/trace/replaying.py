@@ -1,8 +1,12 @@
-"""Recording: from a broker that runs, or from a finished run, to a trace.
+"""Recording a run as a trace, and replaying a trace.
 
-The commands of a trace, and how one is given to a broker again.
+A trace has the broker's events in order, and the commands are among them.  Commands are all that comes from
+outside, time included (``advance``), so a trace that begins with a fresh broker holds everything that decides
+its course: its commands, given to a fresh engine, give back its own rows, byte for byte (:func:`replay`).
 
-Replay: a trace's commands, given to a fresh engine, give back the trace's own events.
+- :func:`record` observes a broker from its start; :func:`trace_of` takes a simulated run.
+- :func:`steps_of` yields the commands of a trace, and :func:`give` gives one to a broker.
+- :class:`Replay` gives them all, and says where the engine differs from the trace.
 """
 
 from __future__ import annotations
@@ -23,20 +27,15 @@ from qflow.workload.stage import uncollected
 
 
 def record(broker: Broker, run: str = "run") -> Trace:
-    """Let a trace grow with everything a broker is told and does, from now on.
+    """Return a trace that grows with each command a broker is given and each thing it does, from now on.
 
     Parameters
     ----------
     broker : Broker
-        One that nothing has been asked of yet: a trace starts at the beginning, or it could not be
-        replayed.
+        A fresh one: a trace starts at the beginning, or it could not be replayed.
+        ``broker.observe(None)`` ends the recording.
     run : str
         The run's name.
-
-    Returns
-    -------
-    Trace
-        The trace itself; ``broker.observe(None)`` ends it.
 
     Raises
     ------
@@ -70,15 +69,7 @@ def record(broker: Broker, run: str = "run") -> Trace:
 def trace_of(run: Run) -> Trace:
     """Return a run of a workload as a trace.
 
-    Parameters
-    ----------
-    run : Run
-        What :func:`qflow.workload.simulate` gave.
-
-    Returns
-    -------
-    Trace
-        It holds the workload too, so that a what-if can start from the file alone.
+    It holds the workload too, so that a what-if can start from the file alone.
 
     Examples
     --------
@@ -97,7 +88,7 @@ METHODS = ("create", "delete", "query", "purge", "reroute", "queueMoveMessages",
 """The management methods that a trace may call."""
 
 FLAGS = ("pipelined", "sync")
-"""What a command's detail tells besides its arguments: how it was sent (RF-08, CM-05)."""
+"""What a command's detail holds besides its arguments: how it was sent (RF-08, CM-05)."""
 
 
 class Step(NamedTuple):
@@ -123,17 +114,11 @@ class Step(NamedTuple):
 
 
 def steps_of(trace: Trace) -> Iterator[Step]:
-    """Yield the commands of a trace.
-
-    Raises
-    ------
-    TraceError
-        Naming the row whose detail cannot be read.
+    """Yield the commands of a trace; a TraceError names the row whose detail cannot be read.
 
     Examples
     --------
     >>> from qflow.broker import Broker
-    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> broker.session("s").queue_declare("q")
@@ -146,13 +131,7 @@ def steps_of(trace: Trace) -> Iterator[Step]:
 
 
 def step_at(trace: Trace, row: int) -> Step:
-    """Return the command in a row of a trace.
-
-    Raises
-    ------
-    TraceError
-        If its detail cannot be read.
-    """
+    """Return the command in a row of a trace; a TraceError says that its detail cannot be read."""
     try:
         arguments = decode_detail(trace.detail[row])
     except ValueError as error:
@@ -163,7 +142,7 @@ def step_at(trace: Trace, row: int) -> Step:
 def give(broker: Broker, step: Step) -> None:
     """Give a broker one command of a trace, at its time.
 
-    A refusal is part of what happened and passes in silence: the broker's rows tell of it.
+    A refusal is part of what happened and raises nothing: the broker's own rows show it.
 
     Raises
     ------
@@ -239,7 +218,7 @@ def _open_store(broker: Broker, step: Step) -> None:
 def _finish_store(broker: Broker, step: Step) -> None:
     if not isinstance(broker.store, DelayedStore):
         raise TraceError(
-            "the broker has no store that is told when it is done; a trace shows store.open first"
+            "the broker has no store that reports when it is done; a trace shows store.open first"
         )
     broker.store.finish(step.arguments["message"])
 
@@ -278,14 +257,14 @@ _ACTIONS: dict[str, Callable[[Broker, Step], None]] = {
 
 
 Progress = Callable[[int], None]
-"""Told, now and then, how many rows are done."""
+"""Called now and then with the number of rows done."""
 
 
 class Replay:
-    """A replay in the making; :attr:`trace` is valid at every moment.
+    """A replay under way; :attr:`trace` is valid at every moment.
 
-    Rows that only a client could tell of (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no
-    effect; they are copied to their places.
+    Rows that only a client could write (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no effect;
+    they are copied to their places.
 
     Parameters
     ----------
@@ -308,15 +287,11 @@ class Replay:
         self.broker.observe(self._observe)
 
     def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
-        """Give all commands; ``before`` is shown each one before it is given.
-
-        Raises
-        ------
-        TraceError
-            For a command that cannot be given.
-        """
+        """Give all commands, and call ``before`` with each before it is given; see :func:`give`."""
         with uncollected():
-            for step in self._steps(progress):
+            for step in steps_of(self.original):
+                if progress is not None:
+                    progress(step.row)
                 if before is not None:
                     before(step)
                 give(self.broker, step)
@@ -325,19 +300,13 @@ class Replay:
         return self.trace
 
     def difference(self) -> Difference | None:
-        """Return where original and replay part, or None.
+        """Return the first row in which original and replay differ, or None.
 
-        A trace that is cut off may end in the midst of a command, which the replay completes.
+        A trace that is cut off may end in the middle of a command, which the replay completes.
         """
         found = first_difference(self.original, self.trace)
         is_cut = self.original.expected is not None and found is not None and found.a is None
         return None if is_cut else found
-
-    def _steps(self, progress: Progress | None) -> Iterator[Step]:
-        for step in steps_of(self.original):
-            if progress is not None:
-                progress(step.row)
-            yield step
 
     def _observe(self, event: Event) -> None:
         self._copy_clients_rows()
@@ -351,19 +320,14 @@ class Replay:
 
 
 def replay(trace: Trace, progress: Progress | None = None) -> Trace:
-    """Give a trace's commands to a fresh engine and return what it does.
+    """Give a whole trace's commands to a fresh engine and return the trace of what it does.
 
     Parameters
     ----------
     trace : Trace
-        A whole trace, from its broker's start.
+        From its broker's start; the replay is equal to it if the same engine wrote it.
     progress : callable or None
-        Told now and then how many rows are done.
-
-    Returns
-    -------
-    Trace
-        Equal to ``trace`` if the same engine made it.
+        Called now and then with the number of rows done.
 
     Raises
     ------
@@ -373,7 +337,6 @@ def replay(trace: Trace, progress: Progress | None = None) -> Trace:
     Examples
     --------
     >>> from qflow.broker import Message
-    >>> from qflow.trace.replaying import record
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> session = broker.session("s")

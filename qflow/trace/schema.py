@@ -1,12 +1,11 @@
 """The schema of a trace: its columns, its kinds, and the table that holds them in memory.
 
-A trace is an ordered table, one row an event; commands are rows too, so that a trace can be
-replayed. Everything that reads or writes traces looks here for what a column means.
+A trace is an ordered table, one row an event; commands are rows too, so that a trace can be replayed.
+Everything that reads or writes traces looks here for what a column means.
 
-Details as text: one canonical JSON form, which keeps every value that an argument can have.
-
-JSON knows no bytes, no UUIDs and no messages; these travel as an object whose only key begins with
-``$``. Equal details give equal text, so that two traces can be compared byte for byte.
+One column, ``detail``, holds what else belongs to a kind, as JSON in one canonical form: equal details give
+equal text, so that two traces can be compared byte for byte.  JSON has no bytes, no UUIDs and no messages;
+these are an object whose only key begins with ``$``.
 """
 
 from __future__ import annotations
@@ -27,27 +26,23 @@ from qflow.broker.errors import StartupError
 from qflow.broker.events import COMMANDS, EFFECTS, Detail, Event, EventTable, Names, Values, packed
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
+from qflow.table import Tabular
 from qflow.workload.model import Workload
 from qflow.workload.run import CLIENT_EVENTS
 
 _MESSAGE_FIELDS = {item.name: item.default for item in fields(Message) if item.name != "content"}
-"""What content is never matters to the broker, so a trace leaves it out; its size is kept."""
+"""A trace leaves the content out, which the broker never looks at; its size is kept."""
 
 
 def encode_detail(detail: Detail) -> str:
     """Return a detail as canonical JSON text; None is the empty text.
 
-    Its own keys are sorted; mappings inside keep their order, which a queue's arguments are read in.
-
-    Parameters
-    ----------
-    detail : mapping or None
-        What an event carries: plain values, bytes, UUIDs and messages, in lists and mappings.
+    Its own keys are sorted; mappings inside keep their order, in which a queue's arguments are read.
 
     Raises
     ------
     TypeError
-        If it holds anything else.
+        If it holds anything but plain values, bytes, UUIDs and messages, in lists and mappings.
 
     Examples
     --------
@@ -62,7 +57,7 @@ def encode_detail(detail: Detail) -> str:
 
 
 def encode_values(names: Names, values: Values) -> str:
-    """Return what :func:`encode_detail` does, of a detail whose names and values are told apart.
+    """Return the same for a detail whose names and values are given apart.
 
     Examples
     --------
@@ -104,7 +99,7 @@ def decode_detail(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _frame(names: tuple[str, ...]) -> tuple[list[int], str]:
-    """Return in which order the values are told, and the text around them; few are used very often."""
+    """Return the order of the values in the text, and the text around them; few are used very often."""
     order = sorted(range(len(names)), key=names.__getitem__)
     texts = [_string(names[place]).replace("%", "%%") for place in order]
     return order, "{" + ",".join(f"{text}:%s" for text in texts) + "}"
@@ -140,7 +135,7 @@ def _refuse(value: object) -> str:
 
 
 class _Writers(dict[type, Callable[[Any], str]]):
-    """How values are told as JSON, by type; a type of somebody's own is told as what it derives from."""
+    """How values are written as JSON, by type; an unknown type as the one it derives from."""
 
     def __missing__(self, kind: type) -> Callable[[Any], str]:
         for known in (int, str, float, list, tuple):
@@ -230,6 +225,9 @@ COLUMNS: tuple[Column, ...] = (
 )
 NAMES: tuple[str, ...] = tuple(column.name for column in COLUMNS)
 
+_FILLED = (*(name for name in NAMES if name not in ("run", "kind")), "kind")
+"""The kind last, as it counts the rows: a trace whose filling is interrupted has whole rows only."""
+
 
 class Row(NamedTuple):
     """One row of a trace, with the values of :data:`COLUMNS` in their order."""
@@ -247,7 +245,7 @@ class Row(NamedTuple):
     detail: str
 
 
-class Trace:
+class Trace(Tabular):
     """One run as columns, with what is needed to run it again.
 
     Parameters
@@ -294,13 +292,7 @@ class Trace:
     # Filling
 
     def append(self, event: Event) -> None:
-        """Add an event as the next row; this is what an observer of a broker may be.
-
-        Raises
-        ------
-        TypeError
-            If the detail holds a value that no trace can keep.
-        """
+        """Add an event as the next row; a broker's observer may be this.  See :func:`encode_detail`."""
         time, kind, queue, session, link, message, size, group, detail = event
         text = "" if detail is None else encode_detail(detail)
         self.seq.append(len(self.kind))
@@ -312,17 +304,10 @@ class Trace:
         self.size.append(size)
         self.group.append(group)
         self.detail.append(text)
-        # The last, as it counts the rows: a trace that is interrupted here has whole rows only.
         self.kind.append(kind)
 
     def extend(self, events: EventTable) -> None:
-        """Add all events of a table, column by column.
-
-        Raises
-        ------
-        TypeError
-            If a detail holds a value that no trace can keep; no event has been added then.
-        """
+        """Add all events of a table, column by column; none, if a detail cannot be kept."""
         details = [encode_values(names, values) for names, values in events.details()]
         self.seq.extend(range(len(self), len(self) + len(events)))
         self.time.extend(events.column("time"))
@@ -336,17 +321,9 @@ class Trace:
         self.kind += events.column("kind")
 
     def append_row(self, row: Row) -> None:
-        """Add a row as it is, its ``seq`` included."""
-        self.seq.append(row.seq)
-        self.time.append(row.time)
-        self.queue.append(row.queue)
-        self.session.append(row.session)
-        self.link.append(row.link)
-        self.message.append(row.message)
-        self.size.append(row.size)
-        self.group.append(row.group)
-        self.detail.append(row.detail)
-        self.kind.append(row.kind)
+        """Add a row, its ``seq`` included."""
+        for name in _FILLED:
+            getattr(self, name).append(getattr(row, name))
 
     # Looking
 
@@ -355,40 +332,17 @@ class Trace:
 
     def row(self, index: int) -> Row:
         """Return a row by its place, from 0."""
-        return Row(
-            self.run,
-            self.seq[index],
-            self.time[index],
-            self.kind[index],
-            self.queue[index],
-            self.session[index],
-            self.link[index],
-            self.message[index],
-            self.size[index],
-            self.group[index],
-            self.detail[index],
-        )
+        return Row(self.run, *[getattr(self, name)[index] for name in NAMES[1:]])
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows in order."""
         return map(self.row, range(len(self)))
 
-    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the columns, or a slice of their rows, as lists by name."""
-        end = len(self) if end is None else min(end, len(self))
-        columns: dict[str, list[Any]] = {"run": [self.run] * (end - start)}
-        for name in NAMES[1:]:
-            columns[name] = list(getattr(self, name)[start:end])
-        return columns
-
     def event(self, index: int) -> Event:
         """Return a row as the event it was, its detail decoded."""
-        text = self.detail[index]
-        detail: Detail = decode_detail(text) if text else None
         row = self.row(index)
-        return Event(
-            row.time, row.kind, row.queue, row.session, row.link, row.message, row.size, row.group, detail
-        )
+        detail: Detail = decode_detail(row.detail) if row.detail else None
+        return Event(*row[2:-1], detail)
 
     def events(self) -> Iterator[Event]:
         """Yield all rows as events."""
@@ -425,7 +379,7 @@ class Trace:
 
     @classmethod
     def from_header(cls, header: object) -> Trace:
-        """Make a trace without rows from what a file holds besides them.
+        """Return a trace without rows from what a file holds besides them.
 
         Raises
         ------

@@ -38,17 +38,12 @@ class Network:
         The client's own work for each completion that it learns of.
     report_growth : float
         By how much that work grows with each transfer sent before: some clients keep a list of them.
-    report_share : float
-        By how much it grows with each transfer that is outstanding: some clients look through those, too.
     ack_delays, latencies : tuple of (float, float)
         Delays and latencies that vary: from which second on, and how long from then on until the next.
         Before the first, ``ack_delay`` and ``latency`` hold.
     pace : tuple of (float, float)
         From which second on, and by which factor the client's own work takes longer from then on: a
         machine has other work to do.  Before the first, the factor is 1.
-    crowd : float
-        How much of that factor is due to processes that work at the same time and share the processors.
-        A client that has rested gets a processor at once: its first work is not lengthened by that much.
 
     Raises
     ------
@@ -70,11 +65,9 @@ class Network:
     send_cost: float = 0.0
     report_cost: float = 0.0
     report_growth: float = 0.0
-    report_share: float = 0.0
     ack_delays: Steps = field(default=(), repr=False)
     latencies: Steps = field(default=(), repr=False)
     pace: Steps = field(default=(), repr=False)
-    crowd: float = field(default=1.0, repr=False)
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -83,22 +76,19 @@ class Network:
                 object.__setattr__(self, item.name, value)
                 is_right = _is_steps(value, 1000 if item.name == "pace" else 10)
                 allowed = "pairs of numbers, seconds from 0 that do not go back, and what holds from then on"
-            elif item.name == "crowd":
-                is_right, allowed = is_number(value, 1, 1000), "a factor from 1 to 1000"
             else:
                 is_right, allowed = is_number(value, 0, 10), "a number of seconds from 0 to 10"
             require(is_right, "network", item.name, value, allowed)
 
-    def report_time(self, sent: int, outstanding: int) -> float:
-        """Return the microseconds that learning of one completion takes, of so many that are outstanding.
+    def report_time(self, sent: int) -> float:
+        """Return the microseconds that learning of one completion takes, after so many transfers.
 
         Examples
         --------
-        >>> network = Network(report_cost=0.0001, report_growth=0.0000001, report_share=0.000001)
-        >>> round(network.report_time(sent=1000, outstanding=50))
-        250
+        >>> round(Network(report_cost=0.0001, report_growth=0.0000001).report_time(sent=1000))
+        200
         """
-        return (self.report_cost + self.report_growth * sent + self.report_share * outstanding) * SECOND
+        return (self.report_cost + self.report_growth * sent) * SECOND
 
 
 def _is_steps(value: Any, at_most: float) -> bool:

@@ -32,10 +32,6 @@ TURN: Final = 10_000
 """Microseconds for which a client learns of completions before it sends again, or sends before it learns:
 the recorded ones do both in one process, whose interpreter changes over after that time."""
 
-REST: Final = 5_000
-SLICE: Final = 3_000
-"""Microseconds: a process that has rested for longer than the first runs at once, for about the second."""
-
 ROUND_TRIP: Final = 200
 """Microseconds: a client that sends again sooner than that has not read the answer yet (CAP-02)."""
 
@@ -54,7 +50,6 @@ class ProducerClient:
         self._network = network = model.network or Network()
         self._latency = Course(network.latency, network.latencies, SECOND)
         self._pace = Course(1.0, network.pace)
-        self._crowd, self._fresh_until = network.crowd, 0
         self._send_cost = network.send_cost * SECOND
         # A client without a network hears at once what is complete, and need not know which.
         self._is_direct = model.network is None
@@ -162,19 +157,12 @@ class ProducerClient:
         self._is_learning = True
         if not self._turn_end:
             self._turn_end = max(self._free_at, self._inbox[0][0]) + TURN
-        outstanding = len(self._outstanding) + len(self._inbox)
-        work = self._work(self._network.report_time(self._sent, outstanding))
+        work = self._work(self._network.report_time(self._sent))
         self._free_at = max(self._free_at, self._inbox[0][0]) + work
         self._stage.agenda.enter(self._free_at, SETTLE, self._learn)
 
     def _work(self, microseconds: float) -> int:
-        now = self._stage.agenda.now
-        if now - self._free_at >= REST:
-            self._fresh_until = now + SLICE
-        pace = self._pace.at(now)
-        if now < self._fresh_until:
-            pace = min(pace, max(1.0, pace / self._crowd))
-        return round(microseconds * pace)
+        return round(microseconds * self._pace.at(self._stage.agenda.now))
 
     def _learn(self) -> None:
         _, number = self._inbox.popleft()

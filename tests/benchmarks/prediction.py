@@ -21,7 +21,7 @@ from typing import Any
 
 from qflow.prediction import Settings, predict
 from qflow.prediction.extraction import extract
-from qflow.prediction.predict import rows_of_run, shifted
+from qflow.prediction.replays import rows_of_run, shifted
 from qflow.trace import ClientLog
 from qflow.workload import Workload, simulate
 from qflow.workload.agenda import SECOND

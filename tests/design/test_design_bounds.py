@@ -16,11 +16,9 @@ from qflow.design import (
     judge_workload,
     maximum_depth,
     stall_range,
-    stalls_over_phases,
     stays_on,
     traffic_of,
 )
-from qflow.design.explore import phase_workload
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 MESSAGES = 400
@@ -178,6 +176,42 @@ def test_a_queue_that_nobody_reads_stalls_within_its_range(stop, capacities, win
 
 
 # C1 and C2
+
+
+SEND_TIME = 20
+"""Microseconds between two sends: ten of them fit into one answer of the broker, as with real clients."""
+
+
+def stalls_over_phases(stop, capacities, phases, window="qpid-cpp"):
+    """Phase to the depth at which neither of two producers can send any more."""
+    return {
+        phase: sum(
+            event.kind == "enqueued"
+            for event in simulate(phase_workload(stop, capacities, phase, window)).events
+        )
+        for phase in phases
+    }
+
+
+def phase_workload(stop, capacities, phase, window="qpid-cpp"):
+    """Two producers that send as fast as they can, the second that many sends later than the first."""
+    starts = (max(0, -phase) * SEND_TIME, max(0, phase) * SEND_TIME)
+    count = stop + sum(capacities) + 1
+    producers = tuple(
+        Producer(
+            f"C{number}",
+            ("", "q"),
+            rate=1_000_000 / SEND_TIME,
+            capacity=capacity,
+            size=100,
+            arrival="recorded",
+            recorded=tuple(((start + n * SEND_TIME) / 1_000_000, 100, "") for n in range(count)),
+            window=window,
+        )
+        for number, (capacity, start) in enumerate(zip(capacities, starts, strict=True), 1)
+    )
+    arguments = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": stop}
+    return Workload("phases", 1, {"q": arguments}, producers=producers)
 
 
 def test_the_ideal_window_stalls_at_165_in_every_phase():

@@ -6,9 +6,10 @@ from functools import cache
 import pytest
 from recordings import WORKLOADS, load
 
+from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict
-from qflow.prediction.predict import producer_measures, report_text, rows_of_run
-from qflow.trace import ClientLog, LogRow
+from qflow.prediction.predict import report_text
+from qflow.prediction.replays import producer_measures, rows_of_run
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
 from qflow.workload.network import Network
@@ -59,7 +60,7 @@ the broker reported hardly once a second: neither what was recorded then nor wha
 
 
 @pytest.mark.slow
-def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_nobody_saw():
+def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_were_hardly_reported():
     log = ClientLog.load(WORKLOADS / "fleet.parquet")
     report = predict(Workload.load(WORKLOADS / "fleet.json"), log, compare_models=False)
     assert report["longest_silence"] > 2
@@ -229,9 +230,9 @@ def test_settings_of_every_kind_are_predicted_within_the_limits(change):
 
 
 @pytest.mark.parametrize("capacity", [5, 60])
-def test_a_smaller_window_of_a_client_that_looks_through_it_is_predicted(capacity):
+def test_another_window_of_a_client_that_keeps_lists_is_predicted(capacity):
     lists = Network(
-        latency=0.0001, ack_delay=0.042, send_cost=0.00006, report_cost=0.00001, report_share=0.000004
+        latency=0.0001, ack_delay=0.042, send_cost=0.00006, report_cost=0.00001, report_growth=0.0000001
     )
     producer = Producer("p", ("", "q"), 600, 300, 100, seed=7, network=lists)
     consumer = Consumer("c", "q", 40, ("exp", 0.0025), seed=8, network=lists)

@@ -3,9 +3,10 @@
 import pytest
 from recordings import load
 
+from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
-from qflow.prediction.predict import is_near_limit, report_text, shifted
-from qflow.trace import ClientLog
+from qflow.prediction.predict import report_text
+from qflow.prediction.replays import is_near_limit, shifted
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 
 

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from spark_kit import fleet, fleet_lake, fleet_results, lake_frame, spark, write_log  # noqa: F401
 
-from qflow.spark.lake_audit import result_hash
+from qflow.logs.components import result_hash
 
 
 @cache
@@ -33,7 +33,7 @@ def lake(spark, tmp_path_factory):  # noqa: F811
     """Return the folder of a lake that the pipeline made of the fleet's log."""
     from qflow.spark import ingest
     from qflow.spark import lake as layout
-    from qflow.spark import touches as topology
+    from qflow.spark import lake as topology
 
     folder = tmp_path_factory.mktemp("fleet")
     workload, rows = fleet()

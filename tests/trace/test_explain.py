@@ -99,7 +99,7 @@ def test_names_that_several_things_have_are_told_apart():
         explain(timeline, end, "consumer:B")
     with pytest.raises(TraceError, match="several groups 'A' in this trace; ask for group:A/A or group:B/A"):
         explain(timeline, end, "group:A")
-    assert explain(timeline, end, "group:B/A").answer.startswith("Group A of B belongs to nobody")
+    assert explain(timeline, end, "group:B/A").answer.startswith("Group A of B has no owner")
     assert explain(timeline, end, "t/B").subject == Subject("consumer", "t/B")
     assert explain(timeline, end, "A-1").subject.kind == "message", "a label alone is the message's"
 

@@ -95,5 +95,5 @@ def assert_groups_agree(timeline, seq, queues):
                 name = session if tag in ("", session) else owner
                 assert answer.startswith(f"Group {group} of {queue} has belonged to {name} since ")
             else:
-                assert answer.startswith(f"Group {group} of {queue} belongs to nobody")
+                assert answer.startswith(f"Group {group} of {queue} has no owner")
     return compared

@@ -572,7 +572,7 @@ def test_ctrl_c_during_a_replay_leaves_a_valid_partial_file(tmp_path):
     write_trace(long, tmp_path / "long.jsonl")
     script = (
         "import sys; from test_trace import command\n"
-        "from qflow.trace import replay_trace as r; give = r.give\n"
+        "from qflow.trace import replaying as r; give = r.give\n"
         "def slow(broker, step):\n"
         "    if step.row > 300: print('here', flush=True); import time; time.sleep(20)\n"
         "    give(broker, step)\n"

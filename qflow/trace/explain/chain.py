@@ -1,6 +1,11 @@
-"""Explanation: an answer, and why it is so, link by link down to what nobody in the broker decided.
+"""Explanation: an answer, and why it is so, link by link, down to what no part of the broker decided.
 
-Where a rule is documented: the original document and its section, or the rule book's part on its area.
+A chain is a tree of reasons.  Each is one true sentence with the rules that make it so, the row of the trace
+that brought it about, and what it is about, which can be asked about in turn.  The last reason of each branch
+is a root cause: a client's own decision, a setting, or that something has not happened.
+
+A rule's section is that of the original document, if one states the rule; otherwise the rule book's part on
+its area.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ _BEHAVED = Section(GROUPS, "Well Behaved Consumers")
 _GROUPING = Section(GROUPS, "Grouping Messages")
 _CONFIGURED = Section(GROUPS, "Broker Configuration")
 
-# What an original document says too, by rule. All other rules are only in the rule book.
+# Rules that an original document states. All others are only in the rule book.
 _DOCUMENTED: dict[str, Section] = {
     "FC-01": _INTERFACE,
     "FC-02": _INTERFACE,
@@ -152,9 +157,9 @@ class Reason:
     text : str
         The sentence.
     rules : tuple of str
-        Ids of the rules that make it so; the first is the one whose section is cited.
+        Ids of the rules that make it so; the section of the first is cited.
     row : int or None
-        Place in the trace of the row that made it so; None for the instant itself.
+        Place in the trace of the row that brought it about; None for the instant itself.
     subject : Subject
         What it is about.
     because : tuple of Reason
@@ -168,7 +173,7 @@ class Reason:
     because: tuple[Reason, ...] = field(default=())
 
     def flat(self, level: int = 0) -> Iterator[tuple[int, Reason]]:
-        """Yield this reason and all that it rests on, each with how deep it lies."""
+        """Yield this reason and all that it rests on, each with its depth in the tree."""
         yield level, self
         for reason in self.because:
             yield from reason.flat(level + 1)
@@ -187,7 +192,7 @@ class Link:
     section : Section
         Where the first of them is documented.
     seq, time : int
-        The row that made it so, and when that was in microseconds.
+        The row that brought it about, and its time in microseconds.
     subject : Subject
         What it is about; itself something that can be asked about.
     level : int
@@ -227,8 +232,7 @@ class Explanation:
     seq, time : int
         The instant: a row's ``seq``, and its time in microseconds.
     links : tuple of Link
-        The answer, then what it rests on, depth first. The last of each branch is a root cause: a
-        client's own decision, a setting, or that something has not happened.
+        The answer, then what it rests on, depth first.
 
     Examples
     --------
@@ -249,13 +253,7 @@ class Explanation:
         return self.links[0].text
 
     def text(self, with_sources: bool = True) -> str:
-        """Return the chain as plain text, one link a line.
-
-        Parameters
-        ----------
-        with_sources : bool
-            Whether to add row, time and rules to each line.
-        """
+        """Return the chain as plain text, one link a line; ``with_sources`` adds row, time and rules."""
         return "\n".join(self._line(link, with_sources) for link in self.links)
 
     def _line(self, link: Link, with_sources: bool) -> str:
@@ -286,7 +284,7 @@ class Explanation:
 
 
 def seconds(time: int) -> str:
-    """Say a time in microseconds as seconds, exactly.
+    """Return a time in microseconds as exact text in seconds.
 
     Examples
     --------

@@ -1,10 +1,12 @@
-"""Consumers: why one gets nothing, or nothing more, at an instant.
+"""Consumers: why one gets nothing, or nothing more, at an instant; and who owns a group.
 
-Credit: why a subscription may not be sent a message, in the words of its own balances.
+Most chains end here, in what a consumer is working on, as no broker decides when it settles (:func:`work`).
+Otherwise a subscription gets no message for one of these reasons, asked in the broker's own order (RF-07):
 
-Refusals: why a subscription with credit may not have one message (the questions of RF-07, one by one).
-
-The lost wake-up: a subscription could have a message at once, but nobody woke it (MG-13).
+- it has no credit, in messages or bytes (:func:`no_credit`);
+- there is no message available, or none that it may have (:func:`refused`): expired, refused by its
+  selector, passed by its cursor, too large, or of a group that another consumer owns (:func:`owned`);
+- there is one that it could have at once, but nothing has woken it since (MG-13, :func:`not_woken`).
 """
 
 from __future__ import annotations
@@ -15,237 +17,18 @@ from qflow.broker.consuming import (
     INFINITE,
     MESSAGE_UNIT,
     Balance,
+    DeliveryRecord,
     Subscription,
     get_next_message,
 )
+from qflow.broker.groups import GroupState
 from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.queue import Queue
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject
-from qflow.trace.explain.instant import Instant, counted
-from qflow.trace.explain.ownership import (
-    consumer_name,
-    consumer_subject,
-    group_subject,
-    owned,
-    unsettled,
-    work,
-)
+from qflow.trace.explain.instant import REASONS, Instant, counted, listed
 
 UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
-
-
-def no_credit(instant: Instant, session: Session, subscription: Subscription) -> Reason | None:
-    """Say which credit is missing, and where it went; None if there is some of both (CN-05)."""
-    if subscription.credit.exists():
-        return None
-    unit = MESSAGE_UNIT
-    if subscription.credit.balance(MESSAGE_UNIT).allows(1):
-        unit = BYTE_UNIT
-    return _missing(instant, session, subscription, unit)
-
-
-def too_little(
-    instant: Instant, session: Session, subscription: Subscription, label: str, size: int
-) -> Reason:
-    """Say that there is credit, but not enough for one message (CN-05, CN-08)."""
-    subject = consumer_subject(session, subscription)
-    left = remaining(subscription.credit.balance(BYTE_UNIT))
-    text = f"{subject.name} has {left} bytes of credit left, and {label} needs {size}."
-    row = instant.last("out_of_credit", "link", subscription.owner)
-    return Reason(text, ("CN-05", "CN-08"), row, subject, work(instant, session, subscription))
-
-
-def remaining(balance: Balance) -> int:
-    """Return how much of a balance is left (RF-09)."""
-    return balance.granted - balance.used
-
-
-def has_credit(subscription: Subscription) -> str:
-    """Say how much credit a subscription has; bytes only if they are limited."""
-    shown = []
-    for unit, noun in UNITS.items():
-        balance = subscription.credit.balance(unit)
-        if balance.granted != INFINITE:
-            shown.append(counted(remaining(balance), noun))
-    return f"credit for {' and '.join(shown)}" if shown else "unlimited credit"
-
-
-def _missing(instant: Instant, session: Session, subscription: Subscription, unit: int) -> Reason:
-    subject, noun = consumer_subject(session, subscription), UNITS[unit]
-    balance = subscription.credit.balance(unit)
-    row = instant.last("out_of_credit", "link", subscription.owner)
-    if balance.granted:
-        used = f"{balance.used} of {balance.granted} {noun}s"
-        text = f"{subject.name} has no {noun} credit: {used} of its window are delivered and not completed."
-        held = work(instant, session, subscription)
-        if not held:
-            held = (_only_completion(instant, subject, session.name),)
-        return Reason(text, ("CN-06", "CN-05"), row, subject, held)
-    taken = _taken_away(instant, session.name, subscription.name)
-    granted = _granted(instant, session.name, subscription.name, unit)
-    if granted is None:
-        text = f"{subject.name} has never been granted any {noun} credit."
-        row = instant.last("subscribe", "link", subscription.name)
-        return Reason(text, ("CN-03", "CN-05"), row, subject)
-    if taken is not None and taken > granted:
-        kind = instant.trace.kind[taken]
-        text = f"{subject.name} has no {noun} credit: {kind} took it away at {instant.when(taken)}."
-        return Reason(text, ("CN-07",), taken, subject)
-    if subscription.credit.mode == CREDIT_MODE:
-        text = f"{subject.name} has spent all its {noun} credit; in credit mode nothing comes back by itself."
-        return Reason(text, ("CN-06", "CN-05"), row, subject, work(instant, session, subscription))
-    text = f"{subject.name} has no {noun} credit in window mode; each mode has its own balances."
-    return Reason(text, ("CN-04", "CN-05"), row, subject)
-
-
-def _only_completion(instant: Instant, subject: Subject, session: str) -> Reason:
-    """Say that settling is not completing, and when the client completes."""
-    text = f"{subject.name} has nothing left to settle, but only session.completed moves its window on"
-    row = instant.next("session.completed", "session", session)
-    later = (
-        f"it sends that at {instant.when(row)}"
-        if row is not None
-        else "it sends none in the rest of the trace"
-    )
-    return Reason(f"{text}; {later}.", ("CN-06", "RF-04"), row, subject)
-
-
-def _granted(instant: Instant, session: str, tag: str, unit: int) -> int | None:
-    for row in reversed(instant.index.rows("message.flow", "session", session)):
-        if row <= instant.end and instant.trace.link[row] == tag and instant.detail(row)["unit"] == unit:
-            return row
-    return None
-
-
-def _taken_away(instant: Instant, session: str, tag: str) -> int | None:
-    rows = [
-        row
-        for kind in ("message.stop", "message.flush")
-        for row in instant.index.rows(kind, "session", session)
-        if row <= instant.end and instant.trace.link[row] == tag
-    ]
-    return max(rows, default=None)
-
-
-def refused(
-    instant: Instant, session: Session, subscription: Subscription, message: QueuedMessage
-) -> Reason | None:
-    """Say why a subscription with credit may not have an AVAILABLE message; None if it may (RF-07)."""
-    queue, transfer, label = subscription.queue, message.transfer, message.transfer.label
-    subject = consumer_subject(session, subscription)
-    if transfer.is_expired(instant.broker.now):
-        return expired(label)
-    if subscription.selector is not None and not subscription.selector.matches(transfer):
-        text = f"The selector of {subject.name}, {subscription.selector.expression}, refuses {label}."
-        row = instant.last("subscribe", "link", subscription.name)
-        return Reason(text, ("CN-21",), row, subject)
-    is_passed = passed(queue, subscription, message)
-    if is_passed and not _is_anothers(queue, subscription, message):
-        return _passed(instant, subject, subscription, message)
-    if not is_passed and not subscription.credit.allows(transfer.size):
-        return too_little(instant, session, subscription, label, transfer.size)
-    if _is_anothers(queue, subscription, message):
-        return _anothers(instant, subject, queue, message)
-    return None
-
-
-def expired(label: str) -> Reason:
-    """Say that a message is dead, and still there only because nobody has looked."""
-    text = f"The time to live of {label} is over; whoever looks at it next removes it."
-    return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
-
-
-def _is_anothers(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
-    """Return whether a message's group belongs to somebody else (MG-07)."""
-    return subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
-
-
-def _anothers(instant: Instant, subject: Subject, queue: Queue, message: QueuedMessage) -> Reason:
-    assert queue.groups is not None, "only groups refuse"
-    why = owned(instant, queue, queue.groups.groups[message.group])
-    text = f"{message.transfer.label} is of group {message.group}, which is not {subject.name}'s."
-    return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", message.transfer.label), (why,))
-
-
-def passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
-    """Return whether a subscription's cursor stands behind a message and stays there (RF-10)."""
-    return queue.store.has_passed(subscription.cursor, message)
-
-
-def _passed(instant: Instant, subject: Subject, subscription: Subscription, message: QueuedMessage) -> Reason:
-    label = message.transfer.label
-    rows = instant.about(label, "delivered", subscription.queue.name)
-    shown = next((row for row in reversed(rows) if instant.trace.link[row] == subscription.name), None)
-    if shown is not None and not subscription.acquires:
-        text = f"{subject.name} has been shown {label} already, and a browser's cursor never goes back."
-        return Reason(text, ("MG-17", "RF-10"), shown, subject)
-    if not subscription.acquires:
-        text = f"The cursor of the browser {subject.name} has passed {label}, and never goes back."
-        return Reason(text, ("MG-17", "RF-10"), None, subject)
-    text = f"The cursor of {subject.name} has passed {label}; only a release or a freed group sets it back."
-    return Reason(text, ("MG-10", "MG-11", "RF-10"), None, subject)
-
-
-def would_take(instant: Instant, session: Session, subscription: Subscription) -> str | None:
-    """Ask the engine, on a twin, what a subscription would get if somebody woke it."""
-    twin = instant.twin().sessions[session.name].consuming.subscriptions[subscription.name]
-    message = get_next_message(twin.queue, twin)
-    return None if message is None else message.transfer.label
-
-
-def not_woken(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    """Say that a subscription could have a message at once, but nobody woke it, and why (MG-13)."""
-    subject, queue = consumer_subject(session, subscription), subscription.queue
-    label = would_take(instant, session, subscription)
-    if label is None:
-        text = f"{subject.name} has {has_credit(subscription)}, but finds nothing that it may have."
-        return Reason(text, ("CN-21",), instant.last("idle", "link", subscription.owner), subject)
-    text = f"{subject.name} has {has_credit(subscription)} and {label} is free for it, but nobody woke it."
-    message = instant.queued(queue, label)
-    group = message.group if message is not None else ""
-    idle = instant.last("idle", "link", subscription.owner)
-    because = (
-        _why_not_woken(instant, subscription, group, idle),
-        _what_wakes(instant, session, subscription),
-    )
-    return Reason(text, ("MG-13", "CN-19"), because[0].row, subject, because)
-
-
-def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idle: int | None) -> Reason:
-    queue = subscription.queue
-    for row in reversed(instant.index.rows("group_freed", "queue", queue.name)):
-        if row <= instant.end and instant.trace.group[row] == group and row > (idle or -1):
-            text = (
-                f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
-                "that resets cursors, yet wakes nobody."
-            )
-            return Reason(text, ("MG-13", "RF-17"), row, group_subject(instant, queue.name, group))
-    subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
-    if not subscription.is_listening and not subscription.is_blocked:
-        text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
-        return Reason(text, ("RF-07",), idle, subject)
-    since = f" since {instant.when(idle)}" if idle is not None else ""
-    text = (
-        f"{name} stands in the waiting list of {queue.name}{since}; an enqueue, a release or a cancel wakes "
-        "from there, a grant of credit does not."
-    )
-    return Reason(text, ("RF-08", "CN-19"), idle, subject)
-
-
-def _what_wakes(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    subject = consumer_subject(session, subscription)
-    rows = instant.index.rows("delivered", "session", session.name)
-    row = next((r for r in rows if r > instant.end and instant.trace.link[r] == subscription.name), None)
-    if row is None:
-        text = f"Nothing wakes {subject.name} before the trace ends at {instant.trace_end}."
-        return Reason(text, ("CN-19",), None, subject)
-    text = (
-        f"{subject.name} gets {instant.trace.message[row]} at {instant.when(row)}, when {instant.cause(row)}."
-    )
-    return Reason(text, ("CN-19",), row, subject)
-
-
 _READER_LIMIT = 3
 _SIGNIFICANT = 3
 
@@ -415,3 +198,436 @@ def no_reader(instant: Instant, queue: Queue) -> Reason:
     if held:
         text = f"No consumer of {queue.name} is left; {counted(len(held), 'message')} of it stays acquired."
     return Reason(text, ("CN-17",) if held else ("CN-01",), None, subject)
+
+
+# What a consumer is working on
+
+_OWN_ACTS = {
+    "message.accept": "accepts it",
+    "message.release": "releases it",
+    "message.reject": "rejects it",
+    "session.detach": "ends its session",
+    "tx.commit": "commits its transaction",
+}
+_SETTLED_BY = {"dequeued": ("CN-13",), "requeued": ("CN-14",)}
+
+
+def consumer_subject(session: Session, subscription: Subscription) -> Subject:
+    """Return a subscription as a subject."""
+    return Subject("consumer", consumer_name(session.name, subscription.name))
+
+
+def consumer_name(session: str, tag: str) -> str:
+    """Return a subscription's name: the session's, unless the tag says more."""
+    return session if session == tag else f"{session}/{tag}"
+
+
+def unsettled(session: Session, tag: str) -> list[DeliveryRecord]:
+    """Return what a subscription was given and has to settle, oldest first."""
+    records = session.consuming.records.values()
+    return [record for record in records if record.tag == tag and _is_to_settle(record)]
+
+
+def _is_to_settle(record: DeliveryRecord) -> bool:
+    return record.is_acquired and not record.is_ended and record.message.state == ACQUIRED
+
+
+def work(instant: Instant, session: Session, subscription: Subscription) -> tuple[Reason, ...]:
+    """Say what a subscription holds and until when it works on the oldest; nothing if it holds none."""
+    records = unsettled(session, subscription.name)
+    if not records:
+        return ()
+    subject = consumer_subject(session, subscription)
+    name, queue = subject.name, subscription.queue.name
+    labels = [record.label for record in records]
+    row = instant.about(labels[0], "delivered", queue)
+    holds = f"{name} holds {counted(len(labels), 'message')} of {queue}: {listed(labels)}."
+    return (
+        Reason(
+            holds,
+            ("CN-10",),
+            row[-1] if row else None,
+            subject,
+            (settlement(instant, subscription.queue, records[0].label, name, session.name),),
+        ),
+    )
+
+
+def settlement(instant: Instant, queue: Queue, label: str, name: str, session: str) -> Reason:
+    """Say how and when an acquired message is settled, or that the trace does not show it."""
+    subject = Subject("message", label)
+    found = [(instant.later_about(label, kind, queue.name), kind) for kind in _SETTLED_BY]
+    row, kind = min(
+        (pair for pair in found if pair[0] is not None), default=(None, ""), key=lambda p: p[0] or 0
+    )
+    if row is None:
+        text = f"{name} works on {label}, which is not settled before the trace ends at {instant.trace_end}."
+        return Reason(text, ("CN-13",), _delivery(instant, queue, label), subject)
+    command = instant.command_of(row)
+    act = _OWN_ACTS.get(instant.trace.kind[command])
+    if act is not None and instant.trace.session[command] == session:
+        text = f"{name} works on {label} until {instant.when(row)}, when it {act}: its own decision."
+    else:
+        rules, words = REASONS.get(str(instant.detail(row).get("reason", "")), (_SETTLED_BY[kind], ""))
+        why = f": {words}" if words else ""
+        text = f"{name} works on {label} until {instant.when(row)}, when {instant.cause(row)}{why}."
+        return Reason(text, rules, row, subject)
+    return Reason(text, _SETTLED_BY[kind], row, subject)
+
+
+def _delivery(instant: Instant, queue: Queue, label: str) -> int | None:
+    rows = instant.about(label, "delivered", queue.name) or instant.about(label, "acquired", queue.name)
+    return rows[-1] if rows else None
+
+
+# Credit
+
+
+def no_credit(instant: Instant, session: Session, subscription: Subscription) -> Reason | None:
+    """Say which credit is missing, and where it went; None if there is some of both (CN-05)."""
+    if subscription.credit.exists():
+        return None
+    unit = MESSAGE_UNIT
+    if subscription.credit.balance(MESSAGE_UNIT).allows(1):
+        unit = BYTE_UNIT
+    return _missing(instant, session, subscription, unit)
+
+
+def too_little(
+    instant: Instant, session: Session, subscription: Subscription, label: str, size: int
+) -> Reason:
+    """Say that there is credit, but not enough for one message (CN-05, CN-08)."""
+    subject = consumer_subject(session, subscription)
+    left = remaining(subscription.credit.balance(BYTE_UNIT))
+    text = f"{subject.name} has {left} bytes of credit left, and {label} needs {size}."
+    row = instant.last("out_of_credit", "link", subscription.owner)
+    return Reason(text, ("CN-05", "CN-08"), row, subject, work(instant, session, subscription))
+
+
+def remaining(balance: Balance) -> int:
+    """Return how much of a balance is left (RF-09)."""
+    return balance.granted - balance.used
+
+
+def has_credit(subscription: Subscription) -> str:
+    """Say how much credit a subscription has; bytes only if they are limited."""
+    shown = []
+    for unit, noun in UNITS.items():
+        balance = subscription.credit.balance(unit)
+        if balance.granted != INFINITE:
+            shown.append(counted(remaining(balance), noun))
+    return f"credit for {' and '.join(shown)}" if shown else "unlimited credit"
+
+
+def _missing(instant: Instant, session: Session, subscription: Subscription, unit: int) -> Reason:
+    subject, noun = consumer_subject(session, subscription), UNITS[unit]
+    balance = subscription.credit.balance(unit)
+    row = instant.last("out_of_credit", "link", subscription.owner)
+    if balance.granted:
+        used = f"{balance.used} of {balance.granted} {noun}s"
+        text = f"{subject.name} has no {noun} credit: {used} of its window are delivered and not completed."
+        held = work(instant, session, subscription)
+        if not held:
+            held = (_only_completion(instant, subject, session.name),)
+        return Reason(text, ("CN-06", "CN-05"), row, subject, held)
+    taken = _taken_away(instant, session.name, subscription.name)
+    granted = _granted(instant, session.name, subscription.name, unit)
+    if granted is None:
+        text = f"{subject.name} has never been granted any {noun} credit."
+        row = instant.last("subscribe", "link", subscription.name)
+        return Reason(text, ("CN-03", "CN-05"), row, subject)
+    if taken is not None and taken > granted:
+        kind = instant.trace.kind[taken]
+        text = f"{subject.name} has no {noun} credit: {kind} took it away at {instant.when(taken)}."
+        return Reason(text, ("CN-07",), taken, subject)
+    if subscription.credit.mode == CREDIT_MODE:
+        text = f"{subject.name} has spent all its {noun} credit; in credit mode nothing comes back by itself."
+        return Reason(text, ("CN-06", "CN-05"), row, subject, work(instant, session, subscription))
+    text = f"{subject.name} has no {noun} credit in window mode; each mode has its own balances."
+    return Reason(text, ("CN-04", "CN-05"), row, subject)
+
+
+def _only_completion(instant: Instant, subject: Subject, session: str) -> Reason:
+    """Say that settling is not completing, and when the client completes."""
+    text = f"{subject.name} has nothing left to settle, but only session.completed moves its window on"
+    row = instant.next("session.completed", "session", session)
+    later = (
+        f"it sends that at {instant.when(row)}"
+        if row is not None
+        else "it sends none in the rest of the trace"
+    )
+    return Reason(f"{text}; {later}.", ("CN-06", "RF-04"), row, subject)
+
+
+def _granted(instant: Instant, session: str, tag: str, unit: int) -> int | None:
+    for row in reversed(instant.index.rows("message.flow", "session", session)):
+        if row <= instant.end and instant.trace.link[row] == tag and instant.detail(row)["unit"] == unit:
+            return row
+    return None
+
+
+def _taken_away(instant: Instant, session: str, tag: str) -> int | None:
+    rows = [
+        row
+        for kind in ("message.stop", "message.flush")
+        for row in instant.index.rows(kind, "session", session)
+        if row <= instant.end and instant.trace.link[row] == tag
+    ]
+    return max(rows, default=None)
+
+
+# What it may have
+
+
+def refused(
+    instant: Instant, session: Session, subscription: Subscription, message: QueuedMessage
+) -> Reason | None:
+    """Say why a subscription with credit may not have an AVAILABLE message; None if it may (RF-07)."""
+    queue, transfer, label = subscription.queue, message.transfer, message.transfer.label
+    subject = consumer_subject(session, subscription)
+    if transfer.is_expired(instant.broker.now):
+        return expired(label)
+    if subscription.selector is not None and not subscription.selector.matches(transfer):
+        text = f"The selector of {subject.name}, {subscription.selector.expression}, refuses {label}."
+        row = instant.last("subscribe", "link", subscription.name)
+        return Reason(text, ("CN-21",), row, subject)
+    is_passed = passed(queue, subscription, message)
+    if is_passed and not _is_anothers(queue, subscription, message):
+        return _passed(instant, subject, subscription, message)
+    if not is_passed and not subscription.credit.allows(transfer.size):
+        return too_little(instant, session, subscription, label, transfer.size)
+    if _is_anothers(queue, subscription, message):
+        return _anothers(instant, subject, queue, message)
+    return None
+
+
+def expired(label: str) -> Reason:
+    """Say that a message has expired, and is still there only because no one has looked at it."""
+    text = f"The time to live of {label} is over; the next look at it removes it."
+    return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
+
+
+def _is_anothers(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
+    """Return whether a message's group belongs to another subscription (MG-07)."""
+    return subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
+
+
+def _anothers(instant: Instant, subject: Subject, queue: Queue, message: QueuedMessage) -> Reason:
+    assert queue.groups is not None, "only groups refuse"
+    why = owned(instant, queue, queue.groups.groups[message.group])
+    text = f"{message.transfer.label} is of group {message.group}, which is not {subject.name}'s."
+    return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", message.transfer.label), (why,))
+
+
+def passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
+    """Return whether a subscription's cursor has passed a message for good (RF-10)."""
+    return queue.store.has_passed(subscription.cursor, message)
+
+
+def _passed(instant: Instant, subject: Subject, subscription: Subscription, message: QueuedMessage) -> Reason:
+    label = message.transfer.label
+    rows = instant.about(label, "delivered", subscription.queue.name)
+    shown = next((row for row in reversed(rows) if instant.trace.link[row] == subscription.name), None)
+    if shown is not None and not subscription.acquires:
+        text = f"{subject.name} has been shown {label} already, and a browser's cursor never goes back."
+        return Reason(text, ("MG-17", "RF-10"), shown, subject)
+    if not subscription.acquires:
+        text = f"The cursor of the browser {subject.name} has passed {label}, and never goes back."
+        return Reason(text, ("MG-17", "RF-10"), None, subject)
+    text = f"The cursor of {subject.name} has passed {label}; only a release or a freed group sets it back."
+    return Reason(text, ("MG-10", "MG-11", "RF-10"), None, subject)
+
+
+def would_take(instant: Instant, session: Session, subscription: Subscription) -> str | None:
+    """Return what a subscription would get if it were woken now, from a twin of the engine."""
+    twin = instant.twin().sessions[session.name].consuming.subscriptions[subscription.name]
+    message = get_next_message(twin.queue, twin)
+    return None if message is None else message.transfer.label
+
+
+def not_woken(instant: Instant, session: Session, subscription: Subscription) -> Reason:
+    """Say that a subscription could have a message at once, but was not woken, and why (MG-13)."""
+    subject, queue = consumer_subject(session, subscription), subscription.queue
+    label = would_take(instant, session, subscription)
+    if label is None:
+        text = f"{subject.name} has {has_credit(subscription)}, but finds nothing that it may have."
+        return Reason(text, ("CN-21",), instant.last("idle", "link", subscription.owner), subject)
+    text = f"{subject.name} has {has_credit(subscription)} and {label} is free for it, but nobody woke it."
+    message = instant.queued(queue, label)
+    group = message.group if message is not None else ""
+    idle = instant.last("idle", "link", subscription.owner)
+    because = (
+        _why_not_woken(instant, subscription, group, idle),
+        _what_wakes(instant, session, subscription),
+    )
+    return Reason(text, ("MG-13", "CN-19"), because[0].row, subject, because)
+
+
+def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idle: int | None) -> Reason:
+    queue = subscription.queue
+    for row in reversed(instant.index.rows("group_freed", "queue", queue.name)):
+        if row <= instant.end and instant.trace.group[row] == group and row > (idle or -1):
+            text = (
+                f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
+                "that resets cursors, yet wakes nobody."
+            )
+            return Reason(text, ("MG-13", "RF-17"), row, group_subject(instant, queue.name, group))
+    subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
+    if not subscription.is_listening and not subscription.is_blocked:
+        text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
+        return Reason(text, ("RF-07",), idle, subject)
+    since = f" since {instant.when(idle)}" if idle is not None else ""
+    text = (
+        f"{name} is in the waiting list of {queue.name}{since}; an enqueue, a release or a cancel wakes "
+        "from there, a grant of credit does not."
+    )
+    return Reason(text, ("RF-08", "CN-19"), idle, subject)
+
+
+def _what_wakes(instant: Instant, session: Session, subscription: Subscription) -> Reason:
+    subject = consumer_subject(session, subscription)
+    rows = instant.index.rows("delivered", "session", session.name)
+    row = next((r for r in rows if r > instant.end and instant.trace.link[r] == subscription.name), None)
+    if row is None:
+        text = f"Nothing wakes {subject.name} before the trace ends at {instant.trace_end}."
+        return Reason(text, ("CN-19",), None, subject)
+    text = (
+        f"{subject.name} gets {instant.trace.message[row]} at {instant.when(row)}, when {instant.cause(row)}."
+    )
+    return Reason(text, ("CN-19",), row, subject)
+
+
+# Groups
+
+
+def owned(instant: Instant, queue: Queue, state: GroupState) -> Reason:
+    """Say who owns a group, and what has to happen before it is free."""
+    subject = group_subject(instant, queue.name, state.name)
+    owner = instant.shown(state.owner)
+    row = _last(instant, "group_owned", queue.name, state.name)
+    first = _acquired_with(instant, row)
+    since = f" since {instant.when(row)}" if row is not None else ""
+    text = f"Group {state.name} of {queue.name} has belonged to {owner}{since}, when it acquired {first}."
+    return Reason(text, ("MG-07",), row, subject, (_what_frees(instant, queue, state),))
+
+
+def group_subject(instant: Instant, queue: str, group: str) -> Subject:
+    """Return a group as a subject."""
+    is_alone = sum(name == group for _, name in instant.index.groups) == 1
+    return Subject("group", group if is_alone else f"{queue}/{group}")
+
+
+def _acquired_with(instant: Instant, row: int | None) -> str:
+    """Return the label of the message whose acquisition made a group owned."""
+    while row is not None and row <= instant.end:
+        if instant.trace.kind[row] == "acquired":
+            return instant.trace.message[row]
+        row += 1
+    return "its first message"
+
+
+def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
+    """Say which acquired messages keep the group owned, and when the last of them is settled."""
+    labels = [m.transfer.label for m in state.members.values() if m.state == ACQUIRED]
+    owner = instant.shown(state.owner)
+    held = f"{owner} holds {listed(labels)} of it, and owns it until none is left acquired"
+    subject = Subject("message", labels[0]) if labels else group_subject(instant, queue.name, state.name)
+    row = _next(instant, "group_freed", queue.name, state.name)
+    if row is None:
+        pair = instant.owner(state.owner)
+        session = pair[0].name if pair is not None else state.owner.partition("::")[0]
+        rest = tuple(settlement(instant, queue, label, owner, session) for label in labels[:1])
+        rest = _gone(instant, queue, state) or rest
+        text = f"{held}; the trace, which ends at {instant.trace_end}, does not show that."
+        return Reason(text, ("MG-08", "MG-09"), None, subject, rest)
+    text = f"{held}: that is at {instant.when(row)}, when {instant.cause(row)}."
+    return Reason(text, ("MG-08", "MG-09"), row, subject, _gone(instant, queue, state))
+
+
+def _gone(instant: Instant, queue: Queue, state: GroupState) -> tuple[Reason, ...]:
+    """Say it if the owner is a name only: its subscription has ended (MG-15)."""
+    session, separator, tag = state.owner.partition("::")
+    if not separator:
+        text = f"The owner {state.owner!r} is a bare tag: the message was browsed, then acquired by name."
+        return (Reason(text, ("MG-15",), None, group_subject(instant, queue.name, state.name)),)
+    if instant.owner(state.owner) is not None:
+        return ()
+    row = instant.last("unsubscribe", "link", tag)
+    text = (
+        f"The subscription {instant.shown(state.owner)} has ended, but its messages stay acquired and the "
+        f"group stays its own until session {session} settles them or ends."
+    )
+    return (Reason(text, ("MG-15", "CN-17"), row, Subject("consumer", instant.shown(state.owner))),)
+
+
+def freed(instant: Instant, queue: Queue, group: str) -> Reason | None:
+    """Say what made a group free the last time, or None if it never had an owner."""
+    row = _last(instant, "group_freed", queue.name, group)
+    if row is None:
+        return None
+    owner = instant.shown(instant.trace.link[row])
+    subject = group_subject(instant, queue.name, group)
+    text = f"Group {group} was {owner}'s until {instant.when(row)}, when {instant.cause(row)}."
+    dropped = instant.last("dequeued", "queue", queue.name, until=row)
+    if dropped is not None and instant.detail(dropped)["reason"] == "ring":
+        label = instant.trace.message[dropped]
+        ring = f"The ring dropped {label}, on which {owner} was still at work."
+        because = (Reason(ring, ("MG-20", "LP-10"), dropped, Subject("message", label)),)
+        return Reason(text, ("MG-08", "MG-20"), row, subject, because)
+    return Reason(text, ("MG-08",), row, subject)
+
+
+def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
+    """Say who owns a group, or why it has no owner."""
+    subject = group_subject(instant, queue_name, group)
+    queue = instant.queue(queue_name)
+    state = queue.groups.groups.get(group) if queue is not None and queue.groups is not None else None
+    if queue is None or state is None:
+        return _no_such_group(instant, queue_name, group, subject)
+    if state.owner:
+        return owned(instant, queue, state)
+    count = counted(len(state.members), "message")
+    before = freed(instant, queue, group)
+    text = (
+        f"Group {group} of {queue_name} has no owner: none of its {count} is acquired."
+        if len(state.members) > 1
+        else f"Group {group} of {queue_name} has no owner: its only message is not acquired."
+    )
+    because = () if before is None else (before,)
+    return Reason(text, ("MG-06", "MG-07"), before.row if before else None, subject, because)
+
+
+def _no_such_group(instant: Instant, queue: str, group: str, subject: Subject) -> Reason:
+    found = instant.queue(queue)
+    if found is not None and found.groups is None:
+        row = instant.last("queueDeclare", "queue", queue)
+        text = f"{queue} knows no groups: it is declared without qpid.group_header_key."
+        return Reason(text, ("MG-01",), row, subject)
+    row = next((r for r in reversed(_rows(instant, "dequeued", queue, group)) if r <= instant.end), None)
+    if row is not None:
+        text = (
+            f"Group {group} has no message on {queue} and so does not exist: the last, "
+            f"{instant.trace.message[row]}, left at {instant.when(row)}, when {instant.cause(row)}."
+        )
+        return Reason(text, ("MG-06",), row, subject)
+    row = next((r for r in _rows(instant, "enqueued", queue, group) if r > instant.end), None)
+    text = f"Group {group} has no message on {queue} yet"
+    if row is None:
+        return Reason(f"{text}.", ("MG-06",), None, subject)
+    text = f"{text}: the first, {instant.trace.message[row]}, comes at {instant.when(row)}."
+    return Reason(text, ("MG-06",), row, subject)
+
+
+def _rows(instant: Instant, kind: str, queue: str, group: str) -> list[int]:
+    rows = instant.index.rows(kind, "queue", queue)
+    return [row for row in rows if instant.trace.group[row] == group]
+
+
+def _last(instant: Instant, kind: str, queue: str, group: str) -> int | None:
+    rows = instant.index.rows(kind, "queue", queue)
+    return next((r for r in reversed(rows) if r <= instant.end and instant.trace.group[r] == group), None)
+
+
+def _next(instant: Instant, kind: str, queue: str, group: str) -> int | None:
+    rows = instant.index.rows(kind, "queue", queue)
+    return next((r for r in rows if r > instant.end and instant.trace.group[r] == group), None)

@@ -1,4 +1,9 @@
-"""Instant: a broker as it was, and the rows before and after that tell how it came to be so."""
+"""Instant: a broker at one row of a trace, with the rows before and after it, and words for them.
+
+All explanations ask their questions here.  "Now" is the end of the command that the row belongs to, as the
+engine runs each command to quiescence.  What came before is said in the past tense, what comes after in the
+present.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +55,14 @@ class Instant:
     index : RowIndex
         Its rows by what they are about.
     broker : Broker
-        As the command left it that the row belongs to; only looked at.
+        After the command that the row belongs to; only looked at.
     row : int
         Place of the row.
 
     Attributes
     ----------
     end : int
-        Place of the last row of that command: what has happened, seen from this instant.
+        Place of the last row of that command.
     """
 
     def __init__(self, trace: Trace, index: RowIndex, broker: Broker, row: int) -> None:
@@ -87,31 +92,31 @@ class Instant:
         return self.trace.kind[row] == kind and queue in ("", self.trace.queue[row])
 
     def detail(self, row: int) -> dict[str, Any]:
-        """Return what else a row tells."""
+        """Return a row's detail, decoded."""
         text = self.trace.detail[row]
         return decode_detail(text) if text else {}
 
     def when(self, row: int) -> str:
-        """Say when a row happened."""
+        """Return the time of a row, as text."""
         return seconds(self.trace.time[row])
 
     @property
     def now(self) -> str:
-        """Say when this instant is."""
+        """The time of this instant, as text."""
         return self.when(self.row)
 
     @property
     def trace_end(self) -> str:
-        """Say when the trace ends."""
+        """The time of the trace's last row, as text."""
         return self.when(len(self.trace) - 1)
 
     def begins(self, row: int) -> bool:
-        """Return whether something new begins with a row: a command, or what a client did by itself."""
+        """Return whether a row is a command, or what a client did by itself."""
         kind = self.trace.kind[row]
         return kind in COMMANDS or kind in CLIENT_EVENTS
 
     def end_of(self, row: int) -> int:
-        """Return the place of the last row of the command, or client's doing, that a row belongs to."""
+        """Return the place of the last row before the next one that :meth:`begins`."""
         while row + 1 < len(self.trace) and not self.begins(row + 1):
             row += 1
         return row
@@ -123,7 +128,7 @@ class Instant:
         return row
 
     def cause(self, row: int) -> str:
-        """Say who did what that led to a row, without a full stop; of later rows in the present tense."""
+        """Return who did what that led to a row, as text; of later rows in the present tense."""
         command, is_past = self.command_of(row), row <= self.end
         for place in range(row, command, -1):
             if self.trace.kind[place] == "exception" and place != row:
@@ -142,7 +147,7 @@ class Instant:
         return f"{session} {past if is_past else present}{words}"
 
     def _settled(self, command: int) -> str:
-        """Say which messages a command settled."""
+        """Return which messages a command settled, as text."""
         rows = range(command + 1, self.end_of(command) + 1)
         kinds = ("dequeued", "requeued")
         return listed([self.trace.message[r] for r in rows if self.trace.kind[r] in kinds]) or "nothing"
@@ -172,7 +177,7 @@ class Instant:
         return next((pair for pair in self.subscriptions() if pair[1].owner == owner), None)
 
     def shown(self, owner: str) -> str:
-        """Say a subscription's name, ``session::tag``, as people would."""
+        """Return a subscription's name, ``session::tag``, in its short form."""
         session, found, tag = owner.partition("::")
         return session if not found or session == tag else f"{session}/{tag}"
 
@@ -194,7 +199,7 @@ class Instant:
 
 
 def listed(names: list[str], most: int = 5) -> str:
-    """Say a list of names, shortened in the middle.
+    """Return a list of names as text, shortened in the middle.
 
     Examples
     --------
@@ -209,7 +214,7 @@ def listed(names: list[str], most: int = 5) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Say a number of things.
+    """Return a number of things as text.
 
     Examples
     --------
@@ -217,3 +222,18 @@ def counted(number: int, noun: str) -> str:
     ('1 message', '2 messages')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+REASONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "accept": (("CN-13",), ""),
+    "accept-none": (("CN-11",), "the subscription needs no accept"),
+    "reject": (("CN-16",), ""),
+    "ring": (("LP-10",), "a ring drops its oldest message to make room"),
+    "lvq": (("QT-01",), "a newer message of the same value replaces it"),
+    "ttl": (("QT-07", "MG-21"), "its time to live is over"),
+    "purge": (("QT-22", "FC-20"), ""),
+    "move": (("QT-23",), ""),
+    "reroute": (("QT-23",), ""),
+    "queue-deleted": (("QT-24", "FC-21"), "it goes with its queue"),
+}
+"""Why a message leaves a queue, by the reason in its ``dequeued`` row: rules and the end of a sentence."""

@@ -6,8 +6,7 @@ from qflow.broker.message import Transfer
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.instant import Instant, counted, listed
-from qflow.trace.explain.losses import died_of
-from qflow.trace.explain.queues import on
+from qflow.trace.explain.queues import died_of, on
 from qflow.trace.explain.transfers import explain_transfer, held
 from qflow.workload.model import Producer
 
@@ -23,7 +22,7 @@ def explain_producer(instant: Instant, name: str) -> Reason:
     if not session.is_attached:
         return _ended(instant, session, subject)
     if session.completions.blocking_queues:
-        return _told_to_stop(instant, session, subject)
+        return _stopped_by_flow(instant, session, subject)
     block = instant.last("client.block", "session", name)
     free = instant.last("client.unblock", "session", name)
     if block is not None and block > (free if free is not None else -1):
@@ -103,7 +102,7 @@ def _outstanding(
     return f"{name} has {count} of {model.capacity} outstanding", ("CAP-01", "CAP-08")
 
 
-def _told_to_stop(instant: Instant, session: Session, subject: Subject) -> Reason:
+def _stopped_by_flow(instant: Instant, session: Session, subject: Subject) -> Reason:
     queues = session.completions.blocking_queues
     row = instant.last("channel_flow", "session", session.name)
     text = f"{subject.name} has been told to stop sending, because of {listed(queues)}."
@@ -141,16 +140,15 @@ def _free(
 
 def _unblocked(instant: Instant, session: Session, row: int, subject: Subject) -> Reason:
     text = f"The window of {subject.name} had room again at {instant.when(row)}"
-    told = instant.last("reported", "session", session.name, until=row)
+    learned = instant.last("reported", "session", session.name, until=row)
     done = instant.last("completed", "session", session.name, until=row)
-    if told is None or done is None:
+    if learned is None or done is None:
         return Reason(f"{text}.", ("CAP-01",), row, subject)
     label = instant.trace.message[done]
     cause = instant.cause(done)
-    text = (
-        f"{text}: it was told that {label} is complete, when {cause}." if label else f"{text}, when {cause}."
-    )
-    return Reason(text, ("CM-05", "CAP-01"), told, subject)
+    learns = f": {subject.name} learned that {label} is complete" if label else ""
+    text = f"{text}{learns}, when {cause}."
+    return Reason(text, ("CM-05", "CAP-01"), learned, subject)
 
 
 def _next_message(instant: Instant, session: Session, subject: Subject) -> Reason:

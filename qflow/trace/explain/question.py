@@ -1,6 +1,9 @@
-"""The question: which instant, which subject; and the answer, link by link.
+"""The question: which instant, and which producer, transfer, queue, message, group or consumer.
 
-Which producer, transfer, queue, message, group or consumer a name in a question stands for.
+A question has two parts.  The instant is a row of the trace, or a time.  The subject is a name, such as
+``queue:orders``; where only one thing in the trace has a name, the kind may be left out.  The answer is
+given by the module of the subject's kind, which looks at the broker at that instant and at the trace's rows
+before and after it.
 """
 
 from __future__ import annotations
@@ -10,9 +13,8 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 from qflow.trace.explain.chain import Explanation, Link, Reason, Subject, section_of
-from qflow.trace.explain.consumers import explain_consumer
+from qflow.trace.explain.consumers import explain_consumer, explain_group
 from qflow.trace.explain.instant import Instant
-from qflow.trace.explain.ownership import explain_group
 from qflow.trace.explain.producers import explain_producer
 from qflow.trace.explain.queues import explain_queue
 from qflow.trace.explain.transfers import explain_message, explain_transfer
@@ -20,7 +22,7 @@ from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import RowIndex, Timeline
 
 KINDS = ("producer", "queue", "consumer", "group", "message", "transfer")
-"""What can be asked about. A message's label is its transfer's too; alone it stands for the message."""
+"""What can be asked about. A message's label is its transfer's too; alone it means the message."""
 
 _SHOWN = 8
 
@@ -47,7 +49,7 @@ class Subjects:
         return self._names[kind]
 
     def find(self, text: str) -> Subject:
-        """Return what a text such as ``queue:orders`` or ``C1`` stands for.
+        """Return what a text such as ``queue:orders`` or ``C1`` means.
 
         Raises
         ------
@@ -69,7 +71,7 @@ class Subjects:
         return bool(self._matching(kind, name))
 
     def _matching(self, kind: str, name: str) -> list[str]:
-        """Return the full names that a name may stand for."""
+        """Return the full names that a name may mean."""
         names = self.names(kind)
         if name in names:
             return [name]
@@ -147,16 +149,16 @@ _LISTERS: dict[str, Callable[[Subjects], Iterable[str]]] = {
 def explain(
     where: Timeline | Trace, instant: int | None = None, subject: str = "", *, time: int | None = None
 ) -> Explanation:
-    """Say why something is as it is at an instant, down to the root causes.
+    """Return why something is as it is at an instant, down to the root causes.
 
-    The facts are those of the engine at that instant and of the trace's rows before it; when somebody
-    finishes what it is at work on is told by the rows after it.
+    The facts are those of the engine at that instant and of the trace's rows before it; the rows after it
+    show when a client finishes what it is working on.
 
     Parameters
     ----------
     where : Timeline or Trace
-        A trace is made into a timeline first, which takes as long as replaying it; make one yourself to
-        ask more than once.
+        A trace is made a timeline first, which takes as long as replaying it; to ask more than once, give
+        a timeline.
     instant : int or None
         A row's ``seq``; None for the timeline's cursor, or for ``time``.
     subject : str

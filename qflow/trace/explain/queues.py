@@ -1,13 +1,21 @@
-"""Queues: why flow control is ON or OFF, why the depth does not sink, and what was refused or discarded."""
+"""Queues: why flow control is ON or OFF, why the depth does not sink, and what was refused or discarded.
+
+A chain about a queue ends in what set its thresholds, down to the argument that was declared
+(:func:`origin`), and in what its consumers do.  What a queue lost has reasons of its own: a message that was
+refused with its sender's session, dropped, evicted, replaced, expired or purged.
+"""
 
 from __future__ import annotations
 
+from qflow.broker.flow_limit import FlowLevels, FlowThresholds, Level, Origin, is_exempt
+from qflow.broker.history.alternatives import JavaCapacity
 from qflow.broker.queue import Queue
 from qflow.broker.stores import MessageMap
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.consumers import readers
-from qflow.trace.explain.instant import Instant, counted
-from qflow.trace.explain.losses import UNITS, dropped, losses, no_flow_control, origin, thresholds_of
+from qflow.trace.explain.instant import REASONS, Instant, counted
+
+UNITS = {"count": "message", "size": "byte"}
 
 
 def explain_queue(instant: Instant, name: str) -> Reason:
@@ -23,8 +31,8 @@ def explain_queue(instant: Instant, name: str) -> Reason:
         rest = readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     reason = on(instant, queue) if queue.flow_limit.stopped else off(instant, queue)
-    told = {(item.row, item.subject) for item in reason.because}
-    lost = tuple(item for item in lost if (item.row, item.subject) not in told)
+    said = {(item.row, item.subject) for item in reason.because}
+    lost = tuple(item for item in lost if (item.row, item.subject) not in said)
     return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *lost))
 
 
@@ -188,3 +196,241 @@ def _refused(instant: Instant, name: str, row: int) -> Reason:
     detail = instant.detail(error)
     text = f"{name} does not exist: the broker refused its declaration, {detail['code']} {detail['text']}."
     return Reason(text, ("FC-05",), error, subject)
+
+
+# Thresholds and limits
+
+
+def levels_of(instant: Instant, queue: Queue) -> FlowLevels:
+    """Return the levels of a queue with their origins."""
+    return FlowLevels.proposed(queue.settings, instant.broker.options).checked(queue.name)
+
+
+def thresholds_of(queue: Queue) -> FlowThresholds:
+    """Return the thresholds in force, whatever kind of flow control the queue has."""
+    limit = queue.flow_limit
+    if isinstance(limit, JavaCapacity):
+        return FlowThresholds(0, 0, limit.capacity, limit.resume_capacity)
+    thresholds = getattr(limit, "thresholds", None)
+    return thresholds if isinstance(thresholds, FlowThresholds) else FlowThresholds(0, 0, 0, 0)
+
+
+def origin(instant: Instant, queue: Queue, name: str) -> Reason:
+    """Say what set one level, such as ``stop_count``: where chains about settings end."""
+    level: Level = getattr(FlowLevels.proposed(queue.settings, instant.broker.options), name)
+    if level.value or name.startswith("resume"):
+        level = getattr(levels_of(instant, queue), name)
+    row = instant.last("queueDeclare", "queue", queue.name)
+    rules, words = _origin(instant, queue, name, level.origin, level)
+    verb, unit = name.split("_")
+    text = f"The {verb} threshold of {queue.name} is {counted(level.value, UNITS[unit])}: {words}."
+    return Reason(text, rules, row, Subject("queue", queue.name))
+
+
+def _origin(
+    instant: Instant, queue: Queue, name: str, source: Origin, level: Level
+) -> tuple[tuple[str, ...], str]:
+    options = instant.broker.options
+    verb, unit = name.split("_")
+    ratio = options.default_flow_stop_threshold if verb == "stop" else options.default_flow_resume_threshold
+    default = f"default-flow-{verb}-threshold takes {ratio} % of"
+    if source is Origin.GIVEN:
+        return ("FC-01", "FC-12"), f"it is declared with qpid.flow_{name}"
+    if source is Origin.RATIO:
+        maximum = queue.settings.max_count if unit == "count" else queue.settings.max_size
+        return ("FC-02", "FC-04"), f"{default} qpid.max_{unit}={maximum}"
+    if source is Origin.BROKER_LIMIT:
+        return ("FC-02", "LP-01"), f"{default} default-queue-limit={options.default_queue_limit}"
+    if source is Origin.AS_STOP:
+        return ("FC-05",), "a resume threshold of 0 means the stop threshold"
+    if source is Origin.RESIDUE:
+        _, words = _origin(instant, queue, name, level.basis or Origin.GIVEN, level)
+        return ("FC-09",), f"{words}; this unit cannot stop, and still must be below it to resume"
+    if source is Origin.RATIO_OFF:
+        return ("FC-10",), f"the broker is started with default-flow-{verb}-threshold=0"
+    return ("FC-02",), f"{queue.name} has no limit to take a percentage of"
+
+
+def limit_of(instant: Instant, queue: Queue) -> Reason:
+    """Say how much fits on a queue, and what set that (LP-01)."""
+    row = instant.last("queueDeclare", "queue", queue.name)
+    parts = []
+    if queue.depth.max_count:
+        parts.append(f"{counted(queue.depth.max_count, 'message')} by qpid.max_count")
+    if queue.depth.max_size:
+        source = "default-queue-limit" if queue.settings.max_size is None else "qpid.max_size"
+        parts.append(f"{counted(queue.depth.max_size, 'byte')} by {source}")
+    text = f"{queue.name} takes at most {' and '.join(parts) or 'any number of messages'}."
+    return Reason(text, ("LP-01", "LP-02"), row, Subject("queue", queue.name))
+
+
+def no_flow_control(instant: Instant, queue: Queue) -> Reason:
+    """Say why a queue has no flow control at all."""
+    subject = Subject("queue", queue.name)
+    row = instant.last("queueDeclare", "queue", queue.name)
+    if is_exempt(queue.settings):
+        text = f"{queue.name} is a ring: old messages make room, so it has no flow control."
+        return Reason(text, ("FC-03", "LP-14"), row, subject)
+    kind = queue.settings.arguments.get("qflow.flow_control", instant.broker.options.flow_control)
+    if kind in ("pre-feature", "overflow-list"):
+        rule = "ALT-01" if kind == "pre-feature" else "ALT-06"
+        text = f"{queue.name} has no flow control: the broker plays {kind}."
+        return Reason(text, (rule,), row, subject)
+    text = f"{queue.name} has no flow control: both its stop thresholds are 0."
+    stops = tuple(origin(instant, queue, name) for name in ("stop_count", "stop_size"))
+    return Reason(text, ("FC-08",), row, subject, stops)
+
+
+# What it lost
+
+_LOST = ("ring", "lvq", "ttl", "purge")
+_FULL = ("Maximum depth exceeded on ", "Message larger than configured maximum depth on ")
+
+
+def gone(instant: Instant, row: int) -> Reason:
+    """Say why a message left its queue, at a ``dequeued`` row."""
+    trace = instant.trace
+    label, queue = trace.message[row], trace.queue[row]
+    reason = instant.detail(row)["reason"]
+    rules, words = REASONS.get(reason, (("FC-20",), ""))
+    existing = instant.queue(queue)
+    if reason == "ring" and existing is not None and existing.policy.name == "priority_ring":
+        rules, words = (
+            ("LP-12", "RF-20"),
+            "a ring drops the oldest of its lowest priority",
+        )
+    text = f"{label} left {queue} at {instant.when(row)}, when {instant.cause(row)}{words and f': {words}'}."
+
+    if reason == "ring" and existing is not None and isinstance(existing.store, MessageMap):
+        rules = ("LP-13", "LP-10")
+    because = _moved(instant, row, label) if reason in ("move", "reroute") else ()
+    if reason == "ring" and existing is not None:
+        because = (limit_of(instant, existing),)
+    return Reason(text, rules, row, Subject("message", label), because)
+
+
+def _moved(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
+    """Say where a message that was moved or rerouted arrived, or that it is lost (QT-23)."""
+    command = instant.command_of(row)
+    subject = Subject("message", label)
+    arrived = [p for p in instant.about(label, "enqueued") if p > row and instant.command_of(p) == command]
+    if arrived:
+        text = f"{label} was put on {instant.trace.queue[arrived[0]]}."
+        return (Reason(text, ("QT-23",), arrived[0], subject),)
+    text = f"No queue took {label}, so it is lost: what is moved is taken off first and put after."
+    return (Reason(text, ("QT-23",), row, subject),)
+
+
+def losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
+    """Say what a queue last refused, dropped and discarded; nothing if it never did."""
+    found = (refusal(instant, queue), _dropped(instant, queue), _discarded(instant, queue))
+    return tuple(reason for reason in found if reason is not None)
+
+
+def refusal(instant: Instant, queue: str) -> Reason | None:
+    """Say which message a full queue last refused (LP-05), or None."""
+    sessions = instant.index.names("session", ("exception",))
+    places = [place for name in sessions if (place := _refused_by(instant, name, queue)) is not None]
+    return died_of(instant, max(places)) if places else None
+
+
+def _refused_by(instant: Instant, session: str, queue: str) -> int | None:
+    for row in reversed(instant.index.rows("exception", "session", session)):
+        text = str(instant.detail(row).get("text", ""))
+        if row <= instant.end and any(text.startswith(f"{start}{queue}:") for start in _FULL):
+            return row
+    return None
+
+
+def died_of(instant: Instant, row: int) -> Reason:
+    """Say what a session died of, at an ``exception`` row."""
+    detail, session = instant.detail(row), instant.trace.session[row]
+    command = instant.command_of(row)
+    is_send = instant.trace.kind[command] == "message.transfer"
+    what = instant.trace.message[command] if is_send else instant.trace.kind[command]
+    words = f"{detail['code']} {detail['name']}, {detail['text']}".rstrip(".")
+    text = f"The broker refused {what} of {session} at {instant.when(row)} and ended the session: {words}."
+    subject = _whose(instant, session, command)
+    queue = _full_queue(instant, str(detail["text"]))
+    if queue is not None:
+        return Reason(text, ("LP-05", "LP-06"), row, subject, _no_room(instant, queue, row))
+    if instant.trace.kind[command] == "tx.commit":
+        return Reason(text, ("LP-09",), row, subject, _no_room_at_commit(instant, row, subject))
+    return Reason(text, ("LP-06",), row, subject)
+
+
+def _whose(instant: Instant, session: str, command: int) -> Subject:
+    """Return the producer that a session belongs to; if it sends nothing, the queue of its command."""
+    workload = instant.trace.workload
+    for producer in workload.producers if workload is not None else ():
+        if session in (producer.name, producer.session):
+            return Subject("producer", producer.name)
+    queue = instant.trace.queue[command]
+    is_sender = bool(instant.index.rows("message.transfer", "session", session))
+    return Subject("queue", queue) if queue and not is_sender else Subject("producer", session)
+
+
+def _full_queue(instant: Instant, text: str) -> Queue | None:
+    names = [text.removeprefix(start).partition(": ")[0] for start in _FULL if text.startswith(start)]
+    return instant.queue(names[0]) if names else None
+
+
+def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
+    limit = limit_of(instant, queue)
+    stopped = instant.last("flow_stopped", "queue", queue.name, until=row)
+    resumed = instant.last("flow_resumed", "queue", queue.name, until=row)
+    if stopped is None or (resumed is not None and resumed > stopped):
+        return (limit,)
+    stop, most = thresholds_of(queue).stop_count, queue.depth.max_count
+    sum_of = (
+        f"{stop} and all capacities together" if stop and most else "the stop threshold and all capacities"
+    )
+    text = (
+        f"{queue.name} was ON then, which stops no producer whose window has room: {sum_of} "
+        f"must not exceed {most or 'the limit'}."
+    )
+    return (limit, Reason(text, ("CAP-11", "FC-24"), stopped, Subject("queue", queue.name)))
+
+
+def _no_room_at_commit(instant: Instant, row: int, subject: Subject) -> tuple[Reason, ...]:
+    """Say which queues have refused messages; a commit does not name the one it failed on."""
+    queues = instant.broker.queues.queues.values()
+    refusing = [queue for queue in queues if queue.counters.discardsOverflow]
+    text = "A queue had no room for all that the transaction publishes, so nothing of it was done."
+    limits = tuple(limit_of(instant, queue) for queue in refusing)
+    return (Reason(text, ("LP-09", "DQ-03"), row, subject, limits),)
+
+
+def _dropped(instant: Instant, queue: str) -> Reason | None:
+    row = instant.last("dropped", "queue", queue)
+    return None if row is None else dropped(instant, row)
+
+
+def dropped(instant: Instant, row: int) -> Reason:
+    """Say why a message was not put on a queue although it was routed there, at a ``dropped`` row."""
+    label, name = instant.trace.message[row], instant.trace.queue[row]
+    subject, when = Subject("message", label), instant.when(row)
+    if any(instant.trace.kind[place] == "queueDelete" for place in range(instant.command_of(row), row)):
+        text = f"{label} did not fit on {name} at {when}, which destroyed itself; {label} is lost."
+        return Reason(text, ("LP-15",), row, subject)
+    queue = instant.queue(name)
+    policy = queue.policy.name if queue is not None else ""
+    if policy == "priority_ring":
+        text = f"{label} was dropped at {when}: all that {name} could evict has a higher priority."
+        return Reason(text, ("LP-12", "RF-20"), row, subject)
+    if policy == "ring":
+        text = f"{label} was dropped at {when}: {name} had nothing to evict for it."
+        return Reason(text, ("RF-21",), row, subject)
+    text = f"{name} did not want {label} at {when}: its filter, no-local or trace setting refuses it."
+    return Reason(text, ("RF-24",), row, subject)
+
+
+def _discarded(instant: Instant, queue: str) -> Reason | None:
+    """Say which message was last evicted, replaced, expired or purged."""
+    # The text is searched, not decoded: a queue may have tens of thousands of rows that are none of these.
+    marks = tuple(f'"reason":"{reason}"' for reason in _LOST)
+    for row in reversed(instant.index.rows("dequeued", "queue", queue)):
+        detail = instant.trace.detail[row]
+        if row <= instant.end and any(mark in detail for mark in marks):
+            return gone(instant, row)
+    return None

@@ -1,6 +1,8 @@
-"""Transfers: why a completion is withheld, and by whom; or why the transfer is complete.
+"""Transfers and messages: two questions about one thing that was sent.
 
-Messages: where one is, and why it has not been delivered, or has been again.
+A *transfer* is the sender's command: it is complete or not, and what withholds its completion is a queue that
+is ON, the message store, or the order of completions.  A *message* is what the transfer put on queues: it is
+available, acquired or gone on each of them, or on none.
 """
 
 from __future__ import annotations
@@ -20,11 +22,18 @@ from qflow.trace.explain.consumers import (
     readers,
     readers_of,
     refused,
+    settlement,
 )
 from qflow.trace.explain.instant import Instant, counted, listed
-from qflow.trace.explain.losses import died_of, dropped, gone, limit_of, no_flow_control
-from qflow.trace.explain.ownership import settlement
-from qflow.trace.explain.queues import on, turned_off
+from qflow.trace.explain.queues import (
+    died_of,
+    dropped,
+    gone,
+    limit_of,
+    no_flow_control,
+    on,
+    turned_off,
+)
 
 
 def explain_transfer(instant: Instant, label: str) -> Reason:
@@ -146,7 +155,7 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
     subject = Subject("message", label)
     own = [row for row in rows if instant.command_of(row) == sent]
     if own:
-        return _nobody_held(instant, label, own)
+        return _never_held(instant, label, own)
     for row in instant.about(label, "dropped"):
         if row > sent:
             return dropped(instant, row)
@@ -173,7 +182,7 @@ def rolled_back(instant: Instant, sent: int) -> int | None:
     return min((row for row in rows if row is not None and row <= instant.end), default=None)
 
 
-def _nobody_held(instant: Instant, label: str, enqueued: list[int]) -> Reason:
+def _never_held(instant: Instant, label: str, enqueued: list[int]) -> Reason:
     """Say why none of the queues that a message went to withheld its completion."""
     names = list(dict.fromkeys(instant.trace.queue[row] for row in enqueued))
     subject, row = Subject("message", label), enqueued[-1]
