@@ -59,17 +59,164 @@ class Effective:
     rules: tuple[str, ...]
 
 
-def describe_levels(levels: FlowLevels, options: BrokerOptions) -> tuple[Effective, ...]:
-    """Return the four levels with what set each.
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The broker's refusal, such as 542 ``invalid-argument``: its words, and as ``qpid-config`` shows them.
+
+    Management answers with status 7 and the text that is ``shown`` (CF-08).
+    """
+
+    code: int
+    name: str
+    text: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a declaration comes to on a broker.
+
+    Attributes
+    ----------
+    declaration, setup : Declaration, BrokerSetup
+        What was asked for, and the broker it was tried on.
+    line, address : str
+        The ``qpid-config`` line and the address string; "" where they cannot say it (a remark says why).
+    remarks : tuple of Remark
+    refusal : Refusal or None
+        The broker's refusal; then what follows is empty.
+    flow, flow_rules : str, tuple of str
+        When producers are held, or why they never are, in one sentence.
+    levels : tuple of Effective
+        The four levels; only the stops, which are 0 then, if they come to no flow control.
+    limits, alerts : tuple of Effective
+        The limits; the alert thresholds.
+    """
+
+    declaration: Declaration
+    setup: BrokerSetup
+    line: str
+    address: str
+    remarks: tuple[Remark, ...]
+    refusal: Refusal | None
+    flow: str = ""
+    flow_rules: tuple[str, ...] = ()
+    levels: tuple[Effective, ...] = ()
+    limits: tuple[Effective, ...] = ()
+    alerts: tuple[Effective, ...] = ()
+
+    def asdict(self) -> dict[str, object]:
+        """Return plain values, as ``--json`` prints them."""
+        declaration = self.declaration
+        return {
+            "queue": declaration.name,
+            "arguments": dict(declaration.arguments),
+            "durable": declaration.durable,
+            "auto_delete": declaration.auto_delete,
+            "exclusive": declaration.exclusive,
+            "alternate_exchange": declaration.alternate_exchange,
+            "broker": self.setup.asdict(),
+            "qpid_config": self.line,
+            "address": self.address,
+            "refusal": asdict(self.refusal) if self.refusal else None,
+            "flow_control": self.flow,
+            "flow_rules": self.flow_rules,
+            "levels": [asdict(level) for level in self.levels],
+            "limits": [asdict(limit) for limit in self.limits],
+            "alerts": [asdict(alert) for alert in self.alerts],
+            "remarks": [asdict(remark) for remark in self.remarks],
+        }
+
+
+def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None = None) -> Explanation:
+    """Try a declaration on a broker and explain what comes of it.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    broker : BrokerSetup, BrokerOptions or None
+        The broker it is tried on; None for one with the defaults.
+
+    Returns
+    -------
+    Explanation
+        With a ``refusal`` if the broker refuses; nothing is raised for that.
 
     Examples
     --------
-    >>> from qflow.broker.settings import QueueSettings
-    >>> settings = QueueSettings.from_arguments({"qpid.max_count": 90})
-    >>> described = describe_levels(FlowLevels.proposed(settings, BrokerOptions()), BrokerOptions())
-    >>> print(described[1].value, described[1].why, described[1].rules)
-    62 70 % of qpid.max_count=90, cut off ('FC-02.5',)
+    >>> explained = explain(Declaration("orders", {"qpid.max_count": 1000, "qpid.max_size": 0}))
+    >>> print(explained.flow)
+    Producers are held above 800 messages, and go on below 700 messages.
     """
+    setup = broker if isinstance(broker, BrokerSetup) else BrokerSetup(broker or BrokerOptions())
+    remarks = [*declaration.remarks, *setup.remarks()]
+    line = _written("qpid-config line", qpid_config_line, declaration, remarks)
+    address = _written("address string", address_string, declaration, remarks)
+    created = _create(declaration, setup.options)
+    if isinstance(created, Refusal):
+        remarks += _after_refusal(declaration, setup.options)
+        return Explanation(declaration, setup, line, address, tuple(remarks), created)
+    flow, rules, levels = _flow(declaration, created.settings, setup.options)
+    return Explanation(
+        declaration,
+        setup,
+        line,
+        address,
+        (*remarks, *_remarks_on(declaration, created.settings, setup.options)),
+        None,
+        flow,
+        rules,
+        levels,
+        tuple(_describe_limits(created.settings, setup.options)),
+        tuple(_describe_alerts(created, setup.options)),
+    )
+
+
+def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal:
+    broker = Broker(options)
+    alternate = declaration.alternate_exchange
+    if alternate and not alternate.startswith("amq."):
+        # The exchange is another matter than the queue: it is taken for granted.
+        broker.management.create("exchange", alternate, {"exchange-type": "fanout"})
+    try:
+        broker.management.create("queue", declaration.name, declaration.properties())
+    except ManagementError as error:
+        cause = error.__cause__
+        if isinstance(cause, AmqpException):
+            return Refusal(cause.code, cause.name, cause.text, error.text)
+        raise
+    return broker.queue(declaration.name)
+
+
+def _flow(
+    declaration: Declaration, settings: QueueSettings, options: BrokerOptions
+) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
+    if is_exempt(settings):
+        return "No flow control: a ring queue never has any, whatever thresholds it is given.", ("FC-03",), ()
+    levels = FlowLevels.proposed(settings, options)
+    if not levels.is_limiting:
+        text = "No flow control: neither unit has a stop threshold."
+        stops = tuple(level for level in _describe_levels(levels, options) if level.name.startswith("stop"))
+        return text, ("FC-02.7", "FC-08"), stops
+    levels = levels.checked(declaration.name)
+    return _summary(levels), ("FC-14", "FC-16"), _describe_levels(levels, options)
+
+
+def _written(
+    what: str, write: Callable[[Declaration], str], declaration: Declaration, remarks: list[Remark]
+) -> str:
+    try:
+        return write(declaration)
+    except ConfigurationError as error:
+        remarks.append(_note(f"no {what}: {error}"))
+        return ""
+
+
+# Levels, limits, alerts
+
+
+def _describe_levels(levels: FlowLevels, options: BrokerOptions) -> tuple[Effective, ...]:
+    """Return the four levels with what set each."""
     return tuple(
         _describe(side, unit, getattr(levels, f"{side}_{unit}"), getattr(levels, f"max_{unit}"), options)
         for unit in UNITS
@@ -109,16 +256,8 @@ def _clause(
     return f"{ratio} % of qpid.max_{unit}={maximum}, {rounding}", (default,)
 
 
-def summary(levels: FlowLevels) -> str:
-    """Return one sentence that says when producers are held and when they go on (FC-14, FC-16).
-
-    Examples
-    --------
-    >>> from qflow.broker.settings import QueueSettings
-    >>> settings = QueueSettings.from_arguments({"qpid.max_count": 10, "qpid.max_size": 0})
-    >>> print(summary(FlowLevels.proposed(settings, BrokerOptions()).checked("orders")))
-    Producers are held above 8 messages, and go on below 7 messages.
-    """
+def _summary(levels: FlowLevels) -> str:
+    """Return one sentence that says when producers are held and when they go on (FC-14, FC-16)."""
     above = [f"{value} {word}" for word, value in _values(levels, STOP)]
     below = [f"{value} {word}" for word, value in _values(levels, RESUME)]
     return f"Producers are held above {' or '.join(above)}, and go on below {' and '.join(below)}."
@@ -131,15 +270,8 @@ def _values(levels: FlowLevels, side: str) -> Iterator[tuple[str, int]]:
             yield word, value
 
 
-def describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterator[Effective]:
-    """Yield the two limits in force.
-
-    Examples
-    --------
-    >>> limits = describe_limits(QueueSettings(max_count=10, max_size=0), BrokerOptions())
-    >>> [(limit.name, limit.value, limit.why) for limit in limits]
-    [('max_count', 10, 'given'), ('max_size', 0, 'given as 0: no limit in bytes')]
-    """
+def _describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterator[Effective]:
+    """Yield the two limits in force."""
     if settings.max_count:
         yield Effective("max_count", settings.max_count, "given", ("LP-01",))
     else:
@@ -154,7 +286,7 @@ def describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterator
     yield Effective("max_size", size, why, ("LP-01",))
 
 
-def describe_alerts(queue: Queue, options: BrokerOptions) -> Iterator[Effective]:
+def _describe_alerts(queue: Queue, options: BrokerOptions) -> Iterator[Effective]:
     """Yield the alert thresholds that a queue of the engine has; none for a unit without."""
     for alerts in queue.observers:
         if isinstance(alerts, ThresholdAlerts):
@@ -188,6 +320,9 @@ def _describe_alarm(
     yield Effective(f"alert_{unit}_down", alarm.down, f"{why}; an event at {alarm.down} or less", ("QT-12",))
 
 
+# Remarks
+
+
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """A declaration that the broker accepts, and what the remarks on it are about."""
@@ -209,16 +344,10 @@ class _Subject:
         return any(getattr(self.settings, f"flow_{s}_{unit}") is not None for s in sides for unit in UNITS)
 
 
-def remarks_on(declaration: Declaration, settings: QueueSettings, options: BrokerOptions) -> Iterator[Remark]:
-    """Yield all remarks on a declaration that the broker accepts.
-
-    Examples
-    --------
-    >>> declaration = Declaration("orders", {"qpid.flow_resume_count": 10})
-    >>> settings = QueueSettings.from_arguments(declaration.arguments)
-    >>> [remark.rules for remark in remarks_on(declaration, settings, BrokerOptions())]
-    [('FC-02.2',), ('FC-09',)]
-    """
+def _remarks_on(
+    declaration: Declaration, settings: QueueSettings, options: BrokerOptions
+) -> Iterator[Remark]:
+    """Yield all remarks on a declaration that the broker accepts."""
     subject = _Subject(declaration, settings, options)
     for remarks in (_on_policy, _on_levels, _on_alternatives, _on_keys):
         yield from remarks(subject)
@@ -332,16 +461,8 @@ def _on_keys(subject: _Subject) -> Iterator[Remark]:
         yield _warning(f"{policy!r} is no lifetime policy: the broker logs a warning and ignores it", "QT-08")
 
 
-def after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator[Remark]:
-    """Yield why the broker refused the thresholds, if it was them, and what to do (FC-05 … FC-07).
-
-    Examples
-    --------
-    >>> lone_stop = Declaration("orders", {"qpid.max_count": 100, "qpid.flow_stop_count": 5})
-    >>> print(next(after_refusal(lone_stop, BrokerOptions())).text)
-    you gave no qpid.flow_resume_count, and its default, 70, is above your stop of 5; give it as well, or \
-give 0 for "as the stop"
-    """
+def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator[Remark]:
+    """Yield why the broker refused the thresholds, if it was them, and what to do (FC-05 … FC-07)."""
     try:
         settings = QueueSettings.from_arguments(declaration.arguments)
     except InvalidConversion:
@@ -377,158 +498,7 @@ def _why_refused(unit: str, stop: Level, resume: Level) -> Iterator[Remark]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The broker's refusal, such as 542 ``invalid-argument``: its words, and as ``qpid-config`` shows them.
-
-    Management answers with status 7 and the text that is ``shown`` (CF-08).
-    """
-
-    code: int
-    name: str
-    text: str
-    shown: str
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What a declaration comes to on a broker.
-
-    Attributes
-    ----------
-    declaration, setup : Declaration, BrokerSetup
-        What was asked for, and the broker it was tried on.
-    line, address : str
-        The ``qpid-config`` line and the address string; "" where they cannot say it (a remark says why).
-    remarks : tuple of Remark
-    refusal : Refusal or None
-        The broker's refusal; then what follows is empty.
-    flow, flow_rules : str, tuple of str
-        When producers are held, or why they never are, in one sentence.
-    levels : tuple of Effective
-        The four levels; only the stops, which are 0 then, if they come to no flow control.
-    limits, alerts : tuple of Effective
-        The limits; the alert thresholds.
-    """
-
-    declaration: Declaration
-    setup: BrokerSetup
-    line: str
-    address: str
-    remarks: tuple[Remark, ...]
-    refusal: Refusal | None
-    flow: str = ""
-    flow_rules: tuple[str, ...] = ()
-    levels: tuple[Effective, ...] = ()
-    limits: tuple[Effective, ...] = ()
-    alerts: tuple[Effective, ...] = ()
-
-    def asdict(self) -> dict[str, object]:
-        """Return plain values, as ``--json`` prints them."""
-        declaration = self.declaration
-        return {
-            "queue": declaration.name,
-            "arguments": dict(declaration.arguments),
-            "durable": declaration.durable,
-            "auto_delete": declaration.auto_delete,
-            "exclusive": declaration.exclusive,
-            "alternate_exchange": declaration.alternate_exchange,
-            "broker": self.setup.asdict(),
-            "qpid_config": self.line,
-            "address": self.address,
-            "refusal": asdict(self.refusal) if self.refusal else None,
-            "flow_control": self.flow,
-            "flow_rules": self.flow_rules,
-            "levels": [asdict(level) for level in self.levels],
-            "limits": [asdict(limit) for limit in self.limits],
-            "alerts": [asdict(alert) for alert in self.alerts],
-            "remarks": [asdict(remark) for remark in self.remarks],
-        }
-
-
-def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None = None) -> Explanation:
-    """Try a declaration on a broker and explain what comes of it.
-
-    Parameters
-    ----------
-    declaration : Declaration
-    broker : BrokerSetup, BrokerOptions or None
-        The broker it is tried on; None for one with the defaults.
-
-    Returns
-    -------
-    Explanation
-        With a ``refusal`` if the broker refuses; nothing is raised for that.
-
-    Examples
-    --------
-    >>> explained = explain(Declaration("orders", {"qpid.max_count": 1000, "qpid.max_size": 0}))
-    >>> print(explained.flow)
-    Producers are held above 800 messages, and go on below 700 messages.
-    """
-    setup = broker if isinstance(broker, BrokerSetup) else BrokerSetup(broker or BrokerOptions())
-    remarks = [*declaration.remarks, *setup.remarks()]
-    line = _written("qpid-config line", qpid_config_line, declaration, remarks)
-    address = _written("address string", address_string, declaration, remarks)
-    created = _create(declaration, setup.options)
-    if isinstance(created, Refusal):
-        remarks += after_refusal(declaration, setup.options)
-        return Explanation(declaration, setup, line, address, tuple(remarks), created)
-    flow, rules, levels = _flow(declaration, created.settings, setup.options)
-    return Explanation(
-        declaration,
-        setup,
-        line,
-        address,
-        (*remarks, *remarks_on(declaration, created.settings, setup.options)),
-        None,
-        flow,
-        rules,
-        levels,
-        tuple(describe_limits(created.settings, setup.options)),
-        tuple(describe_alerts(created, setup.options)),
-    )
-
-
-def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal:
-    broker = Broker(options)
-    alternate = declaration.alternate_exchange
-    if alternate and not alternate.startswith("amq."):
-        # The exchange is another matter than the queue: it is taken for granted.
-        broker.management.create("exchange", alternate, {"exchange-type": "fanout"})
-    try:
-        broker.management.create("queue", declaration.name, declaration.properties())
-    except ManagementError as error:
-        cause = error.__cause__
-        if isinstance(cause, AmqpException):
-            return Refusal(cause.code, cause.name, cause.text, error.text)
-        raise
-    return broker.queue(declaration.name)
-
-
-def _flow(
-    declaration: Declaration, settings: QueueSettings, options: BrokerOptions
-) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
-    if is_exempt(settings):
-        return "No flow control: a ring queue never has any, whatever thresholds it is given.", ("FC-03",), ()
-    levels = FlowLevels.proposed(settings, options)
-    if not levels.is_limiting:
-        text = "No flow control: neither unit has a stop threshold."
-        stops = tuple(level for level in describe_levels(levels, options) if level.name.startswith("stop"))
-        return text, ("FC-02.7", "FC-08"), stops
-    levels = levels.checked(declaration.name)
-    return summary(levels), ("FC-14", "FC-16"), describe_levels(levels, options)
-
-
-def _written(
-    what: str, write: Callable[[Declaration], str], declaration: Declaration, remarks: list[Remark]
-) -> str:
-    try:
-        return write(declaration)
-    except ConfigurationError as error:
-        remarks.append(_note(f"no {what}: {error}"))
-        return ""
-
+# The report
 
 _AT_LIMIT = {
     "reject": ("the message is refused, and its session dies", "LP-05"),

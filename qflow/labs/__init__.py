@@ -1,9 +1,14 @@
 """Labs: runs of the engine that can be watched, rewound and questioned.
 
-Each lab is a function that opens a widget, and has a twin without widgets that returns the final picture
-and its claims: ``flow_lab`` and ``flow_run``, ``capacity_lab`` and ``capacity_run``, and so on;
-``recorded_lab`` and ``recorded_picture``, ``trace_lab`` and ``trace_picture``.  The twins need the standard
-library only (that of the state space also networkx); widgets and charts are imported when first asked for.
+Each lab is a function that opens a widget, and has a twin without widgets that returns the final picture and
+its claims: ``flow_lab`` and ``flow_run``, ``capacity_lab`` and ``capacity_run``, and so on; ``recorded_lab``
+and ``recorded_picture``, ``trace_lab`` and ``trace_picture``. The twins need the standard library only (that
+of the state space also networkx); widgets and plotly are imported when first needed.
+
+What happens on the way from a run to the screen::
+
+    run ──► Fold ──► Frames ──► Picture (frames, claims, lanes) ──► Scene (browser) ◄── Lab: sliders, answers
+                                   └──► Chart (a plotly figure)  ──► LinkedChart ◄── the scene's cursor
 
 Charts are functions of a picture: ``held_chart(lab.picture)`` is one to keep, and ``lab.chart(held_chart)``
 one that follows the lab: its line is where the scene is, and a click in it moves the scene.
@@ -28,24 +33,28 @@ if TYPE_CHECKING:
     from qflow.labs.charts import prefetch_chart as prefetch_chart
     from qflow.labs.config import config_run as config_run
     from qflow.labs.config_widget import config_lab as config_lab
+    from qflow.labs.experiments import capacity_lab as capacity_lab
     from qflow.labs.experiments import capacity_run as capacity_run
     from qflow.labs.experiments import capacity_workload as capacity_workload
+    from qflow.labs.experiments import fanout_lab as fanout_lab
     from qflow.labs.experiments import fanout_run as fanout_run
     from qflow.labs.experiments import fanout_workload as fanout_workload
+    from qflow.labs.experiments import flow_lab as flow_lab
     from qflow.labs.experiments import flow_run as flow_run
     from qflow.labs.experiments import flow_workload as flow_workload
+    from qflow.labs.experiments import history_lab as history_lab
     from qflow.labs.experiments import history_run as history_run
     from qflow.labs.experiments import history_workload as history_workload
+    from qflow.labs.experiments import policy_lab as policy_lab
     from qflow.labs.experiments import policy_run as policy_run
     from qflow.labs.experiments import policy_workload as policy_workload
+    from qflow.labs.fold import fold as fold
     from qflow.labs.frames import Frames as Frames
-    from qflow.labs.frames import fold as fold
     from qflow.labs.group import GroupTable as GroupTable
     from qflow.labs.group import group_run as group_run
     from qflow.labs.group_widget import group_lab as group_lab
     from qflow.labs.html_export import save_html as save_html
     from qflow.labs.lab import Lab as Lab
-    from qflow.labs.linked import LinkedChart as LinkedChart
     from qflow.labs.opened import agreement as agreement
     from qflow.labs.opened import recorded_picture as recorded_picture
     from qflow.labs.opened import run_picture as run_picture
@@ -54,16 +63,12 @@ if TYPE_CHECKING:
     from qflow.labs.picture import Picture as Picture
     from qflow.labs.picture import compare as compare
     from qflow.labs.picture import picture_of as picture_of
+    from qflow.labs.scene import LinkedChart as LinkedChart
     from qflow.labs.share import open_token as open_token
-    from qflow.labs.slider_labs import SliderLab as SliderLab
-    from qflow.labs.slider_labs import capacity_lab as capacity_lab
-    from qflow.labs.slider_labs import fanout_lab as fanout_lab
-    from qflow.labs.slider_labs import flow_lab as flow_lab
-    from qflow.labs.slider_labs import history_lab as history_lab
-    from qflow.labs.slider_labs import policy_lab as policy_lab
-    from qflow.labs.slider_labs import recorded_lab as recorded_lab
+    from qflow.labs.slider_lab import SliderLab as SliderLab
     from qflow.labs.state_space import state_space_run as state_space_run
     from qflow.labs.state_widget import state_space_lab as state_space_lab
+    from qflow.labs.trace_widget import recorded_lab as recorded_lab
     from qflow.labs.trace_widget import trace_lab as trace_lab
 
 open_room(__name__)

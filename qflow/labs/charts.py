@@ -1,56 +1,201 @@
-"""Charts made of a diagram, and what they share.
+"""Charts: quantities of a run over time, drawn by plotly, with the sentences that say what they show.
 
-Chart: one picture in three forms, and how it is saved.
+A chart has lines with their levels, hatched bands, bars, or rows of spans. It is drawn once, as a plotly
+figure (:attr:`Chart.figure`). JupyterLab, the site, a saved page and a chart linked to a lab show the figure;
+GitHub, a printed notebook and other places that run no script show a still of the same figure
+(:mod:`qflow.labs.still`); a reader of text gets the claims.
 
-JupyterLab shows the interactive one; where no plotly is at hand (GitHub, print) the drawing stands in; and
-a reader of text gets the claims.
-
-Curve: a queue's depth over time, thinned to what a chart can show, with all that belongs beside it.
-
-Plots: the chart of a queue's depth over time, with its thresholds and the times it was ON.
-
-Charts of clients: waits, latencies, who owned which group, and prefetch.
-
-Charts of queues beside their depth: bytes with their thresholds, and completions held.
+Colours are never the only sign: lines are dashed, spans hatched and named, each in their own way.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.labs.channels import NEVER
 from qflow.labs.claims import seconds, share, times
-from qflow.labs.diagram import Curve, Diagram, Level, Line, Point, SpanRow, curve_of, draw, draw_diagram
-from qflow.labs.frames import Frames, Span
+from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
+from qflow.labs.topology import QueueSpot
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+Point = tuple[float, float]
+SpanRow = tuple[str, float, float, str]
+"""A row's name, from and to in seconds, and what is said when it is pointed at."""
 
-class Chart(ABC):
-    """What all charts of this room have; a chart says how it is drawn and what it claims."""
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8000", "#7a5195")
+"""Okabe and Ito's, with one of its own for the yellow that no white page shows."""
+DASHES = ("solid", "dash", "dot", "dashdot")
+HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
+STOP, REAL = "#c04c00", "#a8487f"
+_LEVELS = {"stop": (STOP, "solid"), "resume": ("#007a59", "dash"), "limit": ("#57606a", "solid")}
+_MARK = (REAL, "dot")
+_LEGEND = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"}
+_SLICES, _BINS = 400, 40
 
-    claims: Sequence[str]
-    """What it shows, in sentences."""
+# What plotly would read as markup, as a template or as TeX.
+_LETTERS = {ord(letter): f"&#{ord(letter)};" for letter in "<>&{$"}
+
+
+def plain(text: str) -> str:
+    """Return a text that plotly shows letter for letter, whatever it contains.
+
+    Examples
+    --------
+    >>> plain("<b>50 %{y}</b>")
+    '&#60;b&#62;50 %&#123;y}&#60;/b&#62;'
+    """
+    return text.translate(_LETTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A quantity over time; each point holds until the next, unless it was only sampled."""
+
+    name: str
+    points: tuple[Point, ...]
+    is_sampled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A line across: a threshold or a limit; `kind` is ``stop``, ``resume``, ``limit`` or ``mark``."""
+
+    name: str
+    value: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """When something held, from and to in seconds: hatched, or in a lane of its own below the axis."""
+
+    name: str
+    spans: tuple[Point, ...]
+    is_below: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Chart:
+    """A chart of a run.
+
+    Parameters
+    ----------
+    title
+        What it is about.
+    x_title, y_title
+        The axes, with their units.
+    claims
+        What it shows, in sentences.
+    lines, levels, bands
+        Quantities over time, the thresholds they are held against, and when something held.
+    bars
+        (where, how much): a distribution; each bar reaches to the next.
+    rows
+        (name, spans): for each kind of span, all of its rows.
+    end
+        The right end of the axis.
+    reach
+        How far the scale reaches at least.
+
+    Examples
+    --------
+    >>> chart = Chart("depth", "seconds", "messages", ("It is empty.",), bars=((0, 3), (1, 2)), end=3)
+    >>> chart, len(chart.figure.data)
+    (It is empty., 1)
+    """
+
+    title: str
+    x_title: str
+    y_title: str
+    claims: tuple[str, ...]
+    lines: tuple[Line, ...] = ()
+    levels: tuple[Level, ...] = ()
+    bands: tuple[Band, ...] = ()
+    bars: tuple[Point, ...] = ()
+    rows: tuple[tuple[str, tuple[SpanRow, ...]], ...] = ()
+    end: float = 1.0
+    reach: float = 1.0
 
     @property
-    @abstractmethod
+    def top(self) -> float:
+        """The upper end of the scale; a level far above everything else is left out."""
+        ends = [y for line in self.lines for _, y in line.points] + [y for _, y in self.bars]
+        highest = max([*ends, self.reach])
+        return 1.06 * max([highest, *(level.value for level in self.levels if level.value <= 2.5 * highest)])
+
+    @property
     def figure(self) -> go.Figure:
-        """The chart as plotly knows it, to change or export."""
+        """The chart as a plotly figure, to change or export."""
+        import plotly.graph_objects as go
+
+        figure = go.Figure()
+        for band in self.bands:
+            figure.add_scatter(**_band(band, self.top))
+        for index, line in enumerate(self.lines):
+            figure.add_scatter(**_line(line, index, plain(self.y_title)))
+        if self.bars:
+            figure.add_bar(**_bars(self))
+        for index, (name, rows) in enumerate(self.rows):
+            figure.add_bar(**_spans(name, rows, index, is_alone=len(self.rows) == 1))
+        for level in self.levels:
+            if level.value <= self.top:
+                color, dash = _LEVELS.get(level.kind, _MARK)
+                figure.add_hline(level.value, line={"color": color, "dash": dash, "width": 1.5})
+                place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level.value, "showarrow": False}
+                text = f"{level.name} {level.value:,}".replace(",", "\u2009")
+                figure.add_annotation(**place, xshift=4, text=plain(text), font={"color": color})
+        figure.update_layout(**_looks(self))
+        return figure
 
     @property
-    @abstractmethod
     def svg(self) -> str:
-        """The chart as a drawing."""
+        """A still of the figure: a complete SVG document."""
+        from qflow.labs.still import still
+
+        return still(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the chart to a file; see :func:`save_chart`."""
-        return save_chart(self, path)
+        """Write the chart to a file, whose ending says as what, and return its path.
+
+        Parameters
+        ----------
+        path
+            ``.html`` (a whole page: it needs no server and no kernel), ``.svg`` (a still) or ``.png``, for
+            which plotly asks for the packages kaleido and a Chrome; in a browser, the camera of the chart's
+            tool bar and the buttons of :class:`qflow.labs.LinkedChart` need neither.
+
+        Raises
+        ------
+        RefusalError
+            For another ending, or for a PNG without the package that draws one.
+        OSError
+            If the file cannot be written.
+        """
+        path = Path(path)
+        ending = path.suffix.lower()
+        if ending == ".svg":
+            path.write_text(self.svg, encoding="utf-8")
+        elif ending == ".html":
+            self.figure.write_html(path, include_plotlyjs=True, full_html=True)
+        elif ending == ".png":
+            try:
+                self.figure.write_image(path)
+            except (ValueError, RuntimeError, ImportError):
+                raise RefusalError(
+                    f"{path.name}: to write a PNG from Python, plotly needs the package kaleido "
+                    "(pip install kaleido) and a Chrome; without them, the camera in the chart's tool bar "
+                    "saves a PNG, and a chart can be saved as .svg or .html"
+                ) from None
+        else:
+            raise RefusalError(f"a chart can be saved as .svg, .html or .png, got {path.name!r}")
+        return path
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -63,145 +208,18 @@ class Chart(ABC):
         }
 
 
-def save_chart(chart: Chart, path: str | Path) -> Path:
-    """Write a chart to a file; its ending says as what.
-
-    Parameters
-    ----------
-    chart
-        Any chart of this room.
-    path
-        ``.svg`` (our own drawing), ``.html`` (plotly's, whole: it needs no server and no kernel) or
-        ``.png`` (plotly's, which asks for the packages kaleido and a Chrome; in a browser, the camera of
-        the chart's tool bar and the buttons of :class:`qflow.labs.LinkedChart` need neither).
-
-    Returns
-    -------
-    Path
-        Where it is.
-
-    Raises
-    ------
-    RefusalError
-        For another ending, or for a PNG without the package that draws one.
-    OSError
-        If the file cannot be written.
-    """
-    path = Path(path)
-    ending = path.suffix.lower()
-    if ending == ".svg":
-        path.write_text(chart.svg, encoding="utf-8")
-    elif ending == ".html":
-        chart.figure.write_html(path, include_plotlyjs=True, full_html=True)
-    elif ending == ".png":
-        try:
-            chart.figure.write_image(path)
-        except (ValueError, RuntimeError, ImportError):
-            raise RefusalError(
-                f"{path.name}: to write a PNG from Python, plotly needs the package kaleido (pip install "
-                "kaleido) and a Chrome; without them, the camera in the chart's tool bar saves a PNG, and a "
-                "chart can be saved as .svg or .html"
-            ) from None
-    else:
-        raise RefusalError(f"a chart can be saved as .svg, .html or .png, got {path.name!r}")
-    return path
+# Queues
 
 
-class DiagramChart(Chart):
-    """A chart in three forms: a plotly figure, a drawing, and sentences.
-
-    Parameters
-    ----------
-    diagram
-        What is drawn.
-    """
-
-    def __init__(self, diagram: Diagram) -> None:
-        self.diagram = diagram
-        self.claims = diagram.claims
-
-    @property
-    def figure(self) -> go.Figure:
-        """The chart as plotly knows it, to change or export."""
-        from qflow.labs.diagram import figure_of
-
-        return figure_of(self.diagram)
-
-    @property
-    def svg(self) -> str:
-        """The chart as a drawing."""
-        return draw_diagram(self.diagram)
-
-
-def end_of(frames: Frames) -> float:
-    """Return the end of a run in seconds."""
-    return max(frames.topology.end, 1) / 1e6
-
-
-def on_bands(frames: Frames, queue: str) -> tuple[tuple[str, tuple[tuple[float, float], ...]], ...]:
-    """Return when a queue was ON, as a diagram's bands."""
-    spans = tuple((start / 1e6, to / 1e6) for start, to in frames.spans(f"queue.{queue}.flow"))
-    return ((f"{queue} ON", spans),) if spans else ()
-
-
-def steps_of(frames: Frames, channel: str, columns: int = 400) -> tuple[tuple[float, float], ...]:
-    """Read a column; of each slice of time only its first, lowest, highest and last value are kept."""
-    slices: dict[int, list[tuple[float, float]]] = {}
-    end = max(frames.topology.end, 1)
-    for time, value in zip(frames.column("time"), frames.column(channel), strict=True):
-        slices.setdefault(columns * time // end, []).append((time / 1e6, value))
-    kept: list[tuple[float, float]] = []
-    for points in slices.values():
-        lowest = min(points, key=lambda point: point[1])
-        highest = max(points, key=lambda point: point[1])
-        kept += sorted({points[0], lowest, highest, points[-1]}, key=points.index)
-    return (*kept, (end / 1e6, kept[-1][1])) if kept else ()
-
-
-INK, SOFT, BLUE, STOP, GO, REAL = "#1c2126", "#57606a", "#0072b2", "#c04c00", "#007a59", "#a8487f"
-_LOOKS = {"limit": (SOFT, "solid"), "stop": (STOP, "solid"), "resume": (GO, "dash")}
-_HATCHED = {"fill": "toself", "mode": "none", "hoverinfo": "skip"}
-
-
-class DepthChart(Chart):
-    """A chart of a queue's depth; made by :func:`depth_chart`.
-
-    Parameters
-    ----------
-    curve
-        What is drawn.
-    claims
-        What it shows, in sentences.
-    """
-
-    def __init__(self, curve: Curve, claims: tuple[str, ...]) -> None:
-        self.curve = curve
-        self.claims = claims
-
-    @property
-    def figure(self) -> go.Figure:
-        """The chart as plotly knows it, to change or export."""
-        return _figure(self.curve)
-
-    @property
-    def svg(self) -> str:
-        """The chart as a drawing."""
-        return draw(self.curve)
-
-
-def depth_chart(picture: Picture, queue: str | None = None) -> DepthChart:
-    """Draw a queue's depth over time, with its thresholds and when flow control was ON.
+def depth_chart(picture: Picture, queue: str | None = None) -> Chart:
+    """Return a chart of a queue's depth over time, with its thresholds and when flow control was ON.
 
     Parameters
     ----------
     picture
-        What was run.
+        What was run; what a real broker reported is drawn over it.
     queue
         Which queue; None for the first.
-
-    Returns
-    -------
-    Chart
 
     Raises
     ------
@@ -215,83 +233,74 @@ def depth_chart(picture: Picture, queue: str | None = None) -> DepthChart:
     >>> [trace.name for trace in chart.figure.data]
     ['flow control ON', 'depth of orders']
     """
-    return DepthChart(curve_of(picture, queue), picture.claims)
+    spot = _queue(picture.frames, queue)
+    index = picture.frames.topology.queues.index(spot)
+    name = f"depth of {spot.name}"
+    spans = {lane.kind: _in_seconds(lane.spans) for lane in picture.lanes if lane.queue == index}
+    bands = [Band("flow control ON", spans.get("on", ()))]
+    if spans.get("real"):
+        bands.append(Band("real broker: ON", spans["real"], is_below=True))
+    lines = [Line(name, steps_of(picture.frames, f"queue.{spot.name}.depth"))]
+    reported = [point for sample in picture.samples if sample.queue == index for point in sample.points]
+    if reported:
+        points = tuple((time / 1e6, float(depth)) for time, depth in reported)
+        lines.append(Line("real broker: depth", points, is_sampled=True))
+    levels = _levels(
+        limit=spot.max_count, stop=spot.stop_count, resume=spot.resume_count if spot.stop_count else 0
+    )
+    end, reach = _end_of(picture.frames), max(1, spot.stop_count)
+    claims = tuple(picture.claims)
+    return Chart(
+        name, "seconds", "messages", claims, tuple(lines), levels, tuple(bands), end=end, reach=reach
+    )
 
 
-def _figure(curve: Curve) -> go.Figure:
-    import plotly.graph_objects as go
+def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
+    """Return a chart of a queue's bytes over time, with its thresholds in bytes and when it was ON.
 
-    figure = go.Figure()
-    lane = 0.09 * curve.top
-    band = _bands(curve.on, 0, curve.top)
-    figure.add_scatter(**band, name="flow control ON", fillpattern=_pattern("/", STOP))
-    if curve.really_on:
-        band = _bands(curve.really_on, -2.2 * lane, -1.2 * lane)
-        figure.add_scatter(**band, name="real broker: ON", fillcolor=REAL)
-    style: dict[str, object] = {"color": BLUE, "shape": "hv"}
-    figure.add_scatter(**_line(curve.points), name=f"depth of {curve.queue.name}", line=style)
-    if curve.reported:
-        style = {"color": REAL, "dash": "dot", "width": 2}
-        figure.add_scatter(**_line(curve.reported), name="real broker: depth", line=style)
-    for name, depth in curve.levels():
-        color, dash = _LOOKS[name]
-        figure.add_hline(depth, line={"color": color, "dash": dash, "width": 1.5})
-        place = {"x": 1, "xref": "paper", "xanchor": "left", "y": depth, "showarrow": False, "xshift": 4}
-        figure.add_annotation(**place, text=name, font={"color": color})
-    figure.update_layout(**_layout(curve, -2.6 * lane if curve.really_on else 0))
-    return figure
+    The arguments are those of :func:`depth_chart`.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> print(bytes_chart(flow_run(messages=300)))
+    At its largest, orders had 37869 bytes.
+    """
+    frames = picture.frames
+    spot = _queue(frames, queue)
+    name = f"bytes of {spot.name}"
+    line = Line(name, steps_of(frames, f"queue.{spot.name}.bytes"))
+    levels = _levels(limit=spot.max_size, stop=spot.stop_size, resume=spot.resume_size)
+    claims = (f"At its largest, {spot.name} had {max(frames.column(f'queue.{spot.name}.bytes'))} bytes.",)
+    bands = _on_bands(frames, spot.name)
+    return Chart(name, "seconds", "bytes", claims, (line,), levels, bands, end=_end_of(frames))
 
 
-def _layout(curve: Curve, floor: float) -> dict[str, Any]:
-    from qflow.labs.diagram import LEGEND, title_of
+def held_chart(picture: Picture) -> Chart:
+    """Return a chart of the completions held over time, producer by producer.
 
-    return {
-        "height": 340,
-        "title": title_of(f"depth of {curve.queue.name}"),
-        "margin": {"l": 70, "r": 90, "t": 56, "b": 48},
-        "template": "plotly_white",
-        "legend": LEGEND,
-        "xaxis": {"title": {"text": "seconds"}, "range": [0, curve.end], "zeroline": False},
-        "yaxis": {
-            "title": {"text": "messages"},
-            "range": [floor, curve.top],
-            "tickvals": [0, *(depth for _, depth in reversed(curve.levels()))],
-            "zeroline": False,
-        },
-    }
-
-
-def _line(points: tuple[Point, ...]) -> dict[str, Any]:
-    return {"x": [time for time, _ in points], "y": [depth for _, depth in points], "mode": "lines"}
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> print(held_chart(flow_run(messages=300, stop=20, resume=10, capacity=5)))
+    At most 5 completions of p1 were held at once.
+    """
+    frames = picture.frames
+    names = [spot.name for spot in frames.topology.producers]
+    lines = tuple(Line(name, steps_of(frames, f"producer.{name}.held")) for name in names)
+    claims = tuple(
+        f"At most {max(frames.column(f'producer.{name}.held'))} completions of {name} were held at once."
+        for name in names
+    )
+    bands = tuple(band for spot in frames.topology.queues for band in _on_bands(frames, spot.name))
+    return Chart("completions held", "seconds", "completions", claims, lines, (), bands, end=_end_of(frames))
 
 
-def _bands(spans: tuple[Span, ...], low: float, high: float) -> dict[str, Any]:
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for start, to in spans:
-        x += [start / 1e6, start / 1e6, to / 1e6, to / 1e6, None]
-        y += [low, high, high, low, None]
-    return {**_HATCHED, "x": x, "y": y}
+# Clients
 
 
-def _pattern(shape: str, color: str) -> dict[str, Any]:
-    return {"shape": shape, "fgcolor": color, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
-
-
-_BINS = 40
-
-
-def blocked_chart(picture: Picture) -> DiagramChart:
-    """Draw when each producer had to wait with a full window.
-
-    Parameters
-    ----------
-    picture
-        What was run.
-
-    Returns
-    -------
-    DiagramChart
+def blocked_chart(picture: Picture) -> Chart:
+    """Return a chart of when each producer had to wait with a full window.
 
     Examples
     --------
@@ -310,23 +319,13 @@ def blocked_chart(picture: Picture) -> DiagramChart:
             said = f"{spot.name} waits from {seconds(start)} to {seconds(to)}"
             rows.append((spot.name, start / 1e6, to / 1e6, said))
     title = "producers that wait with a full window"
-    return DiagramChart(
-        Diagram(title, "seconds", "", tuple(claims), rows=(("waits", tuple(rows)),), end=end_of(frames))
-    )
+    return Chart(title, "seconds", "", tuple(claims), rows=(("waits", tuple(rows)),), end=_end_of(frames))
 
 
-def latency_chart(picture: Picture) -> DiagramChart:
-    """Draw how long it took until producers knew of their transfers that they are complete.
+def latency_chart(picture: Picture) -> Chart:
+    """Return a chart of how long it took until producers knew of their transfers that they are complete.
 
-    Parameters
-    ----------
-    picture
-        What was run.
-
-    Returns
-    -------
-    DiagramChart
-        A distribution: milliseconds to the number of transfers.
+    It is a distribution: milliseconds to the number of transfers.
 
     Examples
     --------
@@ -335,11 +334,12 @@ def latency_chart(picture: Picture) -> DiagramChart:
     Of 300 completed transfers, 210 were complete at once; half took at most 0.0 ms, the slowest 83.2 ms.
     """
     frames = picture.frames
+    title, axes = "time to completion", ("milliseconds", "transfers")
     times_of, sendings = frames.column("time"), frames.lasting["sendings"]
     pairs = zip(sendings.column("start"), sendings.column("end"), strict=True)
     taken = sorted((times_of[end] - times_of[start]) / 1e3 for start, end in pairs if end != NEVER)
     if not taken:
-        return _latencies(("No transfer was completed.",))
+        return Chart(title, *axes, ("No transfer was completed.",))
     longest = max(taken[-1], 0.001)
     width = longest / _BINS
     counts = [0] * _BINS
@@ -351,29 +351,13 @@ def latency_chart(picture: Picture) -> DiagramChart:
         f"{taken[len(taken) // 2]:.1f} ms, the slowest {longest:.1f} ms."
     )
     bars = tuple((index * width, float(count)) for index, count in enumerate(counts))
-    return _latencies((claim,), bars, longest)
+    return Chart(title, *axes, (claim,), bars=bars, end=longest)
 
 
-def _latencies(
-    claims: tuple[str, ...], bars: tuple[tuple[float, float], ...] = (), end: float = 1
-) -> DiagramChart:
-    return DiagramChart(
-        Diagram("time to completion", "milliseconds", "transfers", claims, bars=bars, end=end)
-    )
+def ownership_chart(picture: Picture) -> Chart:
+    """Return a chart of which consumer owned which group, and when.
 
-
-def ownership_chart(picture: Picture) -> DiagramChart:
-    """Draw which consumer owned which group, and when.
-
-    Parameters
-    ----------
-    picture
-        What was run.
-
-    Returns
-    -------
-    DiagramChart
-        A row for each group. Name, hatching and colour of a span are its owner's; pointing at it tells more.
+    Each group has a row. Name, hatching and colour of a span are its owner's; pointing at it says more.
 
     Examples
     --------
@@ -386,8 +370,7 @@ def ownership_chart(picture: Picture) -> DiagramChart:
     locks, moments = frames.lasting["locks"], frames.column("time")
     rows: dict[str, list[SpanRow]] = {spot.name: [] for spot in frames.topology.consumers}
     owners: dict[str, list[str]] = {}
-    for index in range(len(locks)):
-        lock = locks.row(index)
+    for lock in map(locks.row, range(len(locks))):
         group = frames.groups[lock["group"] - 1]
         who = frames.topology.consumers[lock["consumer"] - 1].name if lock["consumer"] else "someone"
         start = moments[lock["start"]]
@@ -401,22 +384,11 @@ def ownership_chart(picture: Picture) -> DiagramChart:
     ]
     kinds = tuple((who, tuple(spans)) for who, spans in rows.items())
     sentences = tuple(claims) or ("No group was ever owned.",)
-    return DiagramChart(
-        Diagram("who owns which group", "seconds", "", sentences, rows=kinds, end=end_of(frames))
-    )
+    return Chart("who owns which group", "seconds", "", sentences, rows=kinds, end=_end_of(frames))
 
 
-def prefetch_chart(picture: Picture) -> DiagramChart:
-    """Draw how many messages each consumer holds over time, against its prefetch.
-
-    Parameters
-    ----------
-    picture
-        What was run.
-
-    Returns
-    -------
-    DiagramChart
+def prefetch_chart(picture: Picture) -> Chart:
+    """Return a chart of how many messages each consumer holds over time, against its prefetch.
 
     Examples
     --------
@@ -433,95 +405,162 @@ def prefetch_chart(picture: Picture) -> DiagramChart:
         f"of its prefetch of {spot.prefetch}."
         for spot in spots
     )
-    return DiagramChart(
-        Diagram(
-            "prefetched messages",
-            "seconds",
-            "messages",
-            claims,
-            lines,
-            tuple(levels.values()),
-            end=end_of(frames),
-        )
-    )
+    marks, end = tuple(levels.values()), _end_of(frames)
+    return Chart("prefetched messages", "seconds", "messages", claims, lines, marks, end=end)
 
 
-def bytes_chart(picture: Picture, queue: str | None = None) -> DiagramChart:
-    """Draw a queue's bytes over time, with its thresholds in bytes and when flow control was ON.
+# What charts are read from
 
-    Parameters
-    ----------
-    picture
-        What was run.
-    queue
-        Which queue; None for the first.
 
-    Returns
-    -------
-    DiagramChart
+def steps_of(frames: Frames, channel: str) -> tuple[Point, ...]:
+    """Return a channel over time, in seconds, thinned to what a chart can show.
 
-    Raises
-    ------
-    KeyError
-        If there is no such queue.
-
-    Examples
-    --------
-    >>> from qflow.labs import flow_run
-    >>> print(bytes_chart(flow_run(messages=300)))
-    At its largest, orders had 37869 bytes.
+    Of each slice of time only the first, lowest, highest and last value are kept: on a chart of no more
+    pixels nothing is lost to the eye.
     """
-    frames = picture.frames
+    slices: dict[int, list[Point]] = {}
+    end = max(frames.topology.end, 1)
+    for time, value in zip(frames.column("time"), frames.column(channel), strict=True):
+        slices.setdefault(_SLICES * time // end, []).append((time / 1e6, value))
+    kept: list[Point] = []
+    for points in slices.values():
+        lowest = min(points, key=lambda point: point[1])
+        highest = max(points, key=lambda point: point[1])
+        kept += sorted({points[0], lowest, highest, points[-1]}, key=points.index)
+    return (*kept, (end / 1e6, kept[-1][1])) if kept else ()
+
+
+def _queue(frames: Frames, name: str | None) -> QueueSpot:
     spots = {spot.name: spot for spot in frames.topology.queues}
-    name = queue or next(iter(spots))
-    if name not in spots:
+    if name is not None and name not in spots:
         raise KeyError(f"no queue {name!r} in this picture; there are {', '.join(spots)}")
-    spot = spots[name]
-    kinds = (("limit", spot.max_size), ("stop", spot.stop_size), ("resume", spot.resume_size))
-    levels = tuple(Level(kind, value, kind) for kind, value in kinds if value)
-    most = max(frames.column(f"queue.{name}.bytes"))
-    line = Line(f"bytes of {name}", steps_of(frames, f"queue.{name}.bytes"))
-    claims = (f"At its largest, {name} had {most} bytes.",)
-    return DiagramChart(
-        Diagram(
-            f"bytes of {name}",
-            "seconds",
-            "bytes",
-            claims,
-            (line,),
-            levels,
-            on_bands(frames, name),
-            end=end_of(frames),
-        )
-    )
+    return spots[name] if name is not None else next(iter(spots.values()))
 
 
-def held_chart(picture: Picture) -> DiagramChart:
-    """Draw how many completions are held over time, producer by producer.
+def _levels(**values: float) -> tuple[Level, ...]:
+    return tuple(Level(kind, value, kind) for kind, value in values.items() if value)
 
-    Parameters
-    ----------
-    picture
-        What was run.
 
-    Returns
-    -------
-    DiagramChart
+def _end_of(frames: Frames) -> float:
+    return max(frames.topology.end, 1) / 1e6
 
-    Examples
-    --------
-    >>> from qflow.labs import flow_run
-    >>> print(held_chart(flow_run(messages=300, stop=20, resume=10, capacity=5)))
-    At most 5 completions of p1 were held at once.
-    """
-    frames = picture.frames
-    names = [spot.name for spot in frames.topology.producers]
-    lines = tuple(Line(name, steps_of(frames, f"producer.{name}.held")) for name in names)
-    most = {name: max(frames.column(f"producer.{name}.held")) for name in names}
-    claims = tuple(
-        f"At most {count} completions of {name} were held at once." for name, count in most.items()
-    )
-    bands = tuple(band for spot in frames.topology.queues for band in on_bands(frames, spot.name))
-    return DiagramChart(
-        Diagram("completions held", "seconds", "completions", claims, lines, (), bands, end=end_of(frames))
-    )
+
+def _in_seconds(spans: Sequence[Span]) -> tuple[Point, ...]:
+    return tuple((start / 1e6, to / 1e6) for start, to in spans)
+
+
+def _on_bands(frames: Frames, queue: str) -> tuple[Band, ...]:
+    spans = _in_seconds(frames.spans(f"queue.{queue}.flow"))
+    return (Band(f"{queue} ON", spans),) if spans else ()
+
+
+# What a figure is made of
+
+
+def _band(band: Band, top: float) -> dict[str, Any]:
+    low, high = (-0.2 * top, -0.1 * top) if band.is_below else (0.0, top)
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for start, to in band.spans:
+        x += [start, start, to, to, None]
+        y += [low, high, high, low, None]
+    hatch = {"shape": "/", "fgcolor": STOP, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
+    fill = {"fillcolor": REAL} if band.is_below else {"fillpattern": hatch}
+    return {
+        "x": x,
+        "y": y,
+        "name": plain(band.name),
+        "fill": "toself",
+        "mode": "none",
+        "hoverinfo": "skip",
+        **fill,
+    }
+
+
+def _line(line: Line, index: int, unit: str) -> dict[str, Any]:
+    style: dict[str, Any] = {"color": COLORS[index % len(COLORS)], "dash": DASHES[index % len(DASHES)]}
+    style["shape"] = "hv"
+    if line.is_sampled:
+        style = {"color": REAL, "dash": "dot", "width": 2}
+    return {
+        "x": [x for x, _ in line.points],
+        "y": [y for _, y in line.points],
+        "mode": "lines",
+        "name": plain(line.name),
+        "line": style,
+        "hovertemplate": f"{plain(line.name)}: %{{y}} {unit} at %{{x:.3f}} s<extra></extra>",
+    }
+
+
+def _bars(chart: Chart) -> dict[str, Any]:
+    starts = [x for x, _ in chart.bars]
+    return {
+        "x": starts,
+        "y": [y for _, y in chart.bars],
+        "width": [to - start for start, to in pairwise([*starts, chart.end])],
+        "offset": 0,
+        "marker": {"color": COLORS[0]},
+        "hovertemplate": f"%{{y}} {plain(chart.y_title)}, from %{{x:.3g}}<extra></extra>",
+    }
+
+
+def _spans(name: str, rows: tuple[SpanRow, ...], index: int, *, is_alone: bool) -> dict[str, Any]:
+    """Return one kind of spans: distinguished by its name, a hatching, and a colour."""
+    color = COLORS[index % len(COLORS)]
+    ink = _ink_on(color)
+    hatch = {"shape": HATCHES[index % len(HATCHES)], "fillmode": "overlay", "fgcolor": ink}
+    return {
+        "orientation": "h",
+        "base": [start for _, start, _, _ in rows],
+        "x": [to - start for _, start, to, _ in rows],
+        "y": [plain(row) for row, *_ in rows],
+        "name": plain(name),
+        "text": None if is_alone else [f"<b>{plain(name)}</b>"] * len(rows),
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "insidetextfont": {"color": ink, "size": 13},
+        "marker": {"color": color, "pattern": {**hatch, "fgopacity": 0.35, "size": 6, "solidity": 0.25}},
+        "hovertext": [plain(said) for *_, said in rows],
+        "hoverinfo": "text",
+    }
+
+
+def _ink_on(color: str) -> str:
+    """Return black or white: what is read more easily on a colour."""
+    red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 105 else "#ffffff"
+
+
+def _looks(chart: Chart) -> dict[str, Any]:
+    # p2 comes before p10.
+    names = sorted({row[0] for _, rows in chart.rows for row in rows}, key=lambda name: (len(name), name))
+    heading = {"text": f"<b>{plain(chart.title)}</b>", "font": {"size": 15}, "x": 0, "xref": "paper", "y": 1}
+    floor = -0.24 * chart.top if any(band.is_below for band in chart.bands) else 0
+    upright: dict[str, Any] = {
+        "title": {"text": plain(chart.y_title)},
+        "range": [floor, chart.top],
+        "zeroline": False,
+    }
+    if floor:
+        upright["tickvals"] = [0, *(level.value for level in chart.levels if level.value <= chart.top)]
+    in_rows = {
+        "autorange": "reversed",
+        "categoryorder": "array",
+        "categoryarray": [plain(name) for name in names],
+    }
+    return {
+        "title": {**heading, "yref": "paper", "yanchor": "bottom", "pad": {"b": 12}},
+        "height": 130 + 28 * len(names) if names else 340,
+        "margin": {"l": 70, "r": 110 if chart.levels else 24, "t": 56, "b": 48},
+        "template": "plotly_white",
+        "barmode": "overlay",
+        "bargap": 0.14,
+        "uniformtext": {"mode": "hide", "minsize": 11},
+        "legend": _LEGEND,
+        "showlegend": len(chart.lines) + len(chart.rows) + len(chart.bands) > 1,
+        # Thousands apart by a thin space, as everywhere in the labs.
+        "separators": ".\u2009",
+        "xaxis": {"title": {"text": plain(chart.x_title)}, "range": [0, chart.end], "zeroline": False},
+        "yaxis": in_rows if names else {**upright, "tickformat": ","},
+    }

@@ -1,38 +1,28 @@
-"""Claims: what a picture shows, said in sentences, with every number read from the picture's own frames.
+"""Claims: what a run, a step and an instant show, in sentences; every number is read from the frames.
 
-Sentences: what a frame shows, in the picture's own words.
-
-The browser fills the same templates with the same numbers (``static/words.js``); a browser test keeps the
-two equal.
+The sentences about a frame fill the templates of :mod:`qflow.labs.words`. The browser fills the same with the
+same numbers (``static/words.js``); a browser test keeps the two equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from qflow.broker.errors import AmqpException
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot
 from qflow.labs.words import BITS, FLOW, MOODS, STATE, STEP
 
-if TYPE_CHECKING:
-    from qflow.broker.errors import AmqpException
-
 
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
-    """Say what a picture shows.
+    """Return what a run shows: each queue's flow control, each producer's window, each consumer's work.
 
     Parameters
     ----------
     frames
-        The picture.
+        Of the run.
     errors
         Client name to what its session died of.
-
-    Returns
-    -------
-    tuple of str
-        Sentences: each queue's flow control, each producer's window, each consumer's work.
 
     Examples
     --------
@@ -56,39 +46,12 @@ def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None)
 
 
 def seconds(time: int) -> str:
-    """Write a time as the picture does.
-
-    Parameters
-    ----------
-    time
-        Microseconds.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> seconds(4_519_800)
-    '4.520 s'
-    """
+    """Return microseconds as the picture writes them: ``4.520 s``."""
     return f"{time / 1e6:.3f} s"
 
 
 def share(spans: tuple[Span, ...], end: int) -> str:
-    """Write which part of a run some spans of time fill.
-
-    Parameters
-    ----------
-    spans
-        From and to, in microseconds.
-    end
-        Length of the run.
-
-    Returns
-    -------
-    str
-        A percentage; never rounded to 0 or 100 when it is not.
+    """Return which part of a run some spans of time fill, as a percentage that is never rounded to 0 or 100.
 
     Examples
     --------
@@ -107,22 +70,7 @@ def share(spans: tuple[Span, ...], end: int) -> str:
 
 
 def times(number: int) -> str:
-    """Write how often.
-
-    Parameters
-    ----------
-    number
-        How often.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> times(1), times(2), times(3)
-    ('once', 'twice', '3 times')
-    """
+    """Return a number of times in words: ``never``, ``once``, ``twice``, ``3 times``."""
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
@@ -146,7 +94,8 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
             if by_bytes
             else f"{depth[first.frame]} messages deep"
         )
-        cause = f"{_label(frames, now)} made it {level}"
+        label = _message(frames, now["step.sender"], now["step.number"])
+        cause = f"{label} made it {level}"
         yield (
             f"{queue.name} turned ON {times(len(on))}; first at {seconds(first.time)}, when {cause}. "
             f"It was ON for {share(spans, frames.topology.end)} of the time."
@@ -193,13 +142,6 @@ def _of_consumer(frames: Frames, consumer: ConsumerSpot) -> Iterator[str]:
     yield f"{consumer.name} accepted {_messages(accepted)}."
 
 
-def _label(frames: Frames, frame: dict[str, int]) -> str:
-    sender = frame["step.sender"]
-    if not sender:
-        return "a message"
-    return f"{frames.topology.producers[sender - 1].name}-{frame['step.number']}"
-
-
 def _stop(queue: QueueSpot) -> str:
     return f"{queue.stop_count} messages" if queue.stop_count else f"{queue.stop_size} bytes"
 
@@ -209,18 +151,7 @@ def _messages(number: int) -> str:
 
 
 def step_sentence(frames: Frames, index: int) -> str:
-    """Say what happened in the step that led to a frame.
-
-    Parameters
-    ----------
-    frames
-        The picture.
-    index
-        Which frame.
-
-    Returns
-    -------
-    str
+    """Return what happened in the step that led to a frame.
 
     Examples
     --------
@@ -234,24 +165,12 @@ def step_sentence(frames: Frames, index: int) -> str:
     if not parts:
         return STATE["start"] if index == 0 else ""
     values = _step_values(frames, frame)
-    told = [template for bit, template in enumerate(STEP.values()) if parts >> bit & 1]
-    return " ".join(template.format_map(values) for template in told)
+    seen = [template for bit, template in enumerate(STEP.values()) if parts >> bit & 1]
+    return " ".join(template.format_map(values) for template in seen)
 
 
 def state_sentence(frames: Frames, index: int) -> str:
-    """Say what is to be seen in a frame.
-
-    Parameters
-    ----------
-    frames
-        The picture.
-    index
-        Which frame.
-
-    Returns
-    -------
-    str
-    """
+    """Return what a frame shows of each queue, producer and consumer."""
     frame = frames.at(index)
     topology = frames.topology
     said = []

@@ -1,6 +1,8 @@
-"""The configuration experiment without widgets: type a queue as you would, and read what it comes to.
+"""The configuration experiment: type a queue as you would, and read what it comes to.
 
-Gauge: limits and thresholds of a queue as two scales, drawn without anything having run.
+:func:`config_run` reads a queue however it is spelled, tries it on the engine, and returns every value in
+force with the rule behind it, or the broker's refusal. Limits and thresholds are drawn as two gauges, for
+messages and for bytes. :mod:`qflow.labs.config_widget` is the lab.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from qflow.configuration.broker_setup import BrokerSetup
-from qflow.configuration.explanation import Effective, Explanation, explain, report
+from qflow.configuration.explanation import Effective, Explanation, explain
 from qflow.configuration.notations import read_any
 
 WIDTH, HEIGHT, TOP, BOTTOM = 860, 300, 58, 26
@@ -32,18 +34,10 @@ _STYLE = (
 
 
 def draw_gauge(explanation: Explanation) -> str:
-    """Draw a queue's thresholds and limits, messages beside bytes.
+    """Return a queue's thresholds and limits as an SVG document, messages beside bytes.
 
-    Parameters
-    ----------
-    explanation
-        What its configuration comes to.
-
-    Returns
-    -------
-    str
-        A complete SVG document. Between resume and stop the state depends on what was before; the area
-        above the stop threshold, where producers are held, is tinted.
+    Between resume and stop the state depends on what was before; the area above the stop threshold, where
+    producers are held, is tinted.
 
     Examples
     --------
@@ -52,9 +46,7 @@ def draw_gauge(explanation: Explanation) -> str:
     >>> draw_gauge(explain(read_line("orders --max-queue-count 90"))).count("stop 72")
     1
     """
-    values = {
-        item.name: item.value for item in (*explanation.levels, *explanation.limits, *explanation.alerts)
-    }
+    values = {item.name: item.value for item in _in_force(explanation)}
     name = escape(explanation.declaration.name)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="qfg" viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -69,6 +61,10 @@ def draw_gauge(explanation: Explanation) -> str:
         parts += _scale(values, "count", "messages", 40)
         parts += _scale(values, "size", "bytes", 40 + WIDTH // 2)
     return "\n".join([*parts, "</svg>"])
+
+
+def _in_force(explanation: Explanation) -> tuple[Effective, ...]:
+    return (*explanation.levels, *explanation.limits, *explanation.alerts)
 
 
 def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
@@ -99,7 +95,7 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
 
 
 def _labels(marks: list[tuple[str, int]], levels: dict[str, float], x: int) -> Iterator[str]:
-    """Draw a line at each mark, and its number beside it: below the one before where both would touch."""
+    """Yield a line at each mark, and its number beside it: below the one before where both would touch."""
     free = 0.0
     for name, value in marks:
         at, color = levels[name], _COLORS[name]
@@ -115,7 +111,7 @@ def _labels(marks: list[tuple[str, int]], levels: dict[str, float], x: int) -> I
 
 
 def _grouped(value: int) -> str:
-    """Write large numbers so that they can be read: with a thin space every three digits."""
+    """Return a number with a thin space every three digits."""
     return f"{value:,}".replace(",", "\u2009")
 
 
@@ -155,17 +151,12 @@ equal to qpid.flow_stop_count=5
         explanation = self.explanation
         if explanation.refusal:
             return (self.refusal, *(_ruled(remark.text, remark.rules) for remark in explanation.remarks))
-        values = (*explanation.levels, *explanation.limits, *explanation.alerts)
+        values = _in_force(explanation)
         return (
             _ruled(explanation.flow, explanation.flow_rules),
             *(_ruled(f"{level.name} = {level.value}: {level.why}.", level.rules) for level in values),
             *(_ruled(remark.text, remark.rules) for remark in explanation.remarks),
         )
-
-    @property
-    def report(self) -> str:
-        """All of it as ``qflow config`` prints it."""
-        return report(self.explanation)
 
     @property
     def svg(self) -> str:
@@ -180,10 +171,7 @@ equal to qpid.flow_stop_count=5
         >>> config_run("orders --max-queue-count 90").values()["stop_count"].value
         72
         """
-        explanation = self.explanation
-        return {
-            value.name: value for value in (*explanation.levels, *explanation.limits, *explanation.alerts)
-        }
+        return {value.name: value for value in _in_force(self.explanation)}
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -193,7 +181,7 @@ equal to qpid.flow_stop_count=5
 
 
 def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> ConfigPicture:
-    """Read a queue's configuration however it is spelled, try it on the engine, and return what comes of it.
+    """Return what a queue's configuration comes to, however it is spelled.
 
     Parameters
     ----------

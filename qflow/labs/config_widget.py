@@ -12,8 +12,8 @@ from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.explanation import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
+from qflow.labs.html_export import STYLES, read_static
 from qflow.labs.lab import close_parts
-from qflow.labs.scene import STYLES, read_static
 from qflow.labs.share import Token
 
 _HINT = (
@@ -24,7 +24,7 @@ _KEPT = "The drawing is that of the last queue that the broker accepted."
 
 
 class Dress(anywidget.AnyWidget):
-    """Nothing but the labs' colours and letters, for a lab without a scene."""
+    """The labs' colours and letters, for a lab without a scene."""
 
     _esm = "export default { render() {} }"
     _css = read_static(*STYLES)
@@ -36,12 +36,7 @@ class Dress(anywidget.AnyWidget):
 class ConfigLab(widgets.VBox):
     """A field to type in, the gauges, and the rule behind every value.
 
-    Parameters
-    ----------
-    text
-        What stands there first.
-    broker_options
-        Options of ``qpidd``, as on its command line.
+    Its parameters are those of :func:`config_lab`.
 
     Attributes
     ----------
@@ -86,7 +81,7 @@ class ConfigLab(widgets.VBox):
         return Token("config", self.settings).text()
 
     def opened(self, token: Token) -> None:
-        """Say what is not as it was where the token was made."""
+        """Say what differs here from where the token was made."""
         if token.difference():
             self._refuse(token.difference(), "")
 
@@ -106,7 +101,7 @@ class ConfigLab(widgets.VBox):
             self._refuse(f"This cannot be read: {error}", "The picture is that of the last text that could.")
         except StartupError as error:
             self._refuse(f"The broker does not start: {error}", "The picture is that of the last that did.")
-        except Exception as error:  # whoever only typed is never shown a traceback
+        except Exception as error:  # a reader who only typed is never shown a traceback
             self._refuse(f"{type(error).__name__}: {error}", "The picture is that of the last that worked.")
         else:
             self._read = (self.typed.value, self.options.value)
@@ -114,10 +109,7 @@ class ConfigLab(widgets.VBox):
 
     def _show(self) -> None:
         if self.picture.refusal:
-            kept = (
-                "The drawing is that of the last queue that the broker accepted." if self._gauge.value else ""
-            )
-            self._refuse(self.picture.refusal, kept)
+            self._refuse(self.picture.refusal, _KEPT if self._gauge.value else "")
         else:
             self._refusal.value = ""
             self._gauge.value = self.picture.svg

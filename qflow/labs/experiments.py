@@ -1,30 +1,87 @@
-"""The flow control experiment without widgets: settings in, picture and claims out.
+"""Experiments: small workloads that show one thing each, with the labs in which they can be tried.
 
-The capacity experiment without widgets: how far several windows can overshoot a stop threshold.
+An experiment is a function that describes a :class:`~qflow.workload.Workload`, a ``…_run`` that runs it and
+returns what a lab would show, and a ``…_lab`` that opens the lab: sliders, the picture, its claims. A run
+needs the standard library only; widgets are imported when a lab is opened.
 
-The fanout experiment without widgets: one slow queue, and a producer that waits for all of them.
+====================  ======================================================================
+flow control          one producer in bursts, one steady consumer that is slower
+capacity              several producers: how far their windows overshoot a stop threshold
+fanout                one slow queue of three, and a producer that waits for all of them
+policies              what a full queue does, five ways, with the same messages
+history               QPID-2935's alternatives, on the same workload
+====================  ======================================================================
 
-The policy experiment without widgets: what a full queue does, five ways, on one workload.
-
-The history experiment without widgets: QPID-2935's alternatives on one identical workload.
+Three errors are common to all: the broker's own refusal (``AmqpException``) of thresholds that do not go
+together, ``WorkloadError`` for a number that makes no sense whatever the broker says, such as a capacity of
+0, and ``TypeError`` for a setting that an experiment does not have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
 from qflow.broker.settings import Argument
 from qflow.labs.claims import seconds, share
+from qflow.labs.knobs import (
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    Knob,
+    begin,
+    limit_knob,
+    resume_knob,
+    service_knob,
+    stop_knob,
+)
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
 from qflow.workload import Consumer, Producer, Workload
+from qflow.workload.attributes import is_whole, require
+
+if TYPE_CHECKING:
+    from qflow.labs.slider_lab import SliderLab
+
+
+def _open(
+    name: str,
+    knobs: Sequence[Knob],
+    describe: Callable[..., Workload],
+    steps: Callable[..., Steps[Any]],
+    settings: Mapping[str, float],
+    **more: int,
+) -> SliderLab:
+    from qflow.labs.slider_lab import SliderLab
+
+    # None, or fewer, would be a run without an end.
+    require(is_whole(more["messages"], 1), "a lab", "messages", more["messages"], "a whole number from 1")
+    return SliderLab(knobs, begin(f"{name}_lab", describe, knobs, settings), steps, name=name, more=more)
+
+
+# Flow control
 
 FLOW_MESSAGES = 2_000
 
 BURST = (0.8, 2.4)
 """Seconds on and off. A producer without pauses would come back from each block with so much overdue that
-the queue is ON again at the same instant, and nobody would ever see it OFF."""
+the queue is ON again at the same instant, and it would never be seen OFF."""
+
+FLOW_KNOBS = (
+    stop_knob(1_200, 10),
+    resume_knob(1_200, 10),
+    CAPACITY,
+    PREFETCH,
+    Knob(
+        "rate",
+        "producer rate (1/s)",
+        f"Messages a second due at p1 in a burst, {BURST[0]:g} s of every {sum(BURST):g} s (CAP-01)",
+        *(100, 3_000, 100),
+    ),
+    service_knob(),
+)
 
 
 def flow_workload(
@@ -54,25 +111,12 @@ def flow_workload(
     service
         Seconds the consumer needs for a message, on average.
 
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says, such as a capacity of 0.
-
     Examples
     --------
     >>> flow_workload(stop=20, resume=10).queues["orders"]["qpid.flow_stop_count"]
     20
     """
-    arguments = {
-        "qpid.max_count": limit,
-        "qpid.flow_stop_count": stop,
-        "qpid.flow_resume_count": resume,
-    }
+    arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     return Workload(
         "one producer, one consumer",
         duration=3_600,
@@ -87,7 +131,7 @@ def flow_workload(
 def flow_run(
     workload: Workload | None = None, *, messages: int = FLOW_MESSAGES, **settings: float
 ) -> Picture:
-    """Run the flow control experiment, and return what its lab would show.
+    """Run the flow control experiment, and return its picture.
 
     Parameters
     ----------
@@ -126,13 +170,63 @@ qpid.flow_resume_count=600 must be less or equal to qpid.flow_stop_count=500
 def flow_steps(
     workload: Workload | None = None, *, messages: int = FLOW_MESSAGES, **settings: float
 ) -> Steps[Picture]:
-    """Do what :func:`flow_run` does, step by step."""
+    """Run the experiment of :func:`flow_run` in steps; see :mod:`qflow.labs.running`."""
     if workload is None:
         workload = flow_workload(**settings)  # type: ignore[arg-type]
     return (yield from drawing(workload, messages))
 
 
+def flow_lab(*, messages: int = FLOW_MESSAGES, limit: int = 1_000, **settings: float) -> SliderLab:
+    """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
+
+    Parameters
+    ----------
+    messages
+        How many messages a run sends.
+    limit
+        ``qpid.max_count`` of the queue; 0 for none.
+    **settings
+        Where the sliders begin; as in :func:`qflow.labs.flow_workload`.
+
+    Returns
+    -------
+    SliderLab
+        A widget; its ``claims`` say what it shows. Without widgets, use :func:`qflow.labs.flow_run`.
+
+    Raises
+    ------
+    AmqpException
+        If the broker refuses the settings the lab begins with.
+    WorkloadError
+        If one of them makes no sense whatever the broker says.
+    TypeError
+        If a setting is none of the lab's.
+
+    Examples
+    --------
+    >>> lab = flow_lab(messages=300, stop=20, resume=10)
+    >>> lab.sliders["resume"].value = 30
+    >>> print(lab.scene.refusal.splitlines()[0])
+    The broker refuses these settings: invalid-argument: Queue "orders": qpid.flow_resume_count=30 \
+must be less or equal to qpid.flow_stop_count=20
+    """
+    return _open("flow", FLOW_KNOBS, flow_workload, flow_steps, settings, messages=messages, limit=limit)
+
+
+# Capacity
+
 CAPACITY_MESSAGES = 1_500
+
+CAPACITY_KNOBS = (
+    stop_knob(300),
+    resume_knob(300),
+    limit_knob(400),
+    Knob("producers", "producers", "How many share the queue; their capacities add up (CAP-11)", 1, 5),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    service_knob(),
+)
 
 
 def capacity_workload(
@@ -154,30 +248,8 @@ def capacity_workload(
         Most transfers each producer may have outstanding (CAP-01).
     producers
         How many there are.
-    stop, resume
-        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
-    limit
-        ``qpid.max_count`` of the queue; 0 for none.
-    prefetch
-        Most messages the consumer may hold.
-    rate
-        Messages a second that fall due at each producer, on average.
-    service
-        Seconds the consumer needs for a message, on average.
-
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says.
-
-    Examples
-    --------
-    >>> [producer.capacity for producer in capacity_workload(producers=2).producers]
-    [15, 15]
+    stop, resume, limit, prefetch, rate, service
+        As in :func:`flow_workload`; `rate` is that of each producer.
     """
     arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     return Workload(
@@ -193,26 +265,10 @@ def capacity_workload(
 
 
 def capacity_run(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Picture:
-    """Run the capacity experiment, and return what its lab would show.
+    """Run the capacity experiment, and return its picture.
 
-    Parameters
-    ----------
-    messages
-        The run ends when so many have been sent and the rest has been served.
-    settings
-        As in :func:`capacity_workload`.
-
-    Returns
-    -------
-    Picture
-        Its first claims compare the deepest the queue was with the bound: stop plus all capacities.
-
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
+    Its first claims compare the deepest the queue was with the bound: stop plus all capacities. The arguments
+    are those of :func:`flow_run`; the settings are those of :func:`capacity_workload`.
 
     Examples
     --------
@@ -225,7 +281,7 @@ def capacity_run(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Pic
 
 
 def capacity_steps(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Steps[Picture]:
-    """Do what :func:`capacity_run` does, step by step."""
+    """Run the experiment of :func:`capacity_run` in steps; see :mod:`qflow.labs.running`."""
     workload = capacity_workload(**settings)  # type: ignore[arg-type]
     picture = yield from drawing(workload, messages)
     return replace(picture, claims=(*_bound(picture), *picture.claims))
@@ -258,8 +314,35 @@ def _bound(picture: Picture) -> list[str]:
     return [*said, f"The bound is {over} above the limit of {queue.max_count}: {how}."]
 
 
+def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the capacity lab: how far several producers' windows overshoot a stop threshold.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`capacity_workload`;
+    :func:`capacity_run` needs no widgets.
+
+    Examples
+    --------
+    >>> lab = capacity_lab(messages=300)
+    >>> lab.sliders["capacity"].value = 30
+    >>> print(lab.claims[0])
+    The bound is 190 messages: stop 100, and 3 windows of 30. At its deepest, orders had 160.
+    """
+    return _open("capacity", CAPACITY_KNOBS, capacity_workload, capacity_steps, settings, messages=messages)
+
+
+# Fanout
+
 FANOUT_MESSAGES = 800
 QUEUES = ("fast", "medium", "slow")
+
+FANOUT_KNOBS = (
+    stop_knob(200),
+    resume_knob(200),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    *(service_knob(name, f"service of {name} (ms)") for name in QUEUES),
+)
 
 
 def fanout_workload(
@@ -279,28 +362,10 @@ def fanout_workload(
     ----------
     stop, resume
         ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of each queue.
-    capacity
-        Most transfers the producer ``p1`` may have outstanding.
-    prefetch
-        Most messages each consumer may hold.
-    rate
-        Messages a second that fall due at the producer, on average.
+    capacity, prefetch, rate
+        As in :func:`flow_workload`; the producer does not pause.
     fast, medium, slow
         Seconds that the consumer of the queue of that name needs for a message, on average.
-
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says.
-
-    Examples
-    --------
-    >>> fanout_workload().binds[0]
-    ('amq.fanout', 'fast', '')
     """
     arguments = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     paces = dict(zip(QUEUES, (fast, medium, slow), strict=True))
@@ -318,26 +383,10 @@ def fanout_workload(
 
 
 def fanout_run(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Picture:
-    """Run the fanout experiment, and return what its lab would show.
+    """Run the fanout experiment, and return its picture.
 
-    Parameters
-    ----------
-    messages
-        The run ends when so many have been sent and the rest has been served.
-    settings
-        As in :func:`fanout_workload`.
-
-    Returns
-    -------
-    Picture
-        Its first claims say which queue the producer waited for, and what that cost the others.
-
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
+    Its first claims say which queue the producer waited for, and what that cost the others. The arguments are
+    those of :func:`flow_run`; the settings are those of :func:`fanout_workload`.
 
     Examples
     --------
@@ -348,7 +397,7 @@ def fanout_run(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Picture
 
 
 def fanout_steps(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Steps[Picture]:
-    """Do what :func:`fanout_run` does, step by step."""
+    """Run the experiment of :func:`fanout_run` in steps; see :mod:`qflow.labs.running`."""
     workload = fanout_workload(**settings)  # type: ignore[arg-type]
     picture = yield from drawing(workload, messages)
     return replace(picture, claims=(*_blame(picture), *picture.claims))
@@ -369,6 +418,22 @@ def _blame(picture: Picture) -> list[str]:
     return said
 
 
+def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderLab:
+    """Open the fanout lab: one slow queue holds up a producer, and with it all the others.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`fanout_workload`;
+    :func:`fanout_run` needs no widgets.
+
+    Examples
+    --------
+    >>> print(fanout_lab(messages=300).claims[0])
+    A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
+    """
+    return _open("fanout", FANOUT_KNOBS, fanout_workload, fanout_steps, settings, messages=messages)
+
+
+# Policies
+
 POLICY_MESSAGES = 150
 
 POLICIES: dict[str, dict[str, Argument]] = {
@@ -379,6 +444,21 @@ POLICIES: dict[str, dict[str, Argument]] = {
     "priority": {"qpid.priorities": 10, "qpid.policy_type": "ring"},
 }
 """What each picture's queue is declared with, besides its limit."""
+
+POLICY_KNOBS = (
+    limit_knob(60),
+    Knob(
+        "stop",
+        "qpid.flow_stop_count",
+        "Flow control before the limit is reached (FC-14); 0: none. A ring never has any (FC-03)",
+        *(0, 60),
+    ),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    service_knob(),
+    Knob("groups", "values of the header", "The last value's keys (QT-01); g1 is most urgent (QT-04)", 1, 8),
+)
 
 
 def policy_workload(
@@ -403,25 +483,10 @@ def policy_workload(
     stop
         ``qpid.flow_stop_count``; the resume count is the same. 0 for no threshold, so that the limit
         itself is reached (FC-08). A ring has no flow control in any case (FC-03).
-    capacity
-        Most transfers the producer ``p1`` may have outstanding.
-    prefetch
-        Most messages the consumer ``c1`` may hold.
-    rate
-        Messages a second that fall due at the producer, on average.
-    service
-        Seconds the consumer needs for a message, on average.
+    capacity, prefetch, rate, service
+        As in :func:`flow_workload`; the producer does not pause.
     groups
         How many values the header ``group`` has: the last value's key, and the lower the more urgent.
-
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says.
 
     Examples
     --------
@@ -442,26 +507,10 @@ def policy_workload(
 
 
 def policy_run(*, messages: int = POLICY_MESSAGES, **settings: float) -> Comparison:
-    """Run the same messages into each kind of queue, and return what the lab would show.
+    """Run the same messages into each kind of queue, and return their pictures.
 
-    Parameters
-    ----------
-    messages
-        Each run ends when so many have been sent and the rest has been served.
-    settings
-        As in :func:`policy_workload`, but for `policy`.
-
-    Returns
-    -------
-    Comparison
-        One picture for each of :data:`POLICIES`.
-
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
+    There is one picture for each of :data:`POLICIES`. The arguments are those of :func:`flow_run`,
+    for each run; the settings are those of :func:`policy_workload`, but for `policy`.
 
     Examples
     --------
@@ -472,7 +521,7 @@ def policy_run(*, messages: int = POLICY_MESSAGES, **settings: float) -> Compari
 
 
 def policy_steps(*, messages: int = POLICY_MESSAGES, **settings: float) -> Steps[Comparison]:
-    """Do what :func:`policy_run` does, step by step."""
+    """Run the experiment of :func:`policy_run` in steps; see :mod:`qflow.labs.running`."""
     workloads = {
         policy: policy_workload(**settings, policy=policy)  # type: ignore[arg-type]
         for policy in POLICIES
@@ -498,6 +547,22 @@ def _policy_verdict(picture: Picture) -> str:
     return f"{said}; {lost} were {how}."
 
 
+def policy_lab(*, messages: int = POLICY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the policy lab: what a full queue does, five ways side by side, with the same messages.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`policy_workload`;
+    :func:`policy_run` needs no widgets.
+
+    Examples
+    --------
+    >>> list(policy_lab(messages=60).picture.pictures)
+    ['reject', 'ring', 'self-destruct', 'last value', 'priority']
+    """
+    return _open("policy", POLICY_KNOBS, policy_workload, policy_steps, settings, messages=messages)
+
+
+# History
+
 HISTORY_MESSAGES = 600
 SIZE = 100
 
@@ -508,6 +573,8 @@ NAMES = {
     "watermark": "watermark proposal",
     "java": "Java broker",
 }
+
+HISTORY_KNOBS = (stop_knob(150), resume_knob(150), limit_knob(200), CAPACITY, PREFETCH, RATE, service_knob())
 
 
 def history_workload(
@@ -530,30 +597,10 @@ def history_workload(
         thresholds in bytes, for the Java broker knows no others (ALT-12).
     limit
         ``qpid.max_count`` of the queue; 0 for none.
-    capacity
-        Most transfers the producer ``p1`` may have outstanding.
-    prefetch
-        Most messages the consumer ``c1`` may hold.
-    rate
-        Messages a second that fall due at the producer in a burst, on average.
-    service
-        Seconds the consumer needs for a message, on average.
+    capacity, prefetch, rate, service
+        As in :func:`flow_workload`.
     flow_control
         A key of :data:`NAMES`.
-
-    Returns
-    -------
-    Workload
-
-    Raises
-    ------
-    WorkloadError
-        If a number makes no sense whatever the broker says.
-
-    Examples
-    --------
-    >>> history_workload(flow_control="java").options.flow_control
-    'java'
     """
     p1 = Producer("p1", ("", "orders"), rate, capacity, SIZE, burst=(0.6, 1.2), seed=1, obeys_flow=True)
     return Workload(
@@ -577,26 +624,10 @@ def _thresholds(stop: int, resume: int, limit: int) -> dict[str, Argument]:
 
 
 def history_run(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Comparison:
-    """Run the same workload under each alternative, and return what the lab would show.
+    """Run the same workload under each alternative, and return their pictures.
 
-    Parameters
-    ----------
-    messages
-        Each run ends when so many have been sent and the rest has been served.
-    settings
-        As in :func:`history_workload`, but for `flow_control`.
-
-    Returns
-    -------
-    Comparison
-        One picture for each of :data:`NAMES`, what shipped first.
-
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
+    There is one picture for each of :data:`NAMES`, what shipped first. The arguments are those of
+    :func:`flow_run`; the settings are those of :func:`history_workload`, but for `flow_control`.
 
     Examples
     --------
@@ -608,7 +639,7 @@ def history_run(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Compa
 
 
 def history_steps(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Steps[Comparison]:
-    """Do what :func:`history_run` does, step by step."""
+    """Run the experiment of :func:`history_run` in steps; see :mod:`qflow.labs.running`."""
     workloads = {
         NAMES[kind]: history_workload(**settings, flow_control=kind)  # type: ignore[arg-type]
         for kind in FLOW_CONTROLS
@@ -626,3 +657,17 @@ def _history_verdict(picture: Picture) -> str:
     if picture.run.errors:
         return f"p1's session died of 506 at {seconds(death_of(picture, 'p1'))}; {fate}."
     return f"nobody was thrown out; {fate}."
+
+
+def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> SliderLab:
+    """Open the history lab: what shipped, what was before, and what was proposed, on one workload.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`history_workload`;
+    :func:`history_run` needs no widgets.
+
+    Examples
+    --------
+    >>> len(history_lab(messages=60).picture.pictures)
+    5
+    """
+    return _open("history", HISTORY_KNOBS, history_workload, history_steps, settings, messages=messages)

@@ -1,49 +1,91 @@
-"""Frames: a run as a table of numbers, one row a step, which can be read forwards, backwards and at any time.
+"""Frames: a run as tables of whole numbers, which can be read forwards, backwards and at any time.
 
-The browser draws these rows and nothing else, so going back is exact: the row is still there.
+A run is shown frame by frame. A frame is one row of numbers: the time, what the step that led to it did, and
+a few counts for each producer, queue and consumer. Frames count; *spans* say which message lies where: one
+row for everything that lasts for some frames, such as a message's stay on a queue. A row of a span names the
+frame in which it begins and the first frame in which it is over.
+
+The browser gets these tables once for each run, as plain columns of 32-bit numbers (:func:`packed`), and only
+looks numbers up. It works nothing out, so a step back shows exactly what was there.
+
+:mod:`qflow.labs.fold` makes frames of a run's events.
 """
 
 from __future__ import annotations
 
+import sys
+import zlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from qflow.labs.channels import Planes, Spans, channel_names, pack
-from qflow.labs.fold import Fold
 from qflow.labs.topology import Topology
 
-if TYPE_CHECKING:
-    from qflow.workload import Run
-
 Span = tuple[int, int]
+"""From and to, in microseconds."""
 
-_UNSETTLED = (".flow", ".blocked", ".holds", ".depth")
+NEVER = 2**31 - 1
+"""The frame in which something ends that had not ended when the run did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One change of a queue's flow control state.
-
-    Parameters
-    ----------
-    frame
-        Index of the first frame that shows the new state.
-    time
-        When, in microseconds.
-    queue
-        The queue's name.
-    is_on
-        Whether it turned ON; if not, it turned OFF.
-    """
+    """A queue that turned ON or OFF: the first frame that shows it, its time in microseconds, the queue."""
 
     frame: int
     time: int
     queue: str
     is_on: bool
+
+
+class Spans:
+    """A table of things that last for some frames.
+
+    Parameters
+    ----------
+    columns
+        The names of a row's numbers; ``start`` and ``end`` are frames, the end not included. The tables are
+        defined in :mod:`qflow.labs.fold`.
+    data
+        Row after row.
+
+    Examples
+    --------
+    >>> locks = Spans(("group", "start", "end"), array("i", [1, 5, 9]))
+    >>> list(locks.alive(5)), list(locks.alive(9))
+    ([0], [])
+    """
+
+    def __init__(self, columns: tuple[str, ...], data: array[int]) -> None:
+        self.columns = columns
+        self.data = data
+        self._place = {name: index for index, name in enumerate(columns)}
+
+    def get(self, row: int, column: str) -> int:
+        """Return one number of a row."""
+        return self.data[row * len(self.columns) + self._place[column]]
+
+    def row(self, index: int) -> dict[str, int]:
+        """Return a row, by column."""
+        start = index * len(self.columns)
+        return dict(zip(self.columns, self.data[start : start + len(self.columns)], strict=True))
+
+    def column(self, name: str) -> array[int]:
+        """Return one column, top to bottom."""
+        return self.data[self._place[name] :: len(self.columns)]
+
+    def alive(self, frame: int) -> Iterator[int]:
+        """Yield the numbers of the rows that last over a frame, in the order in which they began."""
+        for row, (start, end) in enumerate(zip(self.column("start"), self.column("end"), strict=True)):
+            if start > frame:
+                return
+            if end > frame:
+                yield row
+
+    def __len__(self) -> int:
+        return len(self.data) // len(self.columns)
 
 
 @dataclass(frozen=True)
@@ -53,16 +95,15 @@ class Frames:
     Parameters
     ----------
     topology
-        Who takes part.
+        The clients and queues of the run.
     channels
-        The name of each column; see :func:`qflow.labs.channels.channel_names`.
+        The name of each column, such as ``queue.orders.depth``.
     data
         The numbers, row after row.
     count
         How many rows there are; the first shows the time before anything happened.
     lasting
-        What lasts for some frames: ``sendings``, ``stays``, ``holdings`` and ``locks``;
-        see :mod:`qflow.labs.channels`.
+        The spans: ``sendings``, ``stays``, ``holdings`` and ``locks``.
     groups
         The names of the groups; spans count them from 1.
     rows
@@ -86,16 +127,7 @@ class Frames:
     rows: array[int] = field(default_factory=lambda: array("i"))
 
     def column(self, channel: str) -> array[int]:
-        """Read one column, top to bottom.
-
-        Parameters
-        ----------
-        channel
-            Its name, such as ``queue.orders.depth``.
-
-        Returns
-        -------
-        array of int
+        """Return one column, top to bottom.
 
         Raises
         ------
@@ -107,17 +139,7 @@ class Frames:
         return self.data[self.channels.index(channel) :: len(self.channels)]
 
     def at(self, index: int) -> dict[str, int]:
-        """Read one frame.
-
-        Parameters
-        ----------
-        index
-            From 0; negative numbers count from the end.
-
-        Returns
-        -------
-        dict
-            Channel to number.
+        """Return one frame, by channel; negative numbers count from the end.
 
         Raises
         ------
@@ -130,17 +152,7 @@ class Frames:
         return dict(zip(self.channels, self.data[start : start + len(self.channels)], strict=True))
 
     def index_at(self, time: int) -> int:
-        """Find the frame that is to be seen at a time: the last one that is not later.
-
-        Parameters
-        ----------
-        time
-            In microseconds.
-
-        Returns
-        -------
-        int
-        """
+        """Return the frame that a time in microseconds shows: the last one that is not later."""
         return max(0, bisect_right(self._times, time) - 1)
 
     @cached_property
@@ -158,37 +170,14 @@ class Frames:
         return tuple(sorted(found, key=lambda change: change.frame))
 
     def spans(self, channel: str) -> tuple[Span, ...]:
-        """List the times during which a column is not 0.
+        """Return the times during which a channel such as ``producer.p1.blocked`` is not 0.
 
-        Parameters
-        ----------
-        channel
-            A column that is 0 or 1, such as ``queue.orders.flow`` or ``producer.p1.blocked``.
-
-        Returns
-        -------
-        tuple of pairs
-            (from, to) in microseconds; the last may end with the run.
+        The last of them may end with the run.
         """
-        spans: list[Span] = []
-        begun: int | None = None
-        for frame, value in _changes(self.column(channel)):
-            if value and begun is None:
-                begun = self._times[frame]
-            elif not value and begun is not None:
-                spans.append((begun, self._times[frame]))
-                begun = None
-        if begun is not None:
-            spans.append((begun, self.topology.end))
-        return tuple(spans)
+        return spans_of(zip(self._times, self.column(channel), strict=True), self.topology.end)
 
     def most_telling(self) -> int:
-        """Find the frame to show first: the one with most transfers held; the deepest if none is.
-
-        Returns
-        -------
-        int
-        """
+        """Return the frame to show first: the one with most transfers held; if none is, the deepest."""
         names = [f"producer.{spot.name}.held" for spot in self.topology.producers]
         names += [f"queue.{spot.name}.depth" for spot in self.topology.queues]
         for name in names:
@@ -198,77 +187,52 @@ class Frames:
                 return column.index(most)
         return self.count - 1
 
-    def packed(self) -> tuple[Planes, bytes]:
-        """Return the numbers as the browser is sent them; see :func:`qflow.labs.channels.pack`."""
-        return pack(self.data, len(self.channels))
+    def packed(self) -> bytes:
+        """Return the frames, then each table of spans, as the browser gets them; see :func:`packed`."""
+        spans = ((table.data, len(table.columns)) for table in self.lasting.values())
+        return packed([(self.data, len(self.channels)), *spans])
 
 
-def fold(run: Run, topology: Topology | None = None) -> Frames:
-    """Fold a run's events into frames, in one pass.
+def packed(tables: Iterable[tuple[array[int], int]]) -> bytes:
+    r"""Return tables of 32-bit numbers as bytes: column after column, low byte first, deflated.
 
-    Parameters
-    ----------
-    run
-        What a simulation or a replay gave.
-    topology
-        Who is to be seen; None for everyone in the run's workload.
-
-    Returns
-    -------
-    Frames
-    """
-    folding = Fold(topology or Topology.of(run.workload, run.end))
-    folding.follow(run.events)
-    folding.end()
-    return whole_frames(folding, run.end)
-
-
-def whole_frames(folding: Fold, end: int) -> Frames:
-    """Return the frames of a run that is folded to its end.
+    A column changes little from row to row, so that this takes a tenth of the room. The browser inflates it
+    by itself and reads each column where it lies (``static/timeline.js``).
 
     Parameters
     ----------
-    folding
-        What it is folded into.
-    end
-        The run's last instant, in microseconds.
+    tables
+        The numbers of each, row after row, and how many columns it has.
 
-    Returns
-    -------
-    Frames
+    Examples
+    --------
+    >>> zlib.decompress(packed([(array("i", [1, 7, 2, 7]), 2)]))
+    b'\x01\x00\x00\x00\x02\x00\x00\x00\x07\x00\x00\x00\x07\x00\x00\x00'
     """
-    frames = frames_so_far(folding, end)
-    last = frames.at(-1)
-    if any(value for name, value in last.items() if name.endswith(_UNSETTLED)):
-        return frames
-    # Nothing waits for anything any more: the rest of the run is an empty stage.
-    return replace(frames, topology=replace(frames.topology, end=last["time"]))
+    columns = [data[column::width] for data, width in tables for column in range(width)]
+    if sys.byteorder == "big":
+        for column in columns:
+            column.byteswap()
+    return zlib.compress(b"".join(columns), 1)
 
 
-def frames_so_far(folding: Fold, end: int) -> Frames:
-    """Return the frames of all steps that are folded; a run that goes on will have these and more.
+def spans_of(states: Iterable[tuple[int, int]], end: int) -> tuple[Span, ...]:
+    """Return the times during which something held, given at which times it began or went on to hold or not.
 
-    Parameters
-    ----------
-    folding
-        What it is folded into.
-    end
-        The instant up to which the picture is to have room, in microseconds.
-
-    Returns
-    -------
-    Frames
+    Examples
+    --------
+    >>> spans_of([(0, False), (50, True), (70, True), (90, False), (95, True)], end=99)
+    ((50, 90), (95, 99))
     """
-    topology = replace(folding.topology, routes=tuple(sorted(folding.routes)), end=end)
-    return Frames(
-        topology,
-        channel_names(topology),
-        folding.data[:],
-        folding.count,
-        folding.lasting,
-        tuple(folding.groups),
-        folding.rows[:],
-    )
+    spans: list[Span] = []
+    begun: int | None = None
+    for time, holds in states:
+        if holds and begun is None:
+            begun = time
+        elif not holds and begun is not None:
+            spans.append((begun, time))
+            begun = None
+    return (*spans, (begun, end)) if begun is not None else tuple(spans)
 
 
 def _changes(column: array[int]) -> list[tuple[int, int]]:

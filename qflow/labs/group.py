@@ -1,6 +1,7 @@
-"""The group experiment without widgets: consumers by hand, or all of them accepting in turn.
+"""The group experiment: a queue of message groups, and consumers that accept, release and reject by hand.
 
-A queue of message groups on which somebody plays the consumers: accept, release, reject by hand.
+:class:`GroupTable` is the queue with its clients; :func:`group_run` plays it, by given actions or with all
+consumers accepting in turn, and returns the picture. :mod:`qflow.labs.group_widget` is the lab.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from qflow.broker.broker import Broker
 from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord
 from qflow.broker.events import Event
 from qflow.broker.message import Message
+from qflow.broker.options import BrokerOptions
 from qflow.broker.session import Session
 from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
@@ -27,12 +29,12 @@ VERDICTS = ("accept", "release", "reject")
 
 
 class GroupTable:
-    """One queue with groups, one producer, and consumers that do only what they are told.
+    """One queue with groups, one producer, and consumers that do only what is asked of them.
 
     Parameters
     ----------
     messages
-        One letter a message: its group. They are sent before anybody consumes.
+        One letter a message: its group. They are sent before the consumers come.
     prefetch
         For each consumer, the most messages it may hold.
     stop
@@ -72,8 +74,6 @@ class GroupTable:
         stop: int = 0,
         wake_up: str = "faithful",
     ) -> None:
-        from qflow.broker.options import BrokerOptions
-
         self.options = BrokerOptions(wake_up=wake_up)
         self.broker = Broker(self.options)
         self.done: list[str] = []
@@ -114,21 +114,8 @@ class GroupTable:
     def _pause(self) -> None:
         self.broker.advance(self.broker.now + PAUSE)
 
-    # What can be done
-
     def send(self, group: str) -> None:
-        """Send one more message of a group.
-
-        Parameters
-        ----------
-        group
-            What its header says.
-
-        Raises
-        ------
-        AmqpException
-            If the queue refuses it.
-        """
+        """Send one more message of a group; AmqpException if the queue refuses it."""
         self._pause()
         self._sent += 1
         message = Message(100, routing_key=QUEUE, headers={"group": group}, label=f"p1-{self._sent}")
@@ -139,14 +126,8 @@ class GroupTable:
     def settle(self, consumer: str, verdict: str, label: str = "") -> None:
         """Let a consumer accept, release or reject a message.
 
-        Parameters
-        ----------
-        consumer
-            Its name.
-        verdict
-            One of :data:`VERDICTS`.
-        label
-            Which of those it holds; "" for the one that it has held longest.
+        `verdict` is one of :data:`VERDICTS`; `label` is that of the message, or "" for the one that the
+        consumer has held longest.
 
         Raises
         ------
@@ -174,19 +155,9 @@ class GroupTable:
         self.done.append(f"{consumer} {verdict}s {record.label}.")
 
     def play(self, moves: Iterable[Sequence[str]]) -> None:
-        """Do again what was done at another table.
+        """Do again what was done at another table, given its ``moves``.
 
-        Parameters
-        ----------
-        moves
-            That table's ``moves``.
-
-        Raises
-        ------
-        AmqpException
-            If the queue refuses a message.
-        ValueError
-            If somebody cannot do what is asked.
+        Errors are those of :meth:`send` and :meth:`settle`.
 
         Examples
         --------
@@ -213,37 +184,18 @@ class GroupTable:
             raise ValueError(f"{text}; it cannot {verdict} {label or 'anything'}")
         return wanted[0]
 
-    # What can be seen
-
     def holds(self, consumer: str) -> list[str]:
-        """List the messages a consumer holds, in the order in which it received them.
-
-        Parameters
-        ----------
-        consumer
-            Its name.
-
-        Examples
-        --------
-        >>> GroupTable("AAB", prefetch=(1, 1)).holds("c2")
-        ['p1-3']
-        """
+        """Return the messages that a consumer holds, in the order in which it received them."""
         return [record.label for record in self._held[consumer].values()]
 
     def owners(self) -> dict[str, str]:
-        """Return each group that is owned, and the consumer that owns it (MG-07).
-
-        Examples
-        --------
-        >>> GroupTable("AAB", prefetch=(1, 1)).owners()
-        {'A': 'c1', 'B': 'c2'}
-        """
+        """Return each group that is owned, and the consumer that owns it (MG-07)."""
         groups = self.broker.queue(QUEUE).groups
         states = groups.groups.values() if groups is not None else ()
         return {state.name: state.owner.partition("::")[0] for state in states if state.owner}
 
     def picture(self) -> Picture:
-        """Return everything so far as a picture; its last frame is now."""
+        """Return the picture of everything so far; its last frame is now."""
         workload = Workload(
             "groups by hand",
             duration=3_600,
@@ -256,16 +208,10 @@ class GroupTable:
             options=self.options,
         )
         run = Run(workload, list(self._events), self.broker.now)
-        return picture_of(run, topology=_by_hand(Topology.of(workload, run.end)))
-
-
-def _by_hand(topology: Topology) -> Topology:
-    """Say of everybody that they do what they are told, not how fast they work."""
-    return replace(
-        topology,
-        producers=tuple(replace(spot, note="sends when it is told to") for spot in topology.producers),
-        consumers=tuple(replace(spot, note="does what you tell it") for spot in topology.consumers),
-    )
+        topology = Topology.of(workload, run.end)
+        producers = tuple(replace(spot, note="sends when it is told to") for spot in topology.producers)
+        consumers = tuple(replace(spot, note="does what you tell it") for spot in topology.consumers)
+        return picture_of(run, topology=replace(topology, producers=producers, consumers=consumers))
 
 
 def group_run(
@@ -275,7 +221,7 @@ def group_run(
     actions: Sequence[tuple[str, str] | tuple[str, str, str]] | None = None,
     wake_up: str = "faithful",
 ) -> Picture:
-    """Play the consumers of a queue with message groups, and return what the lab would show.
+    """Play the consumers of a queue with message groups, and return the picture.
 
     Parameters
     ----------
@@ -285,7 +231,7 @@ def group_run(
         For each consumer, the most messages it may hold.
     actions
         What the consumers do: (consumer, "accept" or "release" or "reject"), and which message if it is
-        not the oldest it holds. None lets each in turn accept until nobody holds anything.
+        not the oldest it holds. None lets each in turn accept until none holds any.
     wake_up
         As in :class:`~qflow.labs.group.GroupTable`.
 
@@ -317,13 +263,7 @@ def group_run(
 
 
 def work_in_turn(table: GroupTable) -> None:
-    """Let each consumer in turn accept its oldest message, until nobody holds any.
-
-    Examples
-    --------
-    >>> table = GroupTable("ABAB"); work_in_turn(table); table.broker.queue("orders").message_depth
-    0
-    """
+    """Let each consumer in turn accept its oldest message, until none holds any."""
     while any(map(table.holds, table.consumers)):
         for consumer in table.consumers:
             if table.holds(consumer):
@@ -331,7 +271,7 @@ def work_in_turn(table: GroupTable) -> None:
 
 
 def group_picture(table: GroupTable) -> Picture:
-    """Return a table's picture, with claims about its groups in front."""
+    """Return a table's picture, with claims about its groups first."""
     picture = table.picture()
     return replace(picture, claims=(*_owned(picture), *_order(picture), *_idle(table), *picture.claims))
 
@@ -347,7 +287,7 @@ def _owned(picture: Picture) -> list[str]:
 
 
 def _in_turn(names: list[str]) -> str:
-    """Say who, one after the other: ``c1 (twice), then c2``."""
+    """Return names one after the other: ``c1 (twice), then c2``."""
     turns = [(name, len(list(same))) for name, same in groupby(names)]
     said = [name if number == 1 else f"{name} ({times(number)})" for name, number in turns]
     return ", then ".join(said) or "nobody"
@@ -374,14 +314,10 @@ def _order(picture: Picture) -> list[str]:
 def _idle(table: GroupTable) -> list[str]:
     queue = table.broker.queue(QUEUE)
     owners = table.owners()
-    free = sorted({m.group for m in queue.store if not table_holds(table, m.transfer.label)} - set(owners))
+    held = {label for name in table.consumers for label in table.holds(name)}
+    free = sorted({m.group for m in queue.store if m.transfer.label not in held} - set(owners))
     idle = [name for name in table.consumers if not table.holds(name)]
     if free and idle:
         who, what = ", ".join(idle), ", ".join(free)
         return [f"{who} waits with free credit although group {what} is free: nobody woke it (MG-13)."]
     return []
-
-
-def table_holds(table: GroupTable, label: str) -> bool:
-    """Return whether any consumer holds a message."""
-    return any(label in table.holds(name) for name in table.consumers)

@@ -1,4 +1,4 @@
-"""group_lab: a queue of message groups on which the learner is the consumers."""
+"""group_lab: a queue of message groups on which the reader is the consumers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import ipywidgets as widgets
 
 from qflow.broker.errors import AmqpException
 from qflow.labs.group import VERDICTS, GroupTable, group_picture, work_in_turn
+from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
-from qflow.labs.slider_labs import Knob
+from qflow.labs.slider_lab import slider_of
 
 MESSAGES = "AABACBBCADAB"
 _PREFETCH = "Most messages {} may hold; it owns the group of each (MG-07, MG-14)"
@@ -25,16 +26,7 @@ _TIPS = {
 class GroupLab(Lab):
     """Buttons for what consumers can do, sliders for their prefetch, and the picture.
 
-    Parameters
-    ----------
-    messages
-        One letter a message: its group.
-    prefetch
-        For each consumer, the most messages it may hold.
-    wake_up
-        As in :class:`~qflow.labs.group.GroupTable`.
-    moves
-        What is done at once; as in :meth:`~qflow.labs.group.GroupTable.play`.
+    Its parameters are those of :func:`group_lab`.
 
     Attributes
     ----------
@@ -54,8 +46,8 @@ class GroupLab(Lab):
         self.table = GroupTable(messages, prefetch, wake_up=wake_up)
         self.table.play(moves)
         self.sliders = {
-            name: Knob(f"prefetch-{name}", f"prefetch of {name}", _PREFETCH.format(name), 1, 8, 1).slider(
-                credit
+            name: slider_of(
+                Knob(f"prefetch-{name}", f"prefetch of {name}", _PREFETCH.format(name), 1, 8), credit
             )
             for name, credit in zip(self.table.consumers, prefetch, strict=True)
         }
@@ -93,7 +85,7 @@ class GroupLab(Lab):
         self._show()
 
     def do(self, action: Any) -> None:
-        """Let something be done, and show what comes of it; a refusal is told in the lab."""
+        """Do something at the table and show it; a refusal is shown in the lab."""
         try:
             action()
         except (AmqpException, ValueError) as error:
@@ -110,7 +102,7 @@ class GroupLab(Lab):
         self._refresh()
 
     def _go_to_the_end(self) -> None:
-        # The learner has just done something: the picture goes to the instant after it.
+        # The reader has just done something: the picture goes to the instant after it.
         self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._number}
 
     def _refresh(self) -> None:
@@ -170,7 +162,7 @@ def group_lab(
     wake_up
         Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
     moves
-        What is done at once, such as ``[("accept", "p1-1", "c1"), ("send", "C")]``: a token brings them.
+        What is done at once, such as ``[("accept", "p1-1", "c1"), ("send", "C")]``; a token brings them.
 
     Returns
     -------

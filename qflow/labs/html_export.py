@@ -1,15 +1,26 @@
-"""HTML export: a run as one file that plays offline and without a kernel, by the same scripts."""
+"""HTML export: a run as one file that plays offline and without a kernel.
+
+The picture is drawn by the scripts beside this module (``static``), whether it is a widget of a notebook
+(:class:`qflow.labs.scene.Scene`) or such a page: the page only answers what a widget would ask of its kernel.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-import zlib
 from html import escape
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from qflow.labs.picture import Comparison, Picture
+from qflow.labs.picture import Comparison, Picture, payload_of
+
+# One idea a file; the browser wants one module, whose last part is the widget itself.
+SCRIPTS = (
+    *("svg.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js", "tank.js", "cards.js"),
+    *("links.js", "stage.js", "plot.js", "player.js", "transport.js", "why.js", "share.js", "sliders.js"),
+    "scene.js",
+)
+STYLES = ("scene.css", "labs.css")
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -19,20 +30,14 @@ _PAGE = """<!doctype html>
 {style}</style></head>
 <body><h1>{title}</h1><div id="scene"></div>
 <section class="qflow-lab"><b>What this picture shows</b><ul>{claims}</ul></section>
-<script id="run" type="application/json">{payload}</script>
+<script id="run" type="application/json">{pictures}</script>
 <script type="module">
 {script}
-const unpack = async (text) => {{
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new DataView(await new Response(stream).arrayBuffer());
-}};
 const pictures = JSON.parse(document.getElementById("run").textContent);
 for (const picture of pictures) {{
-  picture.numbers = await unpack(picture.numbers);
-  picture.spans = await unpack(picture.spans);
+  picture.numbers = Uint8Array.from(atob(picture.numbers), (letter) => letter.charCodeAt(0));
 }}
-// What a widget would ask its kernel is asked of these values; there is nobody to answer a question.
+// What a widget would ask its kernel is asked of these values; a question why has no answer here.
 const values = {{ run: 1, pictures, refusal: "", progress: 0, is_live: false, place: {place} }};
 const nothing = () => {{}};
 const get = (name) => values[name];
@@ -42,11 +47,14 @@ render({{ model, el: document.getElementById("scene") }});
 </script></body></html>
 """
 
+# Within a script, "<!--<script>" or "</script>" in a name would end or swallow it; two more end a line.
+_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
 
 def to_html(
     picture: Picture | Comparison, title: str = "qflow: a run", place: dict[str, int] | None = None
 ) -> str:
-    """Return a run as one HTML page that plays it.
+    """Return a run as one HTML page that plays it, and asks no server for anything.
 
     Parameters
     ----------
@@ -57,11 +65,6 @@ def to_html(
     place
         The instant it opens at: ``time`` in microseconds, and steps ``back``; None for the most telling.
 
-    Returns
-    -------
-    str
-        It asks nobody for anything, and needs no kernel; questions why need one.
-
     Examples
     --------
     >>> from qflow.labs import flow_run
@@ -69,43 +72,22 @@ def to_html(
     >>> "http" in page.replace("http://www.w3.org/2000/svg", "")
     False
     """
-    from qflow.labs.scene import SCRIPTS, STYLES, payload_of, read_static
-
-    script = read_static(*SCRIPTS).replace("export default { render };", "")
-    pictures = [_packed(payload) for payload in payload_of(picture)]
-    claims = "".join(f"<li>{escape(claim)}</li>" for claim in picture.claims)
+    pictures = [
+        {**payload, "numbers": base64.b64encode(bytes(payload["numbers"])).decode()}  # type: ignore[call-overload]
+        for payload in payload_of(picture)
+    ]
     return _PAGE.format(
         title=escape(title),
         style=read_static(*STYLES),
-        claims=claims,
-        # A "</script>" in a name would end the script there.
-        payload=json.dumps(pictures).replace("</", "<\\/"),
-        script=script,
+        claims="".join(f"<li>{escape(claim)}</li>" for claim in picture.claims),
+        pictures=json.dumps(pictures).translate(_ESCAPES),
+        script=read_static(*SCRIPTS).replace("export default { render };", ""),
         place=json.dumps(place or {}),
     )
 
 
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:
-    """Write a run as one HTML page; see :func:`to_html`.
-
-    Parameters
-    ----------
-    picture
-        What was run.
-    path
-        The file; what it held is replaced.
-    title
-        The page's.
-
-    Returns
-    -------
-    Path
-        Where it is.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    """Write a run as one HTML page, over what the file held, and return its path; see :func:`to_html`.
 
     Examples
     --------
@@ -120,8 +102,7 @@ def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qfl
     return path
 
 
-def _packed(payload: dict[str, Any]) -> dict[str, Any]:
-    packed = {
-        name: base64.b64encode(zlib.compress(payload[name], 9)).decode() for name in ("numbers", "spans")
-    }
-    return {**payload, **packed}
+def read_static(*names: str) -> str:
+    """Return files of the widget, one after the other."""
+    folder = files("qflow.labs") / "static"
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)

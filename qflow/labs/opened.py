@@ -1,24 +1,24 @@
-"""Opened: any trace or client log from a file, as a picture.
+"""Opened: what was recorded, as a picture: a trace, a client log, a workload recorded on a real broker.
 
-Background: long work beside the kernel's loop, with its progress, and an end when nobody waits for it.
+A client log is replayed through the engine first. Where the log has the real broker's own reports of its
+queues, the picture shows them beside the engine's flow control, and its claims say how well the two agree.
 
-A recorded workload, replayed through the engine and laid beside what the real broker reported.
+A trace may come without its workload, or with more queues than can be drawn; then its clients and queues are
+read off its events, and only some of them are shown.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from qflow.broker.events import Event
-from qflow.kit import RefusalError, kit_path
+from qflow.kit import kit_path
 from qflow.labs.claims import seconds, times
-from qflow.labs.frames import Frames, Span, Transition
+from qflow.labs.frames import Frames, Span, Transition, spans_of
 from qflow.labs.picture import Lane, Picture, Samples, picture_of
 from qflow.labs.topology import Topology, neighbours, part_of, sessions_of, topology_of_events
 from qflow.progress import progress
@@ -27,84 +27,11 @@ from qflow.trace.files import load_trace
 from qflow.trace.schema import TraceError
 from qflow.workload import Run, Workload
 
-Result = TypeVar("Result")
 Tell = Callable[[float], None]
-"""Told now and then which part is done, from 0 to 1."""
+"""Called now and then with the part that is done, from 0 to 1; it may raise to end the work."""
 
 
-class CancelledError(RefusalError):
-    """Nobody waits for this work any more."""
-
-
-class Background(Generic[Result]):
-    """Work in a thread of its own; where there are no threads, it is done at once.
-
-    Parameters
-    ----------
-    work
-        Called with a function to be told which part is done; that function raises to end the work.
-
-    Attributes
-    ----------
-    part
-        Which part is done, from 0 to 1.
-
-    Examples
-    --------
-    >>> work = Background(lambda tell: tell(0.5) or "done")
-    >>> work.wait(10)
-    True
-    >>> work.part, work.result()
-    (0.5, 'done')
-    """
-
-    def __init__(self, work: Callable[[Tell], Result]) -> None:
-        self.part = 0.0
-        self._work = work
-        self._is_cancelled = False
-        self._error: Exception | None = None
-        self._done: list[Result] = []
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:  # as in a browser's kernel
-            self._run()
-
-    def wait(self, most: float | None) -> bool:
-        """Wait some seconds, or with None to the end; return whether the work is over, however it ended."""
-        if self._thread.ident is not None:
-            self._thread.join(most)
-        return not self._thread.is_alive()
-
-    def cancel(self) -> None:
-        """Let the work end where it next tells how far it is."""
-        self._is_cancelled = True
-
-    def result(self) -> Result:
-        """Return what came of it.
-
-        Raises
-        ------
-        Exception
-            Whatever the work raised; :class:`CancelledError` if it was cancelled.
-        """
-        if self._error is not None:
-            raise self._error
-        return self._done[0]
-
-    def _run(self) -> None:
-        try:
-            self._done.append(self._work(self._tell))
-        except Exception as error:  # raised again for whoever asks for the result
-            self._error = error
-
-    def _tell(self, part: float) -> None:
-        self.part = part
-        if self._is_cancelled:
-            raise CancelledError("cancelled")
-
-
-_ENDINGS = (".csv.gz", ".parquet")
+_ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +69,7 @@ class Agreement:
     depth_difference: int
 
     def sentences(self) -> list[str]:
-        """Say it in words.
-
-        Returns
-        -------
-        list of str
+        """Return the comparison in words.
 
         Examples
         --------
@@ -172,17 +95,9 @@ engine agrees; the one other report is within 20 ms of a change.
 
 
 def recorded_picture(name: str) -> Picture:
-    """Replay a recorded workload through the engine, with the real broker's reports beside it.
+    """Return a recording of the kit, such as ``slow-consumer``, replayed through the engine.
 
-    Parameters
-    ----------
-    name
-        A recording of the kit, such as ``slow-consumer``.
-
-    Returns
-    -------
-    Picture
-        Its lanes and samples hold what the real broker reported; its claims say how well the two agree.
+    The picture's lanes and samples hold what the real broker reported; its claims say how well the two agree.
 
     Raises
     ------
@@ -200,20 +115,16 @@ def recorded_picture(name: str) -> Picture:
 def replayed_picture(
     log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None
 ) -> Picture:
-    """Replay a client log through the engine, with what the real broker reported beside it.
+    """Return a client log, replayed through the engine, with the real broker's reports beside it.
 
     Parameters
     ----------
     log
         What the clients recorded.
     workload
-        What they were told to do.
+        What they were to do.
     tell
-        Told now and then how many rows are replayed; it may raise to stop.
-
-    Returns
-    -------
-    Picture
+        Called now and then with the number of rows replayed; it may raise to stop.
 
     Raises
     ------
@@ -236,21 +147,9 @@ def replayed_picture(
 
 
 def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agreement:
-    """Compare the engine's flow control with a real broker's reports.
+    """Return how the engine's flow control of a queue compares with a real broker's reports of it.
 
-    Parameters
-    ----------
-    frames
-        What the engine did.
-    queue
-        Which queue.
-    reports
-        What the real broker said of it, in order of time.
-
-    Returns
-    -------
-    Agreement
-        Reports from before the first event are left out: nothing had happened yet.
+    Reports from before the first event do not count: nothing had happened yet.
     """
     flow = frames.column(f"queue.{queue}.flow")
     depth = frames.column(f"queue.{queue}.depth")
@@ -273,35 +172,13 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agr
 
 
 def on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
-    """List the times during which a real broker reported flow control ON.
+    """Return the times during which a real broker reported flow control ON.
 
-    Parameters
-    ----------
-    reports
-        In order of time.
-
-    Returns
-    -------
-    tuple of pairs
-        From the first report of ON to the first of OFF, or to the last report.
-
-    Examples
-    --------
-    >>> heard = ((0, False), (50, True), (90, False))
-    >>> on_spans([QueueSample(time, 0, 0, on, 0, 0, 0, 0) for time, on in heard])
-    ((50, 90),)
+    Each lasts from the first report of ON to the first of OFF, or to the last report.
     """
-    spans: list[Span] = []
-    begun: int | None = None
-    for report in reports:
-        if report.flowStopped and begun is None:
-            begun = report.ts_us
-        elif not report.flowStopped and begun is not None:
-            spans.append((begun, report.ts_us))
-            begun = None
-    if begun is not None:
-        spans.append((begun, reports[-1].ts_us))
-    return tuple(spans)
+    return spans_of(
+        ((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us if reports else 0
+    )
 
 
 def _distance(time: int, changes: Sequence[Transition]) -> int:
@@ -310,14 +187,10 @@ def _distance(time: int, changes: Sequence[Transition]) -> int:
 
 def _load(name: str) -> tuple[ClientLog, Workload]:
     folder = kit_path("data") / "recordings" / "workloads"
-    for ending in _ENDINGS:
-        if (folder / f"{name}{ending}").is_file():
-            return ClientLog.load(folder / f"{name}{ending}"), Workload.load(folder / f"{name}.json")
-    raise LogError(f"there is no recording {name!r}; there are {', '.join(_names(folder)) or 'none'}")
-
-
-def _names(folder: Path) -> list[str]:
-    return sorted({path.name.split(".")[0] for path in folder.iterdir() if path.name.endswith(_ENDINGS)})
+    logs = {path.name.split(".")[0]: path for path in folder.iterdir() if path.name.endswith(_ENDINGS)}
+    if name not in logs:
+        raise LogError(f"there is no recording {name!r}; there are {', '.join(sorted(logs)) or 'none'}")
+    return ClientLog.load(logs[name]), Workload.load(folder / f"{name}.json")
 
 
 def _ms(microseconds: int) -> str:
@@ -326,7 +199,6 @@ def _ms(microseconds: int) -> str:
 
 MOST_QUEUES = 6
 
-_LOG_ENDINGS = (".csv", ".csv.gz")
 _READ = 0.8
 """How much of the work reading is; the rest makes the picture."""
 
@@ -338,7 +210,7 @@ def trace_picture(
     queues: Sequence[str] = (),
     tell: Tell | None = None,
 ) -> Picture:
-    """Open a trace or a client log, and return what its lab would show.
+    """Return the picture of a trace or a client log.
 
     Parameters
     ----------
@@ -348,15 +220,11 @@ def trace_picture(
     workload
         For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
     queues
-        Which queues to show, with everyone who uses them; () for all, or, of more than
+        Which queues to show, with the clients that use them; () for all, or, of more than
         six, those that share users with the first.
     tell
-        Told now and then which part of the reading is done, from 0 to 1; it may raise to stop. None shows
-        the progress on standard error.
-
-    Returns
-    -------
-    Picture
+        Called now and then with the part of the reading that is done, from 0 to 1; it may raise to stop.
+        None shows the progress on standard error.
 
     Raises
     ------
@@ -378,13 +246,13 @@ def trace_picture(
     log = _log_of(path)
     if log is not None:
         model = Workload.load(_workload_path(path, workload))
-        with _telling(f"replaying {path.name}", tell, len(log.rows)) as told:
+        with _reporting(f"replaying {path.name}", tell, len(log.rows)) as done:
             if len(model.queues) <= MOST_QUEUES:
-                return replayed_picture(log, model, told)
-            run = replay(log, model, told)
+                return replayed_picture(log, model, done)
+            run = replay(log, model, done)
         return run_picture(run, queues)
-    with _telling(f"reading {path.name}", tell) as told:
-        trace = load_trace(path, told)
+    with _reporting(f"reading {path.name}", tell) as done:
+        trace = load_trace(path, done)
     events = list(trace.events())
     if tell is not None:
         tell(_READ)
@@ -393,8 +261,8 @@ def trace_picture(
 
 
 @contextmanager
-def _telling(what: str, tell: Tell | None, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Return what is to be told the rows that are done: a line of progress, or whoever wants the part."""
+def _reporting(what: str, tell: Tell | None, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Return what to call with the rows that are done: a line of progress, or `tell` with their part."""
     if tell is None:
         with progress(what, total) as shown:
             yield shown
@@ -403,7 +271,7 @@ def _telling(what: str, tell: Tell | None, total: int | None = None) -> Iterator
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
-    """Make a run visible whose topology is only known from its events, or too large to draw whole.
+    """Return the picture of a run whose topology is only known from its events, or too large to draw whole.
 
     Parameters
     ----------
@@ -411,10 +279,6 @@ def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
         The run.
     queues
         As for :func:`trace_picture`.
-
-    Returns
-    -------
-    Picture
 
     Raises
     ------

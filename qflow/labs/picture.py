@@ -1,39 +1,29 @@
 """Picture: one run made visible, as numbers to draw and as sentences to read.
 
-Comparison: several pictures of one workload, to be looked at side by side and under one clock.
+A picture holds all that is shown of a run: its frames, the claims that say in words what they show, and what
+lies beside the depth of a queue. A comparison holds several pictures under one clock. The browser draws the
+:func:`payload_of` either of them; a reader of text gets the claims.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
 
-from qflow.labs.channels import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS, REASONS
 from qflow.labs.claims import claims_of
-from qflow.labs.frames import Frames, Span, fold
-from qflow.labs.topology import Topology
+from qflow.labs.fold import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS, REASONS, fold
+from qflow.labs.frames import Frames, Span
+from qflow.labs.topology import Topology, layout_of
 from qflow.labs.words import DEAD, vocabulary
-
-if TYPE_CHECKING:
-    from qflow.workload import Run
+from qflow.workload import Run
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A bar under the depth plot that is filled while something holds.
+    """A bar under the depth plot of a queue that is filled while something holds.
 
-    Parameters
-    ----------
-    queue
-        Index of the queue under whose plot it lies.
-    label
-        What holds.
-    kind
-        How it is drawn: ``on`` (flow control), ``real`` (the recorded broker's), ``wait`` (a full window).
-    spans
-        When it holds: from and to, in microseconds.
+    Its kind is ``on`` (flow control), ``real`` (the recorded broker's) or ``wait`` (a full window).
     """
 
     queue: int
@@ -44,17 +34,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Depths that somebody measured, laid over the engine's own.
-
-    Parameters
-    ----------
-    queue
-        Index of the queue.
-    label
-        Who measured.
-    points
-        (time in microseconds, depth), in order of time.
-    """
+    """Depths of a queue as they were measured elsewhere: (time in microseconds, depth), in order of time."""
 
     queue: int
     label: str
@@ -70,13 +50,13 @@ class Picture:
     run
         The run itself.
     frames
-        What is to be seen after each step.
+        What each step shows.
     claims
         What the picture shows, in sentences.
     lanes, samples
         What is drawn beside the depth.
     room
-        Of a run that still goes on: how far the time axis is to reach, in microseconds; 0 of a whole run.
+        Of a run that still goes on: how far the time axis reaches, in microseconds; 0 of a whole run.
 
     Examples
     --------
@@ -90,168 +70,40 @@ class Picture:
     frames: Frames
     claims: tuple[str, ...]
     lanes: tuple[Lane, ...] = ()
-    samples: tuple[Samples, ...] = field(default=())
+    samples: tuple[Samples, ...] = ()
     room: int = 0
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
 
     def payload(self) -> dict[str, object]:
-        """Return all that the browser draws: JSON but for ``numbers`` and ``spans``, which are bytes."""
-        frames = self.frames
-        planes, numbers = frames.packed()
-        lasting = {name: table.packed() for name, table in frames.lasting.items()}
+        """Return all that the browser draws: JSON but for ``numbers``, which are bytes."""
+        frames, topology = self.frames, self.frames.topology
+        queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
+        consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
         return {
-            "topology": frames.topology.asdict(),
-            "columns": {**_columns(frames), "planes": planes},
-            "numbers": numbers,
-            "lasting": [
-                [name, table.columns, len(table), lasting[name][0]] for name, table in frames.lasting.items()
-            ],
-            "spans": b"".join(packed for _, packed in lasting.values()),
+            "topology": asdict(topology),
+            "layout": layout_of(topology),
+            # Where the numbers of each kind begin in a frame, and in which order they follow.
+            "columns": {
+                "step": [name.removeprefix("step.") for name in frames.channels[1:AFTER_STEP]],
+                "producer": [AFTER_STEP, PRODUCER_CHANNELS],
+                "queue": [queues_at, QUEUE_CHANNELS],
+                "consumer": [consumers_at, CONSUMER_CHANNELS],
+            },
+            "width": len(frames.channels),
+            "count": frames.count,
+            "lasting": [[name, table.columns, len(table)] for name, table in frames.lasting.items()],
+            "numbers": frames.packed(),
             "groups": frames.groups,
             "reasons": REASONS,
             "words": vocabulary(),
-            "count": frames.count,
             "start": frames.most_telling(),
-            "transitions": [[change.frame, change.queue, change.is_on] for change in frames.transitions],
             "turns": _turns(frames),
             "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
             "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
             **({"room": self.room} if self.room else {}),
         }
-
-
-def picture_of(
-    run: Run,
-    *,
-    more_lanes: Sequence[Lane] = (),
-    samples: Sequence[Samples] = (),
-    topology: Topology | None = None,
-) -> Picture:
-    """Make a run visible.
-
-    Parameters
-    ----------
-    run
-        What a simulation or a replay gave.
-    more_lanes, samples
-        What else is to be drawn beside the depth.
-    topology
-        Who is to be seen; None for everyone in the run's workload.
-
-    Returns
-    -------
-    Picture
-
-    Examples
-    --------
-    >>> from qflow.labs import flow_workload
-    >>> from qflow.workload import simulate
-    >>> print(picture_of(simulate(flow_workload(stop=20, resume=10), message_limit=60)).claims[0])
-    orders turned ON ...
-    """
-    return picture_from(run, fold(run, topology), more_lanes=more_lanes, samples=samples)
-
-
-def picture_from(
-    run: Run,
-    frames: Frames,
-    *,
-    more_lanes: Sequence[Lane] = (),
-    samples: Sequence[Samples] = (),
-    room: int = 0,
-) -> Picture:
-    """Make a run visible whose frames are at hand.
-
-    Parameters
-    ----------
-    run, frames
-        The run.
-    more_lanes, samples
-        What else is to be drawn beside the depth.
-    room
-        Of a run that still goes on: how far the time axis is to reach, in microseconds.
-
-    Returns
-    -------
-    Picture
-        Without claims if the run still goes on.
-    """
-    lanes = (*flow_lanes(frames), *more_lanes, *window_lanes(frames))
-    claims = () if room else claims_of(frames, run.errors)
-    return Picture(run, frames, claims, lanes, tuple(samples), room)
-
-
-def flow_lanes(frames: Frames) -> list[Lane]:
-    """Make a lane for each queue's flow control.
-
-    Parameters
-    ----------
-    frames
-        The picture.
-
-    Returns
-    -------
-    list of Lane
-    """
-    return [
-        Lane(index, f"{spot.name} ON", "on", frames.spans(f"queue.{spot.name}.flow"))
-        for index, spot in enumerate(frames.topology.queues)
-    ]
-
-
-def window_lanes(frames: Frames) -> list[Lane]:
-    """Make a lane for each producer that waits while its window is full, under the first queue it feeds.
-
-    Parameters
-    ----------
-    frames
-        The picture.
-
-    Returns
-    -------
-    list of Lane
-    """
-    first: dict[int, int] = {}
-    for producer, queue in frames.topology.routes:
-        first.setdefault(producer, queue)
-    return [
-        Lane(first.get(index, 0), f"{spot.name} waits", "wait", frames.spans(f"producer.{spot.name}.blocked"))
-        for index, spot in enumerate(frames.topology.producers)
-    ]
-
-
-def _turns(frames: Frames) -> list[int]:
-    """List the frames worth jumping to: ON or OFF, a first discard, a queue or a session that ends."""
-    turns = {change.frame for change in frames.transitions}
-    for queue in frames.topology.queues:
-        for channel in ("discards", "gone"):
-            turns.update(_first(frames.column(f"queue.{queue.name}.{channel}"), 1))
-    for producer in frames.topology.producers:
-        turns.update(_first(frames.column(f"producer.{producer.name}.mood"), DEAD, DEAD))
-    return sorted(turns)
-
-
-def _first(column: array[int], least: int, most: int = 2**31) -> list[int]:
-    """Find the first frame in which a column is within bounds; none if it never is."""
-    if not any(least <= value <= most for value in set(column)):
-        return []
-    return [next(frame for frame, value in enumerate(column) if least <= value <= most)]
-
-
-def _columns(frames: Frames) -> dict[str, object]:
-    """Tell the browser where each one's numbers begin, and in which order they stand."""
-    topology = frames.topology
-    producers, queues, consumers = map(len, (topology.producers, topology.queues, topology.consumers))
-    queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * producers
-    consumers_at = queues_at + len(QUEUE_CHANNELS) * queues
-    return {
-        "step": [name.removeprefix("step.") for name in frames.channels[1:AFTER_STEP]],
-        "producer": [AFTER_STEP, PRODUCER_CHANNELS],
-        "queue": [queues_at, QUEUE_CHANNELS],
-        "consumer": [consumers_at, CONSUMER_CHANNELS],
-    }
 
 
 @dataclass(frozen=True)
@@ -264,13 +116,6 @@ class Comparison:
         What differs, in a few words, to its picture; in the order in which they are drawn.
     claims
         What the pictures show together, in sentences.
-
-    Examples
-    --------
-    >>> from qflow.labs import flow_run
-    >>> two = Comparison({"one": flow_run(messages=20)}, ("One picture is no comparison.",))
-    >>> two["one"].frames.topology.queues[0].name, two
-    ('orders', One picture is no comparison.)
     """
 
     pictures: Mapping[str, Picture]
@@ -283,20 +128,45 @@ class Comparison:
         return "\n".join(self.claims)
 
 
-def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "after")) -> Comparison:
-    """Put two runs side by side.
+def picture_of(
+    run: Run,
+    *,
+    more_lanes: Sequence[Lane] = (),
+    samples: Sequence[Samples] = (),
+    topology: Topology | None = None,
+    frames: Frames | None = None,
+    room: int = 0,
+) -> Picture:
+    """Return the picture of a run; it has no claims while the run goes on.
 
     Parameters
     ----------
-    one, other
-        The pictures.
-    names
-        What they are called.
+    run
+        What a simulation or a replay gave.
+    more_lanes, samples
+        What else is drawn beside the depth.
+    topology
+        The clients and queues to show; None for all of the run's workload.
+    frames
+        The run's frames, if they are at hand.
+    room
+        Of a run that still goes on: how far the time axis reaches, in microseconds.
 
-    Returns
-    -------
-    Comparison
-        Its claims are those of both: first what holds for either, then name by name.
+    Examples
+    --------
+    >>> from qflow.labs import flow_workload
+    >>> from qflow.workload import simulate
+    >>> print(picture_of(simulate(flow_workload(stop=20, resume=10), message_limit=60)).claims[0])
+    orders turned ON ...
+    """
+    frames = frames or fold(run, topology)
+    lanes = (*_flow_lanes(frames), *more_lanes, *_window_lanes(frames))
+    claims = () if room else claims_of(frames, run.errors)
+    return Picture(run, frames, claims, lanes, tuple(samples), room)
+
+
+def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "after")) -> Comparison:
+    """Return two runs side by side; the claims are those of both, then name by name.
 
     Examples
     --------
@@ -311,3 +181,46 @@ def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "a
     for name, picture, beside in ((names[0], one, other), (names[1], other, one)):
         said += [f"{name}: {claim}" for claim in picture.claims if claim not in beside.claims]
     return Comparison(pictures, tuple(said))
+
+
+def payload_of(shown: Picture | Comparison) -> list[dict[str, object]]:
+    """Return all that the browser draws of one picture or several: JSON but for their ``numbers``."""
+    pictures = shown.pictures if isinstance(shown, Comparison) else {"": shown}
+    return [{**picture.payload(), "name": name} for name, picture in pictures.items()]
+
+
+def _flow_lanes(frames: Frames) -> list[Lane]:
+    """Return a lane for each queue's flow control."""
+    return [
+        Lane(index, f"{spot.name} ON", "on", frames.spans(f"queue.{spot.name}.flow"))
+        for index, spot in enumerate(frames.topology.queues)
+    ]
+
+
+def _window_lanes(frames: Frames) -> list[Lane]:
+    """Return a lane for each producer that waits while its window is full, under the first queue it feeds."""
+    first: dict[int, int] = {}
+    for producer, queue in frames.topology.routes:
+        first.setdefault(producer, queue)
+    return [
+        Lane(first.get(index, 0), f"{spot.name} waits", "wait", frames.spans(f"producer.{spot.name}.blocked"))
+        for index, spot in enumerate(frames.topology.producers)
+    ]
+
+
+def _turns(frames: Frames) -> list[int]:
+    """Return the frames worth jumping to: ON or OFF, a first discard, a queue or a session that ends."""
+    turns = {change.frame for change in frames.transitions}
+    for queue in frames.topology.queues:
+        for channel in ("discards", "gone"):
+            turns.update(_first(frames.column(f"queue.{queue.name}.{channel}"), 1))
+    for producer in frames.topology.producers:
+        turns.update(_first(frames.column(f"producer.{producer.name}.mood"), DEAD, DEAD))
+    return sorted(turns)
+
+
+def _first(column: array[int], least: int, most: int = 2**31) -> list[int]:
+    """Return the first frame in which a column is within bounds; none if it never is."""
+    if not any(least <= value <= most for value in set(column)):
+        return []
+    return [next(frame for frame, value in enumerate(column) if least <= value <= most)]

@@ -1,6 +1,8 @@
 """Running: a workload in small steps, so that a lab can show how far it is, and drop it for a later one.
 
-Side by side: workloads that differ in one thing, run one after the other into one comparison.
+A run in steps is a generator. It yields the part that is done and returns what it ran for: a run, a picture,
+a comparison. Whatever the slices of time are, the events are those of one run without a pause, and what is
+known of an instant does not change any more, so that a picture of a part can be drawn while the rest runs.
 """
 
 from __future__ import annotations
@@ -8,11 +10,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from qflow.labs.fold import Fold
-from qflow.labs.frames import frames_so_far, whole_frames
-from qflow.labs.picture import Comparison, Picture, picture_from, picture_of
+from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD
 from qflow.workload import Run, Workload
@@ -22,16 +24,16 @@ from qflow.workload.stage import Stage, uncollected
 
 Result = TypeVar("Result")
 Steps = Generator[float, int | None, Result]
-"""Yields now and then which part is done, from 0 to 1, and returns what comes of it.
+"""Yields the part that is done, from 0 to 1, and returns the result.
 
-Who sends it an instant, in microseconds, has the next step end right behind it, if it lies ahead."""
+An instant that is sent to it, in microseconds, makes the next step end right behind it, if it lies ahead."""
 
 _MOST_EVENTS = 4_000
 _SLICE = SECOND // 10
 
 
 class SoFar(float):
-    """Which part of a run is done, from 0 to 1, of a run that can be drawn before it is whole.
+    """The part that is done, from 0 to 1, of a run that can be drawn before it is whole.
 
     Attributes
     ----------
@@ -40,8 +42,8 @@ class SoFar(float):
     frames
         How many frames that makes.
     draw
-        Called with the length of the time axis; returns the picture of that much. It has no claims: what a
-        run shows can be said when it has ended.
+        Called with the length of the time axis; returns the picture of that much. It has no claims: those
+        come when the run has ended.
     """
 
     time: int
@@ -50,7 +52,7 @@ class SoFar(float):
 
 
 def running(workload: Workload, messages: int) -> Steps[Run]:
-    """Run a workload in small steps; the events are those of one run without a pause.
+    """Run a workload in small steps, each yielding the part of the messages that is sent.
 
     Parameters
     ----------
@@ -58,15 +60,6 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
         What to run.
     messages
         Most messages that all producers together send; consumers go on for ten more seconds.
-
-    Yields
-    ------
-    float
-        Which part of the messages is sent.
-
-    Returns
-    -------
-    Run
 
     Raises
     ------
@@ -90,29 +83,9 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
 
 
 def drawing(workload: Workload, messages: int) -> Steps[Picture]:
-    """Run a workload in small steps, and fold it as it goes; the picture is that of one run without a pause.
+    """Run a workload as :func:`running` does, and fold it as it goes, into the picture of the whole run.
 
-    A lab can draw the part that is done while the rest still runs: what is known of an instant does not
-    change any more, whatever happens later.
-
-    Parameters
-    ----------
-    workload, messages
-        As of :func:`running`.
-
-    Yields
-    ------
-    SoFar
-        Which part of the messages is sent, and how to draw what there is.
-
-    Returns
-    -------
-    Picture
-
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of a queue.
+    Each step yields a :class:`SoFar`, by which a lab can draw the part that is done.
 
     Examples
     --------
@@ -132,27 +105,22 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
             # Whatever comes now comes later, and begins another step.
             folding.end()
         part = SoFar(1 - (stage.remaining or 0) / messages)
-        part.time, part.frames, part.draw = done, folding.count, _Sketch(stage, workload, folding, done)
+        part.time, part.frames = done, folding.count
+        part.draw = partial(_sketch, stage, workload, folding, done)
         slices.aim = yield part
     run = stage.finish(workload)
     with uncollected():
-        return picture_from(run, whole_frames(folding, run.end))
+        return picture_of(run, frames=folding.whole(run.end))
 
 
-class _Sketch:
-    """Draws what there is of a run."""
-
-    def __init__(self, stage: Stage, workload: Workload, folding: Fold, done: int) -> None:
-        self._stage, self._workload, self._folding, self._done = stage, workload, folding, done
-
-    def __call__(self, room: int) -> Picture:
-        run = Run(self._workload, self._stage.events, self._done)
-        frames = frames_so_far(self._folding, self._done)
-        return picture_from(run, frames, room=max(room, self._done))
+def _sketch(stage: Stage, workload: Workload, folding: Fold, done: int, room: int) -> Picture:
+    """Return the picture of what there is of a run."""
+    run = Run(workload, stage.events, done)
+    return picture_of(run, frames=folding.so_far(done), room=max(room, done))
 
 
 class _Slices:
-    """Runs a stage to its end, and tells after each slice of time up to which instant it has come."""
+    """Runs a stage to its end, slice by slice of time; yields the instants that it has come to."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -171,7 +139,7 @@ class _Slices:
                 yield done
         finally:
             if done < stage.agenda.end:
-                # Nobody waits for this run any more; it is not to stay in memory either.
+                # The run was dropped; it must not stay in memory either.
                 stage.dissolve()
             gc.unfreeze()
 
@@ -182,7 +150,7 @@ class _Slices:
 
 
 def _next_length(length: int, events: int) -> int:
-    """Return how long the next slice may be: that depends on how much happens, and changes nothing of it."""
+    """Return how long the next slice is; it depends on how much happens, and changes nothing of it."""
     if events > _MOST_EVENTS:
         return max(_SLICE // 10, length // 2)
     return length * (4 if not events else 2 if events < _MOST_EVENTS // 4 else 1)
@@ -197,15 +165,7 @@ def _set_apart() -> Iterator[None]:
 
 
 def finished(steps: Steps[Result], tell: Callable[[float], None] | None = None) -> Result:
-    """Take all steps, and return what comes of them.
-
-    Parameters
-    ----------
-    steps
-        What is to be done.
-    tell
-        Told now and then which part is done; it may raise to stop.
-    """
+    """Take all steps, and return their result; `tell` is called with the part done, and may raise to stop."""
     while True:
         try:
             part = next(steps)
@@ -219,7 +179,7 @@ def finished(steps: Steps[Result], tell: Callable[[float], None] | None = None) 
 def side_by_side(
     workloads: Mapping[str, Workload], messages: int, verdict: Callable[[Picture], str]
 ) -> Steps[Comparison]:
-    """Run each workload, and say of each what came of it.
+    """Run workloads that differ in one thing, one after the other, into one comparison.
 
     Parameters
     ----------
@@ -228,26 +188,7 @@ def side_by_side(
     messages
         Each run ends when so many have been sent and the rest has been served.
     verdict
-        Returns one sentence about a picture.
-
-    Yields
-    ------
-    float
-        Which part of all runs is done.
-
-    Returns
-    -------
-    Comparison
-        One picture and one claim for each workload.
-
-    Examples
-    --------
-    >>> from qflow.labs.experiments import flow_workload
-    >>> from qflow.labs.running import finished
-    >>> two = {f"capacity {size}": flow_workload(capacity=size) for size in (1, 9)}
-    >>> finished(side_by_side(two, 30, lambda picture: f"{picture.frames.count} steps."))
-    capacity 1: 70 steps.
-    capacity 9: 70 steps.
+        Returns one sentence about a picture: the claim of its workload.
     """
     pictures = {}
     for index, (name, workload) in enumerate(workloads.items()):
@@ -256,24 +197,12 @@ def side_by_side(
 
 
 def first_time(picture: Picture, channel: str, value: int = 1) -> int:
-    """Return when a column of a picture first has a value, in microseconds.
-
-    Raises
-    ------
-    ValueError
-        If it never has.
-    """
+    """Return when a channel of a picture first has a value, in microseconds; ValueError if it never has."""
     return picture.frames.column("time")[picture.frames.column(channel).tolist().index(value)]
 
 
 def death_of(picture: Picture, producer: str) -> int:
-    """Return when a producer's session died, in microseconds.
-
-    Raises
-    ------
-    ValueError
-        If it lived to the end.
-    """
+    """Return when a producer's session died, in microseconds; ValueError if it lived to the end."""
     return first_time(picture, f"producer.{producer}.mood", DEAD)
 
 

@@ -1,4 +1,10 @@
-"""Share: a short token that opens the same lab at the same instant, elsewhere."""
+"""Share: a short token that opens the same lab at the same instant, elsewhere.
+
+A token holds a lab's name, its settings, the instant, and a hash of the engine that drew it: with another
+engine the picture may differ, and the lab says so. It comes from a chat or a mail, so nothing in it is
+trusted: it is limited in size, each value is checked, and it names no file of the reader's machine unless
+the reader allows it; a recording of the kit is open to any token.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +17,29 @@ from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from qflow.broker.errors import AmqpException
-from qflow.kit import RefusalError
+from qflow.broker.options import convert, read_options
+from qflow.kit import RefusalError, kit_path
 from qflow.workload.attributes import is_name, is_whole
 
 LABS = {
-    "flow": ("slider_labs", "flow_lab"),
-    "capacity": ("slider_labs", "capacity_lab"),
-    "fanout": ("slider_labs", "fanout_lab"),
-    "policy": ("slider_labs", "policy_lab"),
-    "history": ("slider_labs", "history_lab"),
+    "flow": ("experiments", "flow_lab"),
+    "capacity": ("experiments", "capacity_lab"),
+    "fanout": ("experiments", "fanout_lab"),
+    "policy": ("experiments", "policy_lab"),
+    "history": ("experiments", "history_lab"),
     "state_space": ("state_widget", "state_space_lab"),
     "group": ("group_widget", "group_lab"),
     "config": ("config_widget", "config_lab"),
     "trace": ("trace_widget", "trace_lab"),
 }
 """The labs that a token can open, and where they are."""
+
+FILES = {"trace": ("path", "workload")}
+"""The settings of a lab that name files."""
 
 _MARK = "qf1."
 _SHOWN = 60
@@ -47,23 +58,14 @@ _KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 @cache
 def engine_hash() -> str:
-    """Return twelve digits that change whenever the source of the engine or of the workloads does.
-
-    Examples
-    --------
-    >>> len(engine_hash())
-    12
-    """
+    """Return twelve digits that change whenever the source of the engine or of the workloads does."""
     digest = sha256()
     for room in ("qflow.broker", "qflow.broker.history", "qflow.workload"):
-        sources = sorted((item for item in files(room).iterdir() if item.name.endswith(".py")), key=_name)
+        found = (item for item in files(room).iterdir() if item.name.endswith(".py"))
+        sources = sorted(found, key=lambda item: str(item.name))
         for source in sources:
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _name(item: Any) -> str:
-    return str(item.name)
 
 
 class TokenError(RefusalError):
@@ -92,7 +94,7 @@ class Token:
     lab
         A key of :data:`LABS`.
     settings
-        Where its sliders stand, the seeds being those of the lab.
+        The arguments that open it.
     time, back
         The instant: microseconds, and how many steps back from the last of that time.
     engine
@@ -148,7 +150,7 @@ class Token:
         return cls(lab, settings, time, back, engine)
 
     def difference(self) -> str:
-        """Say plainly whether the engine here is another than the token's; "" if it is the same."""
+        """Return a sentence that says that another engine made the token; "" if it is the one here."""
         if self.engine == engine_hash():
             return ""
         return (
@@ -157,13 +159,15 @@ class Token:
         )
 
 
-def open_token(text: str) -> Any:
+def open_token(text: str, *, allow_files: bool = False) -> Any:
     """Open the lab that a token was made from, at the same instant.
 
     Parameters
     ----------
     text
         The token.
+    allow_files
+        Whether it may name a file of this machine. A recording of the kit needs no permission.
 
     Returns
     -------
@@ -173,7 +177,7 @@ def open_token(text: str) -> Any:
     Raises
     ------
     TokenError
-        If it is no token, or its lab can do nothing with the settings.
+        If it is no token, names a file without permission, or its lab can do nothing with the settings.
     AmqpException
         If the broker here refuses the settings.
 
@@ -182,18 +186,61 @@ def open_token(text: str) -> Any:
     >>> lab = open_token(Token("flow", {"stop": 20, "resume": 10, "messages": 50}, time=2_000).text())
     >>> lab.sliders["stop"].value, lab.scene.place["time"]
     (20, 2000)
+    >>> open_token(Token("trace", {"path": "/etc/hosts"}).text())
+    Traceback (most recent call last):
+        ...
+    qflow.labs.share.TokenError: this token opens the file '/etc/hosts' of this machine; if you trust its \
+sender, allow it: open_token(text, allow_files=True)
     """
     token = Token.read(text)
     module, name = LABS[token.lab]
     try:
-        lab = getattr(import_module(f"qflow.labs.{module}"), name)(**token.settings)
+        settings = _checked(token, allow_files)
+        lab = getattr(import_module(f"qflow.labs.{module}"), name)(**settings)
     except FileNotFoundError as error:
         raise TokenError(f"the file this token is about is not here: {error.filename}") from None
     except (RefusalError, AmqpException):
         raise
-    except Exception as error:  # settings from anywhere: whatever a lab makes of them is told in a sentence
+    except Exception as error:  # settings from anywhere: what a lab says of them is shown in a sentence
         words = " ".join(str(error).split()) or type(error).__name__
         said = words if len(words) <= _SENTENCE else f"{words[:_SENTENCE]}…"
         raise TokenError(f"the lab of this token is another one here: {said}") from error
     lab.opened(token)
     return lab
+
+
+def shared_path(path: str | Path) -> str:
+    """Return a path as a token names it: of a recording of the kit, its place in the kit.
+
+    Examples
+    --------
+    >>> shared_path(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
+    'recordings/workloads/ring.csv.gz'
+    """
+    whole, kit = Path(path).resolve(), kit_path("data").resolve()
+    return whole.relative_to(kit).as_posix() if whole.is_relative_to(kit) else str(path)
+
+
+def _checked(token: Token, allow_files: bool) -> dict[str, Any]:
+    """Return a token's settings, with files where they are here; TokenError for one that is not allowed."""
+    settings = dict(token.settings)
+    recordings = (kit_path("data") / "recordings").resolve()
+    for name in FILES.get(token.lab, ()):
+        if isinstance(settings.get(name), str):
+            shipped = (recordings.parent / settings[name]).resolve()
+            if shipped.is_relative_to(recordings):
+                settings[name] = str(shipped)
+            elif not allow_files:
+                raise _not_allowed(settings[name])
+    if token.lab == "config" and not allow_files:
+        options = read_options(str(settings.get("broker_options", "")).split(), {}, check=convert)
+        if "config" in options:
+            raise _not_allowed(options["config"].text)
+    return settings
+
+
+def _not_allowed(path: str) -> TokenError:
+    return TokenError(
+        f"this token opens the file {_shown(path)} of this machine; if you trust its sender, allow it: "
+        "open_token(text, allow_files=True)"
+    )

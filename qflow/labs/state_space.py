@@ -1,4 +1,9 @@
-"""The state space experiment without widgets: all states of a small configuration, and one of them."""
+"""The state space experiment: all states of a small configuration, and the shortest way to one of them.
+
+:func:`qflow.design.explore` visits every state that one queue with one or two producers and a consumer can
+come to, at any pace. One of them is loaded: the shortest way there is played on the engine, and its picture
+ends at the state. :mod:`qflow.labs.state_widget` is the lab.
+"""
 
 from __future__ import annotations
 
@@ -43,20 +48,17 @@ class StateSpace:
     node
         The state whose shortest history the picture shows; its last frame is the state.
     picture
-        That history.
-    claims
-        What the graph and the picture show, in sentences.
+        That history; its claims are about the graph, too.
     """
 
     states: StateGraph
     node: int
     picture: Picture
-    claims: tuple[str, ...]
 
     @property
-    def shown(self) -> Picture:
-        """The picture, with all claims."""
-        return replace(self.picture, claims=self.claims)
+    def claims(self) -> tuple[str, ...]:
+        """What the graph and the picture show, in sentences."""
+        return self.picture.claims
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -71,7 +73,7 @@ def state_space_run(
     capacity_2: int = 1,
     state: int | None = None,
 ) -> StateSpace:
-    """Visit every state of one queue with one or two producers and a consumer, and load one of them.
+    """Return every state of one queue with one or two producers and a consumer, with one of them loaded.
 
     Parameters
     ----------
@@ -83,10 +85,6 @@ def state_space_run(
         The producers' windows; 0 for no second producer.
     state
         Its number; None for the deepest.
-
-    Returns
-    -------
-    StateSpace
 
     Raises
     ------
@@ -111,7 +109,7 @@ def state_space_run(
 def state_space_steps(
     *, stop: int, resume: int, limit: int, capacity_1: int, capacity_2: int, state: int | None = None
 ) -> Steps[StateSpace]:
-    """Do what :func:`state_space_run` does; there is one step."""
+    """Run the experiment of :func:`state_space_run` in one step."""
     capacities = tuple(int(capacity) for capacity in (capacity_1, capacity_2) if capacity)
     configuration = SmallConfiguration.of(
         stop=int(stop), resume=int(resume), limit=int(limit) or None, capacities=capacities
@@ -122,18 +120,7 @@ def state_space_steps(
 
 
 def load_state(states: StateGraph, node: int) -> StateSpace:
-    """Play the shortest way to a state, and return it with its picture.
-
-    Parameters
-    ----------
-    states
-        The graph.
-    node
-        The state's number.
-
-    Returns
-    -------
-    StateSpace
+    """Return a state, given by its number, with the picture of the shortest way there.
 
     Raises
     ------
@@ -144,7 +131,7 @@ def load_state(states: StateGraph, node: int) -> StateSpace:
     # States know no time, so what a run's claims say of waits and shares of time is left out here.
     deaths = [claim for claim in picture.claims if "session died of" in claim]
     said = (*_about(states), *_way(states, node), *_windows(picture), *deaths)
-    return StateSpace(states, node, picture, said)
+    return StateSpace(states, node, replace(picture, claims=said))
 
 
 def _windows(picture: Picture) -> list[str]:
@@ -162,7 +149,7 @@ def _history(configuration: SmallConfiguration, actions: Sequence[str]) -> Pictu
     for action in actions:
         situation.broker.advance(situation.broker.now + PAUSE)
         situation.perform(action)
-    # A moment longer, so that the last state is one to look at and not the end of the film.
+    # A moment longer, so that the last state can be looked at.
     workload = Workload("a way through the states", 1, {}, options=configuration.options)
     run = Run(workload, events, situation.broker.now + PAUSE)
     return picture_of(run, topology=_topology(configuration, run.end))
@@ -182,7 +169,6 @@ def _topology(configuration: SmallConfiguration, end: int) -> Topology:
                 name, queues.index(queue), configuration.batch, "may take at any time", f"{name}::{name}"
             )
             for name, queue in configuration.consumers().items()
-            for link in (f"{name}::{name}",)
         ),
         (),
         end,
@@ -200,21 +186,15 @@ def _about(states: StateGraph) -> list[str]:
     together = states.configuration.most_outstanding(queue)
     bound = f"stop {stop}, and capacities of {together} together"
     said.append(f"No state is deeper than {states.maximum_depth} messages: {bound}.")
-    for mark, nodes in states.marks.items():
-        if not nodes:
-            continue
-        said.append(f"In {len(nodes)} of the {len(graph)} {MARKS[mark]}.")
-    return said
+    marked = [(mark, len(nodes)) for mark, nodes in states.marks.items() if nodes]
+    return said + [f"In {number} of the {len(graph)} {MARKS[mark]}." for mark, number in marked]
 
 
 def _way(states: StateGraph, node: int) -> list[str]:
     way = states.path_to(node)
     if not way:
         return [f"State {node} is: {states.label(node)}. Everything begins here."]
-    steps = ", ".join(_times(action, len(list(same))) for action, same in groupby(way))
+    turns = [(action, len(list(same))) for action, same in groupby(way)]
+    steps = ", ".join(action if number == 1 else f"{action} ({times(number)})" for action, number in turns)
     count = "1 step" if len(way) == 1 else f"{len(way)} steps"
     return [f"State {node} is: {states.label(node)}. The shortest way there, {count}: {steps}."]
-
-
-def _times(action: str, number: int) -> str:
-    return action if number == 1 else f"{action} ({times(number)})"

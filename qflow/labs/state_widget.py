@@ -9,9 +9,10 @@ import traitlets
 
 from qflow.design import positions
 from qflow.design.graph import MARKS
+from qflow.labs.html_export import STYLES, read_static
+from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.scene import STYLES, read_static
-from qflow.labs.slider_labs import Knob, SliderLab, begin, limit_knob, resume_knob, stop_knob
+from qflow.labs.slider_lab import SliderLab
 from qflow.labs.state_space import StateSpace, load_state, state_space_run, state_space_steps
 
 KNOBS = (
@@ -26,7 +27,7 @@ KNOBS = (
 
 
 class StateGraphWidget(anywidget.AnyWidget):
-    """Draws a graph of states, and tells which one is chosen.
+    """The drawing of a graph of states.
 
     Attributes
     ----------
@@ -49,11 +50,6 @@ class StateGraphWidget(anywidget.AnyWidget):
 class StateSpaceLab(SliderLab):
     """Sliders of a small configuration, the graph of its states, and the scene of the chosen one.
 
-    Parameters
-    ----------
-    settings
-        Where the sliders begin.
-
     Attributes
     ----------
     space
@@ -75,15 +71,14 @@ class StateSpaceLab(SliderLab):
         with self.map.hold_sync():
             self.map.graph = _drawn(self.space)
             self.map.chosen = self.space.node
-        return self.space.shown
+        return self.space.picture
 
     def _chosen(self, _: object) -> None:
         if self.map.chosen == self.space.node:
             return
         self.space = load_state(self.space.states, self.map.chosen)
         self._started += 1
-        self.show(self.space.shown, self._started)
-        self._go_to_the_end()
+        self.show(self.space.picture, self._started)
 
     def _go_to_the_end(self) -> None:
         self.scene.place = {"time": self.space.picture.run.end, "back": 0, "number": self._started}

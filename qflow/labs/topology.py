@@ -1,28 +1,24 @@
-"""Topology: who takes part in a run, and the numbers a picture is drawn against.
+"""Topology: the clients and queues of a run, and the numbers that a picture is drawn against.
 
-It is read off the workload once; which producer reaches which queue is what the run itself showed.
-
-A part of a topology: some queues, and everyone who uses them.
-
-Seen: who takes part in a run, as its events tell; for traces that come without a workload.
+It is read off the workload (:meth:`Topology.of`); which producer reaches which queue is what the run itself
+shows. A trace may come without its workload: then everything is read off its events
+(:func:`topology_of_events`). Of a topology with too many queues a part is drawn: some queues, and the clients
+that use them (:func:`part_of`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from qflow.broker.consuming import INFINITE, MESSAGE_UNIT
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.workload import Run
-
-if TYPE_CHECKING:
-    from qflow.workload import Consumer, Producer, Workload
+from qflow.workload import Consumer, Producer, Run, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +73,12 @@ class QueueSpot:
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Argument], options: BrokerOptions) -> QueueSpot:
-        """Work out a queue's limits and thresholds in force from how it is declared.
-
-        Parameters
-        ----------
-        name
-            The queue.
-        arguments
-            What it is declared with.
-        options
-            What the broker was started with.
-
-        Returns
-        -------
-        QueueSpot
+        """Return a queue's limits and thresholds in force, from how it is declared.
 
         Raises
         ------
         AmqpException
-            Where the broker refuses the declaration.
+            If the broker refuses the declaration.
 
         Examples
         --------
@@ -159,7 +142,7 @@ class Topology:
     bindings
         Pairs (index of exchange, index of queue).
     group_key
-        Application header that messages are told apart by; "" for none (MG-04, QT-01).
+        Application header that distinguishes messages; "" for none (MG-04, QT-01).
     """
 
     producers: tuple[ProducerSpot, ...]
@@ -173,18 +156,9 @@ class Topology:
 
     @classmethod
     def of(cls, workload: Workload, end: int) -> Topology:
-        """Read a topology off a workload; routes through exchanges are left to the run to show.
+        """Return the topology of a workload whose run ended at `end`, in microseconds.
 
-        Parameters
-        ----------
-        workload
-            What was run.
-        end
-            When it ended, in microseconds.
-
-        Returns
-        -------
-        Topology
+        Routes through exchanges are left for the run to show.
         """
         names = list(workload.queues)
         queues = [QueueSpot.of(name, workload.queues[name], workload.options) for name in names]
@@ -220,23 +194,11 @@ class Topology:
             group_key(workload.queues.values()),
         )
 
-    def asdict(self) -> dict[str, object]:
-        """Return the topology as JSON can hold it."""
-        return asdict(self)
-
 
 def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
-    """Return the header by which the messages of some queues are told apart.
+    """Return the header that distinguishes the messages of some queues, given their declare arguments.
 
-    Parameters
-    ----------
-    queues
-        Their declare arguments.
-
-    Returns
-    -------
-    str
-        The first group header or last value key; without one, ``group``, which producers set (MG-04).
+    It is the first group header or last value key; without one, ``group``, which producers set (MG-04).
 
     Examples
     --------
@@ -275,34 +237,69 @@ def _service(consumer: Consumer) -> str:
     return f"{about}{1000 * seconds:g} ms for each message"
 
 
-def sessions_of(topology: Topology) -> set[str]:
-    """Return the sessions of everyone in a topology.
+_ROUNDS = 4
+_SOURCES_FIRST, _ALL = ("producer", "exchange", "consumer"), ("exchange", "producer", "consumer", "queue")
+
+
+def layout_of(topology: Topology) -> dict[str, list[int]]:
+    """Return the order of each column of the picture from top to bottom, such that few lines cross.
+
+    The columns are producers, exchanges, queues, consumers: kind to the indices of its members. In each, a
+    client or queue comes at the mean height of those it is joined with, as far as there is room.
 
     Examples
     --------
-    >>> from qflow.labs.topology import ProducerSpot
-    >>> sessions_of(Topology((ProducerSpot("p1", 5, "", "shared"),), (), (), (), 0))
-    {'shared'}
+    >>> crossed = (ConsumerSpot("a", 1, 1, "", "a::a"), ConsumerSpot("b", 0, 1, "", "b::b"))
+    >>> layout_of(Topology((), (QueueSpot("q1"), QueueSpot("q2")), crossed, (), 0))["consumer"]
+    [1, 0]
     """
+    sizes = {
+        "producer": len(topology.producers),
+        "exchange": len(topology.exchanges),
+        "queue": len(topology.queues),
+        "consumer": len(topology.consumers),
+    }
+    near: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
+    for one, other in _joined(topology):
+        near[one][other] = near[other][one] = None
+    order = {kind: list(range(size)) for kind, size in sizes.items()}
+    for number in range(_ROUNDS):
+        for kind in _ALL if number % 2 else _SOURCES_FIRST:
+            heights = {
+                (each, index): (place + 0.5) / len(indices)
+                for each, indices in order.items()
+                for place, index in enumerate(indices)
+            }
+            means = []
+            for index in order[kind]:
+                pulls = [heights[other] for other in near[kind, index]] or [heights[kind, index]]
+                means.append((sum(pulls) / len(pulls), index))
+            order[kind] = [index for _, index in sorted(means)]
+    return order
+
+
+def _joined(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
+    """Yield who hands messages to whom, each as its kind and index."""
+    for index, producer in enumerate(topology.producers):
+        if producer.exchange >= 0:
+            yield ("producer", index), ("exchange", producer.exchange)
+    for index, queue in topology.routes:
+        if topology.producers[index].exchange < 0:
+            yield ("producer", index), ("queue", queue)
+    for exchange, queue in topology.bindings:
+        yield ("exchange", exchange), ("queue", queue)
+    for index, consumer in enumerate(topology.consumers):
+        yield ("queue", consumer.queue), ("consumer", index)
+
+
+def sessions_of(topology: Topology) -> set[str]:
+    """Return the sessions of all clients in a topology."""
     readers = {spot.link.partition("::")[0] for spot in topology.consumers}
     return {spot.session for spot in topology.producers} | readers
 
 
 def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
-    """Return a queue and those that share an exchange with it.
-
-    Parameters
-    ----------
-    topology
-        All of them.
-    queue
-        Its name.
-    most
-        No more than so many.
-
-    Returns
-    -------
-    set of str
+    """Return the names of a queue and of those that share an exchange with it, at most so many.
 
     Examples
     --------
@@ -317,18 +314,7 @@ def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
 
 
 def part_of(topology: Topology, queues: Collection[str]) -> Topology:
-    """Return the part of a topology that uses some queues.
-
-    Parameters
-    ----------
-    topology
-        All of it.
-    queues
-        Their names.
-
-    Returns
-    -------
-    Topology
+    """Return the part of a topology that uses some queues, given by name.
 
     Examples
     --------
@@ -367,17 +353,9 @@ def _index(exchanges: list[int], exchange: int) -> int:
 
 
 def topology_of_events(run: Run) -> Topology:
-    """Read a topology off a run: off its workload if that names its queues, else off its events.
+    """Return the topology of a run: of its workload if that names its queues, else as its events show it.
 
-    Parameters
-    ----------
-    run
-        The run.
-
-    Returns
-    -------
-    Topology
-        A producer's capacity is the most it had outstanding, if only the events tell.
+    By the events, a producer's capacity is the most it had outstanding.
     """
     if run.workload.queues:
         return Topology.of(run.workload, run.end)
@@ -388,7 +366,7 @@ def topology_of_events(run: Run) -> Topology:
 
 
 class _Witness:
-    """What was seen of everyone so far."""
+    """What the events so far show of clients and queues."""
 
     def __init__(self) -> None:
         self.queues: dict[str, Mapping[str, Any]] = {}
@@ -462,7 +440,7 @@ class _Witness:
 
 
 def _told_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
-    """Name consumers by their whole link where tags repeat."""
+    """Return consumers under their whole link where tags repeat."""
     tags = Counter(consumer.name for consumer in consumers)
     return [
         consumer

@@ -1,18 +1,26 @@
-"""trace_lab: any trace or client log from a file."""
+"""trace_lab and recorded_lab: what was recorded, under the reader's hand.
+
+A large file is read in a thread of its own while the lab is there already, with its progress, and an end if
+the reader does not want to wait.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from qflow.kit import RefusalError
 from qflow.labs.lab import Lab
-from qflow.labs.opened import Background, trace_picture
+from qflow.labs.opened import Tell, recorded_picture, trace_picture
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.share import Token
+from qflow.labs.share import Token, shared_path
+
+Result = TypeVar("Result")
 
 LARGE = 300_000
 """Bytes of a packed file from which on its lab opens empty, with progress and a way not to wait for it.
@@ -24,14 +32,57 @@ _PACKING = 10
 _BREATH = 0.1
 
 
-class TraceLab(Lab):
-    """The picture of a file.
+class CancelledError(RefusalError):
+    """The work was cancelled."""
 
-    Parameters
-    ----------
-    path, workload, queues, digest
-        As in :func:`trace_lab`.
+
+class Background(Generic[Result]):
+    """Work in a thread of its own; where there are no threads, it is done at once.
+
+    The work is called with a function that it calls with the part that is done; that raises to end the work.
     """
+
+    def __init__(self, work: Callable[[Tell], Result]) -> None:
+        self.part = 0.0
+        self._work = work
+        self._is_cancelled = False
+        self._error: Exception | None = None
+        self._done: list[Result] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # as in a browser's kernel
+            self._run()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the work has ended, whichever way."""
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """End the work where it next says how far it is."""
+        self._is_cancelled = True
+
+    def result(self) -> Result:
+        """Return the work's result, or raise its error; :class:`CancelledError` if it was cancelled."""
+        if self._error is not None:
+            raise self._error
+        return self._done[0]
+
+    def _run(self) -> None:
+        try:
+            self._done.append(self._work(self._tell))
+        except Exception as error:  # raised again by result()
+            self._error = error
+
+    def _tell(self, part: float) -> None:
+        self.part = part
+        if self._is_cancelled:
+            raise CancelledError("cancelled")
+
+
+class TraceLab(Lab):
+    """The picture of a file; its parameters are those of :func:`trace_lab`."""
 
     name = "trace"
 
@@ -44,40 +95,40 @@ class TraceLab(Lab):
         read = partial(trace_picture, path, workload=workload, queues=queues)
         loop = _running_loop() if _is_large(Path(path)) else None
         if loop is None:
-            # Told nobody: whether a line of progress appears would hang on the machine's speed.
+            # Without progress: whether a line of it appears would hang on the machine's speed.
             super().__init__(read(tell=lambda part: None))
             return
         super().__init__(Comparison({}, (f"{Path(path).name} is being read.",)))
         self._task = loop.create_task(self._follow(Background(lambda tell: read(tell=tell))))
 
     async def _follow(self, work: Background[Picture]) -> None:
-        """Tell how far the reading is, and show what comes of it, unless nobody wants to wait."""
+        """Show how far the reading is, and then its picture, unless it is cancelled."""
         name = Path(self._opened[0]).name
-        while not work.wait(0):
+        while not work.is_over:
             await asyncio.sleep(_BREATH)
             if self.scene.cancelled:
                 work.cancel()
                 self.scene.progress = 0.0
                 self.scene.refusal = f"Cancelled: {name} is not read. Run the cell again to read it."
-                self.tell((f"{name} is not read.",))
+                self.say((f"{name} is not read.",))
                 return
             self.scene.running, self.scene.progress = 1, max(0.01, work.part)
         self.scene.progress = 0.0
         try:
             self.show(work.result(), 1)
-        except Exception as error:  # nobody is left to catch it: it is told in the lab
+        except Exception as error:  # it is shown in the lab: nothing above catches it
             self.scene.refusal = str(error)
-            self.tell((f"{name} is not read.",))
+            self.say((f"{name} is not read.",))
 
     @property
     def settings(self) -> dict[str, Any]:
         """Which file, and what its bytes are."""
         path, workload, queues = self._opened
-        told = {"path": str(path), "queues": list(queues), "digest": _digest(path)}
-        return told if workload is None else {**told, "workload": str(workload)}
+        found = {"path": shared_path(path), "queues": list(queues), "digest": _digest(path)}
+        return found if workload is None else {**found, "workload": shared_path(workload)}
 
     def close(self) -> None:
-        """Free everything the lab used, and wait for its file no more."""
+        """Free everything the lab used, and stop reading its file."""
         if self._task is not None:
             self._task.cancel()
         super().close()
@@ -95,7 +146,7 @@ class TraceLab(Lab):
 def _is_large(path: Path) -> bool:
     try:
         size = path.stat().st_size
-    except OSError:  # whoever opens it says what is the matter
+    except OSError:  # opening it says what is the matter
         return False
     return size >= (LARGE if path.suffix in PACKED else LARGE * _PACKING)
 
@@ -124,14 +175,10 @@ def trace_lab(
 
     Parameters
     ----------
-    path
-        A trace (``.parquet``, ``.jsonl``, ``.jsonl.gz``) or a client log (``.csv.gz`` and others).
-    workload
-        For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
-    queues
-        Which queues to show; () for all, or, of more than six, those around the first.
+    path, workload, queues
+        As for :func:`trace_picture`.
     digest
-        What a token says of the file's bytes: the lab tells if they are others here.
+        What a token says of the file's bytes: the lab says so if they are others here.
 
     Returns
     -------
@@ -154,3 +201,29 @@ def trace_lab(
     'q'
     """
     return TraceLab(path, workload, queues, digest)
+
+
+def recorded_lab(name: str = "slow-consumer") -> Lab:
+    """Open a recorded workload: the engine replays it, beside what the real broker itself reported.
+
+    Parameters
+    ----------
+    name
+        A recording of the kit.
+
+    Returns
+    -------
+    Lab
+        A widget; without widgets, use :func:`qflow.labs.recorded_picture`.
+
+    Raises
+    ------
+    LogError
+        If there is no such recording.
+
+    Examples
+    --------
+    >>> recorded_lab("ring").picture.frames.topology.queues[0].name
+    'q'
+    """
+    return Lab(recorded_picture(name))

@@ -1,4 +1,4 @@
-"""The words of the picture: one template for each thing that can be seen in a step or a state.
+"""The words of the picture: one template for each thing that a step or a state can show.
 
 Python and the browser fill the same templates with the same numbers, so that what a screen reader
 hears, what a test compares and what the picture shows can never drift apart.
@@ -6,7 +6,7 @@ hears, what a test compares and what the picture shows can never drift apart.
 
 from __future__ import annotations
 
-# What happened in one step, in the order it is told. A step's ``parts`` is the sum of the bits.
+# What happened in one step, in the order of its sentences. A step's ``parts`` is the sum of the bits.
 STEP: dict[str, str] = {
     "subscribed": "{consumer} subscribes to {queue}.",
     "sent": "{producer} sends {message}.",
@@ -34,12 +34,10 @@ STEP: dict[str, str] = {
     "rejected": "{consumer} rejects {message}, which leaves {queue}.",
     "channel_stopped": "The broker tells {waiter}'s session to stop sending.",
     "channel_resumed": "The broker tells {waiter}'s session to go on.",
-    "owned": "{consumer} owns group {group} of {queue} now.",
-    "unowned": "Group {group} of {queue} is free.",
 }
 BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
 
-# What is to be seen at an instant.
+# What an instant shows.
 STATE: dict[str, str] = {
     "start": "Nothing has happened yet.",
     "queue": "{queue}: depth {depth}, flow control {flow}, {held} held.",
@@ -60,17 +58,6 @@ FLOW = ("OFF", "ON")
 
 
 def vocabulary() -> dict[str, object]:
-    """Return all templates as JSON can hold them, for the browser.
-
-    Returns
-    -------
-    dict
-        Keys ``parts`` and ``step`` (names and templates, bit by bit), ``state``, ``moods``, ``flow``.
-
-    Examples
-    --------
-    >>> vocabulary()["flow"]
-    ['OFF', 'ON']
-    """
+    """Return all templates, for the browser; those of a step bit by bit."""
     templates = {"parts": list(STEP), "step": list(STEP.values()), "state": STATE}
     return {**templates, "moods": list(MOODS), "flow": list(FLOW)}

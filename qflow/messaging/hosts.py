@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import repeat
 from uuid import NAMESPACE_URL, uuid5
 
 from qflow.broker import Broker, BrokerOptions, Event
@@ -100,62 +101,42 @@ class Host:
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait in virtual time as :func:`wait` does, and publish the events of each step."""
+        """Wait in virtual time until a condition holds; return whether it does.
+
+        Parameters
+        ----------
+        is_done : callable
+            The condition.
+        timeout : float or None
+            Seconds.  None waits for as long as anything can still happen by itself; False then means
+            that it never will.
+
+        Examples
+        --------
+        >>> host = Host(Broker())
+        >>> host.wait(lambda: False, 1.5), host.broker.now
+        (False, 1500000)
+        >>> host.wait(lambda: False, None), host.broker.now
+        (False, 1500000)
+        """
         self.begin()
+        broker, deadline = self.broker, None
+        if timeout is not None:
+            deadline = broker.now + max(0, round(timeout * MICROSECONDS))
+        for _ in range(MOST_STEPS) if deadline is None else repeat(None):
+            if self._look(is_done):
+                return True
+            due = _next_event(broker) if deadline is None else broker.timers.next_due
+            if due is None or (deadline is not None and due > deadline):
+                break
+            broker.advance(max(due, broker.now))
+        if deadline is not None and deadline > broker.now:
+            broker.advance(deadline)
+        return self._look(is_done)
 
-        def look() -> bool:
-            self.publish_events()
-            return is_done()
-
-        return wait(self.broker, look, timeout)
-
-
-def wait(broker: Broker, is_done: Callable[[], bool], timeout: float | None) -> bool:
-    """Wait in virtual time until a condition holds; return whether it does.
-
-    Parameters
-    ----------
-    broker : Broker
-        Its time passes.
-    is_done : callable
-        The condition.
-    timeout : float or None
-        Seconds.  None waits for as long as anything can still happen by itself; False then means
-        that it never will.
-
-    Examples
-    --------
-    >>> broker = Broker()
-    >>> wait(broker, lambda: False, 1.5), broker.now
-    (False, 1500000)
-    >>> wait(broker, lambda: False, None), broker.now
-    (False, 1500000)
-    """
-    if is_done():
-        return True
-    if timeout is None:
-        return _wait_without_end(broker, is_done)
-    deadline = broker.now + max(0, round(timeout * MICROSECONDS))
-    due = broker.timers.next_due
-    while due is not None and due <= deadline:
-        broker.advance(max(due, broker.now))
-        if is_done():
-            return True
-        due = broker.timers.next_due
-    if deadline > broker.now:
-        broker.advance(deadline)
-    return is_done()
-
-
-def _wait_without_end(broker: Broker, is_done: Callable[[], bool]) -> bool:
-    for _ in range(MOST_STEPS):
-        due = _next_event(broker)
-        if due is None:
-            break
-        broker.advance(max(due, broker.now))
-        if is_done():
-            return True
-    return is_done()
+    def _look(self, is_done: Callable[[], bool]) -> bool:
+        self.publish_events()
+        return is_done()
 
 
 def _next_event(broker: Broker) -> int | None:

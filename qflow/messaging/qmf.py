@@ -70,19 +70,19 @@ _EVENT_KINDS: dict[str, tuple[str, Callable[[Event, Values], Values]]] = {
 }
 
 
-def routing_key(kind: str) -> str:
+def _routing_key(kind: str) -> str:
     """Return the key under which an event is published.
 
     Examples
     --------
-    >>> routing_key("queueThresholdExceeded")
+    >>> _routing_key("queueThresholdExceeded")
     'agent.ind.event.org_apache_qpid_broker.queueThresholdExceeded.warn.apache_org.qpidd.qflow'
     """
     package, agent = PACKAGE.replace(".", "_"), AGENT.replace(".", "_").replace(":", ".")
     return f"agent.ind.event.{package}.{kind}.{_EVENT_KINDS[kind][0]}.{agent}"
 
 
-def indication(event: Event) -> Message:
+def _indication(event: Event) -> Message:
     """Return the QMFv2 message for an event of the engine."""
     severity, values = _EVENT_KINDS[event.kind]
     schema = {"_package_name": PACKAGE, "_class_name": event.kind, "_type": "_event"}
@@ -99,7 +99,7 @@ def indication(event: Event) -> Message:
         "qmf.agent": AGENT,
         "x-amqp-0-10.app-id": "qmf2",
     }
-    return Message([content], subject=routing_key(event.kind), properties=headers)
+    return Message([content], subject=_routing_key(event.kind), properties=headers)
 
 
 def is_published(event: Event) -> bool:
@@ -109,10 +109,10 @@ def is_published(event: Event) -> bool:
 
 def publish_event(broker: Broker, event: Event) -> None:
     """Send an event to the consoles that are subscribed to its key, if there are any."""
-    key = routing_key(event.kind)
+    key = _routing_key(event.kind)
     bindings = broker.exchanges.get(EVENTS_EXCHANGE).bindings.values()
     if any(topic_matches(binding.key, key) for binding in bindings):
-        publish(broker, indication(event), EVENTS_EXCHANGE, key)
+        publish(broker, _indication(event), EVENTS_EXCHANGE, key)
 
 
 def publish(broker: Broker, message: Message, exchange: str, key: str) -> None:

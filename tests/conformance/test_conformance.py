@@ -1,4 +1,4 @@
-"""What a real broker did, step by step: every recording agrees, and a difference is told as one."""
+"""What a real broker did, step by step: every recording agrees, and a difference is reported as one."""
 
 import json
 import re
@@ -230,7 +230,7 @@ def section_of_format(heading: str) -> str:
 
 
 def heads(section: str) -> set[str]:
-    """Return what stands in backticks before a dash, at the beginning of an item or of a sentence."""
+    """Return what is in backticks before a dash, at the beginning of an item or of a sentence."""
     found = re.findall(r"(?:^ *\* |[.;] )((?:`\w+`, )*`\w+`) - ", section, re.M)
     return {word for head in found for word in re.findall(r"`(\w+)`", head)}
 
@@ -364,7 +364,7 @@ def test_a_dropped_connection_ends_all_its_sessions_before_anything_is_delivered
     ],
 )
 def test_what_is_not_built_is_said(scenario, change, says):
-    """A word that nobody knows is never passed over, not even one whose value is 0."""
+    """A word that is unknown is never passed over, not even one whose value is 0."""
     step = {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "expect": {}, **change}
     verdict = check(Scenario.from_json({**scenario, "steps": [step]}))
     assert (verdict.agrees, verdict.steps) == (False, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -13,9 +14,9 @@ from waiting import until
 from qflow.broker.errors import AmqpException
 from qflow.labs import depth_chart, flow_lab, flow_run, recorded_lab, recorded_picture
 from qflow.labs.claims import share, times
+from qflow.labs.experiments import FLOW_KNOBS
 from qflow.labs.opened import agreement, on_spans
 from qflow.labs.scene import Scene
-from qflow.labs.slider_labs import KNOBS
 from qflow.trace import LogError, QueueSample
 
 
@@ -32,14 +33,15 @@ def recorded():
 def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
     same = flow_run(messages=300, stop=40, resume=20, capacity=10, limit=100)
     assert lab.claims == same.claims
-    assert lab.scene.numbers == same.frames.packed()[1]
+    assert lab.scene.numbers == same.frames.packed()
     assert repr(lab) == repr(same) == "\n".join(same.claims)
 
 
 def test_sliders_carry_the_product_s_names_and_the_rules():
-    assert [knob.label for knob in KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
-    assert {knob.setting for knob in KNOBS} == {"stop", "resume", "capacity", "prefetch", "rate", "service"}
-    for knob, slider in zip(KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
+    assert [knob.label for knob in FLOW_KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
+    settings = {"stop", "resume", "capacity", "prefetch", "rate", "service"}
+    assert {knob.setting for knob in FLOW_KNOBS} == settings
+    for knob, slider in zip(FLOW_KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
         assert any(f"({family}-" in slider.tooltip for family in ("FC", "CAP", "CN")), knob.tooltip
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update
@@ -55,7 +57,7 @@ def test_moving_a_slider_runs_again_and_replaces_picture_and_words(lab, setting,
     assert lab.picture is not before
     assert lab.scene.run == 2
     assert lab.scene.refusal == ""
-    assert lab.scene.numbers == lab.picture.frames.packed()[1] != before.frames.packed()[1]
+    assert lab.scene.numbers == lab.picture.frames.packed() != before.frames.packed()
     for claim in lab.claims:
         assert claim.split("“")[0] in lab.children[-1].value.replace("&#x27;", "'")
 
@@ -95,7 +97,7 @@ def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
     assert not lab.show(early, 6)
     assert lab.picture is late
     assert lab.scene.run == 7
-    assert lab.scene.numbers == late.frames.packed()[1]
+    assert lab.scene.numbers == late.frames.packed()
 
 
 # A run that takes longer: its beginning first
@@ -104,7 +106,7 @@ def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
 @pytest.fixture
 def drawn(lab, monkeypatch):
     """Note what is drawn, run by run, as if every run took long."""
-    monkeypatch.setattr("qflow.labs.slider_labs.WORTHWHILE", 0)
+    monkeypatch.setattr("qflow.labs.slider_lab.WORTHWHILE", 0)
     seen = []
     show = lab.scene.show
 
@@ -246,6 +248,8 @@ def test_agreement_tells_a_broker_that_differs(recorded):
 def test_a_recording_that_is_not_there_is_named():
     with pytest.raises(LogError, match="there is no recording 'slow'; there are .*slow-consumer"):
         recorded_lab("slow")
+    with pytest.raises(LogError, match="there is no recording"):
+        recorded_lab("../workloads/slow-consumer")
 
 
 # Charts
@@ -256,7 +260,8 @@ def test_a_chart_comes_in_three_forms(recorded):
     bundle = chart._repr_mimebundle_()
     assert set(bundle) == {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
     ElementTree.fromstring(bundle["image/svg+xml"])
-    assert bundle["image/svg+xml"].count('class="b"') == 13
+    (band,) = re.findall(r'class="b" d="([^"]*)" fill="url', bundle["image/svg+xml"])
+    assert band.count("M") == 13
     names = [trace["name"] for trace in bundle["application/vnd.plotly.v1+json"]["data"]]
     assert names == ["flow control ON", "real broker: ON", "depth of orders", "real broker: depth"]
     assert bundle["text/plain"] == repr(recorded)
@@ -264,7 +269,7 @@ def test_a_chart_comes_in_three_forms(recorded):
 
 def test_thinning_keeps_every_extreme(recorded):
     depths = recorded.frames.column("queue.orders.depth")
-    kept = depth_chart(recorded).curve.points
+    kept = depth_chart(recorded).lines[0].points
     assert max(depth for _, depth in kept) == max(depths)
     assert len(kept) < 1_700
     assert [time for time, _ in kept] == sorted(time for time, _ in kept)

@@ -26,12 +26,12 @@ from qflow.labs import (
     state_space_run,
     trace_picture,
 )
-from qflow.labs.channels import NEVER
 from qflow.labs.claims import step_sentence
 from qflow.labs.experiments import flow_workload
+from qflow.labs.frames import NEVER
 from qflow.labs.opened import MOST_QUEUES
 from qflow.labs.running import finished, running
-from qflow.labs.scene import layout_of
+from qflow.labs.topology import layout_of
 from qflow.labs.words import DEAD
 from qflow.trace import LogError
 from qflow.trace.files import write_trace
@@ -335,6 +335,7 @@ def test_pictures_need_the_standard_library_only():
         "for name in ('capacity', 'fanout', 'flow', 'history', 'policy'):\n"
         "    getattr(labs, f'{name}_run')(messages=20)\n"
         "print(len(labs.group_run().claims) > 3, labs.config_run().refusal == '')\n"
+        "from qflow.labs.html_export import to_html; to_html(labs.flow_run(messages=20))\n"
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert answer.stdout.split() == ["True", "True"], answer.stderr

@@ -11,6 +11,8 @@ import re
 import threading
 import xml.etree.ElementTree as ElementTree
 import zlib
+from functools import partial
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ from qflow.labs import (
     capacity_lab,
     capacity_run,
     config_lab,
+    depth_chart,
     fanout_lab,
     flow_lab,
     flow_run,
@@ -35,24 +38,32 @@ from qflow.labs import (
     latency_chart,
     open_token,
     ownership_chart,
+    picture_of,
     policy_lab,
     prefetch_chart,
     save_html,
     state_space_lab,
     trace_lab,
 )
-from qflow.labs.experiments import history_steps, policy_steps
+from qflow.labs.experiments import (
+    CAPACITY_KNOBS,
+    FANOUT_KNOBS,
+    HISTORY_KNOBS,
+    POLICY_KNOBS,
+    history_steps,
+    policy_steps,
+)
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import actions_of, fork_picture, why
-from qflow.labs.linked import plotly_script
 from qflow.labs.opened import replayed_picture
+from qflow.labs.scene import plotly_script
 from qflow.labs.share import LABS, Token, TokenError, engine_hash
-from qflow.labs.slider_labs import CAPACITY_KNOBS, FANOUT_KNOBS, HISTORY_KNOBS, POLICY_KNOBS, SliderLab
+from qflow.labs.slider_lab import SliderLab
 from qflow.teaching.rules import RULE, rule_book
 from qflow.trace.files import write_trace
 from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
-from qflow.workload import simulate
+from qflow.workload import Consumer, Producer, Workload, simulate
 
 MOVED = {"fanout": "prefetch", "state_space": "capacity_1"}
 """Which slider is moved, where that is not the producer's capacity."""
@@ -166,7 +177,8 @@ def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
         (["config", {"broker_options": None}, 0, 0, "e"], "the lab of this token is another one here"),
         (["group", {"wake_up": [1]}, 0, 0, "e"], r"wake_up: got \[1\]"),
         (["group", {"moves": [["fly", "p1-1"]]}, 0, 0, "e"], "the lab of this token is another one here"),
-        (["trace", {"path": "x.txt"}, 0, 0, "e"], "a trace is a .parquet"),
+        (["trace", {"path": "x.txt"}, 0, 0, "e"], r"opens the file 'x.txt' of this machine"),
+        (["trace", {"path": 3}, 0, 0, "e"], "the lab of this token is another one here"),
         ([0] * 3_000_000, "this token is not whole"),
     ],
 )
@@ -206,13 +218,45 @@ def test_a_token_of_a_file_tells_whether_it_is_the_same_file(tmp_path):
     write_trace(trace_of(simulate(flow_workload(stop=20, resume=10), message_limit=60)), path)
     lab = trace_lab(path, queues=["orders"])
     text = lab.token(1_000, 0)
-    again = open_token(text)
+    open_it = partial(open_token, text, allow_files=True)
+    again = open_it()
     assert (again.claims, again.scene.refusal, again.scene.place["time"]) == (lab.claims, "", 1_000)
     write_trace(trace_of(simulate(flow_workload(stop=30, resume=10), message_limit=60)), path)
-    assert "run.jsonl is not the file that this token was made of" in open_token(text).scene.refusal
+    assert "run.jsonl is not the file that this token was made of" in open_it().scene.refusal
     path.unlink()
     with pytest.raises(TokenError, match=r"the file this token is about is not here: .*run\.jsonl"):
-        open_token(text)
+        open_it()
+
+
+RING = kit_path("data") / "recordings" / "workloads" / "ring.csv.gz"
+
+
+def test_a_token_may_name_a_recording_of_the_kit_and_finds_it_wherever_the_kit_is():
+    lab = trace_lab(RING)
+    assert lab.settings["path"] == "recordings/workloads/ring.csv.gz"
+    assert open_token(lab.token(0, 0)).claims == lab.claims
+
+
+@pytest.mark.parametrize(
+    ("lab", "settings"),
+    [
+        ("trace", {"path": "{file}"}),
+        ("trace", {"path": "recordings/../../../../../../../{file}"}),
+        ("trace", {"path": "recordings/workloads/ring.csv.gz", "workload": "{file}"}),
+        ("config", {"broker_options": "--config={file}"}),
+        ("config", {"broker_options": "--config {file}"}),
+    ],
+)
+def test_a_token_reads_no_file_of_this_machine_unless_it_is_allowed(tmp_path, lab, settings):
+    file = tmp_path / "secret.jsonl"
+    file.write_text("hello\n")
+    settings = {name: value.format(file=file) for name, value in settings.items()}
+    with pytest.raises(TokenError, match="if you trust its sender, allow it") as refusal:
+        open_token(Token(lab, settings).text())
+    assert "hello" not in str(refusal.value)
+    with pytest.raises(RefusalError) as heard:
+        open_token(Token(lab, settings).text(), allow_files=True)
+    assert "allow_files" not in str(heard.value)
 
 
 def test_a_lab_that_no_token_opens_says_so():
@@ -359,11 +403,79 @@ def test_a_file_of_a_run_asks_nobody(tmp_path):
     assert "import " not in page.split('<script type="module">')[1].split("const unpack")[0].replace(
         "// ", ""
     )
-    json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1].replace("<\\/", "</"))
+    json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])
     assert to_html(flow_run(messages=40)) == to_html(flow_run(messages=40)), "the same run, the same bytes"
 
 
+ODD = "<!--<script>&</script>\u2028 <b>%{y}</b> $x$"
+
+
+def odd_picture():
+    """Return a run whose names hold what HTML, a script, plotly's markup and its templates would read."""
+    producer = Producer("p1", ("", ODD), rate=100, capacity=2, size=10, groups=(2, 1.0))
+    consumer = Consumer(ODD, ODD, prefetch=2, service=("const", 0.02))
+    arguments = {"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 2, "qpid.group_header_key": "group"}
+    queues = {ODD: {**arguments, "qpid.shared_msg_group": 1}}
+    return picture_of(simulate(Workload("odd", 5, queues, (), (producer,), (consumer,)), message_limit=20))
+
+
+def test_a_name_in_a_file_of_a_run_ends_no_script_and_begins_none():
+    page = to_html(odd_picture())
+    text = re.search(r'type="application/json">(.*?)</script>', page, re.S)[1]
+    assert not set("<>&\u2028\u2029") & set(text)
+    (picture,) = json.loads(text)
+    assert picture["topology"]["queues"][0]["name"] == ODD
+
+
 # Charts
+
+
+class _Texts(HTMLParser):
+    """What plotly would show of a text: its letters, and the tags it would obey."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.letters, self.tags = "", []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.letters += data
+
+
+def texts_of(value) -> list[str]:
+    """List every text in a figure."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif isinstance(value, str) or not isinstance(value, list | tuple):
+        return [value] if isinstance(value, str) else []
+    return [text for one in value for text in texts_of(one)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(depth_chart, bytes_chart, held_chart, blocked_chart, latency_chart),
+        *(prefetch_chart, ownership_chart),
+    ],
+)
+def test_names_in_a_chart_are_letters_and_no_markup(make):
+    chart = make(odd_picture())
+    figure = chart.figure.to_plotly_json()
+    texts = texts_of([figure["data"], {**figure["layout"], "template": None}])
+    named = [text for text in texts if "script" in text]
+    assert named or make in (held_chart, blocked_chart, latency_chart)
+    for text in texts:
+        assert set(_Texts(text).tags) <= {"b", "extra"}
+        assert not re.search(r"\$.*\$", text)
+    for text in named:
+        assert "%{y}" not in text.replace(": %{y} ", "")
+        assert ODD in _Texts(text).letters
+    page = ElementTree.fromstring(chart.svg)
+    assert not [one for one in page.iter() if one.tag.endswith("script")]
 
 
 def test_every_chart_comes_in_three_forms(tmp_path):
@@ -415,7 +527,7 @@ def test_owners_are_told_apart_without_colours():
     }
     assert len({bar.marker.pattern.shape for bar in bars}) == len(bars)
     assert ">c2</text>" in chart.svg
-    assert 'fill="url(#k1)"' in chart.svg
+    assert chart.svg.count("<pattern") == 3
 
 
 def test_a_linked_chart_shows_every_later_run(small):
@@ -442,7 +554,7 @@ def test_a_page_asks_once_for_plotlys_script_and_is_told_if_there_is_none(small,
     ((content, (script,)),) = sent
     assert content == {"script": "plotly"}
     assert b"Plotly" in gzip.decompress(script)
-    monkeypatch.setattr("qflow.labs.linked.files", lambda _: tmp_nowhere)
+    monkeypatch.setattr("qflow.labs.scene.files", lambda _: tmp_nowhere)
     tmp_nowhere = Path("nowhere")
     plotly_script.cache_clear()
     chart._handle_custom_msg({"ask": "plotly"}, [])
@@ -455,7 +567,7 @@ def test_the_latencies_are_the_events_own():
     reported = sum(
         1 for row in picture.frames.lasting["sendings"].column("end") if row < picture.frames.count
     )
-    assert sum(count for _, count in chart.diagram.bars) == reported
+    assert sum(count for _, count in chart.bars) == reported
     assert chart.claims[0].startswith(f"Of {reported} completed transfers")
 
 
@@ -482,7 +594,7 @@ class Slow:
 
 
 def slow_lab(steps: int) -> tuple[SliderLab, Slow]:
-    from qflow.labs.slider_labs import stop_knob
+    from qflow.labs.knobs import stop_knob
 
     slow = Slow(steps)
     return SliderLab([stop_knob(100)], {"stop": 1}, slow), slow

@@ -13,7 +13,7 @@ from qflow.broker.message import Message, Transfer
 from qflow.labs import flow_workload, fold
 from qflow.labs.experiments import fanout_workload, history_workload, policy_workload
 from qflow.labs.fold import Fold
-from qflow.labs.frames import Frames, whole_frames
+from qflow.labs.frames import Frames
 from qflow.labs.picture import picture_of
 from qflow.labs.running import drawing, finished
 from qflow.labs.topology import Topology
@@ -72,7 +72,7 @@ def test_a_run_may_be_folded_in_portions(run: Run, cuts: list[int]):
         folding.follow(run.events[: max(cut, folding.seen)])
     folding.follow(run.events)
     folding.end()
-    assert numbers(whole_frames(folding, run.end)) == numbers(fold(run))
+    assert numbers(folding.whole(run.end)) == numbers(fold(run))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -65,7 +65,7 @@ def test_queue_delete() -> None:
 
 @pytest.mark.parametrize("user", ["queue", "exchange"])
 def test_delete_while_used(user: str) -> None:
-    """EX-03: 530 while somebody's alternate; allowed when the user is gone."""
+    """EX-03: 530 while it is an alternate; allowed when its user is gone."""
     bench = Bench()
     exchange(bench, "alternate", "fanout")
     if user == "queue":

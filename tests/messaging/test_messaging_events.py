@@ -156,7 +156,7 @@ def test_other_events_and_filter_by_key() -> None:
 
 
 def test_an_observer_keeps_seeing_everything() -> None:
-    """Events reach an observer of the broker beside the messages, and after nobody subscribes any more."""
+    """Events reach an observer of the broker beside the messages, and after the last subscription."""
     bench = Bench()
     seen: list[Event] = []
     bench.broker.observe(seen.append)

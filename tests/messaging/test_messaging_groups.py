@@ -264,7 +264,7 @@ def test_reroute() -> None:
 
 
 def test_queue_delete() -> None:
-    """CN-18, RF-15: deleting a queue whose groups are owned harms nobody until they ask for more."""
+    """CN-18, RF-15: deleting a queue whose groups are owned harms no consumer until it asks for more."""
     scene = Scene("A0 B1 A2 B3 C4")
     c1, c2 = scene.consumer(), scene.consumer()
     scene.expect(c1, "A0")

@@ -199,7 +199,7 @@ def test_send_to_a_closed_session() -> None:
 
 
 def test_fetch() -> None:
-    """CN-09: Empty at once, and after the time-out, in told time; then in order, whatever the time-out."""
+    """CN-09: Empty at once, and after the time-out, in virtual time; then in order, whatever the time-out."""
     bench = Bench()
     sender, receiver = bench.sender(Q), bench.receiver("q")
     with pytest.raises(Empty):
@@ -354,7 +354,7 @@ def test_expiry_while_waiting() -> None:
 
 
 def test_fetch_that_could_never_return() -> None:
-    """No time-out, and nobody who could send: it says so, and why."""
+    """No time-out, and no client that could send: it says so, and why."""
     bench = Bench()
     receiver = bench.receiver(Q)
     with pytest.raises(FetchWouldBlock, match="queue 'q' is empty; no other client can act"):
@@ -381,7 +381,7 @@ def test_fetch_names_the_owners_of_groups() -> None:
 
 
 def test_fetch_waits_for_what_time_brings() -> None:
-    """QT-08, QT-24: a queue's auto-delete sends its messages to where somebody waits for them."""
+    """QT-08, QT-24: a queue's auto-delete sends its messages to where a consumer waits for them."""
     bench = Bench()
     receiver = bench.receiver("amq.fanout")
     declare = "{alternate-exchange: 'amq.fanout', arguments: {'qpid.auto_delete_timeout': 5}}"
@@ -393,7 +393,7 @@ def test_fetch_waits_for_what_time_brings() -> None:
 
 
 def test_a_clock_tells_the_time() -> None:
-    """QT-07: with a clock, code that sleeps by itself needs no change; told time passes beside it."""
+    """QT-07: with a clock, code that sleeps by itself needs no change; virtual time passes beside it."""
     seconds = [100.0]
     brokers.install("with-a-clock", clock=lambda: seconds[0])
     broker = brokers.get("with-a-clock")
@@ -508,7 +508,7 @@ def test_reject() -> None:
 
 
 def test_mixed_dispositions_in_one_acknowledge_all() -> None:
-    """Each message is settled as it was told; None for all accepts all."""
+    """Each message is settled by its own disposition; None for all accepts all."""
     bench = Bench()
     send(bench, 4)
     receiver = bench.receiver("q")

@@ -250,7 +250,7 @@ def test_sync_send_on_a_stopped_queue() -> None:
 
 @pytest.mark.parametrize("window", ["ideal", "qpid-python", "qpid-cpp"])
 def test_full_window_names_who_holds_it(window: str) -> None:
-    """CAP-01, FC-15: with no time-out nobody could ever make room; the message was not sent."""
+    """CAP-01, FC-15: with no time-out no client could ever make room; the message was not sent."""
     bench = Bench()
     sender = bench.sender(address("orders", stopping(1)), window=window, capacity=1)
     sender.send("one", sync=False)
@@ -283,7 +283,7 @@ def test_whatever_frees_the_queue_frees_the_sender(ends: str) -> None:
 
 
 def test_a_time_out_frees_the_sender() -> None:
-    """FC-21, QT-08, CAP-07: while send waits in told time, the unused queue's auto-delete comes."""
+    """FC-21, QT-08, CAP-07: while send waits in virtual time, the unused queue's auto-delete comes."""
     bench = Bench()
     arguments = {**stopping(1), "qpid.auto_delete_timeout": 5}
     sender = bench.sender(address("q", arguments))

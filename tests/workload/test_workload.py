@@ -203,14 +203,14 @@ def test_a_consumer_never_has_more_than_its_prefetch(recorded_run):
 
 
 def test_time_never_goes_back_and_ends_where_the_run_ends(recorded_run):
-    times = recorded_run.table()["time"]
+    times = recorded_run.columns()["time"]
     assert times == sorted(times)
     assert times[0] >= 0
     assert times[-1] <= recorded_run.end
 
 
 def test_the_table_has_a_column_for_each_field(recorded_run):
-    table = recorded_run.table()
+    table = recorded_run.columns()
     assert list(table) == ["time", "kind", "queue", "session", "link", "message", "size", "group", "detail"]
     assert {len(column) for column in table.values()} == {len(recorded_run.events)}
     first = recorded_run.events[0]
@@ -371,10 +371,10 @@ def test_a_producer_that_obeys_flow_waits_before_its_window_is_full():
         sender = producer(size=100, obeys_flow=obeys)
         run = simulate(workload(queue, [sender], [consumer(service=("const", 0.005))], options=java))
         deepest[obeys] = max(depth for _, depth in depths(run))
-        told = of_kind(run, "channel_flow")
-        assert told and not of_kind(run, "held")
+        reported = of_kind(run, "channel_flow")
+        assert reported and not of_kind(run, "held")
         sent = [event.time for event in of_kind(run, "message.transfer")]
-        spells = [(one.time, two.time) for one, two in zip(told[::2], told[1::2], strict=False)]
+        spells = [(one.time, two.time) for one, two in zip(reported[::2], reported[1::2], strict=False)]
         assert not obeys or not any(start < time < end for start, end in spells for time in sent)
     assert deepest[True] <= 11 < deepest[False]
 
@@ -478,10 +478,10 @@ def test_the_agenda_orders_by_time_then_priority_then_entry():
     entries = [(5, SEND), (5, SETTLE), (3, SEND), (5, SUBSCRIBE), (5, SETTLE), (100, SEND), (101, SUBSCRIBE)]
     for number, (time, priority) in enumerate(entries):
         agenda.enter(time, priority, lambda number=number: seen.append(number))
-    told = []
-    agenda.run(told.append, alarm=never)
+    reported = []
+    agenda.run(reported.append, alarm=never)
     assert seen == [2, 3, 1, 4, 0, 5]
-    assert told == [3, 5, 100]
+    assert reported == [3, 5, 100]
 
 
 def test_the_agenda_stops_where_it_is_told_and_goes_on_from_there():
@@ -817,11 +817,11 @@ def test_a_bad_value_of_a_real_client_is_one_clear_sentence(kind, change, senten
 
 def test_slices_of_a_run_are_the_run():
     made = Workload.load(WORKLOADS / "ring.json").replace(duration=2)
-    told = []
-    run, is_whole = simulate_in_slices(made, lambda time, count: told.append((time, count)))
+    reported = []
+    run, is_whole = simulate_in_slices(made, lambda time, count: reported.append((time, count)))
     assert is_whole
     assert run.events == simulate(made).events
-    assert told[-1] == (run.end, len(run.events))
+    assert reported[-1] == (run.end, len(run.events))
 
 
 def test_other_seeds_are_other_chances_and_each_its_own():
@@ -863,6 +863,18 @@ def test_a_run_that_has_ended_leaves_its_clients_to_no_collector():
     finally:
         gc.enable()
     assert len(run.events) > 100
+
+
+def test_a_simulation_does_not_load_the_messaging_api():
+    """Windows are counted by clients of both kinds; a simulation needs no more of the API than that."""
+    script = (
+        "import sys; from qflow.workload import Producer, Workload, simulate\n"
+        "made = Producer('p', ('', 'q'), rate=9, capacity=2, size=1, window='qpid-cpp')\n"
+        "simulate(Workload('w', 1, {'q': {}}, producers=(made,)))\n"
+        "print([name for name in sys.modules if name.startswith('qflow.messaging')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def clients_in_memory():

@@ -78,7 +78,7 @@ function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   return { left: box.x, middle: place + height / 2, paint };
 }
 
-// A strip of cells; past 240 they cannot be told apart, and become lengths of one bar.
+// A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar.
 function buildStrip(parent, capacity, x, y, width, marks, kind) {
   const grid = cellGrid(capacity, width);
   if (!grid) return buildBar(parent, capacity, x, y, width, marks, kind);

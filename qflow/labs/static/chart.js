@@ -103,9 +103,9 @@ function render({ model, el }) {
 // The page has one plotly.js, however many charts it shows: the first asks its kernel for it.
 function fetchPlotly(model) {
   globalThis.qflowPlotly ??= new Promise((found, lost) => {
-    const hear = (told, buffers) => {
-      if (told.missing) lost(new Error(told.missing));
-      else if (told.script === "plotly") install(buffers[0]).then(found, lost);
+    const hear = (answer, buffers) => {
+      if (answer.missing) lost(new Error(answer.missing));
+      else if (answer.script === "plotly") install(buffers[0]).then(found, lost);
       else return;
       model.off("msg:custom", hear);
     };

@@ -75,7 +75,7 @@ class Player {
     if (this.place === this.track.count - 1) this.show(0);
     let before = performance.now();
     const tick = (now) => {
-      // Somebody who asked for less motion gets the same run as a few still pictures a second.
+      // A reader who asked for less motion gets the same run as a few still pictures a second.
       const pause = this.calm.matches ? 400 : 0;
       if (now - before >= pause) {
         this.clock += (now - before) * 1000 * this.factor;

@@ -29,7 +29,7 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   const x = (time) => left + (span * time) / end;
   const y = (depth) => top + height - (height * Math.min(depth, scale)) / scale;
 
-  // While a queue is ON its depth is about the threshold: the word stands where there is room.
+  // While a queue is ON its depth is about the threshold: the word is where there is room.
   const isLow = spot.stop_count && y(spot.stop_count) > top + height / 2;
   drawBands(root, lanes, x, marks, form, isLow ? top + 16 : top + height - 7);
   drawAxes(root, spot, end, scale, x, y, form);

@@ -1,4 +1,4 @@
-// Scene: the widget. Python sends pictures; this draws them and lets the learner move through them.
+// Scene: the widget. Python sends pictures; this draws them and lets the reader move through them.
 
 function render({ model, el }) {
   const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
@@ -11,23 +11,31 @@ function render({ model, el }) {
   const shown = [];
   let paintTransport = null;
 
-  const draw = (now) => {
+  const paint = (now) => {
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
     model.set("cursor", Math.round(now.time));
   };
-  const player = new Player(draw);
+  const player = new Player(paint);
   paintTransport = buildTransport(top, player);
   const { tools, why, sharing } = buildTools(root, model, player);
   heedClicks(views, model, player, why);
   const leaveSliders = heedSliders(el, player, model);
+  let pictures = null;
+  let loading = Promise.resolve();
   const load = () => {
-    const run = model.get("run");
-    root.classList.toggle("qf-is-empty", run === 0);
+    root.classList.toggle("qf-is-empty", model.get("run") === 0);
+    // Several of a run's values change at once; its pictures are new ones each time.
+    if (model.get("run") === 0 || pictures === model.get("pictures")) return;
+    pictures = model.get("pictures");
+    loading = draw(pictures, model.get("run"));
+  };
+  const draw = async (wanted, run) => {
+    const numbers = await Promise.all(wanted.map((picture) => inflated(picture.numbers)));
     const before = player.track;
-    if (run === 0 || before?.isAsNewAs(run)) return;
-    const timelines = model.get("pictures").map((picture) => new Timeline(picture, run));
+    if (wanted !== pictures || before?.isAsNewAs(run)) return;
+    const timelines = wanted.map((picture, index) => new Timeline(picture, run, numbers[index]));
     const track = new Track(timelines);
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
@@ -37,17 +45,19 @@ function render({ model, el }) {
     why.load(timelines, isLive(model));
     sharing.load();
     player.load(track);
-    if (!before) go();
+    if (!before) show();
   };
-  const go = () => {
+  const show = () => {
     const place = model.get("place");
     if (player.track && place && place.time !== undefined) player.show(player.track.at(place.time) - (place.back ?? 0));
   };
-  const answer = () => why.answer(model.get("answer"));
-  const live = () => {
-    if (player.track) why.load(player.track.timelines, isLive(model));
+  // An instant is of the run that came with it, which may still be on its way into the picture.
+  const go = async () => {
+    await loading;
+    show();
   };
-  const changes = { run: load, is_whole: load, is_live: live, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
+  const answer = () => why.answer(model.get("answer"));
+  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
   const leaveModel = listen(model, changes);
   load();
   refuse();
@@ -60,7 +70,7 @@ function render({ model, el }) {
   };
 }
 
-// Whether anybody answers questions.
+// Whether there is a kernel that answers questions.
 const isLive = (model) => model.get("is_live") !== false;
 
 // Hear of a model's changes; what comes back ends that.
@@ -159,7 +169,7 @@ class View {
       write(this.step, stepSentence(timeline, frame));
       mark(this.stage, timeline, frame);
     }
-    // While the picture moves, a screen reader would be told sixty sentences a second.
+    // While the picture moves, a screen reader would get sixty sentences a second.
     if (!isPlaying) write(this.state, stateSentence(timeline, frame));
     this.before = frame;
   }
@@ -191,7 +201,7 @@ function buildWaiting(root, model) {
   return () => {
     const part = model.get("progress");
     bar.hidden = !part;
-    // Of some work nobody knows how much there is: the meter then only shows that it goes on.
+    // Of some work it is not known how much there is: the meter then only shows that it goes on.
     const isKnown = part > 0.01;
     if (isKnown) meter.value = part;
     else meter.removeAttribute("value");
@@ -199,7 +209,7 @@ function buildWaiting(root, model) {
   };
 }
 
-// What tests, and anybody who scripts a page, can read off the picture.
+// What tests and scripts of a page can read off the picture.
 function mark(stage, timeline, frame) {
   const seen = timeline.queue(frame, 0);
   set(stage, {

@@ -2,8 +2,8 @@
 
 const REST = 40;
 
-// Whoever takes hold of a slider says which instant is looked at: it is drawn first when the next run takes longer.
-// Whoever rests with it says where: most sliders are let go of where they rest.
+// A reader who takes hold of a slider says which instant is looked at: it is drawn first when the next run takes longer.
+// One who rests with it says where: most sliders are let go of where they rest.
 function heedSliders(el, player, model) {
   let looked = -1;
   let held = null;

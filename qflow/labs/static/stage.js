@@ -25,7 +25,7 @@ function formOf(isSmall, isNarrow) {
   return { name: 25, note: 44, moodBelow: 0, strip: 56, counts: 50, countsUp: 30, sentUp: 12, short: false, isSmall: false };
 }
 
-// How tall everyone's card is, and how tall they make the stage.
+// How tall each card is, and how tall they make the stage.
 function heightsOf(topology, geometry) {
   const { producers, queues, consumers } = topology;
   const cards = producers.map((producer) => cardHeight(producer.capacity, geometry.card.width, geometry.form));

@@ -219,10 +219,10 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
   };
 }
 
-// Where messages go that nobody will read: the last ones, crossed out, and how many there were.
+// Where messages go that no consumer will read: the last ones, crossed out, and how many there were.
 function buildChute(parent, timeline, index, box, bottom, geometry) {
   const group = svg("g", { class: "qf-chute", visibility: "hidden" }, parent);
-  // Where a producer's card stands close by, they leave below it.
+  // Where a producer's card is close by, they leave below it.
   const [x, y] = geometry.isNarrow ? [box.x - 60, bottom + 13] : [box.x - 26, bottom - 10];
   const way = geometry.isNarrow ? `M${box.x + 4},${bottom} V${bottom + 6}` : `M${box.x},${y} H${box.x - 14}`;
   svg("path", { d: way, class: "qf-chute-path" }, group);

@@ -63,7 +63,7 @@ function listenToKeys(root, player, more) {
     const isChoosing = ["SELECT", "TEXTAREA"].includes(event.target.tagName) || event.target.type === "text";
     const isPressing = event.target.tagName === "BUTTON" && event.key === " ";
     const action = actions[event.key];
-    // Whoever chooses from a list by arrow keys must not move through the notebook's cells.
+    // Choosing from a list by arrow keys must not move through the notebook's cells.
     if (isChoosing) event.stopPropagation();
     if (!action || isChoosing || isPressing) return;
     event.preventDefault();

@@ -41,21 +41,21 @@ class WhyPanel {
     this.ask(picture, subject, this.number);
   }
 
-  answer(told) {
+  answer(found) {
     // An answer that comes after a later question is of no use any more.
-    if (!told.number || told.number !== this.number) return;
+    if (!found.number || found.number !== this.number) return;
     this.panel.hidden = false;
     this.panel.replaceChildren();
     const head = html("header", {}, this.panel);
-    html("b", {}, head, `Why? ${told.subject.replace(":", " ")}`);
+    html("b", {}, head, `Why? ${found.subject.replace(":", " ")}`);
     const close = html("button", { type: "button", class: "qf-why-close", "aria-label": "Close the answer" }, head, "×");
     close.addEventListener("click", () => {
       this.panel.hidden = true;
     });
-    set(this.panel, { "data-subject": told.subject, "data-links": told.links.length });
-    if (told.refusal) html("p", { class: "qf-why-refusal" }, this.panel, told.refusal);
+    set(this.panel, { "data-subject": found.subject, "data-links": found.links.length });
+    if (found.refusal) html("p", { class: "qf-why-refusal" }, this.panel, found.refusal);
     const list = html("ol", {}, this.panel);
-    for (const link of told.links) this.link(list, told.picture, link);
+    for (const link of found.links) this.link(list, found.picture, link);
     this.panel.scrollIntoView({ block: "nearest" });
   }
 

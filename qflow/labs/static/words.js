@@ -1,4 +1,4 @@
-// The picture's words: the templates come from Python (words.py), filled here as sentences.py fills them.
+// The picture's words: the templates come from Python (words.py), filled here as claims.py fills them.
 
 const fill = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
@@ -24,7 +24,6 @@ function stepSentence(timeline, frame) {
     waiter: producers[seen.waiter]?.name,
     consumer: consumers[seen.consumer]?.name,
     queue: queue?.name,
-    group: timeline.picture.groups[seen.group - 1],
     stop: queue?.stop_count,
     stop_size: queue?.stop_size,
     depth: level.depth,

@@ -1,0 +1,113 @@
+"""Knobs: what can be set in a lab, named as in the product, each with the rule behind it.
+
+A knob is the plan of a slider and needs no widget, so that it can be written beside the experiment that it
+sets. :mod:`qflow.labs.slider_lab` makes sliders of knobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+
+from qflow.workload.attributes import is_number, require
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One slider of a lab.
+
+    Parameters
+    ----------
+    setting
+        The parameter of the experiment that it sets.
+    label
+        Its name, as in the product.
+    tooltip
+        What it does, with the rule's id.
+    low, high, step
+        Its range.
+    unit
+        How many of the setting make one on the slider.
+    """
+
+    setting: str
+    label: str
+    tooltip: str
+    low: int
+    high: int
+    step: int = 1
+    unit: float = 1
+
+
+def begin(
+    name: str, describe: Callable[..., object], knobs: Sequence[Knob], given: Mapping[str, float]
+) -> dict[str, float]:
+    """Return where a lab's sliders begin: setting to value.
+
+    Parameters
+    ----------
+    name
+        The lab's, for its refusal.
+    describe
+        The function whose parameters are the settings, and whose defaults are used.
+    knobs
+        The lab's knobs.
+    given
+        What the caller wants.
+
+    Raises
+    ------
+    TypeError
+        If a setting is none of the lab's.
+    WorkloadError
+        If a value is no number.
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import flow_workload
+    >>> begin("flow_lab", flow_workload, [Knob("stop", "stop", "", 0, 9)], {})
+    {'stop': 900}
+    """
+    known = [knob.setting for knob in knobs]
+    if unknown := sorted(set(given) - set(known)):
+        raise TypeError(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    for setting, value in given.items():
+        require(is_number(value), name, setting, value, "a number")
+    defaults = {key: parameter.default for key, parameter in signature(describe).parameters.items()}
+    return {setting: given.get(setting, defaults[setting]) for setting in known}
+
+
+def stop_knob(high: int, step: int = 1) -> Knob:
+    """Return the knob of ``qpid.flow_stop_count``."""
+    tooltip = "More messages than this on the queue turn it ON (FC-14). 0: no threshold in messages (FC-08)"
+    return Knob("stop", "qpid.flow_stop_count", tooltip, 0, high, step)
+
+
+def resume_knob(high: int, step: int = 1) -> Knob:
+    """Return the knob of ``qpid.flow_resume_count``."""
+    tooltip = (
+        "Fewer messages than this on the queue turn it OFF again (FC-16). 0: the same as the stop (FC-05)"
+    )
+    return Knob("resume", "qpid.flow_resume_count", tooltip, 0, high, step)
+
+
+def limit_knob(high: int, step: int = 1) -> Knob:
+    """Return the knob of ``qpid.max_count``."""
+    tooltip = "The most messages the queue takes; what it does with the next is its policy (LP-01, LP-04)"
+    return Knob("limit", "qpid.max_count", tooltip, 0, high, step)
+
+
+def service_knob(setting: str = "service", label: str = "consumer service (ms)") -> Knob:
+    """Return the knob of a consumer's pace."""
+    tooltip = "Milliseconds a consumer works on a message before it accepts it, on average (CN-13)"
+    return Knob(setting, label, tooltip, 1, 50, unit=0.001)
+
+
+CAPACITY = Knob(
+    "capacity", "producer capacity", "Most transfers a producer may have outstanding (CAP-01)", 1, 240
+)
+PREFETCH = Knob(
+    "prefetch", "consumer prefetch", "Most messages a consumer may hold: its credit window (CN-06)", 1, 100
+)
+RATE = Knob("rate", "producer rate (1/s)", "Messages a second due at each producer (CAP-01)", 20, 1_000, 10)

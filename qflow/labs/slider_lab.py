@@ -1,0 +1,278 @@
+"""SliderLab: sliders, a run, a picture; what every lab with sliders is.
+
+A run begins when a slider is let go of, and already while it rests in the hand: most sliders are let go of
+where they rest, and their picture is then there. A run has the kernel to itself for half a second; then it
+goes on between other messages, with its progress and a way to cancel it, and makes room for a later run at
+once. Of a run that takes longer, the instant that the reader looks at is drawn first.
+
+Runs are counted. A picture is drawn only if no later run is drawn already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from inspect import GEN_CREATED, getgeneratorstate
+from typing import Any
+
+import ipywidgets as widgets
+
+from qflow.broker.errors import AmqpException
+from qflow.kit import RefusalError
+from qflow.labs.knobs import Knob
+from qflow.labs.lab import Lab
+from qflow.labs.picture import Comparison, Picture, compare
+from qflow.labs.running import SoFar, Steps, finished
+from qflow.workload import WorkloadError
+from qflow.workload.stage import uncollected
+
+PATIENCE = 0.5
+"""Seconds a run may keep the kernel to itself; then it goes on between other messages, with progress."""
+
+WORTHWHILE = 0.03
+"""Seconds a run must still need for its beginning to be drawn first."""
+
+_BREATH, _PAUSE = 0.04, 0.002
+_INTERVAL = 0.2
+_TIDYING = 10
+"""Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
+
+_KEPT = "The picture below is that of the last settings it accepted."
+
+Shown = Picture | Comparison
+
+
+class SliderLab(Lab):
+    """Sliders, the picture, and what it shows in words.
+
+    Parameters
+    ----------
+    knobs
+        The sliders.
+    settings
+        Where they begin.
+    steps
+        Called with the settings by name; runs, and returns the picture.
+    name
+        What opens this lab again: a key of :data:`qflow.labs.share.LABS`.
+    more
+        Further arguments of `steps`, which no slider sets.
+
+    Attributes
+    ----------
+    sliders
+        Setting to slider.
+    looked_at
+        The instant that is looked at, in microseconds; a run that takes longer shows it first.
+    """
+
+    def __init__(
+        self,
+        knobs: Sequence[Knob],
+        settings: Mapping[str, float],
+        steps: Callable[..., Steps[Shown]],
+        *,
+        name: str = "",
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._knobs = tuple(knobs)
+        self._steps = steps
+        self._more = dict(more or {})
+        self._started = 1
+        self._task: asyncio.Task[None] | None = None
+        self._pinned: Picture | None = None
+        self._begun = self._shown = 0.0
+        self._asked: dict[str, Any] = {}
+        self.name = name
+        self.sliders = {knob.setting: slider_of(knob, settings[knob.setting]) for knob in knobs}
+        panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
+        first = finished(steps(**self.settings))
+        super().__init__(first, [panel])
+        self.looked_at = self.first.frames.at(self.first.frames.most_telling())["time"]
+        self.scene.on_msg(self._hear)
+        for slider in self.sliders.values():
+            slider.observe(self._moved, names="value")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the sliders say, and what they do not set."""
+        chosen = {knob.setting: self.sliders[knob.setting].value * knob.unit for knob in self._knobs}
+        return {**self._more, **chosen}
+
+    def _moved(self, _: object) -> None:
+        # A slider that rested here before it was let go of has its picture already, or soon.
+        if self.settings != self._asked:
+            self.run_again()
+
+    def run_again(self) -> None:
+        """Run with the settings of now, and show the picture unless a later run begins before it is done."""
+        self._run(self.settings, PATIENCE)
+
+    def _rested(self, setting: str, value: int) -> None:
+        """Run for a slider that is still held: most of them are let go of where they rest."""
+        slider = self.sliders[setting]
+        knob = next(knob for knob in self._knobs if knob.setting == setting)
+        settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * knob.unit}
+        if settings != self._asked:
+            # It may move on at once, which must be heard in between.
+            self._run(settings, 0)
+
+    def _run(self, settings: dict[str, Any], patience: float) -> None:
+        self._started += 1
+        number = self._started = max(self._started, self.scene.run + 1)
+        self._asked = settings
+        self._alone = None
+        self._begun = self._shown = time.monotonic()
+        self.scene.progress = 0.0
+        # The collector can wait until the picture is on its way: it would take a third of the time.
+        with uncollected():
+            self._begin(number, patience)
+        if number % _TIDYING == 0:
+            # Where nothing waits for the kernel, Python's own ways will do.
+            with suppress(RuntimeError):
+                asyncio.get_running_loop().call_later(1, gc.collect)
+
+    def _begin(self, number: int, patience: float) -> None:
+        steps: Steps[Shown] | None = None
+        try:
+            steps = self._steps(**self._asked)
+            if self._advance(steps, number, patience):
+                return
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            # Nothing else waits for the kernel outside of Jupyter: go on to the end.
+            if steps is not None:
+                self._advance(steps, number, float("inf"))
+        except Exception as error:
+            self._refuse(error, number)
+        else:
+            self._task = loop.create_task(self._go_on(steps, number))
+
+    async def _go_on(self, steps: Steps[Shown], number: int) -> None:
+        """Run on in breaths, so that a slider that moves, or Cancel, is heard in between."""
+        while True:
+            # A message passes through several hands in the kernel: a pause of no time would let it pass one.
+            await asyncio.sleep(_PAUSE)
+            if number != self._started:
+                return
+            if self.scene.cancelled >= number:
+                self.scene.progress = 0.0
+                self.scene.refusal = "Cancelled. The picture below is that of the settings before."
+                self._back_to_whole(number)
+                return
+            if self._advance(steps, number, _BREATH):
+                return
+
+    def _advance(self, steps: Steps[Shown], number: int, most: float) -> bool:
+        """Take steps for some seconds; return whether the run is over, one way or the other."""
+        until = time.monotonic() + most
+        try:
+            while time.monotonic() < until:
+                part = self._step(steps)
+                # Once its beginning is drawn, the next move of a slider matters more than the rest.
+                if self._draw_so_far(part, number) and most == PATIENCE:
+                    break
+                self._show_progress(part, number)
+        except StopIteration as end:
+            self.scene.refusal, self.scene.progress = "", 0.0
+            self.show(self._beside(end.value), number)
+            return True
+        except Exception as error:  # a reader who only moved a slider is never shown a traceback
+            self._refuse(error, number)
+            return True
+        return False
+
+    def _step(self, steps: Steps[Shown]) -> float:
+        is_new = getgeneratorstate(steps) == GEN_CREATED
+        return next(steps) if is_new else steps.send(self.looked_at)
+
+    def _draw_so_far(self, part: float, number: int) -> bool:
+        """Draw what there is of a run that takes longer, once the instant that is looked at is there."""
+        if not isinstance(part, SoFar) or self.scene.run >= number or part.time <= self.looked_at:
+            return False
+        # The run before says how much to expect of this one.
+        known, ahead = part.frames, self.first.frames.count - part.frames
+        if (time.monotonic() - self._begun) * ahead < WORTHWHILE * known:
+            return False
+        self.scene.refusal = ""
+        self.scene.show(self._beside(part.draw(self.first.frames.topology.end)), number, is_whole=False)
+        # What is sent goes out in a thread of its own, which compiled code would not let in.
+        time.sleep(0.001)
+        return True
+
+    def _show_progress(self, part: float, number: int) -> None:
+        """Show now and then how far a run is that takes longer."""
+        now = time.monotonic()
+        if now - self._begun > PATIENCE and now - self._shown > _INTERVAL:
+            self._shown = now
+            with self.scene.hold_sync():
+                self.scene.running, self.scene.progress = number, max(0.01, float(part))
+
+    def _hear(self, _: object, content: dict[str, Any], __: object) -> None:
+        if content.get("ask") == "look":
+            self.looked_at = int(content["time"])
+        elif content.get("ask") == "rest" and content["setting"] in self.sliders:
+            self._rested(content["setting"], int(content["value"]))
+
+    def _refuse(self, error: Exception, number: int) -> None:
+        self.scene.progress = 0.0
+        self.scene.refusal = f"{refusal_text(error)}\n{_KEPT}"
+        self._back_to_whole(number)
+
+    def _back_to_whole(self, number: int) -> None:
+        """Draw the last whole run again where the beginning of one that never ended is drawn."""
+        if not self.scene.is_whole:
+            self.scene.show(self.picture, number)
+
+    # Two runs side by side
+
+    @property
+    def can_compare(self) -> bool:
+        """Whether :meth:`compare` has something to do: here, a run to keep or to let go of."""
+        return self._pinned is not None or super().can_compare or isinstance(self.picture, Picture)
+
+    def compare(self) -> None:
+        """Keep the picture of now beside every later one; or let it go again."""
+        if self._alone is not None:
+            super().compare()
+            return
+        self._pinned = self.first if self._pinned is None else None
+        self.run_again()
+
+    def _beside(self, shown: Shown) -> Shown:
+        if self._pinned is None or isinstance(shown, Comparison):
+            return shown
+        return compare(self._pinned, shown, ("pinned", "now"))
+
+
+def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
+    """Return a knob's slider, at a value in units of the setting; its range grows to hold that."""
+    value = round(value / knob.unit)
+    slider = widgets.IntSlider(
+        value=value,
+        min=min(knob.low, value),
+        max=max(knob.high, value),
+        step=knob.step,
+        description=knob.label,
+        # The browser sends the value when the slider is let go of, not at every pixel on the way.
+        continuous_update=False,
+        tooltip=knob.tooltip,
+        description_allow_html=False,
+        style={"description_width": "initial"},
+        layout={"width": "auto"},
+    )
+    return slider.add_class("qf-slider").add_class(f"qf-slider-{knob.setting}")
+
+
+def refusal_text(error: Exception) -> str:
+    """Return a sentence that says why there is no picture."""
+    if isinstance(error, AmqpException):
+        return f"The broker refuses these settings: {error}"
+    if isinstance(error, WorkloadError):
+        return f"No client can do this: {error}"
+    if isinstance(error, RefusalError):
+        return f"This cannot be drawn: {error}"
+    return f"This lab cannot draw these settings ({type(error).__name__}: {error})."

@@ -1,0 +1,205 @@
+"""Still: a plotly figure as an SVG, for places that run no script: GitHub, nbviewer, a printed notebook.
+
+The figure is the only source; a still shows what plotly would, as far as the charts of this room need it:
+filled bands, stepped and sampled lines, bars, rows of spans, levels with their names, a legend and axes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import escape, unescape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+WIDTH = 860
+_STYLE = (
+    "text{font:12px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126;font-size:14px}"
+    ".a{fill:none;stroke:#57606a}"
+)
+_DASHES = {"dash": "8 4", "dot": "2 4", "dashdot": "8 3 2 3"}
+_WAYS = {
+    "/": "M0,8L8,0",
+    "\\": "M0,0L8,8",
+    "x": "M0,0L8,8M0,8L8,0",
+    "-": "M0,4H8",
+    "|": "M4,0V8",
+    "+": "M0,4H8M4,0V8",
+    ".": "M3,4H5",
+}
+_TAG = re.compile(r"<[^>]*>")
+
+
+def still(figure: go.Figure) -> str:
+    """Return a figure of :mod:`qflow.labs.charts` as a complete SVG document.
+
+    Examples
+    --------
+    >>> from qflow.labs.charts import Chart
+    >>> still(Chart("a < b", "seconds", "messages", ()).figure).splitlines()[1]
+    '<title>a &lt; b</title>'
+    """
+    pen = _Pen(figure.to_plotly_json())
+    title = _text(pen.layout["title"]["text"])
+    size = f'viewBox="0 0 {WIDTH} {pen.height}" width="{WIDTH}"'
+    marks = [*pen.marks()]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+            f"<title>{title}</title>",
+            f"<style>{_STYLE}</style><defs>{''.join(pen.patterns)}</defs>",
+            f'<rect width="{WIDTH}" height="{pen.height}" fill="#fff"/>',
+            f'<text class="t" x="10" y="18">{title}</text>',
+            *marks,
+            *pen.axes(),
+            *pen.levels(),
+            *pen.legend(),
+            "</svg>",
+        ]
+    )
+
+
+def _text(markup: str) -> str:
+    """Return the letters that plotly would show, for SVG."""
+    return escape(unescape(_TAG.sub("", markup)))
+
+
+class _Pen:
+    """The places of a figure's marks on the drawing."""
+
+    def __init__(self, figure: dict[str, Any]) -> None:
+        self.traces, self.layout = figure["data"], figure["layout"]
+        margin = self.layout["margin"]
+        self.height = self.layout["height"]
+        self.left, self.right = margin["l"] + 22, WIDTH - margin["r"]
+        self.top, self.floor = margin["t"], self.height - margin["b"]
+        self.rows = list(self.layout["yaxis"].get("categoryarray", ()))
+        self.patterns: list[str] = []
+        self._keys: list[tuple[str, str]] = []
+
+    def x(self, value: float) -> float:
+        low, high = self.layout["xaxis"]["range"]
+        return round(self.left + (self.right - self.left) * (value - low) / max(high - low, 1e-9), 1)
+
+    def y(self, value: float) -> float:
+        low, high = self.layout["yaxis"]["range"]
+        return round(self.floor - (self.floor - self.top) * (value - low) / (high - low), 1)
+
+    def hatch(self, shape: str, color: str, opacity: float) -> str:
+        """Return the fill of a hatching, which is defined when it is first used."""
+        name = f"h{len(self.patterns)}"
+        self.patterns.append(
+            f'<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse">'
+            f'<path d="{_WAYS.get(shape, "")}" stroke="{color}" stroke-opacity="{opacity}" '
+            'stroke-width="1.6"/></pattern>'
+        )
+        return f"url(#{name})"
+
+    def marks(self) -> Iterator[str]:
+        for trace in self.traces:
+            if trace["type"] == "bar":
+                yield from self._spans(trace) if trace.get("orientation") == "h" else self._bars(trace)
+            elif trace.get("fill"):
+                yield self._band(trace)
+            elif len(trace["x"]):
+                yield self._line(trace)
+
+    def _band(self, trace: dict[str, Any]) -> str:
+        hatch = trace.get("fillpattern")
+        fill = self.hatch(hatch["shape"], hatch["fgcolor"], 0.5) if hatch else trace["fillcolor"]
+        self._keys.append((trace["name"], f'fill="{fill}"'))
+        corners = list(zip(trace["x"], trace["y"], strict=True))
+        way = []
+        for number in range(0, len(corners), 5):
+            (start, low), (_, high), (to, _) = corners[number : number + 3]
+            # A moment is at least a line.
+            left, right = self.x(start), max(self.x(to), self.x(start) + 1)
+            way.append(f"M{left},{self.y(low)}V{self.y(high)}H{right:.1f}V{self.y(low)}Z")
+        return f'<path class="b" d="{"".join(way)}" fill="{fill}"/>'
+
+    def _line(self, trace: dict[str, Any]) -> str:
+        (x, y), *others = zip(trace["x"], trace["y"], strict=True)
+        step = "H{}V{}" if trace["line"].get("shape") == "hv" else "L{},{}"
+        way = [f"M{self.x(x)},{self.y(y)}", *(step.format(self.x(x), self.y(y)) for x, y in others)]
+        dash = _DASHES.get(trace["line"].get("dash", ""))
+        stroke = f'stroke="{trace["line"]["color"]}" stroke-width="2"'
+        stroke += f' stroke-dasharray="{dash}"' if dash else ""
+        self._keys.append((trace["name"], f'fill="none" {stroke}'))
+        return f'<path d="{"".join(way)}" fill="none" {stroke}/>'
+
+    def _bars(self, trace: dict[str, Any]) -> Iterator[str]:
+        for start, value, width in zip(trace["x"], trace["y"], trace["width"], strict=True):
+            if value:
+                left, top = self.x(start), self.y(value)
+                wide = max(1, self.x(start + width) - left - 1)
+                box = f'x="{left}" y="{top}" width="{wide:.1f}" height="{self.floor - top:.1f}"'
+                yield f'<rect {box} fill="{trace["marker"]["color"]}"><title>{value:g}</title></rect>'
+
+    def _spans(self, trace: dict[str, Any]) -> Iterator[str]:
+        color, hatch = trace["marker"]["color"], trace["marker"]["pattern"]
+        fill = self.hatch(hatch["shape"], hatch["fgcolor"], hatch["fgopacity"])
+        self._keys.append((trace["name"], f'fill="{color}"'))
+        step = (self.floor - self.top) / max(1, len(self.rows))
+        for start, width, row, said in zip(
+            trace["base"], trace["x"], trace["y"], trace["hovertext"], strict=True
+        ):
+            left, top = self.x(start), self.top + self.rows.index(row) * step
+            right = max(self.x(start + width), left + 1)
+            box = f'x="{left}" y="{top + 3:.1f}" width="{right - left:.1f}" height="{step - 6:.1f}" rx="2"'
+            yield f'<rect {box} fill="{color}"/><rect {box} fill="{fill}"><title>{_text(said)}</title></rect>'
+            if trace.get("text") and right - left > 9 * len(trace["name"]):
+                at, ink = f'x="{(left + right) / 2:.1f}" y="{top + step / 2 + 4:.1f}"', hatch["fgcolor"]
+                style = f'text-anchor="middle" style="fill:{ink};font-weight:bold"'
+                yield f"<text {at} {style}>{_text(trace['name'])}</text>"
+
+    def axes(self) -> Iterator[str]:
+        yield f'<path class="a" d="M{self.left},{self.top}V{self.floor}H{self.right}"/>'
+        end = self.layout["xaxis"]["range"][1]
+        for value in _ticks(end):
+            yield f'<text x="{self.x(value)}" y="{self.floor + 16}" text-anchor="middle">{value:g}</text>'
+        title = _text(self.layout["xaxis"]["title"]["text"])
+        yield f'<text x="{self.right}" y="{self.floor + 34}" text-anchor="end">{title}</text>'
+        step = (self.floor - self.top) / max(1, len(self.rows))
+        for number, row in enumerate(self.rows):
+            at = self.top + (number + 0.5) * step + 4
+            yield f'<text x="{self.left - 8}" y="{at:.1f}" text-anchor="end">{_text(row)}</text>'
+        if not self.rows:
+            axis = self.layout["yaxis"]
+            for value in axis.get("tickvals") or _ticks(axis["range"][1]):
+                text = f"{value:,g}".replace(",", "\u2009")
+                yield f'<text x="{self.left - 8}" y="{self.y(value) + 4}" text-anchor="end">{text}</text>'
+            title = _text(axis["title"]["text"])
+            yield f'<text x="10" y="{self.top - 12}">{title}</text>'
+
+    def levels(self) -> Iterator[str]:
+        lines, names = self.layout.get("shapes", ()), self.layout.get("annotations", ())
+        free = 0.0
+        for line, name in sorted(zip(lines, names, strict=True), key=lambda pair: -pair[0]["y0"]):
+            at = self.y(line["y0"])
+            label = max(at + 4, free)
+            free = label + 14
+            dash = _DASHES.get(line["line"]["dash"])
+            dashed = f' stroke-dasharray="{dash}"' if dash else ""
+            color = line["line"]["color"]
+            way = f'd="M{self.left},{at}H{self.right}" fill="none"'
+            yield f'<path {way} stroke="{color}" stroke-width="1.5"{dashed}/>'
+            yield f'<text x="{self.right + 6}" y="{label}" style="fill:{color}">{_text(name["text"])}</text>'
+
+    def legend(self) -> Iterator[str]:
+        if not self.layout["showlegend"]:
+            return
+        x = self.right
+        for name, look in reversed(self._keys):
+            label = unescape(name)
+            x -= 34 + 6.4 * len(label)
+            yield f'<rect x="{x:.0f}" y="9" width="14" height="9" {look}/>'
+            yield f'<text x="{x + 19:.0f}" y="18">{escape(label)}</text>'
+
+
+def _ticks(end: float) -> list[float]:
+    """Return round numbers from 0 to an end, about eight of them."""
+    power = 10.0 ** (len(str(int(end))) - 1) / 10 if end >= 1 else 0.001
+    step = next((f * power for f in (1, 2, 5, 10, 20, 50, 100, 200) if f * power * 8 >= end), end)
+    return [number * step for number in range(int(end / step) + 1)]
