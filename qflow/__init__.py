@@ -8,8 +8,8 @@ questioned and replayed.
 loaded when it is first used.
 
 ===================  =====================================================================================
-the engine           ``Broker``, ``BrokerOptions``, ``Session``, ``Message``, ``DelayedStore``; its refusals
-                     ``AmqpException``, ``StartupError``
+the engine           ``Broker``, ``BrokerOptions``, ``Session``, ``Message``, ``DelayedStore``,
+                     ``statistics``; its refusals ``AmqpException``, ``StartupError``
 runs                 ``Workload``, ``Producer``, ``Consumer``, ``simulate``, ``Run``, ``WorkloadError``
 traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_trace``, ``write_trace``,
                      ``explain`` (why?)
@@ -43,6 +43,8 @@ Examples
 (False, True)
 """
 
+import sys
+
 from qflow.rooms import open_room
 
 TYPE_CHECKING = False
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from qflow.design import explore as explore
     from qflow.design import frontier as frontier
     from qflow.design import recommend as recommend
+    from qflow.displays import statistics as statistics
     from qflow.kit import RefusalError as RefusalError
     from qflow.kit import kit_path as kit_path
     from qflow.labs import blocked_chart as blocked_chart
@@ -133,3 +136,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 open_room(__name__)
+
+if "IPython" in sys.modules:
+    from qflow.displays import register
+
+    register()

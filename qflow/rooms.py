@@ -42,6 +42,18 @@ class Room(ModuleType):
             return sorted(self._names())
         if name.startswith("__") or name not in self._names():
             raise AttributeError(f"{self.__name__} has no {name!r}", name=name, obj=self)
+        try:
+            return self._load(name)
+        except ModuleNotFoundError as error:
+            if (error.name or "qflow").partition(".")[0] == "qflow":
+                raise
+            from qflow.kit import install_command
+
+            cure = install_command("spark" if self._names()[name].startswith("qflow.spark") else "lab")
+            text = f"{name} needs {error.name}, which is not installed; this brings it: {cure}"
+            raise ImportError(text, name=error.name) from None
+
+    def _load(self, name: str) -> object:
         module = self._names()[name]
         # Not kept here: a module may be replaced by a changed copy of it, as qflow.teaching.changed does.
         if module == self.__name__:

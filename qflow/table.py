@@ -1,16 +1,112 @@
 """Table: a small table that reads well in a notebook, in a terminal, and aloud.
 
-Chapters show many of them. Jupyter and GitHub get HTML with a caption and headed rows and columns; everything
-else gets aligned text with the same content.
+Whatever is a table derives from :class:`Tabular`: it shows itself as HTML in a notebook and as aligned text
+in IPython's terminal, its first rows only if it is long, and gives itself whole to pandas and Arrow.
+:class:`Table` is one that is made of given rows.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib import import_module
+from typing import Any, ClassVar
 
 
-class Table:
+class Tabular:
+    """What is a table: a class says what its columns hold, and is shown and handed on as one.
+
+    Examples
+    --------
+    >>> class Squares(Tabular):
+    ...     def columns(self, start=0, end=None):
+    ...         numbers = range(20)[start:end]
+    ...         return {"n": numbers, "square": [n * n for n in numbers]}
+    ...     def __repr__(self):
+    ...         return "20 squares"
+    >>> Squares().to_arrow().num_rows
+    20
+    >>> Squares().preview().caption
+    '20 squares, the first 10 rows'
+    """
+
+    __slots__ = ()
+
+    SHOWN: ClassVar[int] = 10
+    """Rows that are shown of a long table."""
+
+    def __init_subclass__(cls) -> None:
+        # IPython takes a class's own __repr__ before what its bases say of a terminal.
+        cls._repr_pretty_ = Tabular._repr_pretty_  # type: ignore[method-assign]
+
+    def columns(self, start: int = 0, end: int | None = None) -> Mapping[str, Sequence[Any]]:
+        """Return the columns, or a slice of their rows, by name."""
+        raise NotImplementedError
+
+    def preview(self) -> Table:
+        """Return what a notebook or a terminal shows: the first rows."""
+        columns = self.columns(0, self.SHOWN + 1)
+        rows = list(zip(*columns.values(), strict=True))
+        more = f", the first {self.SHOWN} rows" if len(rows) > self.SHOWN else ""
+        return Table(rows[: self.SHOWN], list(columns), repr(self) + more)
+
+    def to_pandas(self) -> Any:
+        """Return all rows as a ``pandas.DataFrame``.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed; the text says how to get it.
+        """
+        return _package("pandas").DataFrame(dict(self.columns()))
+
+    def to_arrow(self) -> Any:
+        """Return all rows as a ``pyarrow.Table``; mappings in them as JSON.
+
+        Raises
+        ------
+        ImportError
+            If pyarrow is not installed; the text says how to get it.
+        """
+        return _package("pyarrow").table({name: _texts(values) for name, values in self.columns().items()})
+
+    def _repr_html_(self) -> str:
+        return self.preview()._repr_html_()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # Within a list or a mapping one line is enough.
+        printer.text(str(self.preview()) if len(printer.stack) == 1 else repr(self))
+
+
+def columns_of(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return rows as columns by name.
+
+    Examples
+    --------
+    >>> columns_of([(1, "a"), (2, "b")], ("n", "letter"))
+    {'n': [1, 2], 'letter': ['a', 'b']}
+    """
+    columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in names)
+    return dict(zip(names, columns, strict=True))
+
+
+def _texts(values: Sequence[Any]) -> Sequence[Any]:
+    if any(isinstance(value, Mapping) for value in values):
+        return [json.dumps(value, default=str) if isinstance(value, Mapping) else value for value in values]
+    return values
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(
+            f"this needs {name}, which is not installed: pip install {name}", name=name
+        ) from None
+
+
+class Table(Tabular):
     """Rows under named columns, with a caption that says what they show.
 
     Parameters
@@ -45,14 +141,14 @@ class Table:
         given = list(rows)
         if columns is None:
             columns = list(given[0]) if given and isinstance(given[0], Mapping) else []
-        self.columns = [str(name) for name in columns]
+        self.names = [str(name) for name in columns]
         self.caption = caption
         self.rows = [self._values(row) for row in given]
 
     def _values(self, row: Mapping[str, object] | Sequence[object]) -> list[object]:
-        values = [row.get(name, "") for name in self.columns] if isinstance(row, Mapping) else list(row)
-        if len(values) != len(self.columns):
-            raise ValueError(f"a row has {len(values)} values, got columns {', '.join(self.columns)}")
+        values = [row.get(name, "") for name in self.names] if isinstance(row, Mapping) else list(row)
+        if len(values) != len(self.names):
+            raise ValueError(f"a row has {len(values)} values, got columns {', '.join(self.names)}")
         return values
 
     def column(self, name: str) -> list[object]:
@@ -63,16 +159,24 @@ class Table:
         >>> Table([{"a": 1}, {"a": 2}]).column("a")
         [1, 2]
         """
-        index = self.columns.index(name)
+        index = self.names.index(name)
         return [row[index] for row in self.rows]
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the columns, or a slice of their rows, by name."""
+        return {name: [row[index] for row in self.rows[start:end]] for index, name in enumerate(self.names)}
+
+    def preview(self) -> Table:
+        """Return the table itself, which is shown whole."""
+        return self
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        texts = [self.columns, *([shown(value) for value in row] for row in self.rows)]
-        widths = [max(len(row[index]) for row in texts) for index in range(len(self.columns))]
-        right = [all(_is_number(row[index]) for row in self.rows) for index in range(len(self.columns))]
+        texts = [self.names, *([shown(value) for value in row] for row in self.rows)]
+        widths = [max(len(row[index]) for row in texts) for index in range(len(self.names))]
+        right = [all(_is_number(row[index]) for row in self.rows) for index in range(len(self.names))]
         lines = [self.caption] if self.caption else []
         for row in texts:
             cells = (
@@ -83,9 +187,7 @@ class Table:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f'<th scope="col" style="text-align:left">{escape(name)}</th>' for name in self.columns
-        )
+        head = "".join(f'<th scope="col" style="text-align:left">{escape(name)}</th>' for name in self.names)
         body = "\n".join(
             "<tr>"
             + "".join(f'<td style="text-align:left">{escape(shown(value))}</td>' for value in row)

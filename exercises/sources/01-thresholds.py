@@ -3,13 +3,13 @@
 #
 # *20 minutes. They go with chapter 1.*
 #
-# Every exercise asks for one function. You write it in place of `raise NotImplementedError`, and `check(...)`
-# runs it on several cases; the engine runs on the same ones, and the two are compared. If you are wrong in a
-# way that many are, the check tells you which misunderstanding that looks like. `hint("on_and_off", 1)` is a
-# nudge, 2 names the rule, 3 is almost the answer.
+# Every exercise asks for one function. You write it in place of `raise NotImplementedError`, and
+# `qf.check(...)` runs it on several cases; the engine runs on the same ones, and the two are compared. If you
+# are wrong in a way that many are, the check tells you which misunderstanding that looks like.
+# `qf.hint("on_and_off", 1)` is a nudge, 2 names the rule, 3 is almost the answer.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="on_and_off-task"
 # ## At which message ON, at which OFF
@@ -28,7 +28,7 @@ def on_and_off(limit, stop, resume):
 
 
 # %% id="on_and_off-check"
-check(on_and_off)
+qf.check(on_and_off)
 
 # %% [markdown] id="on_and_off-why" tags=["solution"]
 # **Why.** ON means *more than* stop, OFF means *fewer than* resume (FC-14, FC-16). Equal is neither. The
@@ -57,7 +57,7 @@ def flow_states(depths, stop, resume):
 
 
 # %% id="flow_states-check"
-check(flow_states)
+qf.check(flow_states)
 
 # %% [markdown] id="flow_states-why" tags=["solution"]
 # **Why.** The depth alone does not tell the state: at 600 of the example it is OFF on the way up and ON on
@@ -88,7 +88,7 @@ def activations(changes, stop, resume):
 
 
 # %% id="activations-check"
-check(activations)
+qf.check(activations)
 
 # %% [markdown] id="activations-why" tags=["solution"]
 # **Why.** It counts how often flow control turned ON (FC-19). Passing stop again while it is still ON is
@@ -96,4 +96,4 @@ check(activations)
 # to look at the depth after each.
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="message_bytes-task"
 # ## What a byte is
@@ -23,7 +23,7 @@ def message_bytes(exchange, routing_key, content):
 
 
 # %% id="message_bytes-check"
-check(message_bytes)
+qf.check(message_bytes)
 
 # %% [markdown] id="message_bytes-why" tags=["solution"]
 # **Why.** The encoded header counts: 8 bytes for the delivery properties, and each name with one byte for its
@@ -52,7 +52,7 @@ def states_both(levels, stop, resume):
 
 
 # %% id="states_both-check"
-check(states_both)
+qf.check(states_both)
 
 # %% [markdown] id="states_both-why" tags=["solution"]
 # **Why.** Either unit turns it ON, both have to be satisfied to turn it OFF (FC-14, FC-16). The queue does
@@ -76,7 +76,7 @@ def last_left(max_count, resume_size):
 
 
 # %% id="last_left-check"
-check(last_left)
+qf.check(last_left)
 
 # %% [markdown] id="last_left-why" tags=["solution"]
 # **Why.** Switching the stop in messages off leaves the *default resume* in messages behind, 70 % of the
@@ -84,4 +84,4 @@ check(last_left)
 # at 69 messages, however small the bytes are by then.
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="completed-task"
 # ## Which transfers are complete
@@ -30,7 +30,7 @@ def completed(sends, stops):
 
 
 # %% id="completed-check"
-check(completed)
+qf.check(completed)
 
 # %% [markdown] id="completed-why" tags=["solution"]
 # **Why.** Each queue holds its own. A later transfer to another queue completes although an earlier one is
@@ -57,7 +57,7 @@ def completed_after_purges(stops, messages, purges):
 
 
 # %% id="completed_after_purges-check"
-check(completed_after_purges)
+qf.check(completed_after_purges)
 
 # %% [markdown] id="completed_after_purges-why" tags=["solution"]
 # **Why.** A transfer completes when the *last* queue that held it has let go (CM-03, golden scenario G-01).
@@ -80,11 +80,11 @@ def released(stop, resume, sent, taken):
 
 
 # %% id="released-check"
-check(released)
+qf.check(released)
 
 # %% [markdown] id="released-why" tags=["solution"]
 # **Why.** Turning OFF releases all of them at once. And a held message that leaves the queue while it is
 # still ON is complete as well: there is nothing left to hold (FC-17). The manual knows only the first way.
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

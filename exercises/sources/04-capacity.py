@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="worst_depth-task"
 # ## From 101 to 165
@@ -24,7 +24,7 @@ def worst_depth(stop, capacities):
 
 
 # %% id="worst_depth-check"
-check(worst_depth)
+qf.check(worst_depth)
 
 # %% [markdown] id="worst_depth-why" tags=["solution"]
 # **Why.** Every message they send is held, so each producer gets rid of exactly its capacity. The message
@@ -54,7 +54,7 @@ def after_the_stall(stop, capacities):
 
 
 # %% id="after_the_stall-check"
-check(after_the_stall)
+qf.check(after_the_stall)
 
 # %% [markdown] id="after_the_stall-why" tags=["solution"]
 # **Why.** OFF needs fewer than resume, so 65 messages are not enough in the example, 66 are. Then everything
@@ -81,7 +81,7 @@ def cpp_depth(stop, capacity):
 
 
 # %% id="cpp_depth-check"
-check(cpp_depth)
+qf.check(cpp_depth)
 
 # %% [markdown] id="cpp_depth-why" tags=["solution"]
 # **Why.** It only ever stands still after a multiple of its capacity. The first multiple above stop is where
@@ -107,11 +107,11 @@ def overflow(limit, stop, sends):
 
 
 # %% id="overflow-check"
-check(overflow)
+qf.check(overflow)
 
 # %% [markdown] id="overflow-why" tags=["solution"]
 # **Why.** Flow control only withholds completions. Whoever does not wait for them runs into the limit: 506,
 # and the session is gone; the connection and what was accepted stay (FC-24, LP-06, golden scenario G-05).
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

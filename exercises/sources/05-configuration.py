@@ -8,7 +8,7 @@
 # %% id="setup"
 from math import floor
 
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="default_thresholds-task"
 # ## From percent to messages
@@ -26,7 +26,7 @@ def default_thresholds(limit, stop_percent, resume_percent):
 
 
 # %% id="default_thresholds-check"
-check(default_thresholds)
+qf.check(default_thresholds)
 
 # %% [markdown] id="default_thresholds-why" tags=["solution"]
 # **Why.** Stop is rounded half up, resume is cut off, both in floating point (FC-02). So 70 % of 90 is 62:
@@ -47,7 +47,7 @@ def declare_arguments(limit, stop, resume):
 
 
 # %% id="declare_arguments-check"
-check(declare_arguments)
+qf.check(declare_arguments)
 
 # %% [markdown] id="declare_arguments-why" tags=["solution"]
 # **Why.** Keys are spelled exactly so. A key that the broker does not know is no error: it is ignored, and
@@ -72,7 +72,7 @@ def tool_line(queue, limit, stop, resume):
 
 
 # %% id="tool_line-check"
-check(tool_line)
+qf.check(tool_line)
 
 # %% [markdown] id="tool_line-why" tags=["solution"]
 # **Why.** The tool has options of its own and sends the broker's keys. Unlike the broker it refuses what it
@@ -98,7 +98,7 @@ def broker_start(stop, resume, group):
 
 
 # %% id="broker_start-check"
-check(broker_start)
+qf.check(broker_start)
 
 # %% [markdown] id="broker_start-why" tags=["solution"]
 # **Why.** The printed example says `--default-msg-group`, an option that never was; the text beside it has
@@ -124,7 +124,7 @@ def switched_off(limit, volume):
 
 
 # %% id="switched_off-check"
-check(switched_off)
+qf.check(switched_off)
 
 # %% [markdown] id="switched_off-why" tags=["solution"]
 # **Why.** There is a stop threshold for each unit; both have to be 0 (FC-08).
@@ -149,7 +149,7 @@ def broker_without_defaults(limit, manual):
 
 
 # %% id="broker_without_defaults-check"
-check(broker_without_defaults)
+qf.check(broker_without_defaults)
 
 # %% [markdown] id="broker_without_defaults-why" tags=["solution"]
 # **Why.** Both percentages have to be 0: with stop 0 and resume left at 70 the broker does not start (FC-10).
@@ -176,7 +176,7 @@ def is_accepted(arguments):
 
 
 # %% id="is_accepted-check"
-check(is_accepted)
+qf.check(is_accepted)
 
 # %% [markdown] id="is_accepted-why" tags=["solution"]
 # **Why.** A resume threshold that you do not give has its default, and takes part in the check: stop 5 with a
@@ -184,4 +184,4 @@ check(is_accepted)
 # error text says "must be less than" (FC-05).
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="can_sync-task"
 # ## One sync for everything
@@ -24,7 +24,7 @@ def can_sync(stops, sends):
 
 
 # %% id="can_sync-check"
-check(can_sync)
+qf.check(can_sync)
 
 # %% [markdown] id="can_sync-why" tags=["solution"]
 # **Why.** A sync waits for every earlier command of its session. One held transfer, to whichever queue, parks
@@ -47,7 +47,7 @@ def slowest_decides(slow_stop, capacity, subscribers):
 
 
 # %% id="slowest_decides-check"
-check(slowest_decides)
+qf.check(slowest_decides)
 
 # %% [markdown] id="slowest_decides-why" tags=["solution"]
 # **Why.** A transfer is complete only when every destination has let go (CM-03). So the slowest subscriber
@@ -68,11 +68,11 @@ def session_plan(queues):
 
 
 # %% id="session_plan-check"
-check(session_plan)
+qf.check(session_plan)
 
 # %% [markdown] id="session_plan-why" tags=["solution"]
 # **Why.** Senders on one session share its commands, its completions and its sync (CAP-09). One session for
 # each destination is the cure; any names will do.
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

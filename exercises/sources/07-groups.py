@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="second_gets-task"
 # ## The shopping cart
@@ -28,7 +28,7 @@ def second_gets(labels, first_accepts):
 
 
 # %% id="second_gets-check"
-check(second_gets)
+qf.check(second_gets)
 
 # %% [markdown] id="second_gets-why" tags=["solution"]
 # **Why.** Whoever acquires a message of a free group owns the group until all it holds of it is settled
@@ -54,7 +54,7 @@ def shares(labels, first_prefetch, second_prefetch):
 
 
 # %% id="shares-check"
-check(shares)
+qf.check(shares)
 
 # %% [markdown] id="shares-why" tags=["solution"]
 # **Why.** The first consumer finds everything free and takes the first N messages, of whatever groups; it may
@@ -79,7 +79,7 @@ def next_gets(held, actions, more):
 
 
 # %% id="next_gets-check"
-check(next_gets)
+qf.check(next_gets)
 
 # %% [markdown] id="next_gets-why" tags=["solution"]
 # **Why.** As long as it holds one message of A, the group is its own (MG-09). A released message goes back to
@@ -104,7 +104,7 @@ def give_up(consumer, held, target):
 
 
 # %% id="give_up-check"
-check(give_up)
+qf.check(give_up)
 
 # %% [markdown] id="give_up-why" tags=["solution"]
 # **Why.** Either release everything you hold, or discard the one message with reject and process the rest;
@@ -130,7 +130,7 @@ def group_id(headers, key, default):
 
 
 # %% id="group_id-check"
-check(group_id)
+qf.check(group_id)
 
 # %% [markdown] id="group_id-why" tags=["solution"]
 # **Why.** Text names a group, and so do whole numbers, by way of 32 bits (MG-04). Everything else, nothing
@@ -151,7 +151,7 @@ def group_arguments(header):
 
 
 # %% id="group_arguments-check"
-check(group_arguments)
+qf.check(group_arguments)
 
 # %% [markdown] id="group_arguments-why" tags=["solution"]
 # **Why.** Both are needed (MG-01). On a queue without the second one the broker refuses the first.
@@ -171,7 +171,7 @@ def group_line(queue, header):
 
 
 # %% id="group_line-check"
-check(group_line)
+qf.check(group_line)
 
 # %% [markdown] id="group_line-why" tags=["solution"]
 # **Why.** The tool's options have names of their own, and the second is a switch without a value.
@@ -191,11 +191,11 @@ def group_address(queue, header):
 
 
 # %% id="group_address-check"
-check(group_address)
+qf.check(group_address)
 
 # %% [markdown] id="group_address-why" tags=["solution"]
 # **Why.** An address says what to do if the queue is missing (`create`), and what to declare then: the same
 # arguments as above, inside `node`, `x-declare`, `arguments` (CF-14).
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="idle_gets-task"
 # ## The lost wake-up
@@ -38,7 +38,7 @@ def idle_gets(steps):
 
 
 # %% id="idle_gets-check"
-check(idle_gets)
+qf.check(idle_gets)
 
 # %% [markdown] id="idle_gets-why" tags=["solution"]
 # **Why.** An accept that frees a group does not tell anybody (MG-13, golden scenario G-10). A-2 lies there,
@@ -60,11 +60,11 @@ def turns(messages, consumers):
 
 
 # %% id="turns-check"
-check(turns)
+qf.check(turns)
 
 # %% [markdown] id="turns-why" tags=["solution"]
 # **Why.** Idle consumers stand in line; an arrival takes the first, and who has been served goes to the end
 # (CN-19, golden scenario G-17). With a backlog it would be different: then everybody takes what it can hold.
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

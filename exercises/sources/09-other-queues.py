@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="ring_priorities-task"
 # ## A ring with priorities
@@ -32,7 +32,7 @@ def ring_priorities(limit, priorities):
 
 
 # %% id="ring_priorities-check"
-check(ring_priorities)
+qf.check(ring_priorities)
 
 # %% [markdown] id="ring_priorities-why" tags=["solution"]
 # **Why.** Only one message is looked at: the oldest of the lowest priority. It goes if its priority is at
@@ -61,7 +61,7 @@ def ring_last_values(limit, keys):
 
 
 # %% id="ring_last_values-check"
-check(ring_last_values)
+qf.check(ring_last_values)
 
 # %% [markdown] id="ring_last_values-why" tags=["solution"]
 # **Why.** The limit is checked first, so a full ring evicts its oldest message even though the new one would
@@ -89,7 +89,7 @@ def ring_group(limit, labels, fetched):
 
 
 # %% id="ring_group-check"
-check(ring_group)
+qf.check(ring_group)
 
 # %% [markdown] id="ring_group-why" tags=["solution"]
 # **Why.** A ring evicts the oldest message, acquired or not (LP-10). If it was all that its owner held of
@@ -114,7 +114,7 @@ def lvq_at_stop(stop, replacements):
 
 
 # %% id="lvq_at_stop-check"
-check(lvq_at_stop)
+qf.check(lvq_at_stop)
 
 # %% [markdown] id="lvq_at_stop-why" tags=["solution"]
 # **Why.** A replacement is an enqueue followed by a dequeue. In between the queue is one above stop and turns
@@ -142,7 +142,7 @@ def self_destruct(limit, sends):
 
 
 # %% id="self_destruct-check"
-check(self_destruct)
+qf.check(self_destruct)
 
 # %% [markdown] id="self_destruct-why" tags=["solution"]
 # **Why.** It is flow controlled like any other queue but a ring, so transfers 9 and 10 of 10 are held. The
@@ -165,7 +165,7 @@ def after_purge(stop, resume, sent, fetched):
 
 
 # %% id="after_purge-check"
-check(after_purge)
+qf.check(after_purge)
 
 # %% [markdown] id="after_purge-why" tags=["solution"]
 # **Why.** A purge takes only what nobody has acquired. What a consumer holds stays, and counts (FC-20, golden
@@ -187,7 +187,7 @@ def after_delete(stop, sent, fetched):
 
 
 # %% id="after_delete-check"
-check(after_delete)
+qf.check(after_delete)
 
 # %% [markdown] id="after_delete-why" tags=["solution"]
 # **Why.** A queue that goes removes all its messages, acquired ones too, and lets go of every completion; a
@@ -209,7 +209,7 @@ def after_move(messages, limit, already):
 
 
 # %% id="after_move-check"
-check(after_move)
+qf.check(after_move)
 
 # %% [markdown] id="after_move-why" tags=["solution"]
 # **Why.** First all are taken off the source, then they are put on the target until one is refused. The call
@@ -232,7 +232,7 @@ def survives(messages, purged, read):
 
 
 # %% id="survives-check"
-check(survives)
+qf.check(survives)
 
 # %% [markdown] id="survives-why" tags=["solution"]
 # **Why.** Besides the end of the last consumer, any dequeue that leaves an unused auto-delete queue empty
@@ -255,7 +255,7 @@ def transaction(limit, stop, sends):
 
 
 # %% id="transaction-check"
-check(transaction)
+qf.check(transaction)
 
 # %% [markdown] id="transaction-why" tags=["solution"]
 # **Why.** The limit is tested at commit, for all or none: 541 (LP-09). Transfers of a transaction are
@@ -263,4 +263,4 @@ check(transaction)
 # (CM-10, golden scenario G-18).
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

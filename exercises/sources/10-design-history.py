@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="what_happens-task"
 # ## Four designs, one workload
@@ -38,7 +38,7 @@ def what_happens(design, limit, threshold, sends):
 
 
 # %% id="what_happens-check"
-check(what_happens)
+qf.check(what_happens)
 
 # %% [markdown] id="what_happens-why" tags=["solution"]
 # **Why.** Three questions tell the designs apart: where does a message wait, who is told what, and how far
@@ -66,11 +66,11 @@ def on_the_queues(sends, limits):
 
 
 # %% id="on_the_queues-check"
-check(on_the_queues)
+qf.check(on_the_queues)
 
 # %% [markdown] id="on_the_queues-why" tags=["solution"]
 # **Why.** Keeping the order of a producer means that a message for an empty queue waits behind one for a full
 # queue (ALT-06). What shipped holds completions instead, and the messages are where they belong.
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

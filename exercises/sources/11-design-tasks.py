@@ -7,7 +7,7 @@
 # thought of, and the check tells you what came of it. The rest works as in exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="safe_stop-task"
 # ## Room above the stop threshold
@@ -25,7 +25,7 @@ def safe_stop(limit, capacities):
 
 
 # %% id="safe_stop-check"
-check(safe_stop)
+qf.check(safe_stop)
 
 # %% [markdown] id="safe_stop-why" tags=["solution"]
 # **Why.** At worst all windows fill while the queue stands at stop. There is no overflow exactly if stop and
@@ -48,7 +48,7 @@ def share_the_room(limit, stop, producers):
 
 
 # %% id="share_the_room-check"
-check(share_the_room)
+qf.check(share_the_room)
 
 # %% [markdown] id="share_the_room-why" tags=["solution"]
 # **Why.** The same law: the capacities may add up to limit - stop. They need not be equal; a producer that
@@ -72,11 +72,11 @@ def choose_thresholds(limit, capacities, burst_rate):
 
 
 # %% id="choose_thresholds-check"
-check(choose_thresholds)
+qf.check(choose_thresholds)
 
 # %% [markdown] id="choose_thresholds-why" tags=["solution"]
 # **Why.** As much as the capacities leave, so that bursts rarely reach it; and a resume threshold not far
 # below, so that a stop does not outlast its reason. Much closer, and it would flicker (chapter 1).
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

@@ -6,7 +6,7 @@
 # How checks and hints work is told at the top of exercises 1.
 
 # %% id="setup"
-from qflow.teaching import check, hint, show_progress
+import qflow as qf
 
 # %% [markdown] id="how_many_parts-task"
 # ## What belongs together
@@ -30,7 +30,7 @@ def how_many_parts(touches):
 
 
 # %% id="how_many_parts-check"
-check(how_many_parts)
+qf.check(how_many_parts)
 
 # %% [markdown] id="how_many_parts-why" tags=["solution"]
 # **Why.** A transfer is complete only when every queue it went to has let go (CM-03), so a producer carries
@@ -56,7 +56,7 @@ def busiest_worker(events, workers):
 
 
 # %% id="busiest_worker-check"
-check(busiest_worker)
+qf.check(busiest_worker)
 
 # %% [markdown] id="busiest_worker-why" tags=["solution"]
 # **Why.** A queue's history is one sequence. More workers help until each has one component; from then on the
@@ -78,7 +78,7 @@ def waited(holds, log_end):
 
 
 # %% id="waited-check"
-check(waited)
+qf.check(waited)
 
 # %% [markdown] id="waited-why" tags=["solution"]
 # **Why.** A held transfer fills a place in its producer's window until the queue lets go of it (FC-15,
@@ -86,4 +86,4 @@ check(waited)
 # once is among the worst, by what it never let go of.
 
 # %% id="progress" tags=["task"]
-show_progress()
+qf.show_progress()

@@ -24,9 +24,9 @@
 # Guess one number before you go on; you will find out in two minutes.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("00-tour")
+predictions = qf.Predictions("00-tour")
 predictions.predict(
     "depth",
     "A queue makes producers wait above 8 messages. A producer that may have 3 unanswered ones sends on. "
@@ -43,16 +43,12 @@ predictions.predict(
 # is thrown out.
 
 # %% id="naive"
-from qflow.broker import Broker
-from qflow.broker.errors import AmqpException
-from qflow.teaching.bench import Diary, Reader, send
-
-broker = Broker()
+broker = qf.Broker()
 shop = broker.session("shop")
 shop.queue_declare("orders", {"qpid.max_count": 10, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
 try:
-    send(shop, "orders", 11)
-except AmqpException as error:
+    qf.send(shop, "orders", 11)
+except qf.AmqpException as error:
     refusal = error
 
 print(refusal)
@@ -67,18 +63,18 @@ assert refusal.code == 506 and not shop.is_attached
 # itself. Below the **resume threshold** all completions are released.
 
 # %% id="flow"
-broker = Broker()
+broker = qf.Broker()
 shop = broker.session("shop")
 shop.queue_declare("orders", {"qpid.max_count": 12, "qpid.flow_stop_count": 8, "qpid.flow_resume_count": 5})
-diary = Diary.of_queue(broker, "orders", shop, caption="a producer with a capacity of 3")
+diary = qf.Diary.of_queue(broker, "orders", shop, caption="a producer with a capacity of 3")
 
-send(shop, "orders", 8)
+qf.send(shop, "orders", 8)
 diary.note("8 sent")
 while len(shop.held) < 3:
-    send(shop, "orders")
+    qf.send(shop, "orders")
     diary.note("one more")
 depth = broker.queue("orders").statistics().msgDepth
-warehouse = Reader(broker, "warehouse", "orders")
+warehouse = qf.Reader(broker, "warehouse", "orders")
 warehouse.take(6)
 diary.note("6 taken off")
 warehouse.take(1)
@@ -102,10 +98,8 @@ diary
 # 1,000, the stop threshold plus the producer's capacity of 100.
 
 # %% id="time"
-from qflow.labs import depth_chart, flow_run
-
-picture = flow_run()
-depth_chart(picture)
+picture = qf.flow_run()
+qf.depth_chart(picture)
 
 # %% id="time-words"
 print(*picture.claims[:3], sep="\n")
@@ -125,10 +119,7 @@ assert not picture.run.errors
 # and why. **Chapter 5** is about all the ways to say it, and the ones that are refused.
 
 # %% id="config"
-from qflow.configuration.explanation import explain
-from qflow.configuration.notations import read_any
-
-explained = explain(read_any("orders --max-queue-count=1000"))
+explained = qf.configuration.explain(qf.configuration.read_any("orders --max-queue-count=1000"))
 print(explained.flow)
 print(explained.address)
 
@@ -141,13 +132,13 @@ assert "above 800 messages" in explained.flow
 # **chapter 6**.
 
 # %% id="fanout"
-broker = Broker()
+broker = qf.Broker()
 admin = broker.session("admin")
 for queue, stop in (("slow", 1), ("fast", 100)):
     admin.queue_declare(queue, {"qpid.flow_stop_count": stop})
     admin.exchange_bind(queue, "amq.fanout")
 news = broker.session("news")
-transfers = send(news, "", 3, exchange="amq.fanout")
+transfers = qf.send(news, "", 3, exchange="amq.fanout")
 print("held by:", [transfer.held_by for transfer in transfers])
 
 assert [transfer.held_by for transfer in transfers] == [(), ("slow",), ("slow",)]
@@ -160,11 +151,11 @@ assert [transfer.held_by for transfer in transfers] == [(), ("slow",), ("slow",)
 # rest of cart A and gets cart B. **Chapters 7 and 8.**
 
 # %% id="groups"
-broker = Broker()
+broker = qf.Broker()
 shop = broker.session("shop")
 shop.queue_declare("carts", {"qpid.group_header_key": "cart", "qpid.shared_msg_group": 1})
-send(shop, "carts", "A-add A-remove B-add", header="cart")
-first, second = Reader(broker, "first", "carts"), Reader(broker, "second", "carts")
+qf.send(shop, "carts", "A-add A-remove B-add", header="cart")
+first, second = qf.Reader(broker, "first", "carts"), qf.Reader(broker, "second", "carts")
 print("first gets ", first.fetch())
 print("second gets", second.fetch())
 
@@ -178,10 +169,8 @@ assert (first.holds, second.holds) == (["A-add"], ["B-add"])
 # broker did, and what the model does. If the two differed anywhere, the table would say so.
 
 # %% id="real"
-from qflow.teaching.recorded import beside, scenarios
-
-recorded = beside("fc-doc-900-500", depth="queues.q.depth", ON="queues.q.flow", held="held.p")
-print(len(scenarios()), "recorded scenarios come with the book")
+recorded = qf.beside("fc-doc-900-500", depth="queues.q.depth", ON="queues.q.flow", held="held.p")
+print(len(qf.scenarios()), "recorded scenarios come with the book")
 
 assert recorded.agrees
 recorded
@@ -194,17 +183,13 @@ recorded
 # clients.
 
 # %% id="why"
-from qflow.trace.explain import explain as why
-from qflow.trace.replaying import trace_of
-from qflow.workload import Producer, Workload, simulate
-
-stalled = Workload(
+stalled = qf.Workload(
     "stalled",
     duration=1,
     queues={"orders": {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 5}},
-    producers=(Producer("shop", ("", "orders"), rate=100, capacity=3, size=100, arrival="const"),),
+    producers=(qf.Producer("shop", ("", "orders"), rate=100, capacity=3, size=100, arrival="const"),),
 )
-answer = why(trace_of(simulate(stalled)), subject="producer:shop", time=1_000_000)
+answer = qf.explain(qf.trace_of(qf.simulate(stalled)), subject="producer:shop", time=1_000_000)
 print(answer.text(with_sources=False))
 
 assert "is blocked" in answer.links[0].text

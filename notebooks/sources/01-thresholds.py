@@ -21,9 +21,9 @@
 # them into the fields. Nobody sees them, and at the end you can compare.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("01-thresholds")
+predictions = qf.Predictions("01-thresholds")
 predictions.predict(
     "on",
     "Messages arrive, nobody reads. How many are on the queue when flow control turns ON?",
@@ -61,19 +61,16 @@ predictions.predict(
 # engine; it answers in the words of the real broker.
 
 # %% id="naive"
-from qflow.broker import Broker, Message
-from qflow.broker.errors import AmqpException
-
-broker = Broker()
+broker = qf.Broker()
 shop = broker.session("shop")
 shop.queue_declare("orders", {"qpid.max_count": 5, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
 
 for _ in range(5):
-    shop.message_transfer(Message(100, routing_key="orders"))
+    shop.message_transfer(qf.Message(100, routing_key="orders"))
 
 try:
-    shop.message_transfer(Message(100, routing_key="orders"))
-except AmqpException as error:
+    shop.message_transfer(qf.Message(100, routing_key="orders"))
+except qf.AmqpException as error:
     refusal = error
 
 print(refusal.code, refusal)
@@ -105,7 +102,7 @@ assert broker.queue("orders").statistics().msgDepth == 5
 # producer is waiting for.
 
 # %% id="mechanism"
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare(
     "orders", {"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
@@ -114,7 +111,7 @@ producer.queue_declare(
 
 def send(number):
     for _ in range(number):
-        transfer = producer.message_transfer(Message(100, routing_key="orders"))
+        transfer = producer.message_transfer(qf.Message(100, routing_key="orders"))
     return transfer
 
 
@@ -171,14 +168,14 @@ assert full.msgDepth == 1000  # stop threshold 900, and a capacity of 100 on top
 # flow control ON:
 
 # %% id="window-impatient"
-impatient = Broker().session("impatient")
+impatient = qf.Broker().session("impatient")
 impatient.queue_declare(
     "orders", {"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
 )
 try:
     for _ in range(1001):
-        impatient.message_transfer(Message(100, routing_key="orders"))
-except AmqpException as error:
+        impatient.message_transfer(qf.Message(100, routing_key="orders"))
+except qf.AmqpException as error:
     too_many = error
 
 print(too_many)
@@ -237,11 +234,9 @@ assert producer.held == []  # all 100 at once
 # workload four times, each time with another resume threshold, and counts how often flow control turns ON.
 
 # %% id="surprise"
-from qflow.labs import flow_run
-
 turned_on = {}
 for resume in (900, 850, 700, 500):
-    picture = flow_run(stop=900, resume=resume)
+    picture = qf.flow_run(stop=900, resume=resume)
     turned_on[resume] = sum(change.is_on for change in picture.frames.transitions)
     print(f"stop 900, resume {resume}: ON {turned_on[resume]} times")
 
@@ -256,8 +251,8 @@ assert turned_on[900] > turned_on[850] > turned_on[700] == turned_on[500]
 
 # %% id="refused"
 try:
-    flow_run(stop=500, resume=600)
-except AmqpException as error:
+    qf.flow_run(stop=500, resume=600)
+except qf.AmqpException as error:
     refused = error
 
 print(refused)
@@ -285,9 +280,7 @@ assert refused.code == 542
 # go of it: rest where you are curious, and the run for that place is drawn while you still hold the slider.
 
 # %% id="lab"
-from qflow.labs import flow_lab
-
-lab = flow_lab()
+lab = qf.flow_lab()
 lab
 
 # %% [markdown] id="lab-try"
@@ -305,10 +298,10 @@ lab
 # drawn from.
 
 # %% id="lab-words"
-too_large = flow_run(capacity=120)
+too_large = qf.flow_run(capacity=120)
 print("Capacity 120:", *too_large.claims, sep="\n- ")
 
-smallest = flow_run(capacity=1)
+smallest = qf.flow_run(capacity=1)
 print("\nCapacity 1:", *smallest.claims, sep="\n- ")
 
 assert "p1" in too_large.run.errors  # 900 + 120 is more than 1,000
@@ -319,9 +312,7 @@ assert max(smallest.frames.column("queue.orders.depth")) == 901  # 900 + 1
 # control ON in the hatched bands.
 
 # %% id="chart"
-from qflow.labs import depth_chart
-
-depth_chart(flow_run())
+qf.depth_chart(qf.flow_run())
 
 # %% [markdown] id="real-text"
 # ## What the real broker did
@@ -336,13 +327,11 @@ depth_chart(flow_run())
 # drawn beside it: the dotted line and the bars named *real broker ON*.
 
 # %% id="real"
-from qflow.labs import recorded_lab
-
-real = recorded_lab("slow-consumer")
+real = qf.recorded_lab("slow-consumer")
 real
 
 # %% id="real-chart"
-depth_chart(real.picture)
+qf.depth_chart(real.picture)
 
 # %% [markdown] id="real-then"
 # Two things to notice.
@@ -356,12 +345,8 @@ depth_chart(real.picture)
 # %% id="real-check"
 from itertools import pairwise
 
-from qflow.kit import kit_path
-from qflow.labs.opened import agreement
-from qflow.trace import ClientLog
-
-log = ClientLog.load(kit_path("data") / "recordings" / "workloads" / "slow-consumer.csv.gz")
-found = agreement(real.picture.frames, "orders", log.statistics("orders"))
+log = qf.ClientLog.load(qf.kit_path("data") / "recordings" / "workloads" / "slow-consumer.csv.gz")
+found = qf.labs.agreement(real.picture.frames, "orders", log.statistics("orders"))
 changes = real.picture.frames.transitions
 off_for = [later.time - sooner.time for sooner, later in pairwise(changes) if later.is_on]
 

@@ -19,9 +19,9 @@
 # bytes. Put your guesses in place of `None`, or type them into the fields; nobody sees them.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("02-bytes-and-counts")
+predictions = qf.Predictions("02-bytes-and-counts")
 predictions.predict(
     "messages",
     "Messages of 700 bytes arrive. After how many is flow control ON?",
@@ -51,17 +51,15 @@ predictions.predict(
 # then sets the stop threshold itself, to 80 percent: 800 messages. The messages are photographs of 1 MiB.
 
 # %% id="naive"
-from qflow.broker import Broker, BrokerOptions, Message
-
 MEBIBYTE = 1024 * 1024
 
 
 def photographs_until_on(options=None):
-    broker = Broker(options)
+    broker = qf.Broker(options)
     producer = broker.session("producer")
     producer.queue_declare("photos", {"qpid.max_count": 1000})
     while not broker.queue("photos").statistics().flowStopped:
-        producer.message_transfer(Message(MEBIBYTE, routing_key="photos"))
+        producer.message_transfer(qf.Message(MEBIBYTE, routing_key="photos"))
     return broker.queue("photos")
 
 
@@ -103,8 +101,6 @@ assert photos.statistics().byteDepth > photos.flow_limit.thresholds.stop_size
 # Three messages of 700 bytes are 2,100 bytes. The count is far from 10, but one unit is enough.
 
 # %% id="either"
-from qflow.teaching.bench import Diary, Reader, send
-
 BOTH = {
     "qpid.flow_stop_count": 10,
     "qpid.flow_resume_count": 5,
@@ -112,13 +108,13 @@ BOTH = {
     "qpid.flow_resume_size": 1000,
 }
 
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare("orders", BOTH)
-diary = Diary.of_queue(broker, "orders", producer, caption="large messages: bytes turn it ON")
+diary = qf.Diary.of_queue(broker, "orders", producer, caption="large messages: bytes turn it ON")
 
 for number in (1, 2, 3):
-    send(producer, "orders", size=700)
+    qf.send(producer, "orders", size=700)
     diary.note(f"message {number}")
 
 assert diary.column("flow control") == ["OFF", "OFF", "ON"]
@@ -131,10 +127,10 @@ diary
 # five messages, and five is not below five.
 
 # %% id="both"
-send(producer, "orders", 6, size=100)
-diary = Diary.of_queue(broker, "orders", producer, caption="on the way down both units have to agree")
+qf.send(producer, "orders", 6, size=100)
+diary = qf.Diary.of_queue(broker, "orders", producer, caption="on the way down both units have to agree")
 diary.note("6 small ones sent")
-consumer = Reader(broker, "consumer", "orders")
+consumer = qf.Reader(broker, "consumer", "orders")
 for taken in range(1, 6):
     consumer.take(1)
     diary.note(f"{taken} taken")
@@ -162,16 +158,16 @@ MANUAL = {
     "qpid.flow_resume_size": 6 * 1024,
 }
 
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare("q", MANUAL)
-diary = Diary.of_queue(broker, "q", producer, caption="the manual's example")
+diary = qf.Diary.of_queue(broker, "q", producer, caption="the manual's example")
 
-send(producer, "q", 8, size=1024)
+qf.send(producer, "q", 8, size=1024)
 diary.note("8 messages of 1 KiB")
-send(producer, "q", 1, size=11)
+qf.send(producer, "q", 1, size=11)
 diary.note("one of 11 bytes more")
-consumer = Reader(broker, "consumer", "q")
+consumer = qf.Reader(broker, "consumer", "q")
 consumer.take(2)
 diary.note("2 KiB taken")
 consumer.take(1)
@@ -193,22 +189,20 @@ diary
 # routing key, and the name of the exchange, which the broker itself adds. *(DQ-05)*
 
 # %% id="size"
-from qflow.table import Table
-
-bare = Message(1, routing_key="ab")
+bare = qf.Message(1, routing_key="ab")
 variants = {
     "1 byte of content, a routing key of 2": bare,
-    "no content at all": Message(0, routing_key="ab"),
-    "with a priority": Message(1, routing_key="ab", priority=4),
-    "with a time to live and a priority": Message(1, routing_key="ab", priority=4, ttl=1),
-    "with an empty map of headers": Message(1, routing_key="ab", headers={}),
-    "with one header, an integer": Message(1, routing_key="ab", headers={"a": 1}),
+    "no content at all": qf.Message(0, routing_key="ab"),
+    "with a priority": qf.Message(1, routing_key="ab", priority=4),
+    "with a time to live and a priority": qf.Message(1, routing_key="ab", priority=4, ttl=1),
+    "with an empty map of headers": qf.Message(1, routing_key="ab", headers={}),
+    "with one header, an integer": qf.Message(1, routing_key="ab", headers={"a": 1}),
 }
 sizes = {what: message.encoded_size("") for what, message in variants.items()}
 sizes["the first one, through amq.direct"] = bare.encoded_size("amq.direct")
 
 assert list(sizes.values()) == [13, 12, 14, 22, 29, 40, 23]
-Table(sizes.items(), ("message", "bytes counted"), "what the broker counts, in bytes")
+qf.Table(sizes.items(), ("message", "bytes counted"), "what the broker counts, in bytes")
 
 # %% [markdown] id="size-then"
 # Each of these numbers was also observed on the real broker. For a message without properties of its own
@@ -219,7 +213,7 @@ Table(sizes.items(), ("message", "bytes counted"), "what the broker counts, in b
 # 80 photographs are *exactly* 80 percent, which is not above it. The 16 bytes of header tip the balance.
 
 # %% id="content-only"
-old_way = photographs_until_on(BrokerOptions(message_size="content"))
+old_way = photographs_until_on(qf.BrokerOptions(message_size="content"))
 
 print("counting content only, as until 2013:", old_way.statistics().msgDepth, "messages")
 print("counting header and content:         ", photos.statistics().msgDepth, "messages")
@@ -234,7 +228,7 @@ assert old_way.statistics().msgDepth == 81
 # switched off. It cannot turn anything ON, but it takes part in the decision to turn OFF. *(FC-09)*
 
 # %% id="residue"
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare(
     "orders",
@@ -245,12 +239,14 @@ producer.queue_declare(
         "qpid.flow_resume_size": 7900,
     },
 )
-diary = Diary.of_queue(broker, "orders", producer, caption="bytes turn it ON, a forgotten count keeps it ON")
-send(producer, "orders", 80, size=100)
+diary = qf.Diary.of_queue(
+    broker, "orders", producer, caption="bytes turn it ON, a forgotten count keeps it ON"
+)
+qf.send(producer, "orders", 80, size=100)
 diary.note("80 sent")
-send(producer, "orders", 1, size=100)
+qf.send(producer, "orders", 1, size=100)
 diary.note("81 sent")
-consumer = Reader(broker, "consumer", "orders")
+consumer = qf.Reader(broker, "consumer", "orders")
 consumer.take(3)
 diary.note("3 taken: bytes are below 7,900")
 consumer.take(8)
@@ -276,14 +272,10 @@ diary
 # ON.
 
 # %% id="picture"
-from qflow.kit import kit_path
-from qflow.labs import depth_chart, picture_of
-from qflow.workload import Workload, simulate
-
-mixed = Workload.load(kit_path("data") / "recordings" / "workloads" / "bytes-and-count.json")
-picture = picture_of(simulate(mixed, message_limit=3_000))
+mixed = qf.Workload.load(qf.kit_path("data") / "recordings" / "workloads" / "bytes-and-count.json")
+picture = qf.picture_of(qf.simulate(mixed, message_limit=3_000))
 (queue,) = mixed.queues
-depth_chart(picture)
+qf.depth_chart(picture)
 
 # %% id="picture-words"
 levels = picture.frames.topology.queues[0]
@@ -306,9 +298,7 @@ assert max(on_at) <= levels.stop_count  # never were the messages it, always the
 # And here it is, the same run in bytes. Now each band begins where the line crosses the stop threshold.
 
 # %% id="picture-bytes"
-from qflow.labs import bytes_chart
-
-bytes_chart(picture)
+qf.bytes_chart(picture)
 
 # %% [markdown] id="real-text"
 # ## What the real broker did
@@ -318,9 +308,7 @@ bytes_chart(picture)
 # the count falls below its resume level (22 is less than 30), and nothing happens until the bytes follow.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside(
+recorded = qf.beside(
     "fc-doc-combined-both",
     range(2, 12),
     messages="queues.q.depth",
@@ -335,7 +323,7 @@ recorded
 # And the manual's example, where the bytes alone cross, recorded too. 8,192 bytes are not above 8,192.
 
 # %% id="real-two"
-manual = beside("fc-doc-combined-size", bytes="queues.q.bytes", ON="queues.q.flow", held="held.p")
+manual = qf.beside("fc-doc-combined-size", bytes="queues.q.bytes", ON="queues.q.flow", held="held.p")
 
 assert manual.agrees
 manual
@@ -344,7 +332,7 @@ manual
 # ## Your predictions
 
 # %% id="compare"
-predictions.compare(messages=3, state=down[5], bytes=Message(1, routing_key="orders").encoded_size(""))
+predictions.compare(messages=3, state=down[5], bytes=qf.Message(1, routing_key="orders").encoded_size(""))
 
 # %% [markdown] id="keypoints"
 # ## Keypoints

@@ -20,9 +20,9 @@
 # it; the others go where there is room.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("03-held-completions")
+predictions = qf.Predictions("03-held-completions")
 predictions.predict(
     "complete",
     "How many of the five are complete?",
@@ -52,9 +52,7 @@ predictions.predict(
 # inside the notebook, and its time-outs pass at once. The queue `orders` has a stop threshold of 2.
 
 # %% id="naive"
-from qflow.messaging import Connection, Timeout, brokers
-
-connection = Connection.establish("naive.example")
+connection = qf.messaging.Connection.establish("naive.example")
 session = connection.session()
 sender = session.sender(
     "orders; {create: always, node: {x-declare: {arguments: {'qpid.flow_stop_count': 2}}}}"
@@ -65,7 +63,7 @@ for order in ("a book", "a lamp", "a chair", "a chair"):  # the second chair is 
     try:
         sender.send(order, timeout=5)
         outcomes.append(f"{order}: sent")
-    except Timeout as problem:
+    except qf.messaging.Timeout as problem:
         outcomes.append(f"{order}: {problem}")
 
 print(*outcomes, sep="\n")
@@ -98,18 +96,15 @@ assert on_queue == ["a book", "a lamp", "a chair", "a chair"]
 # `busy` has a stop threshold of 1, `idle` has none.
 
 # %% id="mechanism"
-from qflow.broker import Broker
-from qflow.teaching.bench import Diary, Reader, send
-
-broker = Broker()
+broker = qf.Broker()
 admin = broker.session("admin")
 admin.queue_declare("busy", {"qpid.flow_stop_count": 1})
 admin.queue_declare("idle")
 
 producer = broker.session("producer")
-send(producer, "busy", "busy-0")
-send(producer, "busy", "busy-1")
-send(producer, "idle", "idle-2 idle-3 idle-4")
+qf.send(producer, "busy", "busy-0")
+qf.send(producer, "busy", "busy-1")
+qf.send(producer, "idle", "idle-2 idle-3 idle-4")
 
 print("complete:", producer.completed)
 print("held:    ", [(transfer.number, transfer.label) for transfer in producer.held])
@@ -124,15 +119,13 @@ assert 1 not in producer.completed and 2 in producer.completed
 # order, and transfers 2 to 4 would have waited behind 1. The engine can still do that.
 
 # %% id="hole"
-from qflow.broker import BrokerOptions
-
-old = Broker(BrokerOptions(completions="in-order"))
+old = qf.Broker(qf.BrokerOptions(completions="in-order"))
 old_admin = old.session("admin")
 old_admin.queue_declare("busy", {"qpid.flow_stop_count": 1})
 old_admin.queue_declare("idle")
 old_producer = old.session("producer")
 for queue in ("busy", "busy", "idle", "idle", "idle"):
-    send(old_producer, queue)
+    qf.send(old_producer, queue)
 
 print("any order:", producer.completed)
 print("in order: ", old_producer.completed)
@@ -162,7 +155,7 @@ assert reports == [str(producer.completed)]
 # counts it. Only the producer's answer is missing.
 
 # %% id="visible"
-browser = Reader(broker, "browser", "busy", prefetch=10, browse=True)
+browser = qf.Reader(broker, "browser", "busy", prefetch=10, browse=True)
 print("on the queue busy:", browser.got)
 
 assert browser.got == ["busy-0", "busy-1"]
@@ -180,7 +173,7 @@ sync_number = producer.completions.next_number
 producer.execution_sync()
 answered = sync_number in producer.completed
 
-send(producer, "idle", "idle-6")  # commands after a waiting sync go on
+qf.send(producer, "idle", "idle-6")  # commands after a waiting sync go on
 
 print("sync answered:", answered)
 print("complete:     ", producer.completed)
@@ -204,13 +197,13 @@ assert sync_number + 1 in producer.completed
 # Let us see both. The queue stops above 4 and resumes below 2; the producer sends 7.
 
 # %% id="release"
-broker_two = Broker()
+broker_two = qf.Broker()
 sender_two = broker_two.session("producer")
 sender_two.queue_declare("orders", {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2})
-consumer = Reader(broker_two, "consumer", "orders", prefetch=10)
-send(sender_two, "orders", " ".join(f"m{number}" for number in range(1, 8)))
+consumer = qf.Reader(broker_two, "consumer", "orders", prefetch=10)
+qf.send(sender_two, "orders", " ".join(f"m{number}" for number in range(1, 8)))
 
-diary = Diary(
+diary = qf.Diary(
     "one by one, then all at once",
     messages=lambda: broker_two.queue("orders").statistics().msgDepth,
     state=lambda: "ON" if broker_two.queue("orders").statistics().flowStopped else "OFF",
@@ -240,32 +233,31 @@ diary
 
 # %% id="ways"
 def held_after(action):
-    broker = Broker()
+    broker = qf.Broker()
     producer = broker.session("producer")
     producer.queue_declare("orders", {"qpid.flow_stop_count": 1})
     producer.queue_declare("elsewhere")
-    send(producer, "orders", 3)
+    qf.send(producer, "orders", 3)
     before = len(producer.held)
     action(broker)
     return before, len(producer.held)
 
 
 ways = {
-    "a browser looks": lambda broker: Reader(broker, "b", "orders", prefetch=9, browse=True),
-    "a consumer acquires, and does not accept": lambda broker: Reader(broker, "c", "orders", prefetch=9),
-    "a consumer accepts all": lambda broker: Reader(broker, "c", "orders", prefetch=9).accept(),
-    "a consumer rejects all": lambda broker: Reader(broker, "c", "orders", prefetch=9).reject(),
-    "a consumer releases all": lambda broker: Reader(broker, "c", "orders", prefetch=9).release(),
+    "a browser looks": lambda broker: qf.Reader(broker, "b", "orders", prefetch=9, browse=True),
+    "a consumer acquires, and does not accept": lambda broker: qf.Reader(broker, "c", "orders", prefetch=9),
+    "a consumer accepts all": lambda broker: qf.Reader(broker, "c", "orders", prefetch=9).accept(),
+    "a consumer rejects all": lambda broker: qf.Reader(broker, "c", "orders", prefetch=9).reject(),
+    "a consumer releases all": lambda broker: qf.Reader(broker, "c", "orders", prefetch=9).release(),
     "the queue is purged": lambda broker: broker.management.purge("orders"),
     "its messages are moved": lambda broker: broker.management.queueMoveMessages("orders", "elsewhere"),
     "the queue is deleted": lambda broker: broker.management.delete("queue", "orders"),
 }
 found = {way: held_after(action) for way, action in ways.items()}
 
-from qflow.table import Table
 
 assert [after for _, after in found.values()] == [2, 2, 0, 0, 2, 0, 0, 0]
-Table(
+qf.Table(
     ((way, before, after) for way, (before, after) in found.items()),
     ("what happens", "held before", "held after"),
     "looking, acquiring and releasing change nothing; leaving the queue does",
@@ -278,14 +270,12 @@ Table(
 # the queue is ON, stands still when the producer's window of 100 is full, and falls to 0 at once.
 
 # %% id="held-chart"
-from qflow.labs import flow_run, held_chart
-
-picture = flow_run()
+picture = qf.flow_run()
 most = max(picture.frames.column("producer.p1.held"))
 print(f"at most {most} completions were held at once")
 
 assert most == 100
-held_chart(picture)
+qf.held_chart(picture)
 
 # %% [markdown] id="surprise-text"
 # ## The surprise: a transaction is never held
@@ -295,17 +285,17 @@ held_chart(picture)
 # producer that works in transactions is not throttled by flow control at all. *(CM-10)*
 
 # %% id="surprise"
-broker_three = Broker()
+broker_three = qf.Broker()
 careful = broker_three.session("careful")
 careful.queue_declare("orders", {"qpid.flow_stop_count": 5})
 careful.tx_select()
-send(careful, "orders", 10)
+qf.send(careful, "orders", 10)
 before_commit = broker_three.queue("orders").statistics().msgDepth
 careful.tx_commit()
 after_commit = broker_three.queue("orders").statistics()
 
 plain = broker_three.session("plain")
-send(plain, "orders")
+qf.send(plain, "orders")
 
 print(f"before the commit: {before_commit} messages")
 print(
@@ -327,9 +317,7 @@ assert careful.held == [] and len(plain.held) == 1
 # are consumed one by one, the queue stays ON, and the syncs are answered nevertheless.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside(
+recorded = qf.beside(
     "fc-sync", range(3, 13), messages="queues.q.depth", ON="queues.q.flow", complete="done.p", held="held.p"
 )
 
@@ -345,7 +333,7 @@ recorded
 # its window is full, and never times out on a single message.
 
 # %% id="answer"
-connection = Connection.establish("patient.example")
+connection = qf.messaging.Connection.establish("patient.example")
 sender = connection.session().sender(
     "orders; {create: always, node: {x-declare: {arguments: {'qpid.flow_stop_count': 2}}}}"
 )
@@ -356,13 +344,13 @@ for order in ("a book", "a lamp", "a chair"):
 print("not yet known to be complete:", sender.unsettled(), "of at most", sender.capacity)
 
 assert sender.unsettled() >= 1
-assert brokers.get("patient.example").queue("orders").statistics().msgDepth == 3
+assert qf.messaging.brokers.get("patient.example").queue("orders").statistics().msgDepth == 3
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
 # %% id="compare"
-taker = Reader(broker, "taker", "busy", prefetch=2)
+taker = qf.Reader(broker, "taker", "busy", prefetch=2)
 taker.accept("busy-1")
 after = len([number for number in range(5) if number in producer.completed])
 

@@ -18,9 +18,9 @@
 # ## Predict before you run
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("04-capacity")
+predictions = qf.Predictions("04-capacity")
 predictions.predict(
     "one",
     "A queue stops above 2 messages; one producer has a capacity of 3; nobody reads. How deep does it get?",
@@ -48,24 +48,20 @@ predictions.predict(
 # A queue for 10 messages. By default it stops above 8, so there seem to be two places to spare. One producer
 # with a capacity of 3:
 
+
 # %% id="naive"
-from qflow.broker import Broker
-from qflow.broker.errors import AmqpException
-from qflow.teaching.bench import Diary, Reader, send
-
-
 def fill(producer, queue, capacity):
     """Send as long as the window has room."""
     while len(producer.held) < capacity:
-        send(producer, queue)
+        qf.send(producer, queue)
 
 
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare("orders", {"qpid.max_count": 10})
 try:
     fill(producer, "orders", capacity=3)
-except AmqpException as error:
+except qf.AmqpException as error:
     refusal = error
 
 print(refusal)
@@ -90,17 +86,15 @@ assert broker.queue("orders").statistics().flowStopped
 # %% id="discover"
 from itertools import cycle
 
-from qflow.table import Table
-
 
 def stall(stop, capacities):
     """Let producers take turns until every window is full; return the depth."""
-    broker = Broker()
+    broker = qf.Broker()
     producers = {broker.session(f"C{number}"): size for number, size in enumerate(capacities, 1)}
     next(iter(producers)).queue_declare("q", {"qpid.flow_stop_count": stop})
     for producer in cycle(producers):
         if len(producer.held) < producers[producer]:
-            send(producer, "q")
+            qf.send(producer, "q")
         if all(len(each.held) == size for each, size in producers.items()):
             break
     return broker.queue("q").statistics().msgDepth
@@ -109,7 +103,7 @@ def stall(stop, capacities):
 SETS = [(1,), (2,), (3,), (1, 1), (2, 3), (5, 2, 1)]
 depths = {(stop, capacities): stall(stop, capacities) for stop in (1, 2, 5, 10) for capacities in SETS}
 
-Table(
+qf.Table(
     [[stop, *(depths[stop, capacities] for capacities in SETS)] for stop in (1, 2, 5, 10)],
     ["stop threshold", *(" and ".join(map(str, capacities)) for capacities in SETS)],
     "depth at which all producers stand still, by their capacities",
@@ -144,15 +138,15 @@ print("it fits all", len(depths), "experiments")
 # that producers and a consumer can bring about, in every order.
 
 # %% id="prove"
-from qflow.design import SmallConfiguration, explore
-
 found = []
 for stop, resume, capacities in ((1, 1, (1,)), (2, 1, (2, 1)), (3, 2, (2, 2)), (4, 2, (3, 1, 1))):
-    states = explore(SmallConfiguration.of(stop=stop, resume=resume, capacities=capacities))
+    states = qf.design.explore(
+        qf.design.SmallConfiguration.of(stop=stop, resume=resume, capacities=capacities)
+    )
     found.append((stop, resume, capacities, len(states.graph), states.maximum_depth, stop + sum(capacities)))
 
 assert all(deepest == formula for *_, deepest, formula in found)
-Table(
+qf.Table(
     found,
     ("stop", "resume", "capacities", "states visited", "deepest", "formula"),
     "every state that can be reached, with a consumer reading",
@@ -162,7 +156,7 @@ Table(
 # The formula is not only a bound, it is reached. `path_to` gives the shortest way there:
 
 # %% id="path"
-states = explore(SmallConfiguration.of(stop=2, resume=1, capacities=(2, 1)))
+states = qf.design.explore(qf.design.SmallConfiguration.of(stop=2, resume=1, capacities=(2, 1)))
 path = states.path_to(states.deepest)
 print(*path, sep=" → ")
 
@@ -181,12 +175,14 @@ assert len(path) == 2 + 2 + 1
 # %% id="rule"
 verdicts = []
 for stop in (2, 3, 4):
-    states = explore(SmallConfiguration.of(stop=stop, resume=1, capacities=(2, 1), limit=6))
+    states = qf.design.explore(
+        qf.design.SmallConfiguration.of(stop=stop, resume=1, capacities=(2, 1), limit=6)
+    )
     overflows = len(states.marks["overflow"])
     verdicts.append((stop, stop + 3, "safe" if stop + 3 <= 6 else "not safe", overflows))
 
 assert [overflows > 0 for *_, overflows in verdicts] == [False, False, True]
-Table(
+qf.Table(
     verdicts,
     ("stop", "stop + capacities", "the rule says", "states with an overflow"),
     "limit 6, capacities 2 and 1",
@@ -202,12 +198,10 @@ Table(
 # ![The deepest state: five messages, three of them held, both windows full](images/state-space-lab.png)
 
 # %% id="states-lab"
-from qflow.labs import state_space_lab, state_space_run
-
-state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
+qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
 
 # %% id="states-lab-words"
-space = state_space_run(stop=2, resume=1, capacity_1=2, capacity_2=1)
+space = qf.state_space_run(stop=2, resume=1, capacity_1=2, capacity_2=1)
 print(*space.claims[:4], sep="\n")
 
 assert "deeper than 5" in space.claims[1]
@@ -219,15 +213,15 @@ assert "deeper than 5" in space.claims[1]
 # its window of 15 is. The resume threshold is left at 100, which means: OFF at 99.
 
 # %% id="manual"
-broker = Broker()
+broker = qf.Broker()
 broker.session("admin").queue_declare("q", {"qpid.flow_stop_count": 100})
 warm_up, c1, c2 = (broker.session(name) for name in ("warm-up", "C1", "C2"))
-reader = Reader(broker, "reader", "q")
-diary = Diary.of_queue(broker, "q", c1, c2, caption="capacities 50 and 15, stop threshold 100")
+reader = qf.Reader(broker, "reader", "q")
+diary = qf.Diary.of_queue(broker, "q", c1, c2, caption="capacities 50 and 15, stop threshold 100")
 
-send(warm_up, "q", 100)
+qf.send(warm_up, "q", 100)
 diary.note("100 messages before")
-send(c1, "q")
+qf.send(c1, "q")
 diary.note("C1 sends one")
 fill(c1, "q", 50)
 diary.note("C1 fills its window")
@@ -267,13 +261,11 @@ diary
 # threshold of 100, its depth rising to 145 again and again](images/capacity-lab.png)
 
 # %% id="lab"
-from qflow.labs import capacity_lab, capacity_run
-
-lab = capacity_lab()
+lab = qf.capacity_lab()
 lab
 
 # %% id="lab-words"
-within, beyond = capacity_run(), capacity_run(capacity=25, messages=600)
+within, beyond = qf.capacity_run(), qf.capacity_run(capacity=25, messages=600)
 print("Capacity 15:", *within.claims[:2], sep="\n- ")
 print("\nCapacity 25:", *beyond.claims[:2], sep="\n- ")
 
@@ -288,9 +280,7 @@ assert beyond.run.errors
 # and a slider moved up there draws it anew.
 
 # %% id="held-chart"
-from qflow.labs import held_chart
-
-lab.chart(held_chart)
+lab.chart(qf.held_chart)
 
 # %% [markdown] id="surprise-text"
 # ## The surprise: real clients often stop earlier
@@ -303,16 +293,14 @@ lab.chart(held_chart)
 # The engine has models of three windows: the ideal one of this chapter, that of the C++ client `qpid-cpp`,
 # and that of `qpid-python`. One sender, a stop threshold of 10, sending as fast as it can:
 
+
 # %% id="surprise"
-from qflow.workload import Producer, Workload, simulate
-
-
 def stall_of_clients(window, capacities, stop, seed=0, rate=20_000):
     producers = tuple(
-        Producer(f"C{n}", ("", "q"), rate=rate, capacity=size, size=100, seed=10 * seed + n, window=window)
+        qf.Producer(f"C{n}", ("", "q"), rate=rate, capacity=size, size=100, seed=10 * seed + n, window=window)
         for n, size in enumerate(capacities, 1)
     )
-    run = simulate(Workload("stall", 1, {"q": {"qpid.flow_stop_count": stop}}, producers=producers))
+    run = qf.simulate(qf.Workload("stall", 1, {"q": {"qpid.flow_stop_count": stop}}, producers=producers))
     return sum(event.kind == "enqueued" for event in run.events)
 
 
@@ -321,7 +309,7 @@ single = {capacity: [stall_of_clients(w, (capacity,), 10) for w in WINDOWS] for 
 
 assert [single[capacity][1] for capacity in (1, 2, 3)] == [11, 12, 12]  # as measured with the real client
 assert all(stalled <= 10 + capacity for capacity, row in single.items() for stalled in row)
-Table(
+qf.Table(
     [[capacity, *row] for capacity, row in single.items()],
     ("capacity", *WINDOWS),
     "one sender, stop threshold 10",
@@ -339,7 +327,7 @@ fresh = {
 assert set(fresh["ideal"]) == {165}
 assert all(102 <= depth <= 165 for depth in fresh["qpid-cpp"] + fresh["qpid-python"])
 assert fresh["qpid-cpp"][0] < 115 and fresh["qpid-cpp"][-1] == 165
-Table(
+qf.Table(
     [(window, runs[0], runs[len(runs) // 2], runs[-1]) for window, runs in fresh.items()],
     ("window", "lowest", "middle", "highest"),
     "depth at the stall in 20 fresh runs, capacities 50 and 15, stop 100",
@@ -358,9 +346,7 @@ Table(
 # the 60 messages it has left, and C2 fills its window: 164 messages.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside(
+recorded = qf.beside(
     "cap-doc-165-at-100", depth="queues.q.depth", ON="queues.q.flow", turned_ON="queues.q.flows"
 )
 
@@ -373,10 +359,8 @@ recorded
 # given the recorded sends and accepts; the dotted line is what the real broker reported of itself.
 
 # %% id="clients"
-from qflow.labs import depth_chart, recorded_picture
-
-clients = recorded_picture("capacity-165")
-depth_chart(clients)
+clients = qf.recorded_picture("capacity-165")
+qf.depth_chart(clients)
 
 # %% id="clients-words"
 print(*clients.claims, sep="\n")
@@ -388,7 +372,7 @@ assert max(clients.frames.column("queue.q.depth")) == 165
 # limit of 90,000. So there is room for 10,000 bytes above the threshold. How much do the two windows hold?
 
 # %% id="overflow"
-overflow = recorded_picture("overflow-despite-flow-control")
+overflow = qf.recorded_picture("overflow-despite-flow-control")
 
 
 def average_size(producer):
@@ -407,7 +391,7 @@ print(*overflow.claims[3:6], sep="\n")
 assert windows > 10_000
 assert [is_on for _, is_on in changes] == [True, False, True, False]
 assert changes[2][0] < died < changes[3][0]  # in the second of the two spells of flow control
-depth_chart(overflow)
+qf.depth_chart(overflow)
 
 # %% [markdown] id="overflow-then"
 # At 1.4 seconds flow control turned ON and it just sufficed. The second time it did not: `p1` was thrown out

@@ -19,9 +19,9 @@
 # The broker's defaults are: stop at 80 percent of the limit, resume at 70 percent.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("05-configuration")
+predictions = qf.Predictions("05-configuration")
 predictions.predict(
     "stop",
     "qpid.max_count is 90. What is the stop threshold?",
@@ -47,12 +47,9 @@ predictions.predict(
 # ## The naive way: set the one number you care about
 
 # %% id="naive"
-from qflow.broker import Broker, BrokerOptions
-from qflow.broker.errors import AmqpException
-
 try:
-    Broker().session("admin").queue_declare("orders", {"qpid.max_count": 100, "qpid.flow_stop_count": 5})
-except AmqpException as error:
+    qf.Broker().session("admin").queue_declare("orders", {"qpid.max_count": 100, "qpid.flow_stop_count": 5})
+except qf.AmqpException as error:
     refusal = error
 
 print(refusal)
@@ -78,9 +75,6 @@ assert refusal.code == 542
 # computed on the side: what you read is what that queue has.
 
 # %% id="spellings"
-from qflow.configuration.explanation import explain, report
-from qflow.configuration.notations import read_any
-
 LINE = "orders --max-queue-count=1000 --flow-stop-count=900 --flow-resume-count=500"
 MAP = '{"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}'
 ADDRESS = (
@@ -88,11 +82,11 @@ ADDRESS = (
     "{'qpid.max_count': 1000, 'qpid.flow_stop_count': 900, 'qpid.flow_resume_count': 500}}}}"
 )
 
-same = [read_any(text, name="orders") for text in (LINE, MAP, ADDRESS)]
-broker = Broker()
+same = [qf.configuration.read_any(text, name="orders") for text in (LINE, MAP, ADDRESS)]
+broker = qf.Broker()
 broker.management.create("queue", "orders", dict(same[0].arguments))
 
-print(report(explain(same[0])))
+print(qf.configuration.report(qf.configuration.explain(same[0])))
 
 assert same[0] == same[1] == same[2]
 assert broker.queue("orders").flow_limit.thresholds.stop_count == 900
@@ -111,12 +105,10 @@ assert broker.queue("orders").flow_limit.thresholds.stop_count == 900
 # threshold is 70 percent, **cut off**. A limit of 1 has a resume threshold of 0 then, which means: the same
 # as stop.
 
+
 # %% id="defaults"
-from qflow.table import Table
-
-
 def thresholds(arguments, options=None):
-    broker = Broker(options)
+    broker = qf.Broker(options)
     broker.session("admin").queue_declare("q", arguments)
     limit = broker.queue("q").flow_limit
     return limit.thresholds if limit is not None else None
@@ -127,7 +119,7 @@ levels = {limit: thresholds({"qpid.max_count": limit}) for limit in LIMITS}
 
 assert [level.stop_count for level in levels.values()] == [1, 2, 2, 3, 4, 6, 8, 72, 80, 136, 144, 800]
 assert [level.resume_count for level in levels.values()] == [1, 1, 2, 2, 3, 4, 7, 62, 70, 118, 125, 700]
-Table(
+qf.Table(
     [
         (limit, level.stop_count, level.resume_count, f"{limit * 8 / 10:g}", f"{limit * 7 / 10:g}")
         for limit, level in levels.items()
@@ -164,7 +156,7 @@ assert all(thresholds({"qpid.max_count": limit}).resume_count == limit * 7 // 10
 # bytes stops above 9,000 and resumes below 7,500.
 
 # %% id="ratios"
-started = BrokerOptions.parse(["--default-flow-stop-threshold=90", "--default-flow-resume-threshold=75"])
+started = qf.BrokerOptions.parse(["--default-flow-stop-threshold=90", "--default-flow-resume-threshold=75"])
 in_bytes = thresholds({"qpid.max_size": 10_000}, started)
 in_messages = thresholds({"qpid.max_count": 10_000}, started)
 
@@ -180,8 +172,6 @@ assert (in_messages.stop_count, in_messages.resume_count) == (9000, 7500)
 # stop ratio of 0 alone.
 
 # %% id="startup"
-from qflow.broker.errors import StartupError
-
 STARTS = [
     "",
     "--default-flow-stop-threshold=90 --default-flow-resume-threshold=75",
@@ -195,8 +185,8 @@ STARTS = [
 
 def start(line):
     try:
-        BrokerOptions.parse(line.split())
-    except StartupError as error:
+        qf.BrokerOptions.parse(line.split())
+    except qf.StartupError as error:
         return "does not start", str(error)
     return "starts", ""
 
@@ -206,7 +196,7 @@ outcomes = [(line or "(no options)", *start(line)) for line in STARTS]
 assert [outcome for _, outcome, _ in outcomes] == ["starts"] * 2 + ["does not start"] * 2 + ["starts"] * 2 + [
     "does not start"
 ]
-Table(outcomes, ("qpidd …", "outcome", "because"), "starting the broker")
+qf.Table(outcomes, ("qpidd …", "outcome", "because"), "starting the broker")
 
 # %% [markdown] id="allowed-text"
 # ## What is accepted, and what is not
@@ -236,7 +226,7 @@ ATTEMPTS = [
 def attempt(arguments):
     try:
         got = thresholds({f"qpid.{key}": value for key, value in arguments.items()})
-    except AmqpException as error:
+    except qf.AmqpException as error:
         return "refused", error.text
     return "accepted", f"count {got.stop_count}/{got.resume_count}, size {got.stop_size}/{got.resume_size}"
 
@@ -245,7 +235,7 @@ answers = [(", ".join(f"{k}={v!r}" for k, v in a.items()), *attempt(a)) for a in
 accepted = [number for number, (_, verdict, _) in enumerate(answers) if verdict == "accepted"]
 
 assert accepted == [1, 2, 3, 5, 9, 10]
-Table(
+qf.Table(
     answers,
     ("arguments (qpid. left out)", "verdict", "stop/resume in force, or the broker's words"),
     "on a broker with its defaults",
@@ -264,9 +254,7 @@ Table(
 # - **Ring queues** never have flow control, not even when thresholds are given: they make room themselves.
 
 # %% id="off"
-from qflow.teaching.bench import send
-
-no_defaults = BrokerOptions(default_flow_stop_threshold=0, default_flow_resume_threshold=0)
+no_defaults = qf.BrokerOptions(default_flow_stop_threshold=0, default_flow_resume_threshold=0)
 LIMIT = {"qpid.max_count": 10}
 RING = {**LIMIT, "qpid.policy_type": "ring"}
 CASES = [
@@ -294,13 +282,13 @@ stops = [(name, what_stops(options, arguments)) for name, options, arguments in 
 
 assert [what for _, what in stops if what == "nothing"] == ["nothing"] * 4
 assert dict(stops)["flow_stop_count=0"] == "bytes above 83886080"
-Table(stops, ("queue for 10 messages", "what stops its producers"), "switched off, or not")
+qf.Table(stops, ("queue for 10 messages", "what stops its producers"), "switched off, or not")
 
 # %% id="ring"
-broker = Broker()
+broker = qf.Broker()
 session = broker.session("p")
 session.queue_declare("ring", {**RING, "qpid.flow_stop_count": 5})
-send(session, "ring", 20)
+qf.send(session, "ring", 20)
 ring = broker.queue("ring").statistics()
 print(f"{ring.msgDepth} messages, {ring.discardsRing} dropped, ON: {ring.flowStopped}")
 
@@ -312,7 +300,9 @@ assert not ring.flowStopped and ring.discardsRing == 10
 # `qpid-config` still offers it as `--limit-policy=ring-strict`, and sends nothing at all. `explain` says so:
 
 # %% id="strict"
-strict = explain(read_any("orders --max-queue-count=10 --limit-policy=ring-strict"))
+strict = qf.configuration.explain(
+    qf.configuration.read_any("orders --max-queue-count=10 --limit-policy=ring-strict")
+)
 print(*(remark.text for remark in strict.remarks if remark.kind == "warning"), sep="\n")
 
 assert any("sends nothing" in remark.text for remark in strict.remarks)
@@ -325,7 +315,7 @@ assert any("sends nothing" in remark.text for remark in strict.remarks)
 # of it.
 
 # %% id="later"
-broker = Broker()
+broker = qf.Broker()
 admin = broker.session("admin")
 admin.queue_declare("q", {"qpid.max_count": 100})
 admin.queue_declare("q", {"qpid.max_count": 100, "qpid.flow_stop_count": 90, "qpid.flow_resume_count": 10})
@@ -346,12 +336,10 @@ assert queue.flow_limit.thresholds.stop_count == 80
 # refusals of this chapter, and see which hint each of them gets.
 
 # %% id="lab"
-from qflow.labs import config_lab, config_run
-
-config_lab("orders --max-queue-count=100 --flow-stop-count=5")
+qf.config_lab("orders --max-queue-count=100 --flow-stop-count=5")
 
 # %% id="lab-words"
-lone_stop = config_run("orders --max-queue-count=100 --flow-stop-count=5")
+lone_stop = qf.config_run("orders --max-queue-count=100 --flow-stop-count=5")
 print(lone_stop.refusal)
 
 assert "542" in lone_stop.refusal
@@ -363,9 +351,7 @@ assert "542" in lone_stop.refusal
 # 7,500, OFF below.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside("fc-ratio-90-75-size", bytes="queues.q.bytes", ON="queues.q.flow", held="held.p")
+recorded = qf.beside("fc-ratio-90-75-size", bytes="queues.q.bytes", ON="queues.q.flow", held="held.p")
 
 assert recorded.agrees
 recorded
@@ -375,10 +361,7 @@ recorded
 # engine, word for word:
 
 # %% id="real-starts"
-from qflow.conformance.report import check_file
-from qflow.kit import kit_path
-
-starts = list(check_file(kit_path("data") / "recordings" / "scenarios" / "startup.json"))
+starts = list(qf.conformance.check_file(qf.kit_path("data") / "recordings" / "scenarios" / "startup.json"))
 print(f"{sum(verdict.agrees for verdict in starts)} of {len(starts)} recorded starts agree")
 
 assert all(verdict.agrees for verdict in starts)

@@ -19,9 +19,9 @@
 # An exchange of type fanout sends each message to two queues. `f1` stops above 1 message, `f2` above 2.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("06-several-queues")
+predictions = qf.Predictions("06-several-queues")
 predictions.predict(
     "holders",
     "Three messages are sent. How many queues hold the completion of the third?",
@@ -51,25 +51,21 @@ predictions.predict(
 # one and the same. A transfer counts what it is still waiting for, and is complete at zero.
 
 # %% id="naive"
-from qflow.broker import Broker
-from qflow.table import Table
-from qflow.teaching.bench import Diary, send
-
-broker = Broker()
+broker = qf.Broker()
 admin = broker.session("admin")
 for queue, stop in (("f1", 1), ("f2", 2)):
     admin.queue_declare(queue, {"qpid.flow_stop_count": stop})
     admin.exchange_bind(queue, "amq.fanout")
 
 producer = broker.session("producer")
-first, second, third = send(producer, "", 3, exchange="amq.fanout")
+first, second, third = qf.send(producer, "", 3, exchange="amq.fanout")
 
 
 def state_of(queue):
     return "ON" if broker.queue(queue).statistics().flowStopped else "OFF"
 
 
-diary = Diary(
+diary = qf.Diary(
     "who waits for whom",
     f1=lambda: state_of("f1"),
     f2=lambda: state_of("f2"),
@@ -102,14 +98,10 @@ diary
 # second.
 
 # %% id="mechanism"
-from qflow.kit import kit_path
-from qflow.labs import depth_chart, picture_of
-from qflow.workload import Producer, Workload, simulate
-
-one_slow = Workload.load(kit_path("data") / "recordings" / "workloads" / "fanout-one-slow.json").replace(
-    duration=20
-)
-picture = picture_of(simulate(one_slow))
+one_slow = qf.Workload.load(
+    qf.kit_path("data") / "recordings" / "workloads" / "fanout-one-slow.json"
+).replace(duration=20)
+picture = qf.picture_of(qf.simulate(one_slow))
 
 
 def rates(picture):
@@ -125,7 +117,7 @@ def rates(picture):
 
 found = rates(picture)
 ABLE = {"fast": 1000, "medium": 333, "slow": 200}
-Table(
+qf.Table(
     [(queue, ABLE[queue], round(found[queue])) for queue in ABLE],
     ("queue", "its consumer could do", "it got"),
     "messages a second of producer p1, from second 8 to 20",
@@ -142,10 +134,10 @@ assert abs(found["fast"] - found["slow"]) < 10  # and nobody gets more than that
 # waits, and the medium queue is empty. *Each time the slow one turns OFF, a flood goes to all three.*
 
 # %% id="chart-slow"
-depth_chart(picture, "slow")
+qf.depth_chart(picture, "slow")
 
 # %% id="chart-medium"
-depth_chart(picture, "medium")
+qf.depth_chart(picture, "medium")
 
 # %% id="chart-words"
 print(*(claim for claim in picture.claims if "slow" in claim or "p1" in claim or "medium" in claim), sep="\n")
@@ -163,7 +155,7 @@ assert (
 
 # %% id="cure"
 ring = one_slow.with_queue("slow", {"qpid.policy_type": "ring"})
-with_ring = picture_of(simulate(ring))
+with_ring = qf.picture_of(qf.simulate(ring))
 events = with_ring.run.events
 dropped = {e.message for e in events if e.kind == "dequeued" and e.detail["reason"] == "ring"}
 delivered = {e.message for e in events if e.kind == "delivered" and e.queue == "slow"}
@@ -189,7 +181,7 @@ assert len(dropped & delivered) > len(dropped - delivered) > 0
 
 # %% id="session"
 def two_destinations(separate):
-    broker = Broker()
+    broker = qf.Broker()
     admin = broker.session("admin")
     admin.queue_declare("busy", {"qpid.flow_stop_count": 2})
     admin.queue_declare("idle")
@@ -198,16 +190,16 @@ def two_destinations(separate):
     capacity = 3
     for _ in range(10):  # ten for each queue, as far as the window allows
         if len(to_busy.held) < capacity:
-            send(to_busy, "busy")
+            qf.send(to_busy, "busy")
         if len(to_idle.held) < capacity:
-            send(to_idle, "idle")
+            qf.send(to_idle, "idle")
     return [broker.queue(queue).statistics().msgDepth for queue in ("busy", "idle")]
 
 
 one_session, two_sessions = two_destinations(separate=False), two_destinations(separate=True)
 
 assert one_session == [5, 4] and two_sessions == [5, 10]
-Table(
+qf.Table(
     [("one session for both", *one_session), ("one session for each", *two_sessions)],
     ("the producer uses", "on busy", "on idle"),
     "ten messages were meant for each queue",
@@ -231,13 +223,13 @@ Table(
 def sent_to_idle(window, session):
     """Let two senders send as fast as they can for a twentieth of a second."""
     producers = tuple(
-        Producer(
+        qf.Producer(
             queue, ("", queue), rate=20_000, capacity=5, size=100, seed=seed, window=window, session=session
         )
         for seed, queue in enumerate(("busy", "idle"), 1)
     )
     queues = {"busy": {"qpid.flow_stop_count": 10}, "idle": {}}
-    run = simulate(Workload("two senders", 0.05, queues, producers=producers))
+    run = qf.simulate(qf.Workload("two senders", 0.05, queues, producers=producers))
     return sum(event.kind == "enqueued" and event.queue == "idle" for event in run.events)
 
 
@@ -247,7 +239,7 @@ to_idle = {
 }
 
 assert all(shared < 30 < 900 < apart for shared, apart in to_idle.values())
-Table(
+qf.Table(
     [(window, *numbers) for window, numbers in to_idle.items()],
     ("client", "both senders on one session", "a session each"),
     "messages to the queue idle, of about 1,000 that were due",
@@ -263,12 +255,10 @@ Table(
 # and medium are nearly empty](images/fanout-lab.png)
 
 # %% id="lab"
-from qflow.labs import blocked_chart, fanout_lab, fanout_run
-
-fanout_lab()
+qf.fanout_lab()
 
 # %% id="lab-words"
-waiting, helped = fanout_run(), fanout_run(slow=0.005)
+waiting, helped = qf.fanout_run(), qf.fanout_run(slow=0.005)
 print("the slow consumer needs 12 ms:", *waiting.claims[:3], sep="\n- ")
 print("\nit needs 5 ms:", helped.claims[0], sep="\n- ")
 
@@ -278,7 +268,7 @@ assert not helped.frames.spans("producer.p1.blocked")
 # When the producer had to wait, with the slow consumer at 12 milliseconds: nearly always.
 
 # %% id="blocked"
-blocked_chart(waiting)
+qf.blocked_chart(waiting)
 
 # %% [markdown] id="real-text"
 # ## What the real broker did
@@ -287,9 +277,7 @@ blocked_chart(waiting)
 # completes: only `q1` held it. `p-5` was held by `q2` as well, and waits until its copy has left `q2`.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside(
+recorded = qf.beside(
     "fc-fanout-two-stopped",
     range(7, 13),
     q1="queues.q1.flow",
@@ -305,7 +293,7 @@ recorded
 # And the window of 3 shared by two queues: in step 4 not one message goes to the empty queue `q2`.
 
 # %% id="real-two"
-shared_window = beside(
+shared_window = qf.beside(
     "cap-two-queues", range(3, 10), q1="queues.q1.depth", q2="queues.q2.depth", held="held.p"
 )
 
@@ -317,10 +305,8 @@ shared_window
 # recorded sends and accepts; the dotted line is what the real broker reported of its queue `slow`.
 
 # %% id="clients-real"
-from qflow.labs import recorded_picture
-
-real = recorded_picture("fanout-one-slow")
-depth_chart(real, "slow")
+real = qf.recorded_picture("fanout-one-slow")
+qf.depth_chart(real, "slow")
 
 # %% id="clients-real-words"
 reported = [claim for claim in real.claims if claim.startswith("The real")]

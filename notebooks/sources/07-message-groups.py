@@ -20,9 +20,9 @@
 # On a queue with groups lie, from the front: `A-1`, `A-2`, `B-1`. (The letter is the group.)
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("07-message-groups")
+predictions = qf.Predictions("07-message-groups")
 predictions.predict(
     "second",
     "c1 fetches one message and gets A-1. Now c2 fetches one. Which does it get?",
@@ -52,15 +52,12 @@ predictions.predict(
 # nobody knows who finishes first. Here the consumer with the *add* is a little slower.
 
 # %% id="naive"
-from qflow.broker import Broker
-from qflow.teaching.bench import Diary, Reader, send
-
-broker = Broker()
+broker = qf.Broker()
 shop = broker.session("shop")
 shop.queue_declare("carts")
-c1 = Reader(broker, "c1", "carts", prefetch=1)
-c2 = Reader(broker, "c2", "carts", prefetch=1)
-send(shop, "carts", "cart7-add cart7-remove")
+c1 = qf.Reader(broker, "c1", "carts", prefetch=1)
+c2 = qf.Reader(broker, "c2", "carts", prefetch=1)
+qf.send(shop, "carts", "cart7-add cart7-remove")
 print("c1 works on", c1.holds, "  c2 works on", c2.holds)
 
 done = []
@@ -92,10 +89,10 @@ GROUPS = {"qpid.group_header_key": "cart", "qpid.shared_msg_group": 1}
 
 
 def shop_with_groups(labels, **arguments):
-    broker = Broker()
+    broker = qf.Broker()
     shop = broker.session("shop")
     shop.queue_declare("carts", {**GROUPS, **arguments})
-    send(shop, "carts", labels, header="cart")
+    qf.send(shop, "carts", labels, header="cart")
     return broker
 
 
@@ -108,9 +105,9 @@ def owners(broker):
 
 
 broker = shop_with_groups("cart7-add cart7-remove")
-c1 = Reader(broker, "c1", "carts", prefetch=1)
-c2 = Reader(broker, "c2", "carts", prefetch=1)
-diary = Diary(
+c1 = qf.Reader(broker, "c1", "carts", prefetch=1)
+c2 = qf.Reader(broker, "c2", "carts", prefetch=1)
+diary = qf.Diary(
     "the cart again", c1=lambda: c1.holds, c2=lambda: c2.holds, owner=lambda: owners(broker).get("cart7")
 )
 diary.note("both have subscribed")
@@ -133,8 +130,8 @@ diary
 
 # %% id="ab"
 broker = shop_with_groups("A-1 A-2 B-1")
-c1, c2 = (Reader(broker, name, "carts") for name in ("c1", "c2"))
-diary = Diary(
+c1, c2 = (qf.Reader(broker, name, "carts") for name in ("c1", "c2"))
+diary = qf.Diary(
     "A and B",
     c1=lambda: c1.holds,
     c2=lambda: c2.holds,
@@ -169,7 +166,7 @@ diary
 # %% id="when"
 def owner_after(action):
     broker = shop_with_groups("A-1 A-2 A-3")
-    c1 = Reader(broker, "c1", "carts", prefetch=2)
+    c1 = qf.Reader(broker, "c1", "carts", prefetch=2)
     action(c1)
     return owners(broker)["A"]
 
@@ -191,10 +188,9 @@ endings = {
 }
 found = {what: owner_after(action) for what, action in endings.items()}
 
-from qflow.table import Table
 
 assert list(found.values()) == ["c1", "c1", "c1", "free", "free", "free", "free", "c1", "free"]
-Table(found.items(), ("c1 holds A-1 and A-2, and …", "owner of A"), "what ends an ownership")
+qf.Table(found.items(), ("c1 holds A-1 and A-2, and …", "owner of A"), "what ends an ownership")
 
 # %% [markdown] id="when-then"
 # (In these experiments `c1` first ends its subscription, so that it does not get `A-3` at once and stay the
@@ -212,12 +208,12 @@ Table(found.items(), ("c1 holds A-1 and A-2, and …", "owner of A"), "what ends
 shares = {}
 for prefetch in (1, 2, 4):
     broker = shop_with_groups("A-1 A-2 A-3 A-4 A-5 B-1 B-2")
-    c1 = Reader(broker, "c1", "carts", prefetch=prefetch)
-    c2 = Reader(broker, "c2", "carts", prefetch=prefetch)
+    c1 = qf.Reader(broker, "c1", "carts", prefetch=prefetch)
+    c2 = qf.Reader(broker, "c2", "carts", prefetch=prefetch)
     shares[prefetch] = (c1.holds, c2.holds)
 
 assert shares[4] == (["A-1", "A-2", "A-3", "A-4"], ["B-1", "B-2"])
-Table(
+qf.Table(
     [(prefetch, *both) for prefetch, both in shares.items()],
     ("prefetch", "c1 holds", "c2 holds"),
     "five messages of A in front of two of B",
@@ -230,8 +226,6 @@ Table(
 # be in different groups on different queues. The value of the header is read as text, with a few twists:
 
 # %% id="which"
-from qflow.broker import Message
-
 VALUES = {
     "text 'seven'": "seven",
     "text '7'": "7",
@@ -244,10 +238,10 @@ VALUES = {
 
 
 def group_of(headers):
-    broker = Broker()
+    broker = qf.Broker()
     shop = broker.session("shop")
     shop.queue_declare("carts", GROUPS)
-    shop.message_transfer(Message(10, "carts", headers))
+    shop.message_transfer(qf.Message(10, "carts", headers))
     (group,) = owners(broker)
     return group
 
@@ -257,7 +251,7 @@ groups["no such header"] = group_of({"basket": "7"})
 
 assert groups["text '7'"] == groups["integer 7"] == "7"
 assert groups["True"] == groups["7.5"] == groups["empty text"] == groups["no such header"] == "qpid.no-group"
-Table(groups.items(), ("the header cart holds", "the message's group"), "how a group is found")
+qf.Table(groups.items(), ("the header cart holds", "the message's group"), "how a group is found")
 
 # %% [markdown] id="which-then"
 # Two traps. A large integer is squeezed into 32 bits and comes out negative. And what has no text, or is not
@@ -265,11 +259,11 @@ Table(groups.items(), ("the header cart holds", "the message's group"), "how a g
 # owner at a time. A forgotten header does not lift the order, it serialises everything.
 
 # %% id="default"
-broker = Broker()
+broker = qf.Broker()
 shop = broker.session("shop")
 shop.queue_declare("carts", GROUPS)
-send(shop, "carts", "m-1 m-2 m-3 m-4 m-5 m-6")  # no header
-workers = [Reader(broker, f"c{number}", "carts", prefetch=1) for number in range(1, 7)]
+qf.send(shop, "carts", "m-1 m-2 m-3 m-4 m-5 m-6")  # no header
+workers = [qf.Reader(broker, f"c{number}", "carts", prefetch=1) for number in range(1, 7)]
 busy = [worker.name for worker in workers if worker.holds]
 print("consumers at work:", busy)
 
@@ -282,8 +276,6 @@ assert busy == ["c1"]
 # replaces messages, a priority queue reorders them. And asking for groups halfway is refused as well.
 
 # %% id="refused"
-from qflow.broker.errors import AmqpException
-
 ATTEMPTS = [
     {"qpid.group_header_key": "cart"},
     {"qpid.shared_msg_group": 1},
@@ -294,12 +286,12 @@ ATTEMPTS = [
 refusals = []
 for arguments in ATTEMPTS:
     try:
-        Broker().session("admin").queue_declare("carts", arguments)
-    except AmqpException as error:
+        qf.Broker().session("admin").queue_declare("carts", arguments)
+    except qf.AmqpException as error:
         refusals.append((", ".join(key.removeprefix("qpid.") for key in arguments), error.code, error.text))
 
 assert len(refusals) == len(ATTEMPTS) and all(code == 542 for _, code, _ in refusals)
-Table(refusals, ("arguments", "code", "the broker says"), "refused")
+qf.Table(refusals, ("arguments", "code", "the broker says"), "refused")
 
 # %% [markdown] id="lab-text"
 # ## The lab: be the consumers
@@ -312,12 +304,10 @@ Table(refusals, ("arguments", "code", "the broker says"), "refused")
 # three consumers with what they hold](images/group-lab.png)
 
 # %% id="lab"
-from qflow.labs import group_lab, group_run, ownership_chart
-
-group_lab(messages="AABACBBCAD")
+qf.group_lab(messages="AABACBBCAD")
 
 # %% id="lab-words"
-in_turn = group_run()
+in_turn = qf.group_run()
 print(*in_turn.claims[:5], sep="\n")
 
 assert "in the order" in in_turn.claims[4]
@@ -327,7 +317,7 @@ assert "in the order" in in_turn.claims[4]
 # one consumer owned it. No row ever has two bars at the same time; that is all that the broker promises.
 
 # %% id="owners"
-ownership_chart(in_turn)
+qf.ownership_chart(in_turn)
 
 # %% [markdown] id="scale-text"
 # ## What does order cost?
@@ -336,25 +326,24 @@ ownership_chart(in_turn)
 # run takes ten seconds of virtual time. With groups some consumers cannot find work that they are allowed to
 # do; how much of the time, and does it matter?
 
+
 # %% id="scale"
-from qflow.workload import Consumer, Producer, Workload, simulate
-
-
 def serve(prefetch, grouped=True):
     arguments = {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1} if grouped else {}
-    workload = Workload(
+    workload = qf.Workload(
         "carts",
         duration=10,
         queues={"carts": {**arguments, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0}},
         producers=(
-            Producer("p1", ("", "carts"), rate=600, capacity=1000, size=100, groups=(50, 0.8), seed=1),
+            qf.Producer("p1", ("", "carts"), rate=600, capacity=1000, size=100, groups=(50, 0.8), seed=1),
         ),
         consumers=tuple(
-            Consumer(f"c{n}", "carts", prefetch=prefetch, service=("exp", 0.006), seed=n) for n in range(1, 5)
+            qf.Consumer(f"c{n}", "carts", prefetch=prefetch, service=("exp", 0.006), seed=n)
+            for n in range(1, 5)
         ),
     )
     depth = backlog = 0
-    for event in simulate(workload).events:
+    for event in qf.simulate(workload).events:
         depth += {"enqueued": 1, "dequeued": -1}.get(event.kind, 0)
         if event.time <= 10_000_000:
             backlog = max(backlog, depth)
@@ -368,7 +357,7 @@ backlogs = {
 }
 
 assert backlogs["no groups, prefetch 1"] < backlogs["groups, prefetch 1"]
-Table(backlogs.items(), ("four consumers", "largest backlog"), "6,000 messages in ten seconds, 50 groups")
+qf.Table(backlogs.items(), ("four consumers", "largest backlog"), "6,000 messages in ten seconds, 50 groups")
 
 # %% [markdown] id="scale-then"
 # The order costs something, and how much depends on the sizes of the groups and on the prefetch. A good rule
@@ -383,9 +372,7 @@ Table(backlogs.items(), ("four consumers", "largest backlog"), "6,000 messages i
 # the next one to ask, `c2`, gets its second message.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside("gr-cart", c1="got.c1/s", c2="got.c2/s", groups="groups.q")
+recorded = qf.beside("gr-cart", c1="got.c1/s", c2="got.c2/s", groups="groups.q")
 
 assert recorded.agrees
 recorded
@@ -394,7 +381,7 @@ recorded
 # And A in front of B. In step 12 `c2` asks a third time and gets nothing, although `A-2` and `A-3` lie there.
 
 # %% id="real-ab"
-recorded = beside("gr-ab", c1="got.c1/s", c2="got.c2/s", groups="groups.q")
+recorded = qf.beside("gr-ab", c1="got.c1/s", c2="got.c2/s", groups="groups.q")
 
 assert recorded.agrees
 recorded
@@ -406,16 +393,13 @@ recorded
 # %% id="real-clients"
 from collections import Counter
 
-from qflow.kit import kit_path
-from qflow.trace import ClientLog
-
-recordings = kit_path("data") / "recordings" / "workloads"
-log = ClientLog.load(recordings / "groups-skewed.csv.gz")
-shared = Workload.load(recordings / "groups-skewed.json")
+recordings = qf.kit_path("data") / "recordings" / "workloads"
+log = qf.ClientLog.load(recordings / "groups-skewed.csv.gz")
+shared = qf.Workload.load(recordings / "groups-skewed.json")
 accepted = Counter(row.client for row in log.rows if row.event == "accept")
 
 assert accepted["c1"] < accepted["c2"] < accepted["c4"]
-Table(
+qf.Table(
     [(consumer.name, consumer.prefetch, accepted[consumer.name]) for consumer in shared.consumers],
     ("consumer", "prefetch", "messages accepted"),
     "recorded from real clients of a real broker",
@@ -427,7 +411,7 @@ Table(
 # workload, simulated for five seconds, tells how often each looked in vain:
 
 # %% id="real-clients-idle"
-run = simulate(shared.replace(duration=5))
+run = qf.simulate(shared.replace(duration=5))
 in_vain = Counter(event.link.partition("::")[0] for event in run.events if event.kind == "idle")
 print({consumer.name: in_vain[consumer.name] for consumer in shared.consumers})
 

@@ -19,9 +19,9 @@
 # Consumer `c1` holds `A-1` and `A-2` of group A; `A-3` lies behind them.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("08-well-behaved-consumers")
+predictions = qf.Predictions("08-well-behaved-consumers")
 predictions.predict(
     "after_release",
     "c1 releases A-1 and keeps A-2. Another consumer asks. What does it get?",
@@ -51,35 +51,31 @@ predictions.predict(
 # to get it off the queue. Then they crash.
 
 # %% id="naive"
-from qflow.broker import Broker
-from qflow.table import Table
-from qflow.teaching.bench import Diary, Reader, send
-
 GROUPS = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
 
 
 def queue_with(labels, **arguments):
-    broker = Broker()
+    broker = qf.Broker()
     shop = broker.session("shop")
     shop.queue_declare("q", {**GROUPS, **arguments})
-    send(shop, "q", labels, header="G")
+    qf.send(shop, "q", labels, header="G")
     return broker
 
 
 def after_crash(accepts_first):
     broker = queue_with("A-1 A-2")
-    first = Reader(broker, "first", "q", prefetch=2)
+    first = qf.Reader(broker, "first", "q", prefetch=2)
     if accepts_first:
         first.accept("A-1")
     first.close()  # it crashes while it works on A-1
-    second = Reader(broker, "second", "q", prefetch=2)
+    second = qf.Reader(broker, "second", "q", prefetch=2)
     return second.got
 
 
 hasty, patient = after_crash(accepts_first=True), after_crash(accepts_first=False)
 
 assert hasty == ["A-2*"] and patient == ["A-1*", "A-2*"]
-Table(
+qf.Table(
     [("accepts on arrival", hasty), ("accepts when the work is done", patient)],
     ("the first consumer", "what the second one gets after the crash"),
     "the star marks a redelivered message",
@@ -110,7 +106,7 @@ Table(
 
 # %% id="order"
 broker = queue_with("A-1 A-2 A-3")
-c1, c2 = Reader(broker, "c1", "q"), Reader(broker, "c2", "q")
+c1, c2 = qf.Reader(broker, "c1", "q"), qf.Reader(broker, "c2", "q")
 c1.fetch(), c1.fetch()
 processed = []
 
@@ -143,7 +139,7 @@ assert processed == ["A-2", "A-1", "A-3"]
 # %% id="cures"
 def order_after(settle):
     broker = queue_with("A-1 A-2 A-3")
-    c1, c2 = Reader(broker, "c1", "q"), Reader(broker, "c2", "q")
+    c1, c2 = qf.Reader(broker, "c1", "q"), qf.Reader(broker, "c2", "q")
     c1.fetch(), c1.fetch()
     done = settle(c1)
     while c2.fetch():
@@ -161,7 +157,7 @@ orders = {what: order_after(settle) for what, settle in cures.items()}
 
 assert orders["release A-1, accept A-2"] == ["A-2", "A-1", "A-3"]
 assert all(order == sorted(order) for what, order in orders.items() if what != "release A-1, accept A-2")
-Table(
+qf.Table(
     [(what, order, "kept" if order == sorted(order) else "broken") for what, order in orders.items()],
     ("c1 holds A-1 and A-2, and does this", "processed in all", "order"),
     "one of four breaks the order",
@@ -174,16 +170,16 @@ Table(
 # there, and a queue bound to it collects what nobody could use: a *dead letter queue*. *(CN-16)*
 
 # %% id="reject"
-broker = Broker()
+broker = qf.Broker()
 admin = broker.session("admin")
 admin.queue_declare("work", GROUPS, alternate_exchange="amq.fanout")
 admin.queue_declare("dead letters")
 admin.exchange_bind("dead letters", "amq.fanout")
-send(admin, "work", "A-1 A-2", header="G")
-consumer = Reader(broker, "consumer", "work", prefetch=1)
+qf.send(admin, "work", "A-1 A-2", header="G")
+consumer = qf.Reader(broker, "consumer", "work", prefetch=1)
 consumer.reject("A-1")
 
-print("dead letters:   ", Reader(broker, "undertaker", "dead letters", prefetch=5).got)
+print("dead letters:   ", qf.Reader(broker, "undertaker", "dead letters", prefetch=5).got)
 print("and now at work:", consumer.holds)
 
 assert consumer.holds == ["A-2"]
@@ -194,12 +190,10 @@ assert consumer.holds == ["A-2"]
 # Play it yourself: one group, three messages, two consumers. Release the first message and accept the second.
 
 # %% id="lab"
-from qflow.labs import group_lab, group_run
-
-group_lab(messages="AAA", prefetch=(2, 1))
+qf.group_lab(messages="AAA", prefetch=(2, 1))
 
 # %% id="lab-words"
-played = group_run(
+played = qf.group_run(
     messages="AAA", prefetch=(2, 1), actions=[("c1", "release"), ("c1", "accept"), ("c1", "accept")]
 )
 print(*played.claims[:2], sep="\n")
@@ -211,20 +205,18 @@ print(*played.claims[:2], sep="\n")
 # the queue, found only messages of a group that is not its own, and gone to sleep. `c1` accepts `A-1` and
 # asks for no more. Group A is free. `A-2` lies there. And?
 
+
 # %% id="surprise"
-from qflow.trace.replaying import record
-
-
 def two_waiting(options=None):
-    broker = Broker(options)
-    trace = record(broker)
+    broker = qf.Broker(options)
+    trace = qf.record(broker)
     shop = broker.session("shop")
     shop.queue_declare("q", GROUPS)
-    send(shop, "q", "A-1 A-2", header="G")
-    c1 = Reader(broker, "c1", "q")
+    qf.send(shop, "q", "A-1 A-2", header="G")
+    c1 = qf.Reader(broker, "c1", "q")
     c1.fetch()
-    c2 = Reader(broker, "c2", "q", prefetch=5)
-    diary = Diary(
+    c2 = qf.Reader(broker, "c2", "q", prefetch=5)
+    diary = qf.Diary(
         "who wakes c2?",
         c1=lambda: c1.holds,
         c2=lambda: c2.holds,
@@ -240,7 +232,7 @@ broker, trace, diary = two_waiting()
 woken = diary.column("c2")[-1] != []
 instant = len(trace) - 1
 
-send(broker.session("another shop"), "q", "B-1", header="G")
+qf.send(broker.session("another shop"), "q", "B-1", header="G")
 diary.note("a message of group B arrives")
 
 assert not woken
@@ -256,18 +248,14 @@ diary
 # We can ask the engine for its reasons:
 
 # %% id="explain"
-from qflow.trace.explain import explain
-
-print(explain(trace, instant, "consumer:c2").text(with_sources=False))
+print(qf.explain(trace, instant, "consumer:c2").text(with_sources=False))
 
 # %% [markdown] id="eager-text"
 # The engine also knows the other behaviour, in which freeing a group wakes a waiting consumer. The real
 # broker never had it.
 
 # %% id="eager"
-from qflow.broker import BrokerOptions
-
-_, _, eager = two_waiting(BrokerOptions(wake_up="eager"))
+_, _, eager = two_waiting(qf.BrokerOptions(wake_up="eager"))
 
 assert eager.column("c2")[-1] == ["A-2"]
 eager
@@ -298,14 +286,14 @@ def fetch(broker):
 actions = {
     "nothing": lambda broker: None,
     "time passes": lambda broker: broker.advance(60_000_000),
-    "a message arrives": lambda broker: send(broker.session("s"), "q", "C-1", header="G"),
+    "a message arrives": lambda broker: qf.send(broker.session("s"), "q", "C-1", header="G"),
     "c2 fetches": fetch,
     "c1 ends its session": lambda broker: broker.sessions["c1"].close(),
 }
 effects = {what: woken_by(action) for what, action in actions.items()}
 
 assert list(effects.values()) == [False, False, True, True, True]
-Table(effects.items(), ("after the accept", "does c2 get A-2?"), "what wakes an idle consumer")
+qf.Table(effects.items(), ("after the accept", "does c2 get A-2?"), "what wakes an idle consumer")
 
 # %% [markdown] id="real-text"
 # ## What the real broker did
@@ -313,9 +301,7 @@ Table(effects.items(), ("after the accept", "does c2 get A-2?"), "what wakes an 
 # First the note of the manual, recorded: `c2` gets `A-1` after `A-2` was accepted.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside("gr-release-accept-order", range(7, 15), c1="got.c1/s", c2="got.c2/s", groups="groups.q")
+recorded = qf.beside("gr-release-accept-order", range(7, 15), c1="got.c1/s", c2="got.c2/s", groups="groups.q")
 
 assert recorded.agrees
 recorded
@@ -325,7 +311,7 @@ recorded
 # group, `c2` and `c3` have credit. In step 9 one more message of A arrives, and `c2` gets all three.
 
 # %% id="real-two"
-lost = beside(
+lost = qf.beside(
     "gr-stuck-two-waiting",
     range(5, 13),
     c2="got.c2/s",

@@ -17,9 +17,9 @@
 # ## Predict before you run
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("09-other-queues")
+predictions = qf.Predictions("09-other-queues")
 predictions.predict(
     "ring",
     "A ring of 3 holds a, b, c; a consumer has acquired a. Now d arrives. Which message goes?",
@@ -50,9 +50,7 @@ predictions.predict(
 # control, and a consumer that is too slow:
 
 # %% id="naive"
-from qflow.labs import depth_chart, policy_run
-
-kinds = policy_run()
+kinds = qf.policy_run()
 print(*kinds.claims, sep="\n")
 
 assert [name for name, picture in kinds.pictures.items() if "p1" in picture.run.errors] == ["reject"]
@@ -62,10 +60,10 @@ assert [name for name, picture in kinds.pictures.items() if "p1" in picture.run.
 # queue never gets there, because it keeps one message for each of six keys.
 
 # %% id="naive-ring"
-depth_chart(kinds["ring"])
+qf.depth_chart(kinds["ring"])
 
 # %% id="naive-lvq"
-depth_chart(kinds["last value"])
+qf.depth_chart(kinds["last value"])
 
 # %% id="naive-check"
 deepest = {name: max(picture.frames.column("queue.orders.depth")) for name, picture in kinds.pictures.items()}
@@ -79,34 +77,29 @@ assert deepest["ring"] == 20 and deepest["last value"] <= 6
 # `qpid.policy_type=ring`. A ring makes room for each new message by dropping the oldest. It does not ask
 # whether somebody is working on it.
 
+
 # %% id="ring"
-from qflow.broker import Broker
-from qflow.broker.errors import AmqpException
-from qflow.table import Table
-from qflow.teaching.bench import Diary, Reader, send
-
-
 def on_queue(broker):
     """Return the labels of all messages that nobody holds, in the order a browser sees them."""
-    browser = Reader(broker, f"browser {len(broker.sessions)}", "q", prefetch=100, browse=True)
+    browser = qf.Reader(broker, f"browser {len(broker.sessions)}", "q", prefetch=100, browse=True)
     labels = browser.got
     browser.close()
     return labels
 
 
 def queue_with(labels, **arguments):
-    broker = Broker()
+    broker = qf.Broker()
     producer = broker.session("producer")
     producer.queue_declare("q", {f"qpid.{key}": value for key, value in arguments.items()})
-    send(producer, "q", labels)
+    qf.send(producer, "q", labels)
     return broker, producer
 
 
 broker, producer = queue_with("a b c", policy_type="ring", max_count=3)
-worker = Reader(broker, "worker", "q", prefetch=1)
-diary = Diary("a ring of 3", worker_holds=lambda: worker.holds, available=lambda: on_queue(broker))
+worker = qf.Reader(broker, "worker", "q", prefetch=1)
+diary = qf.Diary("a ring of 3", worker_holds=lambda: worker.holds, available=lambda: on_queue(broker))
 diary.note("a, b and c sent")
-send(producer, "q", "d")
+qf.send(producer, "q", "d")
 diary.note("d sent")
 worker.accept("a")
 diary.note("the worker accepts a")
@@ -130,18 +123,18 @@ diary
 # one stands at the end.
 
 # %% id="lvq"
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare(
     "q", {"qpid.last_value_queue_key": "k", "qpid.max_count": 3, "qpid.flow_stop_count": 3}
 )
-send(producer, "q", "oil-1 gas-1 oil-2 tin-1", header="k")
+qf.send(producer, "q", "oil-1 gas-1 oil-2 tin-1", header="k")
 left = on_queue(broker)
 print("on the queue:", left)
 
 try:
-    send(producer, "q", "gas-2", header="k")
-except AmqpException as error:
+    qf.send(producer, "q", "gas-2", header="k")
+except qf.AmqpException as error:
     print("gas-2:       ", error.name)
     refused = error
 
@@ -157,15 +150,15 @@ assert refused.code == 506
 # which may turn the queue ON, and then a dequeue. At exactly the stop threshold a single update does it:
 
 # %% id="lvq-flow"
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare("q", {"qpid.last_value_queue_key": "k", "qpid.flow_stop_count": 2})
-diary = Diary.of_queue(broker, "q", producer, caption="last values, stop threshold 2")
-send(producer, "q", "oil-1 gas-1", header="k")
+diary = qf.Diary.of_queue(broker, "q", producer, caption="last values, stop threshold 2")
+qf.send(producer, "q", "oil-1 gas-1", header="k")
 diary.note("two keys")
-send(producer, "q", "oil-2", header="k")
+qf.send(producer, "q", "oil-2", header="k")
 diary.note("oil is updated")
-send(producer, "q", "oil-3", header="k")
+qf.send(producer, "q", "oil-3", header="k")
 diary.note("and again")
 
 assert diary.column("messages") == [2, 2, 2]
@@ -181,16 +174,16 @@ diary
 # everything there is dropped itself.
 
 # %% id="priority"
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare("q", {"qpid.priorities": 10, "qpid.max_count": 2, "qpid.policy_type": "ring"})
-diary = Diary(
+diary = qf.Diary(
     "a priority ring of 2",
     on_queue=lambda: on_queue(broker),
     dropped=lambda: broker.queue("q").statistics().discardsRing,
 )
 for label, priority in (("a", 9), ("b", 8), ("c", 5), ("d", 8), ("e", 9)):
-    send(producer, "q", label, priority=priority)
+    qf.send(producer, "q", label, priority=priority)
     diary.note(f"{label}, priority {priority}")
 
 assert diary.column("on_queue") == [["a"], ["a", "b"], ["a", "b"], ["a", "d"], ["a", "e"]]
@@ -210,7 +203,7 @@ diary
 broker, producer = queue_with(
     "a b c", policy_type="self-destruct", max_count=3, flow_stop_count=0, flow_stop_size=0
 )
-(last,) = send(producer, "q", "d")
+(last,) = qf.send(producer, "q", "d")
 is_gone = "q" not in broker.queues.queues
 lost = 3 + 1
 
@@ -231,14 +224,14 @@ assert broker.statistics().abandoned == 3
 def self_destructs(capacity):
     broker, producer = queue_with("", policy_type="self-destruct", max_count=10)
     while len(producer.held) < capacity and "q" in broker.queues.queues:
-        send(producer, "q")
+        qf.send(producer, "q")
     return "q" not in broker.queues.queues
 
 
 outcome = {capacity: self_destructs(capacity) for capacity in (1, 2, 3, 4)}
 
 assert outcome == {1: False, 2: False, 3: True, 4: True}
-Table(
+qf.Table(
     outcome.items(),
     ("the producer's capacity", "does the queue destroy itself?"),
     "limit 10, stop 8 by default",
@@ -255,9 +248,7 @@ Table(
 # time](images/policy-lab.png)
 
 # %% id="lab"
-from qflow.labs import policy_lab
-
-policy_lab()
+qf.policy_lab()
 
 # %% [markdown] id="combine-text"
 # ## Which go together?
@@ -282,12 +273,12 @@ def together(one, other):
     arguments = {**FEATURES[one], **FEATURES[other]}
     if len(arguments) < len(FEATURES[one]) + len(FEATURES[other]):
         return "same setting"
-    broker = Broker()
+    broker = qf.Broker()
     try:
         broker.session("admin").queue_declare("q", {"qpid.max_count": 10, **arguments})
-    except AmqpException:
+    except qf.AmqpException:
         return "refused"
-    send(broker.session("p"), "q", "x-1 x-1 x-1", header="k")
+    qf.send(broker.session("p"), "q", "x-1 x-1 x-1", header="k")
     queue = broker.queue("q")
     if "last value" in (one, other) and queue.statistics().msgDepth != 1:
         return "no last value"
@@ -310,7 +301,7 @@ assert (
     matrix["ring"]["stop at 5"] == "no flow control"
     and matrix["self-destruct"]["last value"] == "no last value"
 )
-Table([[one, *row.values()] for one, row in matrix.items()], ("with", *FEATURES), "do they go together?")
+qf.Table([[one, *row.values()] for one, row in matrix.items()], ("with", *FEATURES), "do they go together?")
 
 # %% [markdown] id="surprise-text"
 # ## The surprise: a ring breaks the promise of groups
@@ -320,7 +311,7 @@ Table([[one, *row.values()] for one, row in matrix.items()], ("with", *FEATURES)
 # free, while the owner is still at work, and the next message goes to somebody else. *(MG-20)*
 
 # %% id="surprise"
-broker = Broker()
+broker = qf.Broker()
 shop = broker.session("shop")
 shop.queue_declare(
     "q",
@@ -331,11 +322,11 @@ shop.queue_declare(
         "qpid.policy_type": "ring",
     },
 )
-send(shop, "q", "A-1 A-2", header="g")
-first, second = Reader(broker, "first", "q"), Reader(broker, "second", "q")
+qf.send(shop, "q", "A-1 A-2", header="g")
+first, second = qf.Reader(broker, "first", "q"), qf.Reader(broker, "second", "q")
 first.fetch()
 print("first works on", first.holds)
-send(shop, "q", "A-3", header="g")
+qf.send(shop, "q", "A-3", header="g")
 got = second.fetch()
 print("second gets   ", got)
 
@@ -348,9 +339,7 @@ assert first.holds == ["A-1"] and got == "A-2"
 # `p-8`; the counter rises, the depth stays):
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside(
+recorded = qf.beside(
     "ri-priority-drop-new", range(2, 11), depth="queues.q.depth", dropped="queues.q.ring", got="got.c/s"
 )
 
@@ -362,7 +351,7 @@ recorded
 # group A is gone. In step 14 it comes back, free.
 
 # %% id="real-two"
-ring = beside(
+ring = qf.beside(
     "gr-ring-acquired", range(7, 16), c="got.c/s", d="got.d/s", groups="groups.q", dropped="queues.q.ring"
 )
 

@@ -19,9 +19,9 @@
 # 50, a resume threshold of 30; the producer's capacity is 20.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("10-how-it-was-designed")
+predictions = qf.Predictions("10-how-it-was-designed")
 predictions.predict(
     "before",
     "Without flow control: how many of the 600 messages can the producer send before it is thrown out?",
@@ -52,9 +52,7 @@ predictions.predict(
 # Here is the workload of the prediction on five brokers, one of them the old one.
 
 # %% id="naive"
-from qflow.labs import depth_chart, history_run
-
-designs = history_run()
+designs = qf.history_run()
 old = designs["before the feature"]
 print(*designs.claims, sep="\n")
 
@@ -66,7 +64,7 @@ assert [name for name, picture in designs.pictures.items() if picture.run.errors
 # empties the queue, and that was it.
 
 # %% id="naive-chart"
-depth_chart(old)
+qf.depth_chart(old)
 
 # %% [markdown] id="idea-text"
 # ## The idea: a completion is a promise one may postpone
@@ -87,27 +85,23 @@ depth_chart(old)
 # the head again and again.
 
 # %% id="poc"
-from qflow.broker import Broker, BrokerOptions
-from qflow.table import Table
-from qflow.teaching.bench import Diary, Reader, send
-
-broker = Broker(BrokerOptions(flow_control="overflow-list"))
+broker = qf.Broker(qf.BrokerOptions(flow_control="overflow-list"))
 admin = broker.session("admin")
 admin.queue_declare("full", {"qpid.max_count": 2})
 admin.queue_declare("empty")
 producer = broker.session("producer")
-diary = Diary(
+diary = qf.Diary(
     "the overflow list",
     on_full=lambda: broker.queue("full").statistics().msgDepth,
     on_empty=lambda: broker.queue("empty").statistics().msgDepth,
     on_the_list=lambda: len(producer.overflow.waiting),
     held=lambda: len(producer.held),
 )
-send(producer, "full", 4)
+qf.send(producer, "full", 4)
 diary.note("4 sent to full, which holds 2")
-send(producer, "empty", 3)
+qf.send(producer, "empty", 3)
 diary.note("3 sent to empty")
-Reader(broker, "consumer", "full").take(2)
+qf.Reader(broker, "consumer", "full").take(2)
 diary.note("2 taken from full")
 broker.advance(100_000)
 diary.note("a tenth of a second later")
@@ -138,14 +132,14 @@ diary
 # %% id="watermark"
 def two_queues(flow_control):
     """Return whether the third of three messages is complete, after each of three events."""
-    broker = Broker(BrokerOptions(flow_control=flow_control))
+    broker = qf.Broker(qf.BrokerOptions(flow_control=flow_control))
     admin = broker.session("admin")
     for queue, resume in (("A", 1), ("B", 2)):
         admin.queue_declare(queue, {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": resume})
         admin.exchange_bind(queue, "amq.fanout")
-    (*_, last) = send(broker.session("producer"), "", 3, exchange="amq.fanout")
+    (*_, last) = qf.send(broker.session("producer"), "", 3, exchange="amq.fanout")
     story = [last.is_complete]
-    reader_a, reader_b = (Reader(broker, f"reader of {queue}", queue, prefetch=3) for queue in ("A", "B"))
+    reader_a, reader_b = (qf.Reader(broker, f"reader of {queue}", queue, prefetch=3) for queue in ("A", "B"))
     reader_a.accept(reader_a.got[2])
     story.append(last.is_complete)
     reader_b.accept(*reader_b.got[:2])
@@ -156,7 +150,7 @@ shipped, proposed = two_queues("shipped"), two_queues("watermark")
 
 assert shipped == [False, False, True]
 assert proposed == [False, False, False]
-Table(
+qf.Table(
     zip(
         ("sent; A and B are ON", "consumed from A, which stays ON", "B turns OFF, the message still on it"),
         proposed,
@@ -181,7 +175,7 @@ Table(
 # *whole* channel, counts bytes only, and needs a protocol with such a command.
 
 # %% id="java"
-broker = Broker(BrokerOptions(flow_control="java"))
+broker = qf.Broker(qf.BrokerOptions(flow_control="java"))
 session = broker.session("producer")
 session.queue_declare("q", {"qpid.flow_stop_size": 1000, "qpid.flow_resume_size": 600})
 told = []
@@ -189,7 +183,7 @@ session.completions.on_channel_flow = lambda is_active: told.append("go on" if i
 
 story = []
 for number in range(1, 12):
-    send(session, "q")
+    qf.send(session, "q")
     story.append(
         (
             f"message {number}",
@@ -198,12 +192,12 @@ for number in range(1, 12):
             len(session.held),
         )
     )
-Reader(broker, "reader", "q").take(5)
+qf.Reader(broker, "reader", "q").take(5)
 story.append(("5 taken", broker.queue("q").statistics().byteDepth, told[-1], len(session.held)))
 
 assert [row[2] for row in story] == [""] * 10 + ["stop", "go on"]
 assert all(held == 0 for *_, held in story)
-Table(
+qf.Table(
     story[8:], ("after", "bytes", "the channel was told", "held"), "capacity 1,000 bytes, resume capacity 600"
 )
 
@@ -235,7 +229,7 @@ assert deepest["shipped in 0.10"] <= 50 + 20
 assert deepest["watermark proposal"] == deepest["shipped in 0.10"] - 1  # at instead of above
 assert deepest["proof of concept"] == 80  # the limit itself
 assert deepest["Java broker"] == 51
-Table(
+qf.Table(
     [(name, *row) for name, row in found.items()],
     ("design", "sent", "accepted", "deepest", "producer waited", "thrown out"),
     "600 messages, limit 80, stop 50, resume 30, capacity 20",
@@ -253,10 +247,10 @@ Table(
 # | Java broker | on the queue | an explicit *stop* | the whole channel | one message a channel |
 
 # %% id="chart-shipped"
-depth_chart(designs["shipped in 0.10"])
+qf.depth_chart(designs["shipped in 0.10"])
 
 # %% id="chart-poc"
-depth_chart(designs["proof of concept"])
+qf.depth_chart(designs["proof of concept"])
 
 # %% [markdown] id="chart-words"
 # The first picture is what shipped: the queue overshoots its stop threshold of 50 by the producer's window,
@@ -274,17 +268,15 @@ depth_chart(designs["proof of concept"])
 # time](images/history-lab.png)
 
 # %% id="lab"
-from qflow.labs import history_lab
-
-history_lab()
+qf.history_lab()
 
 # %% id="lab-words"
-larger = history_run(capacity=30)
+larger = qf.history_run(capacity=30)
 before_and_after = {name: (deepest[name], facts(larger[name])[2]) for name in deepest}
 
 assert before_and_after["shipped in 0.10"] == (70, 80)
 assert before_and_after["Java broker"] == (51, 51)
-Table(
+qf.Table(
     [(name, *depths) for name, depths in before_and_after.items()],
     ("design", "deepest, capacity 20", "capacity 30"),
     "what a larger window does to each design",
@@ -302,24 +294,22 @@ Table(
 # messages. Whether the queue is ON was not among it. The newcomer concluded: ON, if something is held.
 # Mostly.
 
+
 # %% id="surprise"
-from qflow.broker.history.cluster import join, replicate
-
-
 def after_joining(consumed):
     """Return how a queue is, what is told of it, and how it is at a newcomer; 5 sent, some consumed."""
-    broker = Broker()
+    broker = qf.Broker()
     producer = broker.session("producer")
     producer.queue_declare("q", {"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 1})
-    transfers = dict(enumerate(send(producer, "q", "m1 m2 m3 m4 m5"), 1))
-    Reader(broker, "reader", "q", prefetch=5).accept(*consumed) if consumed else None
+    transfers = dict(enumerate(qf.send(producer, "q", "m1 m2 m3 m4 m5"), 1))
+    qf.Reader(broker, "reader", "q", prefetch=5).accept(*consumed) if consumed else None
     original = broker.queue("q").flow_limit
-    told = replicate(original)
+    told = qf.broker.history.replicate(original)
 
-    newcomer = Broker()
+    newcomer = qf.Broker()
     newcomer.session("producer").queue_declare("q", {})
     twin = newcomer.queue("q").flow_limit
-    join(twin, told, transfers)
+    qf.broker.history.join(twin, told, transfers)
     return original.stopped, told.pending_msg_seqs, twin.stopped
 
 
@@ -330,7 +320,7 @@ outcomes = [
 ]
 
 assert [(original, twin) for _, original, _, twin in outcomes] == [(True, True), (True, True), (True, False)]
-Table(
+qf.Table(
     outcomes,
     ("consumed before", "ON at the original", "held positions told", "ON at the newcomer"),
     "stop 3, resume 1, five messages sent; then a broker joins",
@@ -355,13 +345,13 @@ Table(
 
 # %% id="order"
 def complete_after(completions):
-    broker = Broker(BrokerOptions(completions=completions))
+    broker = qf.Broker(qf.BrokerOptions(completions=completions))
     admin = broker.session("admin")
     admin.queue_declare("busy", {"qpid.flow_stop_count": 1})
     admin.queue_declare("idle")
     producer = broker.session("producer")
-    send(producer, "busy", 2)
-    send(producer, "idle", 8)
+    qf.send(producer, "busy", 2)
+    qf.send(producer, "idle", 8)
     return len(producer.completed)
 
 
@@ -377,9 +367,7 @@ assert (complete_after("in-order"), complete_after("any-order")) == (1, 9)
 # held by two queues, consumed from one of them, still held by the other.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside("fc-fanout-both-hold", q1="queues.q1.flow", q2="queues.q2.flow", held="held.p")
+recorded = qf.beside("fc-fanout-both-hold", q1="queues.q1.flow", q2="queues.q2.flow", held="held.p")
 
 assert recorded.agrees
 recorded

@@ -40,9 +40,9 @@
 # 6. "Note well that distinct message groups would not block each other from delivery."
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("11-errata")
+predictions = qf.Predictions("11-errata")
 predictions.predict(
     "true",
     "How many of the six are true as they stand?",
@@ -66,11 +66,6 @@ predictions.predict(
 # judge.)
 
 # %% id="naive"
-from qflow.broker import Broker, BrokerOptions, Message
-from qflow.broker.errors import AmqpException, StartupError
-from qflow.table import Table
-from qflow.teaching.bench import Reader, send
-
 errata = []
 
 
@@ -86,18 +81,18 @@ def claim(number, document, says, in_truth):
 
 def queue_with(messages, arguments, options=None):
     """Return a broker, its producer, and the statistics of a queue that got some messages."""
-    broker = Broker(options)
+    broker = qf.Broker(options)
     producer = broker.session("producer")
     producer.queue_declare("q", arguments)
-    send(producer, "q", messages)
+    qf.send(producer, "q", messages)
     return broker, producer, broker.queue("q").statistics()
 
 
 def refusal(arguments, options=None):
     """Return the broker's words if it refuses a queue, or an empty text."""
     try:
-        Broker(options).session("admin").queue_declare("q", arguments)
-    except AmqpException as error:
+        qf.Broker(options).session("admin").queue_declare("q", arguments)
+    except qf.AmqpException as error:
         return error.text
     return ""
 
@@ -105,8 +100,8 @@ def refusal(arguments, options=None):
 def starts(*options):
     """Tell whether a broker starts with these options."""
     try:
-        BrokerOptions.parse(options)
-    except StartupError:
+        qf.BrokerOptions.parse(options)
+    except qf.StartupError:
         return False
     return True
 
@@ -131,7 +126,7 @@ def _():
 def _():
     shipped = [queue_with(n, EXAMPLE)[2].flowStopped for n in (900, 901)]
     proposed = [
-        queue_with(n, EXAMPLE, BrokerOptions(flow_control="watermark"))[2].flowStopped for n in (900, 901)
+        queue_with(n, EXAMPLE, qf.BrokerOptions(flow_control="watermark"))[2].flowStopped for n in (900, 901)
     ]
     return shipped == [False, True] and proposed == [True, True]
 
@@ -139,7 +134,7 @@ def _():
 @claim(7, "ticket", "OFF 'at or below', and OFF when it 'falls below'", "OFF below the resume threshold")
 def _():
     broker, _, _ = queue_with(901, EXAMPLE)
-    reader = Reader(broker, "reader", "q")
+    reader = qf.Reader(broker, "reader", "q")
     reader.take(401)
     at_500 = broker.queue("q").statistics().flowStopped
     reader.take(1)
@@ -149,7 +144,7 @@ def _():
 @claim(19, "manual", "flowStopped is True when the stop threshold is exceeded", "until it is below resume")
 def _():
     broker, _, _ = queue_with(901, EXAMPLE)
-    Reader(broker, "reader", "q").take(300)
+    qf.Reader(broker, "reader", "q").take(300)
     statistics = broker.queue("q").statistics()
     return statistics.msgDepth == 601 and statistics.flowStopped and statistics.flowStoppedCount == 1
 
@@ -157,7 +152,7 @@ def _():
 @claim(30, "manual", "completions are held until OFF", "or until the message itself leaves the queue")
 def _():
     broker, producer, _ = queue_with(3, {"qpid.flow_stop_count": 1})
-    reader = Reader(broker, "reader", "q", prefetch=3)
+    reader = qf.Reader(broker, "reader", "q", prefetch=3)
     reader.accept(reader.got[1])
     return broker.queue("q").statistics().flowStopped and len(producer.held) == 1
 
@@ -166,12 +161,12 @@ def _():
 def _():
     def states(k):
         size = {"qpid.max_size": 10 * k, "qpid.flow_stop_size": 8 * k, "qpid.flow_resume_size": 6 * k}
-        broker = Broker()
+        broker = qf.Broker()
         producer = broker.session("producer")
         producer.queue_declare("q", size)
-        send(producer, "q", 8, size=k)
+        qf.send(producer, "q", 8, size=k)
         at_stop = broker.queue("q").statistics().flowStopped
-        send(producer, "q", size=50)
+        qf.send(producer, "q", size=50)
         return at_stop, broker.queue("q").statistics().flowStopped
 
     return states(1000) == states(1024) == (False, True)
@@ -200,10 +195,10 @@ def _():
 
 @claim(5, "manual", "bytes are message content", "header and content, since 2013")
 def _():
-    broker = Broker()
+    broker = qf.Broker()
     producer = broker.session("producer")
     producer.queue_declare("q")
-    producer.message_transfer(Message(100, routing_key="q"))
+    producer.message_transfer(qf.Message(100, routing_key="q"))
     return broker.queue("q").statistics().byteDepth == 111
 
 
@@ -265,8 +260,8 @@ def _():
 @claim(24, "qpid-config", "ring replaces the 'oldest unacquired message'", "acquired ones as well")
 def _():
     broker, producer, _ = queue_with(3, {"qpid.max_count": 3, "qpid.policy_type": "ring"})
-    Reader(broker, "reader", "q", prefetch=3)
-    send(producer, "q")
+    qf.Reader(broker, "reader", "q", prefetch=3)
+    qf.send(producer, "q")
     return broker.queue("q").statistics().discardsRing == 1
 
 
@@ -277,7 +272,7 @@ def _():
     def outcome(policy):
         try:
             queue_with(11, {"qpid.max_count": 10, "qpid.policy_type": policy})
-        except AmqpException as error:
+        except qf.AmqpException as error:
             return error.code
         return "accepted"
 
@@ -286,19 +281,21 @@ def _():
 
 @claim(26, "qpid-config", "--limit-policy=ring-strict", "sends nothing: the queue rejects")
 def _():
-    from qflow.configuration.notations import read_any
 
-    return "qpid.policy_type" not in read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
+    return (
+        "qpid.policy_type"
+        not in qf.configuration.read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
+    )
 
 
 @claim(28, "broker", "group_timestamp, alert_repeat_gap, strict", "accepted, and without any effect")
 def _():
-    broker = Broker()
+    broker = qf.Broker()
     groups = {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1, "qpid.group_timestamp": 1}
     broker.management.create(
         "queue", "q", {**groups, "qpid.alert_repeat_gap": 5, "no-such-key": 1}, strict=True
     )
-    send(broker.session("p"), "q", "A-1", header="g")
+    qf.send(broker.session("p"), "q", "A-1", header="g")
     state = broker.management.query("queue", "q")["qpid.message_group_queue"]["group_state"]
     return state[0]["timestamp"] == 0
 
@@ -310,47 +307,43 @@ def _():
 # %% id="clients"
 @claim(12, "manual", "the client goes on when one or more commands complete", "C++ waits for all of them")
 def _():
-    from qflow.broker.completions import RangeSet
-    from qflow.windows import Step, make_window
-
     def next_step(kind):
-        window = make_window(kind, 3)
+        window = qf.workload.make_window(kind, 3)
         for number in range(3):
             window.sent(number)
-        reported = RangeSet()
+        reported = qf.broker.RangeSet()
         reported.add(1)  # one is complete, and it is not the first
         window.reported(reported)
         return window.next_step()
 
-    return next_step("ideal") is Step.SEND and next_step("qpid-cpp") is Step.SYNC
+    return next_step("ideal") is qf.workload.Step.SEND and next_step("qpid-cpp") is qf.workload.Step.SYNC
 
 
 @claim(
     13, "ticket", "the broker forcibly disconnects the client", "it ends the session; the connection lives on"
 )
 def _():
-    broker = Broker()
+    broker = qf.Broker()
     full, other = (broker.session(name, connection="one") for name in ("full", "other"))
     full.queue_declare("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
     try:
-        send(full, "q", 2)
-    except AmqpException as error:
+        qf.send(full, "q", 2)
+    except qf.AmqpException as error:
         return error.code == 506 and not full.is_attached and other.is_attached
     return False
 
 
 @claim(21, "manual", "up to 165 messages", "a bound: real C++ clients stop anywhere from 115 to 165")
 def _():
-    from qflow.workload import Producer, Workload, simulate
 
     def stall(seed):
         senders = tuple(
-            Producer(
+            qf.Producer(
                 f"C{n}", ("", "q"), rate=20_000, capacity=size, size=100, seed=seed + n, window="qpid-cpp"
             )
             for n, size in enumerate((50, 15))
         )
-        run = simulate(Workload("stall", 1, {"q": {"qpid.flow_stop_count": 100}}, producers=senders))
+        run = qf.simulate(qf.Workload("stall", 1, {"q": {"qpid.flow_stop_count": 100}}, producers=senders))
         return sum(event.kind == "enqueued" for event in run.events)
 
     depths = {stall(10 * seed) for seed in range(30)}
@@ -359,8 +352,8 @@ def _():
 
 @claim(27, "AMQP", "unroutable messages are rejected unless told otherwise", "always dropped without a word")
 def _():
-    producer = Broker().session("producer")
-    (transfer,) = send(producer, "nowhere")
+    producer = qf.Broker().session("producer")
+    (transfer,) = qf.send(producer, "nowhere")
     return transfer.is_complete and producer.is_attached
 
 
@@ -373,11 +366,11 @@ GROUPS = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
 
 
 def group_after(settle):
-    broker = Broker()
+    broker = qf.Broker()
     producer = broker.session("producer")
     producer.queue_declare("q", GROUPS)
-    send(producer, "q", "A-1 A-2", header="G")
-    reader = Reader(broker, "reader", "q")
+    qf.send(producer, "q", "A-1 A-2", header="G")
+    reader = qf.Reader(broker, "reader", "q")
     reader.fetch()
     settle(reader)
     return broker.management.query("queue", "q")["qpid.message_group_queue"]["group_state"][0]["consumer"]
@@ -385,7 +378,7 @@ def group_after(settle):
 
 @claim(15, "groups", "a group is free when all is acknowledged", "accepted, rejected or released")
 def _():
-    return not any(group_after(settle) for settle in (Reader.accept, Reader.reject, Reader.release))
+    return not any(group_after(settle) for settle in (qf.Reader.accept, qf.Reader.reject, qf.Reader.release))
 
 
 @claim(16, "groups", "not on LVQ or priority queues", "nor with paging; and sharing is not optional")
@@ -398,9 +391,9 @@ def _():
 @claim(17, "groups", "the identifier is a string", "integers work too; a boolean means the default group")
 def _():
     def group_of(value):
-        broker = Broker()
+        broker = qf.Broker()
         broker.session("p").queue_declare("q", GROUPS)
-        broker.sessions["p"].message_transfer(Message(1, "q", {"G": value}))
+        broker.sessions["p"].message_transfer(qf.Message(1, "q", {"G": value}))
         return broker.management.query("queue", "q")["qpid.message_group_queue"]["group_state"][0]["group_id"]
 
     return group_of(5) == group_of("5") == "5" and group_of(True) == "qpid.no-group"
@@ -408,13 +401,13 @@ def _():
 
 @claim(18, "groups", "the broker may pass the next message on", "an accept wakes no waiting consumer")
 def _():
-    broker = Broker()
+    broker = qf.Broker()
     producer = broker.session("producer")
     producer.queue_declare("q", GROUPS)
-    send(producer, "q", "A-1 A-2", header="G")
-    first = Reader(broker, "first", "q")
+    qf.send(producer, "q", "A-1 A-2", header="G")
+    first = qf.Reader(broker, "first", "q")
     first.fetch()
-    waiting = Reader(broker, "waiting", "q", prefetch=5)
+    waiting = qf.Reader(broker, "waiting", "q", prefetch=5)
     first.accept()
     return waiting.got == [] and broker.queue("q").statistics().messageCount == 1
 
@@ -434,10 +427,9 @@ def _():
     "only for two months; then its state was replicated",
 )
 def _():
-    from qflow.broker.history.cluster import replicate
 
     broker, _, _ = queue_with(3, {"qpid.flow_stop_count": 1})
-    state = replicate(broker.queue("q").flow_limit)
+    state = qf.broker.history.replicate(broker.queue("q").flow_limit)
     return len(state.encoded) == 36 and state.pending_msg_seqs == ((2, 3),)
 
 
@@ -449,9 +441,9 @@ def _():
 @claim(29, "Java broker", "goes on when the queue holds less than the resume capacity", "at it, or less")
 def _():
     broker, producer, _ = queue_with(
-        4, {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200}, BrokerOptions(flow_control="java")
+        4, {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200}, qf.BrokerOptions(flow_control="java")
     )
-    reader = Reader(broker, "reader", "q")
+    reader = qf.Reader(broker, "reader", "q")
     reader.take(1)
     at_300 = broker.queue("q").statistics().flowStopped
     reader.take(1)
@@ -470,7 +462,7 @@ verdicts = [
 
 assert [row[0] for row in verdicts] == [f"X-{number:02}" for number in range(1, 32)]
 assert all(row[-1] is True for row in verdicts)
-Table(verdicts, ("id", "where", "it says", "in truth", "checked"), "31 corrections")
+qf.Table(verdicts, ("id", "where", "it says", "in truth", "checked"), "31 corrections")
 
 # %% [markdown] id="surprise-text"
 # ## The surprise
@@ -489,9 +481,7 @@ Table(verdicts, ("id", "where", "it says", "in truth", "checked"), "31 correctio
 # explicit thresholds (X-11): never ON, and the eight messages become five.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-ring = beside(
+ring = qf.beside(
     "fc-ring-exempt", (1, 2, 3), depth="queues.q.depth", ON="queues.q.flow", dropped="queues.q.ring"
 )
 
@@ -502,7 +492,7 @@ ring
 # A policy of old times (X-25): accepted, and then it refuses like any other.
 
 # %% id="real-strict"
-strict = beside("lim-strict-ring", depth="queues.q.depth", error="errors.p")
+strict = qf.beside("lim-strict-ring", depth="queues.q.depth", error="errors.p")
 
 assert strict.agrees
 strict
@@ -511,7 +501,7 @@ strict
 # And a held message that leaves a queue which stays ON (X-30): steps 7 and 8.
 
 # %% id="real-leave"
-leave = beside(
+leave = qf.beside(
     "fc-leave-accept", (1, 5, 6, 7, 8, 9), depth="queues.q.depth", ON="queues.q.flow", held="held.p"
 )
 

@@ -20,9 +20,9 @@
 # stops above 900 and resumes below 500; the producer's capacity is 100. It ran for 30 seconds.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("12-reading-your-broker")
+predictions = qf.Predictions("12-reading-your-broker")
 predictions.predict(
     "share",
     "What percentage of the 30 seconds was flow control ON?",
@@ -53,27 +53,23 @@ predictions.predict(
 # nothing else in common.
 
 # %% id="naive"
-from qflow.broker import Broker
-from qflow.table import Table
-from qflow.teaching.bench import Reader, send
-
-broker = Broker()
+broker = qf.Broker()
 admin = broker.session("admin")
 admin.queue_declare("steady", {"qpid.max_count": 100})
 admin.queue_declare("stopped", {"qpid.max_count": 12, "qpid.flow_stop_count": 9, "qpid.flow_resume_count": 2})
 admin.queue_declare("dropping", {"qpid.max_count": 10, "qpid.policy_type": "ring"})
 
-send(broker.session("p1"), "steady", 10)
+qf.send(broker.session("p1"), "steady", 10)
 waiting = broker.session("p2")
-send(waiting, "stopped", 10)
-stuck = Reader(broker, "stuck", "stopped", prefetch=10)
-send(broker.session("p3"), "dropping", 500)
+qf.send(waiting, "stopped", 10)
+stuck = qf.Reader(broker, "stuck", "stopped", prefetch=10)
+qf.send(broker.session("p3"), "dropping", 500)
 
 NUMBERS = ("msgDepth", "messageCount", "flowStopped", "flowStoppedCount", "msgTotalEnqueues", "discardsRing")
 seen = {name: broker.queue(name).statistics() for name in ("steady", "stopped", "dropping")}
 
 assert {statistics.msgDepth for statistics in seen.values()} == {10}
-Table(
+qf.Table(
     [(number, *(getattr(statistics, number) for statistics in seen.values())) for number in NUMBERS],
     ("statistic", *seen),
     "three queues with ten messages each",
@@ -96,9 +92,7 @@ Table(
 # learn. *(CM-15, IN-09)*
 
 # %% id="console"
-from qflow.messaging import Connection, console
-
-connection = Connection.establish("monday.example")
+connection = qf.messaging.Connection.establish("monday.example")
 sender = connection.session().sender(
     "orders; {create: always, node: {x-declare: {arguments: {'qpid.flow_stop_count': 3}}}}"
 )
@@ -106,7 +100,7 @@ sender.capacity = 10
 for number in range(5):
     sender.send(f"order {number}", sync=False)
 
-management = console.Session()
+management = qf.messaging.console.Session()
 management.addBroker("monday.example")
 (queue,) = management.getObjects(_class="queue", name="orders")
 print(
@@ -123,7 +117,7 @@ assert queue.flowStopped and queue.flowStoppedCount == 1
 # **above** it. And it is armed again at half of it. Watch both on a queue for 10 messages. *(QT-11 to QT-14)*
 
 # %% id="alert"
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare("orders", {"qpid.max_count": 10})
 story = []
@@ -135,8 +129,8 @@ def listen(event):
 
 
 broker.observe(listen)
-send(producer, "orders", 10)
-Reader(broker, "consumer", "orders").take(10)
+qf.send(producer, "orders", 10)
+qf.Reader(broker, "consumer", "orders").take(10)
 broker.observe(None)
 
 assert story == [
@@ -145,7 +139,7 @@ assert story == [
     ("flow_resumed", 6),
     ("queueThresholdCrossedDownward", 4),
 ]
-Table(story, ("event", "messages on the queue"), "limit 10: alert up 8, stop 8, resume 7, alert down 4")
+qf.Table(story, ("event", "messages on the queue"), "limit 10: alert up 8, stop 8, resume 7, alert down 4")
 
 # %% [markdown] id="alert-then"
 # (Real brokers send the two alerts to consoles; the two `flow_` events exist in the engine only.) If you want
@@ -158,17 +152,13 @@ Table(story, ("event", "messages on the queue"), "limit 10: alert up 8, stop 8, 
 # delivered, accepted, and when. The recordings of this book are such logs. Here are the first lines of one:
 
 # %% id="log"
-from qflow.kit import kit_path
-from qflow.trace import ClientLog
-from qflow.workload import Workload
-
-recordings = kit_path("data") / "recordings" / "workloads"
-log = ClientLog.load(recordings / "slow-consumer.csv.gz")
-workload = Workload.load(recordings / "slow-consumer.json")
+recordings = qf.kit_path("data") / "recordings" / "workloads"
+log = qf.ClientLog.load(recordings / "slow-consumer.csv.gz")
+workload = qf.Workload.load(recordings / "slow-consumer.json")
 clients = [row for row in log.rows if row.event != "stats"]
 
 assert len(log.rows) > 30_000
-Table([row[:6] for row in clients[:8]], log.rows[0]._fields[:6], f"the first of {len(log.rows):,} lines")
+qf.Table([row[:6] for row in clients[:8]], log.rows[0]._fields[:6], f"the first of {len(log.rows):,} lines")
 
 # %% [markdown] id="log-then"
 # `data/README.md` describes the columns. Any program that writes these lines will do, as CSV or Parquet. On
@@ -182,10 +172,8 @@ Table([row[:6] for row in clients[:8]], log.rows[0]._fields[:6], f"the first of 
 # real broker was asked every 50 milliseconds, so that we can check.
 
 # %% id="replay"
-from qflow.labs import depth_chart, recorded_picture
-
-replayed = recorded_picture("slow-consumer")
-depth_chart(replayed)
+replayed = qf.recorded_picture("slow-consumer")
+qf.depth_chart(replayed)
 
 # %% id="replay-words"
 print(*replayed.claims[-3:], sep="\n")
@@ -200,13 +188,9 @@ assert "turned ON 13 times, the engine's 13 times" in replayed.claims[-2]
 # setting, or what a client did on its own.
 
 # %% id="why"
-from qflow.trace import replay
-from qflow.trace.explain import explain
-from qflow.trace.replaying import trace_of
-
 until = 9_000_000
-beginning = ClientLog(log.name, [row for row in log.rows if row.ts_us <= until])
-answer = explain(trace_of(replay(beginning, workload)), subject="producer:p1", time=8_500_000)
+beginning = qf.ClientLog(log.name, [row for row in log.rows if row.ts_us <= until])
+answer = qf.explain(qf.trace_of(qf.replay(beginning, workload)), subject="producer:p1", time=8_500_000)
 print(answer.text(with_sources=False))
 
 assert "is blocked" in answer.links[0].text
@@ -219,20 +203,16 @@ assert "works on" in answer.links[-1].text or "holds" in answer.links[-1].text
 # others waited for the queue to drain. An average would say nothing here.
 
 # %% id="latency"
-from qflow.labs import latency_chart
-
-latency_chart(replayed)
+qf.latency_chart(replayed)
 
 # %% [markdown] id="lab-text"
 # ### The lab: open any log
 #
-# `trace_lab` opens a client log or a trace from a file, with the whole picture: windows, queue, consumers,
+# `qf.trace_lab` opens a client log or a trace from a file, with the whole picture: windows, queue, consumers,
 # and the chain of reasons for whatever you click. Put the name of your own file here.
 
 # %% id="lab"
-from qflow.labs import trace_lab
-
-trace_lab(recordings / "capacity-165.csv.gz")
+qf.trace_lab(recordings / "capacity-165.csv.gz")
 
 # %% [markdown] id="what-if-text"
 # ## The surprise: what if?
@@ -242,9 +222,7 @@ trace_lab(recordings / "capacity-165.csv.gz")
 # other settings. First under the recorded ones, to see how good that is:
 
 # %% id="what-if"
-from qflow.prediction import Settings, predict
-
-same = predict(workload, log, compare_models=False)
+same = qf.predict(workload, log, compare_models=False)
 MEASURES = ("mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput")
 orders = same["queues"]["orders"]
 
@@ -255,7 +233,7 @@ def rough(value):
 
 
 assert orders["predicted"]["flowStoppedCount"] == orders["recorded"]["flowStoppedCount"]
-Table(
+qf.Table(
     [
         (measure, rough(orders["recorded"][measure]), rough(orders["predicted"][measure]))
         for measure in MEASURES
@@ -268,11 +246,11 @@ Table(
 # Good enough to trust it with a change. What if the queue had stopped above 300, and resumed below 200?
 
 # %% id="what-if-other"
-lower = Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
-other = predict(workload, log, lower, compare_models=False)["queues"]["orders"]["predicted"]
+lower = qf.Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
+other = qf.predict(workload, log, lower, compare_models=False)["queues"]["orders"]["predicted"]
 before = orders["predicted"]
 
-Table(
+qf.Table(
     [(measure, rough(before[measure]), rough(other[measure])) for measure in MEASURES],
     ("queue orders", "stop 900, resume 500", "stop 300, resume 200"),
     "the same clients under other thresholds",
@@ -290,38 +268,35 @@ assert abs(other["throughput"] - before["throughput"]) < 1
 # only waiting time.
 #
 # One warning. What a producer would have done while it was blocked, no log can tell. Here the log shows that
-# it caught up afterwards, so the prediction lets it. `predict` can try the other assumption too.
+# it caught up afterwards, so the prediction lets it. `qf.predict` can try the other assumption too.
 
 # %% [markdown] id="design-text"
 # ## Settings that are safe
 #
-# The rule of chapter 4 says when a queue can overflow. `judge_workload` applies it to all queues of a
-# workload, in both units. Here are three shops with a common queue and the default thresholds:
+# The rule of chapter 4 says when a queue can overflow. `qf.design.judge_workload` applies it to all queues of
+# a workload, in both units. Here are three shops with a common queue and the default thresholds:
 
 # %% id="design"
-from qflow.design import judge_workload, recommend
-from qflow.workload import Consumer, Producer
-
-shops = Workload(
+shops = qf.Workload(
     "three shops",
     duration=10,
     queues={"orders": {"qpid.max_count": 200, "qpid.max_size": 0}},
     producers=tuple(
-        Producer(f"shop{n}", ("", "orders"), rate=60, capacity=20, size=200, seed=n) for n in (1, 2, 3)
+        qf.Producer(f"shop{n}", ("", "orders"), rate=60, capacity=20, size=200, seed=n) for n in (1, 2, 3)
     ),
-    consumers=(Consumer("warehouse", "orders", prefetch=10, service=("exp", 0.007), seed=4),),
+    consumers=(qf.Consumer("warehouse", "orders", prefetch=10, service=("exp", 0.007), seed=4),),
 )
-verdict = judge_workload(shops)["orders"]
+verdict = qf.design.judge_workload(shops)["orders"]
 print("can it overflow?", "yes" if verdict.can_overflow else "no")
 print(*verdict.reasons, sep="\n")
 
 assert verdict.can_overflow
 
 # %% [markdown] id="recommend-text"
-# And `recommend` searches for settings that cannot, runs each with the workload, and says what they cost:
+# And `qf.recommend` searches for settings that cannot, runs each with the workload, and says what they cost:
 
 # %% id="recommend"
-made = recommend(shops, keep_capacities=True, message_limit=600)
+made = qf.recommend(shops, keep_capacities=True, message_limit=600)
 print(made.lines["orders"])
 print(*made.verdicts["orders"].reasons, sep="\n")
 print(
@@ -342,9 +317,7 @@ assert not made.evidence.errors
 # queue was down to 5. The table shows which steps raised an event; the model raised the same ones.
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-recorded = beside("al-hysteresis", depth="queues.q.depth", events="events")
+recorded = qf.beside("al-hysteresis", depth="queues.q.depth", events="events")
 
 assert recorded.agrees
 recorded

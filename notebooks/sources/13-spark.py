@@ -22,9 +22,9 @@
 # about 540,000 events. No two producers share a queue; three of them send to two queues each.
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("13-spark")
+predictions = qf.Predictions("13-spark")
 predictions.predict(
     "components",
     "Into how many parts that never influence one another can the work be split?",
@@ -56,14 +56,11 @@ predictions.predict(
 # there is none, it says in one sentence how to get it, and the cells after it have nothing to do.
 
 # %% id="java"
-from qflow.kit import RefusalError, kit_path
-from qflow.spark.spark_session import session
-
 spark = None
 try:
-    spark = session()
+    spark = qf.spark.session()
     print("Spark is ready.")
-except RefusalError as refusal:
+except qf.RefusalError as refusal:
     print(refusal)
 
 # %% [markdown] id="naive-text"
@@ -73,16 +70,11 @@ except RefusalError as refusal:
 # take one queue's events, and start in the middle.
 
 # %% id="naive"
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import lake_of
-from qflow.trace import ClientLog, LogError
-from qflow.workload import Workload
-
-RECORDED = kit_path("data") / "recordings" / "workloads"
-workload = Workload.load(RECORDED / "fleet.json")
+RECORDED = qf.kit_path("data") / "recordings" / "workloads"
+workload = qf.Workload.load(RECORDED / "fleet.json")
 try:
-    in_memory = lake_of("fleet", workload, ClientLog.load(RECORDED / "fleet.parquet").rows)
-except LogError as error:
+    in_memory = qf.spark.lake_of("fleet", workload, qf.ClientLog.load(RECORDED / "fleet.parquet").rows)
+except qf.LogError as error:
     in_memory = {}
     print(error)
 
@@ -94,13 +86,13 @@ def held_after(results, time):
 if in_memory:
     rows = in_memory["fleet/q22"]
     middle = rows[len(rows) // 2]
-    whole = audit({"fleet/q22": rows})
-    half = audit({"fleet/q22": [rows[0], *rows[len(rows) // 2 :]]})
+    whole = qf.spark.audit_in_memory({"fleet/q22": rows})
+    half = qf.spark.audit_in_memory({"fleet/q22": [rows[0], *rows[len(rows) // 2 :]]})
     seen_by_whole, seen_by_half = held_after(whole, middle[1]), held_after(half, middle[1])
 
     print(f"q22, from the middle on, seen by one who knows all: {seen_by_whole} transfers held")
     print(f"and by one who begins there: {seen_by_half}")
-    print([result[8] for result in half if result[5] == "gap"][0])
+    print(next(qf.logs.finding_of(result).sentence() for result in half if result[5] == "gap"))
     assert seen_by_half != seen_by_whole
 
 # %% [markdown] id="naive-then"
@@ -115,9 +107,7 @@ if in_memory:
 # touches. What hangs together is a **component**. It is a small table, and `networkx` finds the parts.
 
 # %% id="components"
-from qflow.spark.touches import components_of, touches_of
-
-components = components_of(touches_of("fleet", workload))
+components = qf.spark.components_of(qf.spark.touches_of("fleet", workload))
 names = sorted(set(components.values()))
 
 print(len(workload.queues), "queues,", len(names), "components")
@@ -141,11 +131,9 @@ print("with q10:", [member for (_, _, member), name in components.items() if nam
 import tempfile
 from pathlib import Path
 
-from qflow.spark.ingest import make_lake
-
 if spark:
     folder = Path(tempfile.mkdtemp(), "lake")
-    report = make_lake(spark, [RECORDED / "fleet.parquet"], folder, buckets=8)
+    report = qf.spark.make_lake(spark, [RECORDED / "fleet.parquet"], folder, buckets=8)
     print(report)
 
 # %% [markdown] id="audit-text"
@@ -156,13 +144,9 @@ if spark:
 # let go.
 
 # %% id="audit"
-from qflow.spark.lake import read_lake
-from qflow.spark.lake_audit import audit as audit_lake
-from qflow.spark.lake_audit import result_hash
-
 if spark:
-    lake = read_lake(spark, folder)
-    results = audit_lake(lake).persist()
+    lake = qf.spark.read_lake(spark, folder)
+    results = qf.spark.audit(lake).persist()
     for row in sorted(results.groupBy("kind").count().collect()):
         print(f"{row['count']:6} {row.kind}")
 
@@ -173,15 +157,13 @@ if spark:
 # they can be laid beside what it worked out.
 
 # %% id="trust"
-from qflow.spark import questions
-
 if spark:
-    reports = questions.findings(results).where("code = 'reports'").collect()
-    agreeing = sum(row["count"] for row in reports)
-    asked = sum(int(row.sentence.split(" of ")[1].split()[0]) for row in reports)
+    reports = qf.spark.questions.findings(results).where("subject = 'reports'").collect()
+    agreeing = sum(row.seen for row in reports)
+    asked = sum(row.expected for row in reports)
     print(f"flowStopped agrees in {agreeing} of {asked} reports ({agreeing / asked:.2%})")
-    worst_report = min(reports, key=lambda row: (row["count"], row.queue))
-    print(worst_report.queue, "is the worst:", worst_report.sentence)
+    worst_report = min(reports, key=lambda row: (row.seen, row.queue))
+    print(worst_report.queue, "is the worst:", qf.logs.finding_of(worst_report).sentence())
 
 # %% [markdown] id="trust-then"
 # The rest are moments within a few milliseconds of a change: the clients' clocks are not the broker's.
@@ -193,7 +175,10 @@ if spark:
 
 # %% id="same"
 if spark:
-    print("the same results:", result_hash(results.collect()) == result_hash(audit(in_memory)))
+    print(
+        "the same results:",
+        qf.spark.result_hash(results.collect()) == qf.spark.result_hash(qf.spark.audit_in_memory(in_memory)),
+    )
 
 # %% [markdown] id="heat-text"
 # ## Which queues were ON, and when
@@ -201,12 +186,10 @@ if spark:
 # %% id="heat"
 from IPython.display import display
 
-from qflow.spark import figures
-
 if spark:
     display(
-        figures.heat_map(
-            questions.on_over_time(results, step_us=5_000_000).collect(),
+        qf.spark.figures.heat_map(
+            qf.spark.questions.on_over_time(results, step_us=5_000_000).collect(),
             sorted(workload.queues),
             seconds=165,
             step=5,
@@ -221,8 +204,8 @@ if spark:
 
 # %% id="worst"
 if spark:
-    offenders = questions.offenders(results).collect()
-    display(figures.offender_bars(offenders))
+    offenders = qf.spark.questions.offenders(results).collect()
+    display(qf.spark.figures.offender_bars(offenders))
 
 # %% [markdown] id="worst-then"
 # Look at `q14b`: it was ON only **once**, and is among the worst. It is one of two queues that the same
@@ -231,7 +214,7 @@ if spark:
 
 # %% id="holds"
 if spark:
-    display(figures.hold_boxes(questions.hold_times(results).collect()))
+    display(qf.spark.figures.hold_boxes(qf.spark.questions.hold_times(results).collect()))
 
 # %% [markdown] id="groups-text"
 # ## Groups
@@ -241,7 +224,7 @@ if spark:
 
 # %% id="groups"
 if spark:
-    display(figures.group_bars(questions.group_spots(results).collect()))
+    display(qf.spark.figures.group_bars(qf.spark.questions.group_spots(results).collect()))
 
 # %% [markdown] id="whatif-text"
 # ## What if
@@ -250,21 +233,19 @@ if spark:
 # consumer worked. It is run again under other thresholds. `q22` is overloaded: its consumers are slower
 # than its producer.
 
+
 # %% id="whatif"
-from qflow.spark.sweep import AS_RECORDED, FleetSettings, what_if
-
-
 def scaled(factor):
     scale = f"x{factor}"
     thresholds = {"qpid.flow_stop_count": scale, "qpid.flow_resume_count": scale}
-    return FleetSettings(f"thresholds x {factor}", {"*": thresholds})
+    return qf.spark.FleetSettings(f"thresholds x {factor}", {"*": thresholds})
 
 
 deeper = "yes"
 if spark:
-    grid = [AS_RECORDED, scaled(0.25), scaled(0.5), scaled(2), scaled(4)]
-    measures = what_if(lake.where("component = 'fleet/q22'"), grid).collect()
-    display(figures.frontier(measures, "q22", "p22"))
+    grid = [qf.spark.AS_RECORDED, scaled(0.25), scaled(0.5), scaled(2), scaled(4)]
+    measures = qf.spark.what_if(lake.where("component = 'fleet/q22'"), grid).collect()
+    display(qf.spark.figures.frontier(measures, "q22", "p22"))
     blocked = {row.setting: row.predicted for row in measures if row.measure == "blocked_share"}
     deeper = "yes" if blocked["thresholds x 4"] < blocked["as recorded"] else "no"
 
@@ -280,12 +261,11 @@ if spark:
 # messages.
 
 # %% id="design"
-from qflow.design import Limits
-from qflow.spark.advice import advise
-
 if spark:
     some = lake.where("component in ('fleet/q00', 'fleet/q10', 'fleet/q22')")
-    advice = advise(some, {"*": Limits(count=500)}, messages=300).orderBy("queue").collect()
+    advice = (
+        qf.spark.advise(some, {"*": qf.design.Limits(count=500)}, messages=300).orderBy("queue").collect()
+    )
     for row in advice:
         print(row.line)
         print("    because", row.reasons.split("; ")[0])
@@ -297,16 +277,14 @@ if spark:
 # this is Amdahl's law, with this fleet's own numbers.
 
 # %% id="skew"
-from qflow.spark.lake import bound, speed_up
-
 events = {name: len(rows) for name, rows in in_memory.items()}
 at_most = None
 if in_memory:
     largest = max(events, key=events.get)
-    at_most = round(bound(events))
+    at_most = round(qf.spark.bound(events))
     print(f"the largest is {largest}: {events[largest]} of {sum(events.values())} events")
     for workers in (1, 2, 8, 24, 1000):
-        print(f"{workers:5} workers: {speed_up(events, workers):.1f} times as fast as one")
+        print(f"{workers:5} workers: {qf.spark.speed_up(events, workers):.1f} times as fast as one")
 
 # %% [markdown] id="cut-text"
 # ### Cutting after all
@@ -316,24 +294,23 @@ if in_memory:
 # component in eight pieces, each audited for itself and in any order:
 
 # %% id="cut"
-from qflow.spark.cuts import audit_from_checkpoint as audit_piece
-from qflow.spark.cuts import record
-
 if in_memory:
     rows = in_memory[largest]
     every = -(-len(rows) // 8)
-    checkpoints = list(record(largest, rows, every))
+    checkpoints = list(qf.spark.record(largest, rows, every))
     pieces = [
         result
         for component, seq, state in reversed(checkpoints)
-        for result in audit_piece(component, state, rows[seq : seq + every], seq + every >= len(rows))
+        for result in qf.spark.audit_from_checkpoint(
+            component, state, rows[seq : seq + every], seq + every >= len(rows)
+        )
     ]
-    same = result_hash(pieces) == result_hash(audit({largest: rows}))
+    same = qf.spark.result_hash(pieces) == qf.spark.result_hash(qf.spark.audit_in_memory({largest: rows}))
     print(f"{len(checkpoints)} pieces; the same results: {same}")
 
     cut = {name: count for name, count in events.items() if name != largest}
     cut |= {f"piece {seq}": min(every, len(rows) - seq) for _, seq, _ in checkpoints}
-    print(f"bound before: {bound(events):.1f}, with the largest cut: {bound(cut):.1f}")
+    print(f"bound before: {qf.spark.bound(events):.1f}, with the largest cut: {qf.spark.bound(cut):.1f}")
 
 # %% [markdown] id="rest-text"
 # And where no state was kept? Sometimes the log itself shows a moment at which every message sent had been
@@ -342,14 +319,14 @@ if in_memory:
 # next began with. Only what has been counted may differ. A piece that was begun wrongly is done again.
 
 # %% id="rest"
-from qflow.spark.cuts import audit_cut, rest_places
-
 for name in ("fleet/q05", "fleet/q02", largest) if in_memory else ():
     rows = in_memory[name]
-    stitched = audit_cut(name, rows, 6)
-    same = result_hash(stitched.results) == result_hash(audit({name: rows}))
+    stitched = qf.spark.audit_cut(name, rows, 6)
+    same = qf.spark.result_hash(stitched.results) == qf.spark.result_hash(
+        qf.spark.audit_in_memory({name: rows})
+    )
     print(
-        f"{name}: {len(rest_places(rows))} quiet moments; {stitched.repeated} pieces done again; "
+        f"{name}: {len(qf.spark.rest_places(rows))} quiet moments; {stitched.repeated} pieces done again; "
         f"the same results: {same}"
     )
 
@@ -396,4 +373,4 @@ if spark:
 # ## Links on
 #
 # - Next: [14 · Under the hood](14-under-the-hood.ipynb). Exercises: `exercises/13-fleet.ipynb`.
-# - In code: `qflow/spark/auditor.py` (one component, no Spark), `qflow/spark/audit.py` (on Spark).
+# - In code: `qflow/logs/audit.py` (one component, no Spark), `qflow/spark/lake_audit.py` (on Spark).

@@ -17,9 +17,9 @@
 # ## Predict before you run
 
 # %% id="predict"
-from qflow.teaching import Predictions
+import qflow as qf
 
-predictions = Predictions("14-under-the-hood")
+predictions = qf.Predictions("14-under-the-hood")
 predictions.predict(
     "observers",
     "Limits, groups, alerts, flow control: how many of these four must the queue itself know?",
@@ -44,21 +44,17 @@ predictions.predict(
 # clock, no network, no threads and no chance; time is told to it.
 
 # %% id="naive"
-from qflow.broker import Broker
-from qflow.table import Table
-from qflow.teaching.bench import Reader, send
-
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare(
     "q", {"qpid.flow_stop_count": 1, "qpid.group_header_key": "g", "qpid.shared_msg_group": 1}
 )
-reader = Reader(broker, "reader", "q")
-send(producer, "q", "A-1", header="g")
+reader = qf.Reader(broker, "reader", "q")
+qf.send(producer, "q", "A-1", header="g")
 
 events = []
 broker.observe(events.append)
-send(producer, "q", "A-2", header="g")  # the queue turns ON
+qf.send(producer, "q", "A-2", header="g")  # the queue turns ON
 reader.take(2)  # and OFF again
 broker.observe(None)
 
@@ -66,7 +62,7 @@ kinds = [event.kind for event in events]
 assert kinds[:4] == ["message.transfer", "enqueued", "flow_stopped", "held"]
 second = [event.kind for event in events if event.message == "A-2"]
 assert second.index("held") < second.index("let_go") < second.index("completed")
-Table(
+qf.Table(
     [(event.kind, event.session or event.queue, event.message or event.group) for event in events],
     ("event", "session or queue", "message or group"),
     "one transfer and two fetches, step by step",
@@ -94,7 +90,7 @@ assert set(kinds) <= set(COMMANDS) | set(EFFECTS)
 # %% id="observers"
 from qflow.broker.message import QueueObserver
 
-broker = Broker()
+broker = qf.Broker()
 broker.session("admin").queue_declare(
     "q", {"qpid.max_count": 10, "qpid.group_header_key": "g", "qpid.shared_msg_group": 1}
 )
@@ -120,19 +116,19 @@ STOP, RESUME = 4, 2
 
 def state_after(depth, is_on, action):
     """Bring a queue to a depth and a state, if that is possible; return the state after one more action."""
-    broker = Broker()
+    broker = qf.Broker()
     producer = broker.session("producer")
     producer.queue_declare("q", {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": RESUME})
-    reader = Reader(broker, "reader", "q")
+    reader = qf.Reader(broker, "reader", "q")
     if is_on:
-        send(producer, "q", max(depth, STOP + 1))
+        qf.send(producer, "q", max(depth, STOP + 1))
         reader.take(max(depth, STOP + 1) - depth)
     else:
-        send(producer, "q", depth)
+        qf.send(producer, "q", depth)
     if broker.queue("q").statistics().flowStopped != is_on:
         return "cannot be"
     if action == "comes":
-        send(producer, "q")
+        qf.send(producer, "q")
     elif depth:
         reader.take(1)
     else:
@@ -147,7 +143,7 @@ machine = [
 
 assert [row[1] for row in machine] == ["OFF"] * 4 + ["ON"] + ["cannot be"] * 2
 assert [row[4] for row in machine] == ["cannot be"] * 2 + ["OFF"] + ["ON"] * 4
-Table(
+qf.Table(
     machine,
     ("depth", "OFF, one comes", "OFF, one goes", "ON, one comes", "ON, one goes"),
     "the next state; stop 4, resume 2",
@@ -164,12 +160,10 @@ Table(
 # reach, and every way between them. Click one, and the engine goes there.
 
 # %% id="states-lab"
-from qflow.labs import state_space_lab, state_space_run
-
-state_space_lab()
+qf.state_space_lab()
 
 # %% id="states-words"
-space = state_space_run()
+space = qf.state_space_run()
 print(*space.claims[:5], sep="\n")
 
 assert "No state is deeper than 6 messages" in space.claims[1]
@@ -200,7 +194,7 @@ INVARIANTS = {
 def random_walk(steps, seed):
     """Let clients do random things; return how often each invariant was checked, and which one broke."""
     chance = random.Random(seed)
-    broker = Broker()
+    broker = qf.Broker()
     producers = {broker.session(f"p{capacity}"): capacity for capacity in (2, 3, 1)}
     next(iter(producers)).queue_declare(
         "q",
@@ -211,12 +205,12 @@ def random_walk(steps, seed):
             "qpid.shared_msg_group": 1,
         },
     )
-    readers = [Reader(broker, name, "q", prefetch=prefetch) for name, prefetch in (("c1", 1), ("c2", 4))]
+    readers = [qf.Reader(broker, name, "q", prefetch=prefetch) for name, prefetch in (("c1", 1), ("c2", 4))]
     for number in range(steps):
         if chance.random() < 0.55:
             producer = chance.choice(list(producers))
             if len(producer.held) < producers[producer]:
-                send(producer, "q", f"{chance.choice('ABCD')}-{number}", header="g")
+                qf.send(producer, "q", f"{chance.choice('ABCD')}-{number}", header="g")
         else:
             reader = chance.choice(readers)
             if reader.holds:
@@ -243,17 +237,17 @@ assert broken is None and steps == 3_000
 # again, it gives the same events.
 
 # %% id="time"
-broker = Broker()
+broker = qf.Broker()
 producer = broker.session("producer")
 producer.queue_declare("q", {"qpid.flow_stop_count": 2})
-send(producer, "q", 2)
+qf.send(producer, "q", 2)
 before = broker.snapshot()
-send(producer, "q", 3)
+qf.send(producer, "q", 3)
 after = broker.state_hash()
 
-twin = Broker.restore(before)
+twin = qf.Broker.restore(before)
 for _ in range(3):
-    send(twin.sessions["producer"], "q")
+    qf.send(twin.sessions["producer"], "q")
 print("the same state:", twin.state_hash() == after)
 
 assert twin.state_hash() == after
@@ -268,9 +262,8 @@ assert twin.state_hash() == after
 # %% id="mutations"
 from qflow.conformance.report import check
 from qflow.teaching.changed import changed_engine
-from qflow.teaching.recorded import scenarios
 
-about_flow = [scenario for scenario in scenarios().values() if scenario.area == "flow-control"]
+about_flow = [scenario for scenario in qf.scenarios().values() if scenario.area == "flow-control"]
 
 
 def at_stop(limit):
@@ -319,7 +312,7 @@ assert all(check(scenario).agrees for scenario in about_flow)
 noticed = {name: who_notices(mutation) for name, mutation in MUTATIONS.items()}
 
 assert all(noticed.values())
-Table(
+qf.Table(
     [(name, BREAKS[name], len(found), found[0]) for name, found in noticed.items()],
     ("the change", "the manual's sentence that is false now", "recordings that notice", "such as"),
     f"five small changes, {len(about_flow)} recorded scenarios",
@@ -365,9 +358,7 @@ print(f"{len(mine_noticed)} of {len(about_flow)} recordings notice", *mine_notic
 # Unchanged again, the same scenario:
 
 # %% id="real"
-from qflow.teaching.recorded import beside
-
-right = beside("fc-doc-900-500", (2, 3, 4, 9), depth="queues.q.depth", ON="queues.q.flow", held="held.p")
+right = qf.beside("fc-doc-900-500", (2, 3, 4, 9), depth="queues.q.depth", ON="queues.q.flow", held="held.p")
 
 assert right.agrees
 right

@@ -29,7 +29,7 @@
 # Run this cell first. It looks for the chapters of this path and adds up their minutes.
 
 # %% id="ready"
-from qflow.kit import kit_path
+import qflow as qf
 
 PATH = {
     "00-tour": 10,
@@ -41,7 +41,7 @@ PATH = {
     "09-other-queues": 15,
     "12-reading-your-broker": 40,
 }
-missing = [chapter for chapter in PATH if not (kit_path("notebooks") / f"{chapter}.ipynb").exists()]
+missing = [chapter for chapter in PATH if not (qf.kit_path("notebooks") / f"{chapter}.ipynb").exists()]
 print(f"{len(PATH)} chapters, {sum(PATH.values())} minutes; missing: {', '.join(missing) or 'none'}")
 
 assert not missing

@@ -159,3 +159,6 @@ class Broker(BrokerContext):
             abandonedViaAlt=self.abandonedViaAlt,
             totals=totals.values(),
         )
+
+    def __repr__(self) -> str:
+        return f"Broker({len(self.queues.queues)} queues, {len(self.sessions)} sessions, {self.now} us)"

@@ -352,6 +352,10 @@ class Queue(Dependent):
             **self.counters.values(),
         )
 
+    def __repr__(self) -> str:
+        state = ", flow control ON" if self.flow_limit is not None and self.flow_limit.stopped else ""
+        return f"Queue({self.name!r}, {self.message_depth} messages{state})"
+
     # What the observer sees
 
     def _annotate(self, message: QueuedMessage) -> None:

@@ -273,6 +273,10 @@ class Session(Dependent):
             TxnCount=self.txn_starts,
         )
 
+    def __repr__(self) -> str:
+        ended = "" if self.is_attached else ", ended"
+        return f"Session({self.name!r}, {len(self.held)} transfers held{ended})"
+
     # The end
 
     def die(self, error: AmqpException) -> None:

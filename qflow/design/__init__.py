@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from qflow.design.explore import explore as explore
     from qflow.design.explore import stalls_over_phases as stalls_over_phases
     from qflow.design.explore import tabulate as tabulate
+    from qflow.design.frontier import Frontier as Frontier
     from qflow.design.frontier import frontier as frontier
     from qflow.design.graph import MARKS as MARKS
     from qflow.design.graph import StateGraph as StateGraph

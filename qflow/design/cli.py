@@ -63,7 +63,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.design.candidates import choices
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.design.small import DesignError
-    from qflow.logs.client_log import LogError
+    from qflow.logs.log_file import LogError
     from qflow.progress import Progress
     from qflow.workload.attributes import WorkloadError
     from qflow.workload.cli import look_over

@@ -15,6 +15,7 @@ from qflow.broker.settings import Argument
 from qflow.design.bounds import Traffic, traffic_of
 from qflow.design.candidates import CAPACITY_SHARES, Choice, Limits, candidate, choices, is_designed
 from qflow.design.small import DesignError
+from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
 from qflow.workload.run import Run
@@ -238,6 +239,45 @@ class Row:
     is_pareto: bool = False
 
 
+FRONTIER = (
+    "queues",
+    "capacity",
+    "stop",
+    "resume",
+    "flips_per_minute",
+    "blocked_share",
+    "latency_p99",
+    "maximum_depth",
+    "is_pareto",
+)
+"""Columns of a :class:`Frontier`: three shares, what the choice cost, and whether no other beats it."""
+
+
+class Frontier(Tabular, list[Row]):
+    """What :func:`frontier` returns: the rows, shown as a table of the choices and what each cost."""
+
+    SHOWN = 40
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the columns that :data:`FRONTIER` names, or a slice of their rows."""
+        rows = [
+            (
+                ", ".join(row.part.queues),
+                row.choice.capacity,
+                row.choice.stop,
+                row.choice.resume,
+                *row.costs.objectives(),
+                max(row.costs.maximum_depth.values(), default=0),
+                row.is_pareto,
+            )
+            for row in self[start:end]
+        ]
+        return columns_of(rows, FRONTIER)
+
+    def __repr__(self) -> str:
+        return f"Frontier({len(self)} choices, {sum(row.is_pareto for row in self)} of them on the frontier)"
+
+
 def frontier(
     workload: Workload,
     limits: Mapping[str, Limits] | None = None,
@@ -245,7 +285,7 @@ def frontier(
     keep_capacities: bool = False,
     message_limit: int | None = MESSAGE_LIMIT,
     tell: Tell | None = None,
-) -> list[Row]:
+) -> Frontier:
     """Simulate every safe choice of a grid, and mark those that are beaten by no other.
 
     Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs, and
@@ -267,8 +307,8 @@ def frontier(
 
     Returns
     -------
-    list of Row
-        Part by part, in the order of the grid: first those that change least.
+    Frontier
+        A list of :class:`Row`, part by part, in the order of the grid: first those that change least.
 
     Raises
     ------
@@ -298,7 +338,7 @@ def frontier(
     for part in parts:
         if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
             raise DesignError(_no_room(part, designed, workload, traffic, keep_capacities))
-    return [row for part in parts for row in mark([row for row in rows if row.part == part])]
+    return Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
 
 
 def _designed(workload: Workload, limits: Mapping[str, Limits]) -> dict[str, Limits]:

@@ -18,12 +18,13 @@ from qflow.design.candidates import Limits
 from qflow.design.frontier import MESSAGE_LIMIT, Costs, Part, Row, Tell, best, costs, frontier
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
+from qflow.table import Tabular, columns_of
 from qflow.workload.model import Workload
 from qflow.workload.simulate import simulate
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(Tabular):
     """What :func:`recommend` returns.
 
     Parameters
@@ -54,6 +55,24 @@ class Recommendation:
     declared: Costs
     evidence: Costs
     kept: Mapping[str, str]
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return, for each designed queue, its qpid-config line and what is known of its safety."""
+        names = ("queue", "line", "could_overflow_before", "can_overflow", "maximum_depth")
+        rows = [
+            (
+                queue,
+                line,
+                self.before[queue].can_overflow,
+                self.verdicts[queue].can_overflow,
+                self.evidence.maximum_depth[queue],
+            )
+            for queue, line in list(self.lines.items())[start:end]
+        ]
+        return columns_of(rows, names)
+
+    def __repr__(self) -> str:
+        return f"Recommendation({self.workload.name!r}, for {', '.join(self.chosen)})"
 
     @property
     def lines(self) -> dict[str, str]:

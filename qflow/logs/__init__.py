@@ -13,13 +13,15 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.logs.audit import Audit as Audit
-    from qflow.logs.audit import Finding as Finding
-    from qflow.logs.audit import Tolerance as Tolerance
+    from qflow.logs.audit import Auditor as Auditor
     from qflow.logs.audit import audit as audit
+    from qflow.logs.audit import finding_of as finding_of
+    from qflow.logs.checks import Finding as Finding
+    from qflow.logs.checks import Tolerance as Tolerance
     from qflow.logs.client_log import ClientLog as ClientLog
-    from qflow.logs.client_log import LogError as LogError
-    from qflow.logs.client_log import LogRow as LogRow
     from qflow.logs.client_log import QueueSample as QueueSample
     from qflow.logs.client_log import replay as replay
+    from qflow.logs.log_file import LogError as LogError
+    from qflow.logs.log_file import LogRow as LogRow
 
 open_room(__name__)

@@ -58,7 +58,7 @@ def run(namespace: argparse.Namespace) -> int:
         If a file makes no sense, in one sentence.
     """
     from qflow.broker.errors import AmqpException
-    from qflow.logs.client_log import LogError
+    from qflow.logs.log_file import LogError
     from qflow.workload.attributes import WorkloadError
 
     try:
@@ -102,7 +102,8 @@ def _workload(namespace: argparse.Namespace, log: ClientLog) -> tuple[Workload, 
 
 
 def _audited(log: ClientLog, workload: Workload, skew: float | None) -> Audit:
-    from qflow.logs.audit import Tolerance, audit
+    from qflow.logs.audit import audit
+    from qflow.logs.checks import Tolerance
 
     tolerance = Tolerance.estimated(log.rows)
     if skew is not None:
@@ -132,7 +133,10 @@ def _facts(file: str, source: str, log: ClientLog, audited: Audit, quarantine: Q
         "rows": len(log.rows),
         "events": len(audited.run.events),
         "tolerance": {"skew_us": audited.tolerance.skew, "lag_us": audited.tolerance.lag},
-        "findings": [finding._asdict() for finding in audited.findings],
+        "findings": [
+            {**finding._asdict(), "rule": finding.rule, "sentence": finding.sentence()}
+            for finding in audited.findings
+        ],
         "statistics": {name: agreement._asdict() for name, agreement in audited.agreements.items()},
         "quarantine": [entry._asdict() for entry in quarantine],
     }

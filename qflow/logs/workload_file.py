@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qflow.logs.client_log import ClientLog, LogError, LogRow
+from qflow.logs.client_log import ClientLog
+from qflow.logs.log_file import LogError, LogRow
+from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Consumer, Producer, Workload
+from qflow.workload.model import SETUP, Consumer, Producer, Workload
 
 
 def inferred_workload(log: ClientLog) -> Workload:
@@ -92,6 +94,17 @@ def workload_json(workload: Workload) -> dict[str, Any]:
     return _different(workload)
 
 
+def workload_text(workload: Workload) -> str:
+    """Return the same as one line of text, the same for the same workload.
+
+    Examples
+    --------
+    >>> workload_text(Workload("w", 1, {"q": {}}))
+    '{"name":"w","duration":1,"queues":{"q":{}}}'
+    """
+    return json.dumps(workload_json(workload), separators=(",", ":"))
+
+
 def write_workload(workload: Workload, path: str | Path) -> None:
     """Write a workload file; the same workload gives the same bytes.
 
@@ -124,3 +137,48 @@ def _different(value: Any) -> dict[str, Any]:
         if otherwise is dataclasses.MISSING or given != otherwise:
             stated[item.name] = _stated(given)
     return stated
+
+
+def workload_of(trace: Trace) -> Workload:
+    """Return the queues, bindings and clients that a trace's commands tell of.
+
+    Raises
+    ------
+    LogError
+        If a session sends to several addresses or reads several queues: a log's clients do one thing each.
+    """
+    queues: dict[str, Any] = {}
+    binds: list[tuple[str, str, str]] = []
+    sends: dict[str, tuple[str, str]] = {}
+    reads: dict[str, tuple[str, int, float]] = {}
+    for event in trace.events():
+        detail: Any = event.detail or {}
+        if event.kind == "queueDeclare":
+            queues[event.queue] = detail["arguments"]
+        elif event.kind == "bind" and event.link:
+            binds.append((event.link, event.queue, detail["key"]))
+        elif event.kind == "message.transfer":
+            _once(sends, event.session, (event.link, detail["message"].routing_key or ""), "sends to")
+        elif event.kind == "message.subscribe" and event.session not in reads:
+            reads[event.session] = (event.queue, 1, event.time / 1_000_000)
+        elif event.kind == "message.subscribe":
+            raise LogError(f"session {event.session!r} subscribes twice; a log's clients do one thing each")
+        elif event.kind == "message.flow" and detail.get("unit") == 0 and event.session in reads:
+            queue, _, since = reads[event.session]
+            reads[event.session] = (queue, detail["value"], since)
+    producers = tuple(
+        Producer(name, to, rate=1, capacity=1, size=0) for name, to in sends.items() if name != SETUP
+    )
+    consumers = tuple(
+        Consumer(name, queue, prefetch, ("const", 1.0), start=since)
+        for name, (queue, prefetch, since) in reads.items()
+    )
+    seconds = max(1.0, (trace.time[-1] if len(trace) else 0) / 1_000_000)
+    return Workload(trace.run, seconds, queues, tuple(dict.fromkeys(binds)), producers, consumers)
+
+
+def _once(known: dict[str, tuple[str, str]], session: str, value: tuple[str, str], does: str) -> None:
+    if known.setdefault(session, value) != value:
+        raise LogError(
+            f"session {session!r} {does} {known[session]!r} and {value!r}; a log's clients do one thing each"
+        )

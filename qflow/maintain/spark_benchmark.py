@@ -11,8 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from qflow.logs.components import result_hash
 from qflow.spark.lake import lake_files, read_lake_file
-from qflow.spark.lake_audit import audit_batches, audit_files, result_hash
+from qflow.spark.lake_audit import audit_batches, audit_files
 from qflow.spark.spark_session import session, stop
 from qflow.spark.synth import write_fleet
 

@@ -13,6 +13,7 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.prediction.changes import Settings as Settings
+    from qflow.prediction.predict import Prediction as Prediction
     from qflow.prediction.predict import predict as predict
 
 open_room(__name__)

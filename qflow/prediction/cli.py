@@ -70,7 +70,8 @@ def run(namespace: argparse.Namespace) -> int:
         If a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException
-    from qflow.logs.client_log import ClientLog, LogError
+    from qflow.logs.client_log import ClientLog
+    from qflow.logs.log_file import LogError
     from qflow.prediction.predict import predict, report_text
     from qflow.workload import Workload, WorkloadError
     from qflow.workload.cli import look_over

@@ -19,7 +19,8 @@ from itertools import groupby, zip_longest
 from statistics import mean, median, quantiles
 from typing import NamedTuple
 
-from qflow.logs.client_log import LogRow
+from qflow.logs.checks import round_trips
+from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service
 from qflow.workload.model import Consumer
@@ -371,30 +372,6 @@ def _owes(before: LogRow, gap: int, sent: int, due: Sequence[int]) -> bool:
     if due:
         return sent < len(due) and due[sent] <= before.ts_us
     return gap < ANSWERED or before.event == "unblock"
-
-
-def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
-    """Return (when, sent so far, time to completion) of transfers that were alone on their way.
-
-    Examples
-    --------
-    >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "p", "complete", "", "p-1", 0, "")]
-    >>> round_trips(rows)
-    [(5, 1, 4)]
-    """
-    trips: list[tuple[int, int, int]] = []
-    sent = outstanding = 0
-    alone, since = "", 0
-    for row in rows:
-        if row.event == "transfer":
-            sent += 1
-            outstanding += 1
-            alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
-        elif row.event == "complete":
-            outstanding -= 1
-            if row.label == alone:
-                trips.append((since, sent, row.ts_us - since))
-    return trips
 
 
 EARLY = 200

@@ -11,7 +11,8 @@ from itertools import pairwise, takewhile
 from statistics import median
 from typing import NamedTuple
 
-from qflow.logs.client_log import ClientLog, LogRow
+from qflow.logs.client_log import ClientLog, rows_by_client
+from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import (
     FEW,
     Load,
@@ -385,20 +386,6 @@ def _written_out(producer: Producer, duration: float) -> Producer:
     due = takewhile(lambda message: message[0] <= round(duration * SECOND), due_messages(producer))
     recorded = tuple((time / SECOND, size, group) for time, size, group in due)
     return replace(producer, arrival="recorded", recorded=recorded)
-
-
-def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
-    """Return each client's rows, in order.
-
-    Examples
-    --------
-    >>> rows_by_client([])
-    {}
-    """
-    by_client: dict[str, list[LogRow]] = {}
-    for row in rows:
-        by_client.setdefault(row.client, []).append(row)
-    return by_client
 
 
 # Producers

@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import mean, median
 
 from qflow.broker.events import Event
-from qflow.logs.client_log import LogRow
+from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import NEAR, STOPPED, Episode
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload

@@ -17,10 +17,12 @@ from typing import Any
 
 from qflow.broker.events import Event
 from qflow.broker.settings import QueueSettings
-from qflow.logs.client_log import ClientLog, LogRow, QueueSample
+from qflow.logs.client_log import ClientLog, QueueSample, rows_by_client
+from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.costs import works_of
-from qflow.prediction.extraction import Evidence, Extraction, rows_by_client
+from qflow.prediction.extraction import Evidence, Extraction
+from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import require
 from qflow.workload.model import MODELS, Consumer, Workload
@@ -373,6 +375,26 @@ Tell = Callable[[str, int, int], None]
 SECTIONS = ("queues", "producers", "consumers")
 
 
+class Prediction(Tabular, dict[str, Any]):
+    """What :func:`predict` returns: a mapping ready for JSON, shown as the table of its measures."""
+
+    SHOWN = 40
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the measures: of what, its name, the measure, recorded, predicted, and the difference."""
+        rows = [
+            (section.removesuffix("s"), name, measure, recorded.get(measure), value, less.get(measure))
+            for section in SECTIONS
+            for name, entry in self[section].items()
+            for recorded, less in [(entry["recorded"] or {}, entry["difference"] or {})]
+            for measure, value in entry["predicted"].items()
+        ]
+        return columns_of(rows[start:end], ("of", "name", "measure", "recorded", "predicted", "difference"))
+
+    def __repr__(self) -> str:
+        return f"Prediction({self['workload']!r}, {self['seconds']:g} s, {self['model']} model)"
+
+
 def predict(
     workload: Workload,
     log: ClientLog,
@@ -382,7 +404,7 @@ def predict(
     compare_models: bool = True,
     replays: int | None = None,
     tell: Tell | None = None,
-) -> dict[str, Any]:
+) -> Prediction:
     """Return what the broker and its clients would do, beside what they did.
 
     All measures are over the time the producers ran (from 0 to the workload's duration); depths and
@@ -411,8 +433,8 @@ def predict(
 
     Returns
     -------
-    dict
-        Ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
+    Prediction
+        A mapping, ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
         ``recorded`` (or None), what is ``predicted``, and the ``difference`` (predicted less recorded);
         ``sources`` tells of each client whether its times are the workload file's own draws, which the log
         confirms ("stated"), or the log's ("recorded"); ``longest_silence`` is for how many seconds at most
@@ -458,7 +480,7 @@ def predict(
         "sources": dict(extraction.sources),
         "longest_silence": longest_silence(log, end),
         "settings": settings.as_json(),
-        **_beside(shown.sections, _recorded(workload, log, end)),
+        **_beside(shown.sections, recorded_sections(workload, log, end)),
         "errors": dict(shown.errors),
         "replays": account(runs),
     }
@@ -467,7 +489,7 @@ def predict(
         place = runs.index(shown)
         others = _replay(evidence.extraction(other), settings, end, place, len(runs), tell)
         report["models_differ"] = {"other": other, **_models_differ(others.sections, shown.sections)}
-    return report
+    return Prediction(report)
 
 
 def _replays(
@@ -490,16 +512,8 @@ def _replay(
 ) -> Replay:
     workload = settings.apply(shifted(extraction.workload, place, of))
     run = _run(workload, f"{extraction.model} model" + f", replay {place + 1} of {of}" * (of > 1), tell)
-    producers, consumers = client_measures(
-        rows_of_run(run.events),
-        [producer.name for producer in workload.producers],
-        [consumer.name for consumer in workload.consumers],
-        end,
-    )
-    queues = queue_measures(run.events, workload, end)
     errors = {name: str(error) for name, error in run.errors.items()}
-    sections = {"queues": queues, "producers": producers, "consumers": consumers}
-    return Replay(sections, errors, is_near_limit(run), len(run.events))
+    return Replay(predicted_sections(run, workload, end), errors, is_near_limit(run), len(run.events))
 
 
 def _beside(predicted: _Sections, recorded: _Sections) -> dict[str, Any]:
@@ -529,7 +543,33 @@ def _run(workload: Workload, what: str, tell: Tell | None) -> Run:
     return run
 
 
-def _recorded(workload: Workload, log: ClientLog, end: int) -> _Sections:
+def predicted_sections(run: Run, workload: Workload, end: int) -> dict[str, dict[str, Measures]]:
+    """Return the measures of a simulated run's queues, producers and consumers.
+
+    Examples
+    --------
+    >>> workload = Workload("w", 1, {"q": {}})
+    >>> predicted_sections(simulate(workload), workload, SECOND)["producers"]
+    {}
+    """
+    producers, consumers = client_measures(
+        rows_of_run(run.events),
+        [producer.name for producer in workload.producers],
+        [consumer.name for consumer in workload.consumers],
+        end,
+    )
+    queues = queue_measures(run.events, workload, end)
+    return {"queues": queues, "producers": producers, "consumers": consumers}
+
+
+def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str, dict[str, Measures]]:
+    """Return the same of what was recorded, for the queues and clients that the log shows.
+
+    Examples
+    --------
+    >>> recorded_sections(Workload("w", 1, {"q": {}}), ClientLog("empty", []), SECOND)["queues"]
+    {}
+    """
     accepted = dict.fromkeys(workload.queues, 0)
     for row in log.rows:
         if row.event == "accept" and row.ts_us <= end and row.queue in accepted:

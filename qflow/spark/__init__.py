@@ -17,6 +17,11 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qflow.logs.components import audit_in_memory as audit_in_memory
+    from qflow.logs.components import components_of as components_of
+    from qflow.logs.components import lake_of as lake_of
+    from qflow.logs.components import result_hash as result_hash
+    from qflow.logs.components import touches_of as touches_of
     from qflow.spark import figures as figures
     from qflow.spark import questions as questions
     from qflow.spark.advice import advise as advise
@@ -29,14 +34,9 @@ if TYPE_CHECKING:
     from qflow.spark.lake import read_lake as read_lake
     from qflow.spark.lake import speed_up as speed_up
     from qflow.spark.lake_audit import audit as audit
-    from qflow.spark.lake_audit import audit_in_memory as audit_in_memory
-    from qflow.spark.lake_audit import lake_of as lake_of
-    from qflow.spark.lake_audit import result_hash as result_hash
     from qflow.spark.spark_session import session as session
     from qflow.spark.sweep import AS_RECORDED as AS_RECORDED
     from qflow.spark.sweep import FleetSettings as FleetSettings
     from qflow.spark.sweep import what_if as what_if
-    from qflow.spark.touches import components_of as components_of
-    from qflow.spark.touches import touches_of as touches_of
 
 open_room(__name__)

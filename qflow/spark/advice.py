@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.broker.errors import AmqpException
 from qflow.design import DesignError, Limits, Recommendation, recommend
+from qflow.logs.audit import LakeRow
 from qflow.prediction.extraction import extract
-from qflow.spark.auditor import LakeRow
 from qflow.spark.sweep import MOST_ROWS, TooLarge, component_log, whole_components
 from qflow.spark.tables import ADVICE, LAKE, to_batches
 from qflow.workload.attributes import WorkloadError

@@ -222,17 +222,21 @@ def _audit_lake(spark: SparkSession, lake: str, out: str | None) -> dict[str, An
 
 
 def _summary(results: DataFrame) -> dict[str, Any]:
+    from qflow.logs.audit import finding_of
     from qflow.spark import questions
 
     counts = {row.kind: row["count"] for row in results.groupBy("kind").count().collect()}
-    usual = "code not in ('reports', 'most', 'discarded', 'differs')"
+    usual = "subject not in ('reports', 'most', 'dropped', 'differs')"
     found = questions.findings(results).where(usual).limit(SHOWN).collect()
     return {
         "components": results.select("component").distinct().count(),
         "results": dict(sorted(counts.items())),
         "offenders": [row.asDict() for row in questions.offenders(results).limit(SHOWN).collect()],
         "blame": [row.asDict() for row in questions.blame(results).limit(SHOWN).collect()],
-        "findings": [row.asDict() for row in found],
+        "findings": [
+            {"component": row.component, **finding_of(row)._asdict(), "sentence": finding_of(row).sentence()}
+            for row in found
+        ],
     }
 
 
@@ -254,7 +258,7 @@ def _summary_text(summary: dict[str, Any]) -> str:
             f"  {row['source']} {row['queue']}: ON {row['times_on']} x, {row['on_us'] / 1e6:.1f} s; "
             f"held {row['held']} transfers, {row['held_us'] / 1e6:.1f} s taken together"
         )
-    lines += [f"  {row['component']} {row['code']}: {row['sentence']}" for row in summary["findings"]]
+    lines += [f"  {row['component']} {row['kind']}: {row['sentence']}" for row in summary["findings"]]
     return "\n".join(lines)
 
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.broker.snapshot import only_counts
-from qflow.spark.auditor import BEGIN, END, Auditor, LakeRow, ResultRow
-from qflow.spark.tables import CHECKPOINTS, LAKE, RESULTS, runs, to_batches, tuples
-from qflow.spark.touches import touches_of
+from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
+from qflow.logs.components import touches_of
+from qflow.spark.tables import CHECKPOINTS, LAKE, RESULTS, by_component, to_batches, tuples
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -117,44 +117,20 @@ def audit_from(lake: DataFrame, checkpoints: DataFrame, partitions: int) -> Data
 
 
 def _record_batches(batches: Iterator[Any], every: int) -> Iterator[Any]:
-    auditor: Auditor | None = None
-    for batch in batches:
-        for component, part in runs(batch, "component"):
-            if auditor is None or auditor.component != component:
-                auditor = Auditor(component)
-            start = 0
-            while start < part.num_rows:
-                due = auditor.next_seq % every
-                if due == 0:
-                    state = (component, auditor.next_seq, auditor.state())
-                    yield from to_batches([state], CHECKPOINTS)
-                length = min(every - due, part.num_rows - start)
-                auditor.feed(tuples(part.slice(start, length), LAKE.names[1:]))
-                start += length
+    for component, parts in by_component(batches):
+        rows = chain.from_iterable(tuples(part, LAKE.names[1:]) for part in parts)
+        yield from to_batches(record(component, rows, every), CHECKPOINTS, 1)
 
 
 def _piece_batches(
     batches: Iterator[Any], states: Mapping[tuple[str, int], str], last: Mapping[str, int]
 ) -> Iterator[Any]:
-    auditor: Auditor | None = None
-    current: tuple[str, int] = ("", -1)
-    for batch in batches:
-        results: Sequence[ResultRow] = []
-        for component, of_component in runs(batch, "component"):
-            for piece, part in runs(of_component, "piece"):
-                if (component, piece) != current or auditor is None:
-                    results = [*results, *_ended(auditor, current, last)]
-                    current = (component, piece)
-                    auditor = Auditor(component, states[current])
-                results = [*results, *auditor.feed(tuples(part, LAKE.names[1:]))]
-        yield from to_batches(results, RESULTS)
-    yield from to_batches(_ended(auditor, current, last), RESULTS)
-
-
-def _ended(auditor: Auditor | None, current: tuple[str, int], last: Mapping[str, int]) -> list[ResultRow]:
-    if auditor is None or last[current[0]] != current[1]:
-        return []
-    return auditor.cut_off()
+    for component, parts in by_component(batches):
+        rows = chain.from_iterable(tuples(part, (*LAKE.names[1:], "piece")) for part in parts)
+        for piece, own in groupby(rows, lambda row: row[-1]):
+            state, is_last = states[component, piece], last[component] == piece
+            results = audit_from_checkpoint(component, state, (row[:-1] for row in own), is_last)
+            yield from to_batches(results, RESULTS)
 
 
 class Piece(NamedTuple):
@@ -192,11 +168,11 @@ def rest_places(rows: Sequence[LakeRow]) -> list[int]:
 
     Examples
     --------
-    >>> from qflow.spark.lake_audit import lake_of
+    >>> from qflow.logs.components import lake_of
     >>> rest_places(lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"])
     []
     """
-    workload = Workload.from_json(json.loads(rows[0][5]))
+    workload = Workload.from_json(json.loads(rows[0][8] or "null"))
     copies = {producer.name: 0 for producer in workload.producers}
     for _, client, _ in touches_of("", workload):
         if client in copies:
@@ -262,13 +238,13 @@ def rest_key(state: str) -> str:
         What :meth:`Auditor.state` gave.
     """
     value = json.loads(state)
-    player, intervals = value["player"], value["intervals"]
-    if player is None or not _is_at_rest(player, intervals):
+    if value["player"] is None or not _is_at_rest(value):
         return ""
+    player = value["player"]
     parts = [
         [kind, "counts" if only_counts(kind) else fields] for kind, fields in player["broker"]["objects"][1:]
     ]
-    return json.dumps([parts, player["joins"], player["refused"]], separators=(",", ":"))
+    return json.dumps([parts, player["joins"], player["errors"]], separators=(",", ":"))
 
 
 def stitch(component: str, pieces: Sequence[Piece], rows: Sequence[Sequence[LakeRow]]) -> Stitched:
@@ -292,10 +268,12 @@ def stitch(component: str, pieces: Sequence[Piece], rows: Sequence[Sequence[Lake
     repeated = 0
     for piece, part in zip(pieces[1:], rows[1:], strict=True):
         key = rest_key(state)
-        if key and key == piece.start_key:
-            before = json.loads(state)
+        before = json.loads(state)
+        joined = _joined(before, json.loads(piece.state)) if key and key == piece.start_key else None
+        # Whoever knows nothing of what was before finds too much, and never too little.
+        if joined is not None and all(result[2] != "finding" for result in piece.results):
             results += _shifted(piece.results, before)
-            state = _joined(before, json.loads(piece.state))
+            state = joined
         else:
             repeated += 1
             auditor = Auditor(component, state)
@@ -311,7 +289,7 @@ def audit_cut(component: str, rows: Sequence[LakeRow], pieces: int) -> Stitched:
 
     Examples
     --------
-    >>> from qflow.spark.lake_audit import lake_of
+    >>> from qflow.logs.components import lake_of
     >>> rows = lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"]
     >>> audit_cut("log/q", rows, 4)
     Stitched(results=[], repeated=0)
@@ -322,8 +300,10 @@ def audit_cut(component: str, rows: Sequence[LakeRow], pieces: int) -> Stitched:
     return stitch(component, made, parts)
 
 
-def _is_at_rest(player: Mapping[str, Any], intervals: Mapping[str, Any]) -> bool:
+def _is_at_rest(value: Mapping[str, Any]) -> bool:
+    player, intervals, checks = value["player"], value["intervals"], value["checks"]
     under_way = [player["holders"], player["early"], player["shown"], *player["owned"].values()]
+    under_way += [checks[name] for name in ("sent", "ahead", "pending", "suspects")]
     going_on = [intervals["flow"], intervals["held"], intervals["groups"], intervals["blocked"]]
     return not any(under_way) and not any(going_on) and not any(intervals["depth"].values())
 
@@ -334,26 +314,53 @@ def _shifted(results: Sequence[ResultRow], before: Mapping[str, Any]) -> list[Re
     shifted: list[ResultRow] = []
     for component, number, kind, queue, *rest in results:
         if kind == "held":
-            rest[-2] += stops.get(queue, 0)
+            rest[5] += stops.get(queue, 0)
         shifted.append((component, first + number, kind, queue, *rest))
     return shifted
 
 
-def _joined(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Return the state after a piece, with what was counted before it."""
+def _joined(before: dict[str, Any], after: dict[str, Any]) -> str | None:
+    """Return a piece's last state with what was counted before it; None if both sent the same message."""
     old, new = before["intervals"], after["intervals"]
     after["counts"][1] += before["counts"][1]
-    new["stops"] = {queue: old["stops"].get(queue, 0) + new["stops"].get(queue, 0)
-                    for queue in {**old["stops"], **new["stops"]}}  # fmt: skip
+    new["stops"] = _summed(old["stops"], new["stops"])
     for name in ("drops", "differs"):
-        counted = {(one, other): number for one, other, number in old[name]}
-        for one, other, number in new[name]:
-            counted[one, other] = counted.get((one, other), 0) + number
-        new[name] = [[*key, number] for key, number in counted.items()]
+        for queue, counts in old[name].items():
+            new[name][queue] = _summed(counts, new[name].get(queue, {}))
     for queue, most in old["most"].items():
         new["most"][queue] = [max(pair) for pair in zip(most, new["most"].get(queue, most), strict=True)]
     for queue, sample in old["samples"].items():
-        own = new["samples"].get(queue, [0, 0, 0, 0])
+        own = new["samples"].get(queue, [0] * len(sample))
         summed = [a + b for a, b in zip(sample[:3], own[:3], strict=True)]
-        new["samples"][queue] = [*summed, max(sample[3], own[3])]
+        new["samples"][queue] = [*summed, max(sample[3], own[3]), *own[4:]]
+    sets: list[tuple[Any, Any, Any]] = [
+        (before["checks"]["labels"], after["checks"]["labels"], place) for place in (0, 1)
+    ]
+    for queue, had in before["checks"]["queues"].items():
+        has = after["checks"]["queues"][queue]
+        sets.append((had, has, "gone"))
+        for name in ("windows", "returned", "overtaken"):
+            has[name] = {**had[name], **has[name]}
+        has["evicts"] = had["evicts"] or has["evicts"]
+    for had, has, place in sets:
+        union = _united(had[place], has[place])
+        if union is None:
+            return None
+        has[place] = union
     return json.dumps(after, separators=(",", ":"))
+
+
+def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def _united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what two states of sets of labels hold together; None if a label is in both."""
+    union: dict[str, Any] = {}
+    for name in {**one, **other}:
+        items = sorted([*one.get(name, ()), *other.get(name, ())])
+        for item, after in pairwise(items):
+            if (after <= item) if name == "" else (after[0] <= item[1]):
+                return None
+        union[name] = items
+    return union

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from qflow.kit import RefusalError
-from qflow.spark.auditor import BEGIN, END
+from qflow.logs.audit import BEGIN, END
+from qflow.logs.components import components_of, parts_of, touches_of
+from qflow.logs.log_file import MOST_ROWS
 from qflow.spark.steps import require_finished
-from qflow.spark.tables import EVENTS, LAKE, MOST_ROWS, QUARANTINE
-from qflow.spark.touches import parts_of
+from qflow.spark.tables import COMPONENTS, EVENTS, LAKE, QUARANTINE, TOUCHES
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -66,8 +67,57 @@ def _require_columns(path: str, got: Any) -> None:
             )
 
 
+def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
+    """Return who touches what: what the workloads state, and what the logs show besides.
+
+    A topology that changes with time is the union of what it was: give one log and workload a period,
+    and :func:`DataFrame.union` the frames.
+
+    Parameters
+    ----------
+    events : DataFrame of EVENTS
+    workloads : mapping
+        Source to its workload.
+
+    Returns
+    -------
+    DataFrame of TOUCHES
+    """
+    from pyspark.sql import functions as sf
+
+    stated = [touch for source in sorted(workloads) for touch in touches_of(source, workloads[source])]
+    known = events.sparkSession.createDataFrame(stated, TOUCHES.ddl)
+    consumed = sf.col("event").isin("deliver", "accept", "release", "reject")
+    shown = events.where(consumed).select(*TOUCHES.names).distinct()
+    # A log may only add what a workload knows: unknown clients go to the quarantine, not into a component.
+    clients = known.select("source", "client").distinct()
+    queues = known.select("source", "queue").distinct()
+    shown = shown.join(clients, ["source", "client"], "left_semi")
+    shown = shown.join(queues, ["source", "queue"], "left_semi").select(*TOUCHES.names)
+    return known.union(shown).distinct()
+
+
+def components(touches: DataFrame) -> DataFrame:
+    """Return the component of each client and queue.
+
+    The table of who touches what is small (it grows with clients, not with events), so that it is taken to
+    the driver, where networkx finds the connected components.
+
+    Parameters
+    ----------
+    touches : DataFrame of TOUCHES
+
+    Returns
+    -------
+    DataFrame of COMPONENTS
+    """
+    found = components_of((row.source, row.client, row.queue) for row in touches.collect())
+    rows = [(source, component, member, role) for (source, role, member), component in found.items()]
+    return touches.sparkSession.createDataFrame(rows, COMPONENTS.ddl)
+
+
 _FIRST, _LAST = -1, (1 << 63) - 1
-_PLACED = f"component string, {EVENTS.ddl}"
+_PLACED = f"component string, {EVENTS.ddl}, workload string"
 
 
 def assign(events: DataFrame, components: DataFrame) -> DataFrame:
@@ -143,12 +193,12 @@ def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, 
         row.source: row.last
         for row in assigned.groupBy("source").agg(sf.max("ts_us").alias("last")).collect()
     }
-    edges = []
+    edges: list[tuple[Any, ...]] = []
     for component, text in parts.items():
         source = component.split("/", 1)[0]
-        edges.append((component, source, _FIRST, 0, "", BEGIN, "", text, 0, ""))
-        edges.append((component, source, _LAST, last.get(source, 0), "", END, "", "", 0, ""))
-    rows = known.unionByName(spark.createDataFrame(edges, _PLACED))
+        edges.append((component, source, _FIRST, 0, "", BEGIN, "", "", 0, "", text))
+        edges.append((component, source, _LAST, last.get(source, 0), "", END, "", "", 0, "", None))
+    rows = known.unionByName(spark.createDataFrame(edges, _PLACED), allowMissingColumns=True)
     in_component = Window.partitionBy("component").orderBy("row")
     numbered = rows.withColumn("seq", sf.row_number().over(in_component).cast("bigint") - 1)
     return numbered.select(*LAKE.names)

@@ -134,21 +134,11 @@ def group_spots(results: DataFrame) -> DataFrame:
 
 
 def findings(results: DataFrame) -> DataFrame:
-    """Return the findings: ``component``, ``queue``, ``client``, ``code``, ``sentence``, ``count``."""
-    from pyspark.sql import functions as sf
+    """Return the findings, as rows of RESULTS, in order of component, kind, queue and client.
 
-    return (
-        results.where(sf.col("kind") == "finding")
-        .select(
-            "component",
-            "queue",
-            "client",
-            sf.col("subject").alias("code"),
-            sf.col("cause").alias("sentence"),
-            "count",
-        )
-        .orderBy("component", "code", "queue", "client")
-    )
+    Collected, each gives its sentence: ``finding_of(row).sentence()`` (:func:`qflow.logs.audit.finding_of`).
+    """
+    return results.where("kind = 'finding'").orderBy("component", "subject", "queue", "client", "number")
 
 
 def _source() -> Column:

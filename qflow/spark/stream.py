@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.spark.auditor import Auditor, LakeRow, ResultRow
-from qflow.spark.tables import LAKE, RESULTS
+from qflow.logs.audit import Auditor, LakeRow, ResultRow
+from qflow.logs.components import Splitter
+from qflow.logs.log_file import LogRow
+from qflow.spark.tables import LAKE, RESULTS, write_rows
+from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +39,7 @@ class StreamedComponent:
     Examples
     --------
     >>> streamed = StreamedComponent("log/q")
-    >>> late = [(1, 9, "", "end", "", "", 0, ""), (0, 0, "", "begin", "", "{}", 0, "")]
+    >>> late = [(1, 9, "", "end", "", "", 0, "", None), (0, 0, "", "begin", "", "", 0, "", "{}")]
     >>> streamed.take(late[:1]), streamed.waiting
     ([], 1)
     >>> streamed.take(late[1:])[0][5], streamed.waiting
@@ -203,3 +206,36 @@ def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
     if not steps:
         raise RefusalError(f"{folder}: no stream has written results there yet")
     return spark.read.schema(RESULTS.ddl).parquet(*(str(step.parent) for step in steps))
+
+
+class Shipper:
+    """Puts a log into a folder bit by bit, as a stream reads it.
+
+    Parameters
+    ----------
+    source : str
+        Name of the log.
+    workload : Workload
+        Queues, bindings and clients.
+    folder : str or Path
+        Is made if it does not exist.
+    """
+
+    def __init__(self, source: str, workload: Workload, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._source, self._splitter, self._files = source, Splitter(source, workload), 0
+
+    def send(self, rows: Iterable[LogRow]) -> None:
+        """Put some rows into a file of their own; the first file also begins all components."""
+        self._write(self._splitter.split(rows))
+
+    def end(self) -> None:
+        """End all components."""
+        self._write(self._splitter.end())
+
+    def _write(self, rows: Iterable[tuple[str, LakeRow]]) -> None:
+        numbered = [(component, *row) for component, row in rows]
+        if numbered:
+            write_rows(self.folder / f"{self._source}-{self._files:06d}.parquet", numbered)
+            self._files += 1

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -24,16 +24,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qflow.broker.errors import AmqpException
 from qflow.broker.settings import Argument
 from qflow.kit import RefusalError
-from qflow.logs.client_log import ClientLog, LogRow
+from qflow.logs.audit import BEGIN, END, LakeRow
+from qflow.logs.client_log import ClientLog
+from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import extract
-from qflow.prediction.predict import client_measures, recorded_queue, rows_of_run
-from qflow.spark.auditor import BEGIN, END, LakeRow
-from qflow.spark.tables import LAKE, MEASURES, Column, Table, runs, to_batches, tuples
+from qflow.prediction.predict import predicted_sections, recorded_sections
+from qflow.spark.tables import LAKE, MEASURES, Column, Table, by_component, to_batches, tuples
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
-from qflow.workload.run import Measures, queue_measures
+from qflow.workload.run import Measures
 from qflow.workload.simulate import simulate
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, Cl
 
     Examples
     --------
-    >>> from qflow.spark.lake_audit import lake_of
+    >>> from qflow.logs.components import lake_of
     >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [LogRow(7, "broker", "stats", "q", "[]", 0, "")])
     >>> workload, log = component_log("log/q", lake["log/q"])
     >>> workload.name, len(log.rows)
@@ -78,9 +79,9 @@ def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, Cl
     """
     workload: Workload | None = None
     kept: list[LogRow] = []
-    for _, time, client, event, queue, label, size, group in rows:
+    for _, time, client, event, queue, label, size, group, text in rows:
         if event == BEGIN:
-            workload = Workload.from_json(json.loads(label), name=component)
+            workload = Workload.from_json(json.loads(text or "null"), name=component)
         elif event != END:
             kept.append(LogRow(time, client, event, queue, label, size, group))
     if workload is None:
@@ -99,21 +100,14 @@ def whole_components(
     allowed : int
         Most rows that are kept.
     """
-    current, count = "", 0
-    kept: list[LakeRow] = []
-    for batch in batches:
-        for component, part in runs(batch, "component"):
-            if component != current:
-                if current:
-                    yield current, kept if count <= allowed else TooLarge(count, allowed)
-                current, kept, count = component, [], 0
+    for component, parts in by_component(batches):
+        count = 0
+        kept: list[LakeRow] = []
+        for part in parts:
             count += part.num_rows
             if count <= allowed:
                 kept += tuples(part, LAKE.names[1:])
-            else:
-                kept = []
-    if current:
-        yield current, kept if count <= allowed else TooLarge(count, allowed)
+        yield component, kept if count <= allowed else TooLarge(count, allowed)
 
 
 PARTS = ("queues", "capacity", "prefetch")
@@ -265,7 +259,7 @@ def require_unique(settings: Sequence[FleetSettings]) -> None:
 
 Measure = tuple[str, str, str, str, str, float | None, float | None, str]
 """A row of MEASURES."""
-Section = dict[str, Measures]
+Sections = dict[str, dict[str, Measures]]
 
 
 def what_if(lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = MOST_ROWS) -> DataFrame:
@@ -319,41 +313,24 @@ def measured(
         yield list(_rows(component, setting, recorded, predicted))
 
 
-def _predicted(workload: Workload, end: int) -> dict[str, Section]:
+def _predicted(workload: Workload, end: int) -> Sections:
     run = simulate(workload)
-    producers, consumers = client_measures(
-        rows_of_run(run.events),
-        [producer.name for producer in workload.producers],
-        [consumer.name for consumer in workload.consumers],
-        end,
-    )
-    for name in producers:
-        producers[name]["died"] = float(name in run.errors)
-    queues = queue_measures(run.events, workload, end)
-    return {"queues": queues, "producers": producers, "consumers": consumers}
+    return _with_deaths(predicted_sections(run, workload, end), run.errors)
 
 
-def _recorded(workload: Workload, log: ClientLog, end: int) -> dict[str, Section]:
-    accepted = dict.fromkeys(workload.queues, 0)
-    for row in log.rows:
-        if row.event == "accept" and row.ts_us <= end and row.queue in accepted:
-            accepted[row.queue] += 1
-    queues = {name: recorded_queue(log, name, accepted[name], end) for name in workload.queues}
-    producers, consumers = client_measures(
-        log.rows,
-        [producer.name for producer in workload.producers],
-        [consumer.name for consumer in workload.consumers],
-        end,
-    )
+def _recorded(workload: Workload, log: ClientLog, end: int) -> Sections:
     died = {row.client for row in log.rows if row.event == "error"}
-    for name in producers:
-        producers[name]["died"] = float(name in died)
-    known = {name: measures for name, measures in queues.items() if measures is not None}
-    return {"queues": known, "producers": producers, "consumers": consumers}
+    return _with_deaths(recorded_sections(workload, log, end), died)
+
+
+def _with_deaths(sections: Sections, died: Container[str]) -> Sections:
+    for name, measures in sections["producers"].items():
+        measures["died"] = float(name in died)
+    return sections
 
 
 def _rows(
-    component: str, setting: FleetSettings, recorded: dict[str, Section], predicted: dict[str, Section]
+    component: str, setting: FleetSettings, recorded: Sections, predicted: Sections
 ) -> Iterator[Measure]:
     for section, names in predicted.items():
         for name in sorted(names):

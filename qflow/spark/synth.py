@@ -15,12 +15,14 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qflow.broker.events import Event
 from qflow.kit import RefusalError, kit_path
-from qflow.spark.auditor import BEGIN, END
+from qflow.logs.audit import BEGIN, END
+from qflow.logs.client_log import ClientSide
+from qflow.logs.components import components_of, part_of, touches_of
+from qflow.logs.log_file import SAMPLE_FIELDS, LogRow
+from qflow.logs.workload_file import workload_text
 from qflow.spark.steps import Steps
 from qflow.spark.tables import LAKE, to_batches
-from qflow.spark.touches import components_of, part_of, touches_of, workload_text
 from qflow.spark.workers import freeze_modules, peak_memory
 from qflow.workload.model import Consumer, Producer, Workload
 from qflow.workload.simulate import set_up
@@ -211,80 +213,6 @@ def _client_seed(seed: int, number: int) -> int:
 REPORT = 50_000
 """Microseconds between two reports of the broker, as in the recorded fleet."""
 
-Logged = tuple[int, str, str, str, str, int, str]
-
-
-class _ClientSide(list[Event]):
-    """Takes the engine's events and keeps what clients would have logged of them."""
-
-    def __init__(self, workload: Workload) -> None:
-        super().__init__()
-        self.rows: list[Logged] = []
-        self._names = {producer.name: producer.to[1] or producer.to[0] for producer in workload.producers}
-        self._queues = {consumer.name: consumer.queue for consumer in workload.consumers}
-        self._commands: dict[tuple[str, int], str] = {}
-        self._deliveries: dict[tuple[str, int], str] = {}
-        self._sizes: dict[tuple[str, str], tuple[int, str]] = {}
-        self._sending = (0, "")
-        self._kinds: dict[str, Callable[[Event, Any], None]] = {
-            "message.transfer": self._transfer,
-            "completed": self._completed,
-            "enqueued": self._enqueued,
-            "dequeued": self._dequeued,
-            "delivered": self._delivered,
-            "message.accept": self._settled,
-            "message.release": self._settled,
-            "exception": self._died,
-            "client.block": self._window,
-            "client.unblock": self._window,
-        }
-
-    def append(self, event: Event) -> None:
-        """Take note of an event."""
-        kind = self._kinds.get(event.kind)
-        if kind is not None:
-            kind(event, event.detail)
-
-    def _transfer(self, event: Event, detail: Any) -> None:
-        message = detail["message"]
-        group = str(message.headers.get("group", ""))
-        self._sending = (message.content_size, group)
-        self._commands[event.session, detail["command"]] = event.message
-        name = self._names[event.session]
-        self.rows.append(
-            (event.time, event.session, "transfer", name, event.message, message.content_size, group)
-        )
-
-    def _completed(self, event: Event, detail: Any) -> None:
-        label = self._commands.pop((event.session, detail["command"]), None)
-        if label is not None:
-            self.rows.append((event.time, event.session, "complete", "", label, 0, ""))
-
-    def _enqueued(self, event: Event, _: Any) -> None:
-        self._sizes[event.queue, event.message] = self._sending
-
-    def _dequeued(self, event: Event, _: Any) -> None:
-        self._sizes.pop((event.queue, event.message), None)
-
-    def _delivered(self, event: Event, detail: Any) -> None:
-        self._deliveries[event.session, detail["delivery"]] = event.message
-        size, group = self._sizes[event.queue, event.message]
-        self.rows.append((event.time, event.session, "deliver", event.queue, event.message, size, group))
-
-    def _settled(self, event: Event, detail: Any) -> None:
-        verdict = event.kind.partition(".")[2]
-        for number in detail["transfers"]:
-            label = self._deliveries.pop((event.session, number))
-            queue = self._queues[event.session]
-            self.rows.append((event.time, event.session, verdict, queue, label, 0, ""))
-
-    def _died(self, event: Event, detail: Any) -> None:
-        text = f"{detail['code']} {detail['name']}: {detail['text']}"
-        self.rows.append((event.time, event.session, "error", "", text, 0, ""))
-
-    def _window(self, event: Event, _: Any) -> None:
-        self.rows.append((event.time, event.session, event.kind.partition(".")[2], "", "", 0, ""))
-
 
 def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of one synthetic component, in order; memory does not grow with their number.
@@ -307,23 +235,23 @@ def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[
     # Long enough for the slowest producer there may be: what ends the run is the number of rows.
     workload = model.draw(seed, duration=float(max(60, events)))
     component = f"synth/{workload.name}"
-    yield (component, 0, 0, "", BEGIN, "", workload_text(workload), 0, "")
+    yield (component, 0, 0, "", BEGIN, "", "", 0, "", workload_text(workload))
     seq, time = 1, 0
     for row in _logged(workload):
         if seq >= events - 1:
             break
         time = row[0]
-        yield (component, seq, *row)
+        yield (component, seq, *row, None)
         seq += 1
-    yield (component, seq, time, "", END, "", "", 0, "")
+    yield (component, seq, time, "", END, "", "", 0, "", None)
 
 
-def _logged(workload: Workload) -> Iterator[Logged]:
+def _logged(workload: Workload) -> Iterator[LogRow]:
     with uncollected():
         stage = set_up(workload)
-    client_side = _ClientSide(workload)
+    client_side = ClientSide()
     stage.broker.observe(client_side.append)
-    stage.events = client_side
+    stage.events = client_side  # type: ignore[assignment]
     now = 0
     while now < stage.agenda.end:
         now += REPORT
@@ -334,19 +262,11 @@ def _logged(workload: Workload) -> Iterator[Logged]:
         yield from _reports(stage, workload, now)
 
 
-def _reports(stage: Stage, workload: Workload, now: int) -> Iterator[Logged]:
+def _reports(stage: Stage, workload: Workload, now: int) -> Iterator[LogRow]:
     for queue in workload.queues:
         told = stage.broker.queue(queue).statistics()
-        values = [
-            told.msgDepth,
-            told.byteDepth,
-            told.flowStopped,
-            told.flowStoppedCount,
-            told.acquires,
-            told.releases,
-            told.discardsRing,
-        ]
-        yield (now, "broker", "stats", queue, json.dumps(values), 0, "")
+        values = [getattr(told, name) for name in SAMPLE_FIELDS]
+        yield LogRow(now, "broker", "stats", queue, json.dumps(values), 0, "")
 
 
 def share(events: int, queues: int, seed: int) -> int:

@@ -6,7 +6,12 @@ Arrow batches to tuples and back, for functions that Spark hands batches to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from qflow.logs.log_file import MOST_ROWS
 
 
 class Column(NamedTuple):
@@ -54,9 +59,9 @@ _SQL_WORDS = {"begin", "end", "group"}
 _EVENT = (
     Column("ts_us", "bigint", "microseconds since the log's start; never negative here"),
     Column("client", "string", "a producer, a consumer, or broker for what the broker reported"),
-    Column("event", "string", "one of qflow.logs.client_log.LOG_EVENTS; in a lake also begin and end"),
+    Column("event", "string", "one of qflow.logs.log_file.LOG_EVENTS; in a lake also begin and end"),
     Column("queue", "string", "consumers and reports: the queue; producers: the routing key or the exchange"),
-    Column("label", "string", "the message; for error its text; for stats a JSON list; for begin a workload"),
+    Column("label", "string", "the message; for error its text; for stats a JSON list"),
     Column("size", "bigint", "content bytes, or 0"),
     Column("group", "string", "the message's group, or empty"),
 )
@@ -75,6 +80,7 @@ LAKE = Table(
         Column("component", "string", "source/queue: the least name among the queues that belong together"),
         Column("seq", "bigint", "number of the event in its component, from 0 (begin), without gaps"),
         *_EVENT,
+        Column("workload", "string", "begin: the component's workload, as JSON; else null"),
     ]
 )
 """What layout writes; the last row of each component is its end."""
@@ -116,12 +122,24 @@ RESULTS = Table(
         Column("kind", "string", "flow_on, held, blocked, group_owned or finding"),
         Column("queue", "string", "the queue; of a blocked producer, the queues that hold its transfers"),
         Column("client", "string", "held, blocked: the producer; group_owned: the owner; else empty"),
-        Column("subject", "string", "held: the message; group_owned: the group; finding: its code"),
+        Column("subject", "string", "held: the message; group_owned: the group; finding: its kind"),
         Column("begin_us", "bigint", "when it began"),
         Column("end_us", "bigint", "when it ended; null if it still went on at the log's end"),
-        Column("cause", "string", "flow_on: the message; held: resumed or dequeued; finding: a sentence"),
-        Column("count", "bigint", "flow_on: depth; held: which ON (flowStoppedCount); blocked: held"),
+        Column("cause", "string", "flow_on: the message; held: resumed or dequeued; finding: another name"),
+        Column(
+            "count",
+            "bigint",
+            "flow_on: depth; held: which ON; blocked: transfers held; finding: how many",
+        ),
         Column("bytes", "bigint", "flow_on: depth in bytes; held: the message's bytes"),
+        # Of findings only (qflow.logs.checks.Finding); the sentence is made of them last.
+        Column("seq", "bigint", "number of the event that shows it, or 0"),
+        Column("message", "string", "the message, or empty"),
+        Column("seen", "bigint", "what was counted, or null"),
+        Column("expected", "bigint", "what is allowed, or of how many, or null"),
+        Column("gap_us", "bigint", "by how much too early or too late"),
+        Column("depth_off", "bigint", "reports: sum of the differences of msgDepth"),
+        Column("depth_off_most", "bigint", "reports: the largest of them"),
     ]
 )
 """What the audit gives: intervals and findings."""
@@ -164,24 +182,26 @@ ADVICE = Table(
 """What design gives: recommended settings of each queue, with the evidence."""
 
 
-MOST_ROWS = 10_000
-"""Rows of a batch that is handed on, at most."""
-
-
 def tuples(batch: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """Yield a batch's rows, with the named columns in that order."""
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
 
-def runs(batch: Any, name: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the runs of equal values of a column: the value, and the slice of the batch that has it."""
+def by_component(batches: Iterable[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
+    """Yield each component of a partition, with the slices of the batches that hold its rows, in order."""
+    for component, runs in groupby(_runs(batches), itemgetter(0)):
+        yield component, (part for _, part in runs)
+
+
+def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     import pyarrow.compute
 
-    encoded = pyarrow.compute.run_end_encode(batch.column(name))
-    start = 0
-    for value, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
-        yield value, batch.slice(start, end - start)
-        start = end
+    for batch in batches:
+        encoded = pyarrow.compute.run_end_encode(batch.column("component"))
+        start = 0
+        for value, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
+            yield value, batch.slice(start, end - start)
+            start = end
 
 
 def to_batches(rows: Iterable[Sequence[Any]], table: Table, most: int = MOST_ROWS) -> Iterator[Any]:
@@ -203,3 +223,14 @@ def _batch(rows: list[Sequence[Any]], schema: Any) -> Any:
     columns = zip(*rows, strict=True)
     arrays = [pyarrow.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows of LAKE to a file that appears whole or not at all."""
+    import pyarrow
+    from pyarrow import parquet
+
+    # Spark passes over names that begin with an underscore.
+    fresh = path.with_name(f"_{path.name}")
+    parquet.write_table(pyarrow.Table.from_batches(to_batches(rows, LAKE), LAKE.arrow()), fresh)
+    fresh.replace(path)

@@ -104,7 +104,7 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
         lines = [
             f"NOT YET  {name}: nothing written yet.",
             f"Hint 1 of 3: {exercise.hints[0]}",
-            f'More: hint("{name}", 2).',
+            f'More: qf.hint("{name}", 2).',
         ]
         return Verdict(name, 0, number, tuple(lines))
     first = next(index for index in range(number) if seen[index] != wanted[index])
@@ -115,7 +115,7 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
     found = diagnose(exercise, answer, seen)
     if found:
         lines.append(f'This looks like "{found}": {exercise.misconceptions[found].message}')
-    lines.append(f'Stuck? hint("{name}", 1), then 2, then 3.')
+    lines.append(f'Stuck? qf.hint("{name}", 1), then 2, then 3.')
     return Verdict(name, right, number, tuple(lines), found)
 
 

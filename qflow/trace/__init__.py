@@ -15,10 +15,10 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.logs.client_log import ClientLog as ClientLog
-    from qflow.logs.client_log import LogError as LogError
-    from qflow.logs.client_log import LogRow as LogRow
     from qflow.logs.client_log import QueueSample as QueueSample
     from qflow.logs.client_log import replay as replay
+    from qflow.logs.log_file import LogError as LogError
+    from qflow.logs.log_file import LogRow as LogRow
     from qflow.trace.diff import Comparison as Comparison
     from qflow.trace.diff import compare as compare
     from qflow.trace.explain.chain import Explanation as Explanation

@@ -27,6 +27,7 @@ from qflow.broker.errors import StartupError
 from qflow.broker.events import COMMANDS, EFFECTS, Detail, Event, EventTable, Names, Values, packed
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
+from qflow.table import Tabular
 from qflow.workload.model import Workload
 from qflow.workload.run import CLIENT_EVENTS
 
@@ -247,7 +248,7 @@ class Row(NamedTuple):
     detail: str
 
 
-class Trace:
+class Trace(Tabular):
     """One run as columns, with what is needed to run it again.
 
     Parameters

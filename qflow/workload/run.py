@@ -8,6 +8,7 @@ from typing import Any
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
+from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
 
@@ -28,7 +29,7 @@ CLIENT_EVENTS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Tabular):
     """One run of a workload, simulated or replayed.
 
     Parameters
@@ -45,7 +46,7 @@ class Run:
     Examples
     --------
     >>> run = Run(Workload("w", 1, {"q": {}}), [Event(0, "queue_created", queue="q")], end=11_000_000)
-    >>> run.table()["kind"]
+    >>> run.columns()["kind"]
     ['queue_created']
     """
 
@@ -54,15 +55,9 @@ class Run:
     end: int
     errors: dict[str, AmqpException] = field(default_factory=dict)
 
-    def table(self) -> dict[str, list[object]]:
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the events as columns: time, kind, queue, session, link, message, size, group, detail."""
-        columns: dict[str, list[object]] = {name: [] for name in Event._fields}
-        if self.events:
-            columns = {
-                name: list(column)
-                for name, column in zip(Event._fields, zip(*self.events, strict=True), strict=True)
-            }
-        return columns
+        return columns_of(self.events[start:end], Event._fields)
 
     def __repr__(self) -> str:
         died = f", errors: {', '.join(self.errors)}" if self.errors else ""

@@ -47,6 +47,10 @@ def test_a_room_loads_when_it_is_used(room):
 
 def test_a_name_loads_what_it_needs():
     assert len(of_the_kit(loaded_by("import qflow; qflow.Predictions"))) < 15
+    rooms = {
+        name.split(".")[1] for name in of_the_kit(loaded_by("import qflow; qflow.predict")) if "." in name
+    }
+    assert not rooms & {"configuration", "conformance", "design", "labs", "spark", "teaching"}
     labs = loaded_by("import qflow; qflow.flow_run")
     assert "plotly" not in labs and "anywidget" not in labs
 
@@ -79,6 +83,14 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         qf.Borker  # noqa: B018
     # What Python bases its "Did you mean: 'Broker'?" on.
     assert (missing.value.name, missing.value.obj) == ("Borker", qf)
+
+
+def test_where_a_package_is_missing_the_cure_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    for name in [name for name in sys.modules if name.startswith("qflow.labs")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match=r"group_lab needs anywidget, .*: pip install .*\[lab\]"):
+        qf.group_lab  # noqa: B018
 
 
 def test_the_table_of_the_face_names_everything():

@@ -50,10 +50,11 @@ def test_the_table_names_every_room_of_the_command(capsys):
     assert set(rooms) == {command.split()[0] for command in commands()}
 
 
-def test_the_example_runs():
-    (example,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+@pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
+def test_each_example_prints_what_its_comment_says(example):
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=ROOT)
-    assert (done.stdout, done.stderr) == ("order 0\n", "")
+    (said,) = re.findall(r"# (.*)", example)
+    assert (done.stdout, done.stderr) == (f"{said}\n", "")
 
 
 def test_as_many_recordings_come_along_as_it_says():

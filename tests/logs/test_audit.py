@@ -8,7 +8,8 @@ from commands import room_command
 from recordings import WORKLOADS, load
 
 from qflow.kit import RefusalError
-from qflow.logs.audit import Tolerance, audit
+from qflow.logs.audit import audit
+from qflow.logs.checks import Tolerance
 from qflow.logs.workload_file import inferred_workload, workload_json
 from qflow.prediction.extraction import extract
 from qflow.trace import ClientLog, LogRow, cli
@@ -58,7 +59,7 @@ def test_a_completion_moved_into_the_time_its_queue_was_on_is_found():
     (finding,) = found
     assert (finding.kind, finding.rule, finding.message) == ("completed while held", "FC-15", late.label)
     assert finding.gap == pytest.approx(late.ts_us - moved.ts_us, abs=60_000)
-    assert "orders lets go of it" in finding.allowed
+    assert "orders lets go of it" in finding.sentence()
 
 
 def test_a_completion_withheld_though_no_queue_was_on_is_found():
@@ -138,7 +139,8 @@ DOCTORED = [
 def test_what_the_rules_forbid_is_found(kind, items, queue):
     found = audit(log_of(*items), small(queue), Tolerance(0, 0)).findings
     assert [finding.kind for finding in found] == [kind]
-    assert found[0].rule and found[0].allowed and found[0].text().startswith(f"row {found[0].row}, ")
+    assert found[0].rule and "; allowed: " in found[0].sentence()
+    assert found[0].text().startswith(f"row {found[0].row}, ")
 
 
 def test_what_was_given_back_may_come_again_out_of_order():

@@ -6,8 +6,8 @@ import pytest
 from recordings import WORKLOADS
 
 from qflow.kit import RefusalError
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import lake_of
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import lake_of
 from qflow.spark.tables import LAKE
 from qflow.trace import ClientLog
 from qflow.workload import Workload

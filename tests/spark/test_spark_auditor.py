@@ -7,10 +7,10 @@ import pytest
 from recordings import WORKLOADS, load
 from spark_kit import fleet, fleet_lake, fleet_results
 
-from qflow.spark.auditor import Auditor
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import lake_of, result_hash
-from qflow.spark.touches import components_of, part_of, touches_of, workload_text
+from qflow.logs.audit import Auditor, finding_of
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import components_of, lake_of, part_of, result_hash, touches_of
+from qflow.logs.workload_file import workload_text
 from qflow.trace import LogRow
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -36,7 +36,9 @@ def of_kind(results, kind):
 
 
 def found(results):
-    return {result[5]: (result[9], result[8]) for result in results if result[2] == "finding"}
+    return {
+        result[5]: (result[9], finding_of(result).sentence()) for result in results if result[2] == "finding"
+    }
 
 
 def test_intervals_tell_what_was_on_and_held_and_why_it_ended():
@@ -109,16 +111,14 @@ def test_a_queue_that_the_broker_refuses_is_a_finding_in_its_words():
 
 def test_an_unknown_event_kind_changes_nothing_but_is_told():
     (rows,) = lake_of("log", STALL, sends(1, 2)).values()
-    odd = [*rows[:2], (2, 2, "p", "teleport", "q", "p-2", 0, ""), *[(3, *rows[3][1:])]]
+    odd = [*rows[:2], (2, 2, "p", "teleport", "q", "p-2", 0, "", None), *[(3, *rows[3][1:])]]
     assert "unknown" in found(audit({"log/q": odd}))
 
 
 def test_the_engine_agrees_with_what_the_broker_reported_of_the_fleet():
-    reports = [(row[9], row[8]) for row in fleet_results() if row[5] == "reports"]
+    reports = [finding_of(row) for row in fleet_results() if row[5] == "reports"]
     assert len(reports) == 27
-    agreeing = sum(count for count, _ in reports)
-    total = sum(int(text.split(" of ")[1].split()[0]) for _, text in reports)
-    assert agreeing >= 0.99 * total
+    assert sum(one.seen for one in reports) >= 0.99 * sum(one.expected for one in reports)
 
 
 def test_held_transfers_are_those_of_the_engines_own_trace():
@@ -172,8 +172,9 @@ def test_a_session_that_died_is_found_with_the_brokers_words():
 
 def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     """A trace holds the engine's own effects; the audit sees what its clients did, and finds them again."""
-    from qflow.spark.ingest import trace_log, workload_of
-    from qflow.trace.files import write_trace
+    from qflow.logs.client_log import client_rows
+    from qflow.logs.workload_file import workload_of
+    from qflow.trace.files import read_trace, write_trace
     from qflow.trace.replaying import trace_of
 
     recorded = Workload.load(WORKLOADS / "fanout-one-slow.json")
@@ -183,10 +184,11 @@ def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     )
     trace = trace_of(run)
     write_trace(trace, tmp_path / "fan.jsonl")
-    workload, rows, quarantine = trace_log(tmp_path / "fan.jsonl")
-    assert not quarantine
+    read, quarantine = read_trace(tmp_path / "fan.jsonl")
+    assert not quarantine and read.workload == run.workload
+    rows = list(client_rows(read.events()))
     told = sorted((e.queue, e.message, e.time) for e in run.events if e.kind == "held")
     assert told
-    for behind in (workload, workload_of(trace)):
+    for behind in (run.workload, workload_of(read)):
         results = audit(lake_of("fan", behind, rows))
         assert sorted((r[3], r[5], r[6]) for r in results if r[2] == "held") == told

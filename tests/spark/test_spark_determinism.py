@@ -3,7 +3,7 @@
 import pytest
 from spark_kit import fleet, fleet_lake, fleet_results, lake_frame, spark, write_log  # noqa: F401
 
-from qflow.spark.lake_audit import result_hash
+from qflow.logs.components import result_hash
 
 EXPECTED = result_hash(fleet_results())
 
@@ -27,7 +27,7 @@ def lake(spark, tmp_path_factory):  # noqa: F811
     """Return the folder of a lake that the pipeline made of the fleet's log."""
     from qflow.spark import ingest
     from qflow.spark import lake as layout
-    from qflow.spark import touches as topology
+    from qflow.spark import lake as topology
 
     folder = tmp_path_factory.mktemp("fleet")
     workload, rows = fleet()

@@ -4,8 +4,8 @@ import pytest
 from spark_kit import fleet_lake, fleet_results, spark  # noqa: F401
 
 from qflow.kit import RefusalError
-from qflow.spark.lake_audit import result_hash
-from qflow.spark.live import write_rows
+from qflow.logs.components import result_hash
+from qflow.spark.tables import write_rows
 
 pytest.importorskip("pyarrow")
 

@@ -11,10 +11,11 @@ from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark 
 from waiting import wait_until
 
 from qflow.cli import main
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import result_hash
-from qflow.spark.live import Shipper, write_rows
-from qflow.spark.stream import StreamedComponent
+from qflow.logs.audit import finding_of
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import result_hash
+from qflow.spark.stream import Shipper, StreamedComponent
+from qflow.spark.tables import write_rows
 
 
 def expected():
@@ -50,7 +51,7 @@ def test_an_event_that_never_comes_counts_as_lost_when_patience_ends():
     results = []
     for row in rows:
         results += streamed.take([row])
-    gaps = [row[8] for row in results if row[5] == "gap"]
+    gaps = [finding_of(row).sentence() for row in results if row[5] == "gap"]
     assert gaps == ["events 50 to 50 are missing; what follows is not certain"]
     # What waited too long is audited as a batch would: with the same gap.
     batch = audit({"fleet/q15": rows})
@@ -146,15 +147,3 @@ def test_a_shipped_log_is_the_lake(tmp_path):
         for row in parquet.read_table(path).to_pylist():
             shipped.setdefault(row["component"], []).append(tuple(row.values())[1:])
     assert shipped == fleet_lake()
-
-
-def test_the_live_lab_knows_in_the_end_what_the_batch_knows(spark, tmp_path):  # noqa: F811
-    from qflow.spark.live import watch
-    from qflow.spark.stream import read_results
-
-    workload, rows = fleet()
-    glances = list(watch(spark, "fleet", workload, rows, tmp_path, every=4))
-    assert len(glances) == 2
-    assert glances[0].results < glances[1].results == len(fleet_results())
-    assert "27 queues were ON at some time" in repr(glances[1])
-    assert result_hash(read_results(spark, tmp_path / "out").collect()) == result_hash(fleet_results())

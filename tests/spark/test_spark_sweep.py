@@ -11,12 +11,12 @@ from spark_kit import SOME, fleet_lake, fleet_results, lake_frame, small_lake, s
 from waiting import wait_until
 
 from qflow.cli import main
+from qflow.logs.audit import finding_of
+from qflow.logs.components import audit_in_memory as audit
+from qflow.logs.components import result_hash
 from qflow.spark.cuts import audit_from_checkpoint as audit_piece
 from qflow.spark.cuts import record
 from qflow.spark.lake import bound, speed_up
-from qflow.spark.lake_audit import audit_in_memory as audit
-from qflow.spark.lake_audit import result_hash
-from qflow.spark.live import write_rows
 from qflow.spark.sweep import (
     AS_RECORDED,
     FleetSettings,
@@ -29,6 +29,7 @@ from qflow.spark.sweep import (
     whole_components,
 )
 from qflow.spark.synth import FleetModel, share, synthetic_rows
+from qflow.spark.tables import write_rows
 
 pytest.importorskip("pyarrow")
 
@@ -145,10 +146,12 @@ def test_a_synthetic_component_depends_on_its_seed_alone_and_is_plausible():
         rows = [row[1:] for row in synthetic_rows(seed, 4_000, model)]
         assert rows == [row[1:] for row in synthetic_rows(seed, 4_000, model)] and len(rows) == 4_000
         results = audit({f"synth/q{seed:06d}": rows})
-        reports = [row for row in results if row[5] == "reports"]
+        found = [finding_of(row) for row in results if row[2] == "finding"]
+        reports = [one for one in found if one.kind == "reports"]
         # The log is what the engine did, so the audit must find the engine's own statistics in it.
-        assert reports and all(f"agrees in {row[9]} of {row[9]} reports" in row[8] for row in reports)
-        assert all("off by 0.00 messages on average, 0 at most" in row[8] for row in reports)
+        assert reports and all(one.seen == one.expected for one in reports)
+        assert not any(one.rule for one in found)
+        assert all((one.depth_off, one.depth_off_most) == (0, 0) for one in reports)
 
 
 def test_events_are_shared_out_to_the_last():
@@ -213,7 +216,7 @@ def test_pieces_cut_where_nothing_is_under_way_give_the_same_results():
 
 
 def test_a_piece_begun_in_a_wrong_state_is_audited_again():
-    from qflow.spark.auditor import END
+    from qflow.logs.audit import END
     from qflow.spark.cuts import audit_piece, stitch
 
     # In the middle of q22 messages wait: no place to cut, and the check must say so.

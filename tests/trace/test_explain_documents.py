@@ -11,7 +11,7 @@ from explain_story import Story, numbered
 from test_explain_golden import EXPECTED, told
 
 from qflow.broker.errors import AmqpException
-from qflow.logs.client_log import ClientLog, LogRow, replay
+from qflow.logs import ClientLog, LogRow, replay
 from qflow.trace.replaying import trace_of
 from qflow.workload import Consumer, Network, Producer, Workload, simulate
 

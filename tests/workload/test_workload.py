@@ -203,14 +203,14 @@ def test_a_consumer_never_has_more_than_its_prefetch(recorded_run):
 
 
 def test_time_never_goes_back_and_ends_where_the_run_ends(recorded_run):
-    times = recorded_run.table()["time"]
+    times = recorded_run.columns()["time"]
     assert times == sorted(times)
     assert times[0] >= 0
     assert times[-1] <= recorded_run.end
 
 
 def test_the_table_has_a_column_for_each_field(recorded_run):
-    table = recorded_run.table()
+    table = recorded_run.columns()
     assert list(table) == ["time", "kind", "queue", "session", "link", "message", "size", "group", "detail"]
     assert {len(column) for column in table.values()} == {len(recorded_run.events)}
     first = recorded_run.events[0]

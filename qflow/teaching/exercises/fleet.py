@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from qflow.logs.components import components_of
 from qflow.spark.lake import pack
-from qflow.spark.touches import components_of
 from qflow.teaching.exercise import Exercise, Misconception
 
 Touches = list[tuple[str, str]]

@@ -1,24 +1,25 @@
-"""Who touches what: which clients and queues can ever influence one another.
+"""Components: which clients and queues can ever influence one another, and a log split accordingly.
 
-Topology: which queues and clients belong together, found on the small table of who touches what.
+A queue's history is a sequence, which cannot be split; but what no client joins has nothing to do with one
+another. Two queues that one client touches belong together: a transfer is complete only when each of its
+queues has let go of it (CM-03), so that a producer carries what one queue does over to the next.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
-from qflow.spark.tables import COMPONENTS, TOUCHES
+from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
+from qflow.logs.log_file import LogRow
+from qflow.logs.workload_file import workload_text
 from qflow.workload.model import Workload
 from qflow.workload.stage import Stage, make_message
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Touch = tuple[str, str, str]
 """Source, client, queue: a row of TOUCHES."""
@@ -152,17 +153,6 @@ def part_of(workload: Workload, clients: Iterable[str], queues: Iterable[str], n
     )
 
 
-def workload_text(workload: Workload) -> str:
-    """Return a workload as JSON text, the same for the same workload.
-
-    Examples
-    --------
-    >>> Workload.from_json(json.loads(workload_text(Workload("w", 1, {"q": {}})))).queues
-    {'q': {}}
-    """
-    return json.dumps(dataclasses.asdict(workload), separators=(",", ":"), sort_keys=True)
-
-
 def parts_of(
     workloads: Mapping[str, Workload], components: Mapping[tuple[str, str, str], str]
 ) -> dict[str, str]:
@@ -188,50 +178,115 @@ def parts_of(
     }
 
 
-def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
-    """Return who touches what: what the workloads state, and what the logs show besides.
+class Splitter:
+    """Splits a log by components and numbers the events of each, without gaps, between its begin and its end.
 
-    A topology that changes with time is the union of what it was: give one log and workload a period,
-    and :func:`DataFrame.union` the frames.
-
-    Parameters
-    ----------
-    events : DataFrame of EVENTS
-    workloads : mapping
-        Source to its workload.
-
-    Returns
-    -------
-    DataFrame of TOUCHES
-    """
-    from pyspark.sql import functions as sf
-
-    stated = [touch for source in sorted(workloads) for touch in touches_of(source, workloads[source])]
-    known = events.sparkSession.createDataFrame(stated, TOUCHES.ddl)
-    consumed = sf.col("event").isin("deliver", "accept", "release")
-    shown = events.where(consumed).select(*TOUCHES.names).distinct()
-    # A log may only add what a workload knows: unknown clients go to the quarantine, not into a component.
-    clients = known.select("source", "client").distinct()
-    queues = known.select("source", "queue").distinct()
-    shown = shown.join(clients, ["source", "client"], "left_semi")
-    shown = shown.join(queues, ["source", "queue"], "left_semi").select(*TOUCHES.names)
-    return known.union(shown).distinct()
-
-
-def components(touches: DataFrame) -> DataFrame:
-    """Return the component of each client and queue.
-
-    The table of who touches what is small (it grows with clients, not with events), so that it is taken to
-    the driver, where networkx finds the connected components.
+    A reader of the parts can so tell what is late and what came twice, whatever order they arrive in.
 
     Parameters
     ----------
-    touches : DataFrame of TOUCHES
+    source : str
+        Name of the log.
+    workload : Workload
+        What was run.
+
+    Examples
+    --------
+    >>> splitter = Splitter("log", Workload("w", 1, {"q": {}}))
+    >>> [(component, row[3]) for component, row in [*splitter.split([]), *splitter.end()]]
+    [('log/q', 'begin'), ('log/q', 'end')]
+    """
+
+    def __init__(self, source: str, workload: Workload) -> None:
+        self._source, self._time = source, 0
+        self._components = components_of(touches_of(source, workload))
+        self._begins = parts_of({source: workload}, self._components)
+        self._next: dict[str, int] = {}
+
+    def split(self, rows: Iterable[LogRow]) -> Iterator[tuple[str, LakeRow]]:
+        """Yield each row with its component, the begin of all components first.
+
+        Rows of clients and queues that the workload has not are left out.
+        """
+        for name, text in self._begins.items():
+            self._next[name] = 1
+            yield name, (0, 0, "", BEGIN, "", "", 0, "", text)
+        self._begins = {}
+        for row in rows:
+            self._time = max(0, row.ts_us)
+            role, member = ("queue", row.queue) if row.event == "stats" else ("client", row.client)
+            component = self._components.get((self._source, role, member))
+            if component is not None:
+                seq = self._next[component]
+                self._next[component] = seq + 1
+                yield component, (seq, self._time, *row[1:], None)
+
+    def end(self) -> Iterator[tuple[str, LakeRow]]:
+        """Yield the end of all components: the end of each is the end of the log."""
+        for name, seq in self._next.items():
+            yield name, (seq, self._time, "", END, "", "", 0, "", None)
+
+
+def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
+    """Split a log by components, in memory.
+
+    Parameters
+    ----------
+    source : str
+        Name of the log.
+    workload : Workload
+        What was run.
+    rows : sequence of LogRow
+        The log, in order.
 
     Returns
     -------
-    DataFrame of COMPONENTS
+    dict
+        Component to its rows.
+
+    Examples
+    --------
+    >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [])
+    >>> [row[3] for row in lake["log/q"]]
+    ['begin', 'end']
     """
-    found = components_of((row.source, row.client, row.queue) for row in touches.collect())
-    rows = [(source, component, member, role) for (source, role, member), component in found.items()]
-    return touches.sparkSession.createDataFrame(rows, COMPONENTS.ddl)
+    splitter = Splitter(source, workload)
+    lake: dict[str, list[LakeRow]] = {}
+    for component, row in (*splitter.split(rows), *splitter.end()):
+        lake.setdefault(component, []).append(row)
+    return lake
+
+
+def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
+    """Audit each component; results in order of component and number.
+
+    Examples
+    --------
+    >>> audit_in_memory(lake_of("log", Workload("w", 1, {"q": {}}), []))
+    []
+    """
+    results: list[ResultRow] = []
+    for component in sorted(lake):
+        auditor = Auditor(component)
+        results += auditor.feed(lake[component])
+        results += auditor.cut_off()
+    return results
+
+
+def result_hash(results: Iterable[Sequence[object]]) -> str:
+    """Return a hash of results in any order: equal for equal results, however they came about.
+
+    Parameters
+    ----------
+    results : iterable of rows
+        Rows of RESULTS: tuples, or what Spark's ``collect`` gives.
+
+    Examples
+    --------
+    >>> result_hash([("b", 1), ("a", 2)]) == result_hash([["a", 2], ["b", 1]])
+    True
+    """
+    digest = hashlib.sha256()
+    for line in sorted(json.dumps(list(row), separators=(",", ":")) for row in results):
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()

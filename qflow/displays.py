@@ -1,0 +1,191 @@
+"""Displays: what a notebook, or IPython's terminal, shows of a broker, a queue and a session.
+
+The engine knows nothing of tables.  :func:`register` gives IPython, by the names of the engine's classes, the
+functions that make one of them; ``import qflow`` calls it where IPython runs, and no engine is loaded for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from qflow.table import Table
+
+if TYPE_CHECKING:
+    from qflow.broker import Broker, Session
+    from qflow.broker.queue import Queue
+
+SHOWN = 20
+"""Held transfers that are shown of a session."""
+
+
+def broker_table(broker: Broker) -> Table:
+    """Return the queues of a broker, with the state of their flow control.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker
+    >>> broker = Broker()
+    >>> broker.session("s").queue_declare("orders", {"qpid.max_count": 10, "qpid.flow_stop_size": 0})
+    >>> broker_table(broker)
+    broker at 0 s: 1 queue, 1 session
+    queue   messages  bytes  flow control  turned ON  stop above  resume below                limit
+    orders         0      0  OFF                   0  8 messages  7 messages, 73400320 bytes  10 messages, ...
+    """
+    rows = []
+    for name, queue in broker.queues.queues.items():
+        seen, levels = queue.statistics(), _levels(queue)
+        texts = {what: _in_words(*pair) for what, pair in levels.items()}
+        rows.append(
+            {
+                "queue": name,
+                "messages": seen.msgDepth,
+                "bytes": seen.byteDepth,
+                "flow control": _state(queue),
+                "turned ON": seen.flowStoppedCount,
+                **texts,
+            }
+        )
+    sessions = sum(session.is_attached for session in broker.sessions.values())
+    seconds = f"{broker.now / 1_000_000:g}"
+    caption = f"broker at {seconds} s: {_counted(len(rows), 'queue')}, {_counted(sessions, 'session')}"
+    return Table(rows, None if rows else ["queue"], caption)
+
+
+def queue_table(queue: Queue) -> Table:
+    """Return what is on a queue, and its limits and thresholds, in messages and bytes.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker, Message
+    >>> broker = Broker()
+    >>> session = broker.session("s")
+    >>> session.queue_declare("orders", {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
+    >>> for _ in range(2):
+    ...     transfer = session.message_transfer(Message(44, routing_key="orders"))
+    >>> queue_table(broker.queue("orders"))
+    queue orders: flow control ON, turned ON 1 time; 0 consumers
+                  messages  bytes
+    on the queue  2         120
+    available     2         –
+    stop above    1         83886080
+    resume below  1         73400320
+    limit         –         104857600
+    """
+    seen = queue.statistics()
+    rows: list[tuple[str, int | None, int | None]] = [
+        ("on the queue", seen.msgDepth, seen.byteDepth),
+        ("available", seen.messageCount, None),
+        *((what, count or None, size or None) for what, (count, size) in _levels(queue).items()),
+    ]
+    turned, read = _counted(seen.flowStoppedCount, "time"), _counted(seen.consumerCount, "consumer")
+    caption = f"queue {queue.name}: flow control {_state(queue)}, turned ON {turned}; {read}"
+    return Table(rows, ("", "messages", "bytes"), caption)
+
+
+def session_table(session: Session) -> Table:
+    """Return the transfers of a session that are held: those that fill its producer's window.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker, Message
+    >>> broker = Broker()
+    >>> session = broker.session("shop")
+    >>> session.queue_declare("orders", {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
+    >>> for _ in range(2):
+    ...     transfer = session.message_transfer(Message(44, routing_key="orders"))
+    >>> session_table(session)
+    session shop: attached; complete are commands 0-1; 1 transfer held; 0 messages not accepted
+    command  message  bytes  held by
+          2  shop-2      60  orders
+    """
+    held = session.held
+    state = "attached" if session.is_attached else f"ended: {session.error or 'closed'}"
+    unsettled = session.statistics().unackedMessages
+    caption = (
+        f"session {session.name}: {state}; complete are commands {session.completions.completed}; "
+        f"{_counted(len(held), 'transfer')} held; {_counted(unsettled, 'message')} not accepted"
+    )
+    if len(held) > SHOWN:
+        caption += f"; the first {SHOWN} held"
+    rows = [(transfer.number, transfer.label, transfer.size, transfer.held_by) for transfer in held[:SHOWN]]
+    return Table(rows, ("command", "message", "bytes", "held by"), caption)
+
+
+def statistics(broker: Broker) -> Table:
+    """Return the statistics of all queues of a broker, a row each, under the names QMF gives them.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker
+    >>> broker = Broker()
+    >>> broker.session("s").queue_declare("orders")
+    >>> statistics(broker).to_pandas()[["name", "msgDepth", "flowStopped"]]
+         name  msgDepth  flowStopped
+    0  orders         0        False
+    """
+    seen = [queue.statistics() for queue in broker.queues.queues.values()]
+    rows = [dataclasses.asdict(statistics) for statistics in seen]
+    return Table(rows, None, f"statistics of {_counted(len(rows), 'queue')}")
+
+
+def _levels(queue: Queue) -> dict[str, tuple[int, int]]:
+    """Return thresholds and limit of a queue, each in messages and bytes; 0 for none."""
+    found = {
+        "stop above": (0, 0),
+        "resume below": (0, 0),
+        "limit": (queue.depth.max_count, queue.depth.max_size),
+    }
+    thresholds = getattr(queue.flow_limit, "thresholds", None)
+    if thresholds is not None:
+        found["stop above"] = thresholds.stop_count, thresholds.stop_size
+        found["resume below"] = thresholds.resume_count, thresholds.resume_size
+    return found
+
+
+def _in_words(count: int, size: int) -> str | None:
+    parts = [f"{count} messages"] if count else []
+    parts += [f"{size} bytes"] if size else []
+    return ", ".join(parts) or None
+
+
+def _state(queue: Queue) -> str:
+    if queue.flow_limit is None:
+        return "none"
+    return "ON" if queue.flow_limit.stopped else "OFF"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+TABLES: dict[tuple[str, str], Callable[[Any], Table]] = {
+    ("qflow.broker.broker", "Broker"): broker_table,
+    ("qflow.broker.queue", "Queue"): queue_table,
+    ("qflow.broker.session", "Session"): session_table,
+}
+"""Module and name of each class of the engine that is shown as a table, and what makes it."""
+
+
+def register() -> None:
+    """Show the engine's classes as tables, in a notebook and in IPython's terminal, if this is one."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None:
+        return
+    formatters = shell.display_formatter.formatters
+    for (module, name), table in TABLES.items():
+        formatters["text/html"].for_type_by_name(module, name, _as_html(table))
+        formatters["text/plain"].for_type_by_name(module, name, _as_text(table))
+
+
+def _as_html(table: Callable[[Any], Table]) -> Callable[[Any], str]:
+    return lambda shown: table(shown)._repr_html_()
+
+
+def _as_text(table: Callable[[Any], Table]) -> Callable[[Any, Any, bool], None]:
+    # Within a list or a mapping one line is enough.
+    return lambda shown, printer, cycle: printer.text(
+        str(table(shown)) if len(printer.stack) == 1 else repr(shown)
+    )

@@ -1,0 +1,824 @@
+"""RuleChecks: what clients logged, held against the rules, row by row.
+
+A log shows what clients saw; the rules say what they can have seen.  Nothing arrives before it is sent
+(CM-01); a message is delivered once unless it is given back (CN-10), to a consumer that has credit for it
+(CN-04), oldest first (CN-27, MG-06), and of a group only to the group's owner (MG-07); what is settled was
+held (CN-13); a completion comes when every queue has let go of the transfer (FC-15), and then at once
+(CM-02); a queue that drops nothing delivers what it took (LP-05).
+
+Whose completion a queue may hold is the engine's knowledge, so the checks also take the engine's events, as
+the player makes them.  A client's log says when the client did something, not when that reached the broker: a
+finding is only what no clock and no chance explains (:class:`Tolerance`, :class:`QueueCourse`).
+
+What is remembered grows with what is under way, not with the log: of a message that is gone its number stays,
+in a set of ranges.  Between two rows the state is a plain value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from qflow.broker.completions import RangeSet
+from qflow.broker.events import Event
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.settings import QueueSettings
+from qflow.logs.log_file import LogRow
+from qflow.workload.agenda import SECOND
+from qflow.workload.model import Workload
+
+SHORTEST_LAG = 60_000
+"""Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
+
+LONGEST_LAG = 1_000_000
+PATIENCE = SECOND
+"""Microseconds by which a busy client may learn late of what is complete."""
+
+MOST_ODD = 1_000
+"""So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
+
+AT_CONSUMERS = ("deliver", "accept", "release", "reject")
+AT_PRODUCERS = ("transfer", "complete", "block", "unblock")
+KEEPING = ("accept", "acquire", "reject")
+"""Why a message leaves a queue when no policy drops it."""
+
+
+class Finding(NamedTuple):
+    """One thing that a log shows and that needs a reader: in columns, the sentence is made from them.
+
+    Fields
+    ------
+    row : int
+        Of the log, from 1, the header not counted; 0 if it is of none.
+    time : int
+        Microseconds since the start.
+    kind : str
+        A key of :data:`SENTENCES`, such as ``completed while held``.
+    client, queue, message : str
+        Whose row it is, and of what; empty if it is of none.
+    name : str
+        Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
+    seen, expected : int or None
+        What was counted, and what the rules allow.
+    gap : int
+        By how many microseconds.
+    bytes, depth_off, depth_off_most : int
+        ``most``: the bytes; ``reports``: the sum and the largest of msgDepth's differences.
+    number : int
+        How many it is about: messages, events or reports.
+
+    Examples
+    --------
+    >>> Finding(7, 5_000, "never sent", "c", "q", "p-9", "deliver").text()
+    'row 7, 0.005 s: never sent (CM-01), c, q, p-9: deliver; allowed: what a producer sent before'
+    """
+
+    row: int
+    time: int
+    kind: str
+    client: str = ""
+    queue: str = ""
+    message: str = ""
+    name: str = ""
+    seen: int | None = None
+    expected: int | None = None
+    gap: int = 0
+    bytes: int = 0
+    depth_off: int = 0
+    depth_off_most: int = 0
+    number: int = 1
+
+    @property
+    def rule(self) -> str:
+        """The rule that it breaks, such as ``FC-15``; empty if it breaks none."""
+        return SENTENCES[self.kind][0]
+
+    def sentence(self) -> str:
+        """Return what was seen, in words; of what breaks a rule, also what is allowed."""
+        return SENTENCES[self.kind][1].format(**self._asdict(), mean=self._mean_off())
+
+    def text(self) -> str:
+        """Return one line: where, what, whose, and the sentence."""
+        what = ", ".join(part for part in (self.client, self.queue, self.message) if part)
+        rule = f" ({self.rule})" if self.rule else ""
+        gap = f"; gap {self.gap}" if self.gap else ""
+        return f"row {self.row}, {self.time / SECOND:g} s: {self.kind}{rule}, {what}: {self.sentence()}{gap}"
+
+    def _mean_off(self) -> str:
+        # In hundredths and whole numbers: the same text on every machine.
+        reports = self.expected or 1
+        mean = (100 * self.depth_off + reports // 2) // reports
+        return f"{mean // 100}.{mean % 100:02d}"
+
+
+SENTENCES: dict[str, tuple[str, str]] = {
+    # What the rules do not allow.
+    "unknown producer": ("CAP-01", "{name}; allowed: a producer of the workload"),
+    "not subscribed": ("CN-03", "{name}; allowed: a consumer of this queue, from when it subscribes on"),
+    "never sent": ("CM-01", "{name}; allowed: what a producer sent before"),
+    "sent twice": ("CM-01", "sent again; allowed: each label once"),
+    "before it was sent": ("CM-01", "delivered {gap} us early; allowed: after it was sent"),
+    "completed twice": ("CM-02", "complete again; allowed: once"),
+    "completed while held": (
+        "FC-15",
+        "complete, {queue} is ON; allowed: not before {queue} lets go of it, {gap} us later",
+    ),
+    "withheld without cause": (
+        "CM-02",
+        "complete after {gap} us; allowed: at once, no queue of the message can be ON",
+    ),
+    "delivered twice": ("CN-10", "delivered again, {name} has it; allowed: once, unless it is given back"),
+    "credit exceeded": ("CN-04", "{seen} at a time; allowed: {expected}"),
+    "order": ("CN-27", "delivered after {name}; allowed: the one sent first, first"),
+    "group order": ("MG-06", "delivered after {name}; allowed: the one sent first, first"),
+    "group owned by another": ("MG-07", "delivered while {name} owns its group; allowed: to {name}"),
+    "not held": ("CN-13", "{name}; allowed: what was delivered to the client and is not settled"),
+    "discarded": ("LP-05", "never delivered, later ones are; allowed: policy {name} drops nothing it took"),
+    # What makes a result uncertain.
+    "gap": ("", "events {expected} to {seen} are missing; what follows is not certain"),
+    "cut-off": ("", "the log breaks off after event {seen}: its end is missing"),
+    "no-begin": ("", "its workload is missing; nothing audited"),
+    "refused": ("", "the engine cannot start: {name}"),
+    "unknown": ("", "{name} is no event of a client's log"),
+    # What the engine counted.
+    "died": ("", "{name}"),
+    "most": ("", "the deepest it was"),
+    "dropped": ("", "messages left without being accepted: {name}"),
+    "differs": ("", "settled in the log, in the engine {name}"),
+    "reports": (
+        "",
+        "flowStopped agrees in {seen} of {expected} reports of the broker; the depth is off by {mean} "
+        "messages on average, {depth_off_most} at most",
+    ),
+}
+"""Kind of finding to the rule that it breaks, and its sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What is no finding, in microseconds.
+
+    Parameters
+    ----------
+    skew : int
+        By how much the clients' clocks may differ.
+    lag : int
+        How long what a client does may take to reach the broker, and the answer to come back.
+
+    Examples
+    --------
+    >>> Tolerance.estimated([])
+    Tolerance(skew=0, lag=60000)
+    """
+
+    skew: int = SECOND
+    lag: int = LONGEST_LAG
+
+    @classmethod
+    def estimated(cls, rows: Sequence[LogRow]) -> Tolerance:
+        """Estimate both from a whole log; a stream, whose end nobody knows, tolerates a second of each.
+
+        Nothing arrives before it is sent.  If more than one in a hundred messages seems to, the clocks
+        differ by that much; if fewer do, these are findings.
+        """
+        sent: dict[str, int] = {}
+        ways: list[int] = []
+        by_client: dict[str, list[LogRow]] = {}
+        for row in rows:
+            if row.event == "transfer":
+                sent.setdefault(row.label, row.ts_us)
+            if row.event in ("transfer", "complete"):
+                by_client.setdefault(row.client, []).append(row)
+        for row in rows:
+            if row.event == "deliver" and row.label in sent:
+                ways.append(row.ts_us - sent[row.label])
+        trips = sorted(trip for own in by_client.values() for _, _, trip in round_trips(own))
+        trips = [trip for trip in trips if trip < LONGEST_LAG]
+        lag = 3 * _at(trips, 99) if len(trips) >= 100 else 0
+        return cls(max(0, -_at(sorted(ways), 1)), min(LONGEST_LAG, max(SHORTEST_LAG, lag)))
+
+
+def _at(ordered: Sequence[int], percent: int) -> int:
+    return ordered[len(ordered) * percent // 100] if ordered else 0
+
+
+def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
+    """Return (when, sent so far, time to completion) of transfers that were alone on their way.
+
+    Examples
+    --------
+    >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "p", "complete", "", "p-1", 0, "")]
+    >>> round_trips(rows)
+    [(5, 1, 4)]
+    """
+    trips: list[tuple[int, int, int]] = []
+    sent = outstanding = 0
+    alone, since = "", 0
+    for row in rows:
+        if row.event == "transfer":
+            sent += 1
+            outstanding += 1
+            alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
+        elif row.event == "complete":
+            outstanding -= 1
+            if row.label == alone:
+                trips.append((since, sent, row.ts_us - since))
+    return trips
+
+
+class LabelSet:
+    """Labels ``<producer>-<n>`` as ranges of numbers, so that a million of them in a row need no memory.
+
+    Examples
+    --------
+    >>> labels = LabelSet()
+    >>> [labels.add(label) for label in ("p-1", "p-2", "odd", "p-1")]
+    [True, True, True, False]
+    >>> "p-2" in labels, "p-3" in labels, labels.state()
+    (True, False, {'p': [[0, 1]], '': ['odd']})
+    """
+
+    __slots__ = ("_ranges", "_odd")
+
+    def __init__(self, state: dict[str, Any] | None = None) -> None:
+        self._odd: dict[str, None] = dict.fromkeys((state or {}).pop("", ()))
+        self._ranges = {name: RangeSet.of(ranges) for name, ranges in (state or {}).items()}
+
+    def add(self, label: str) -> bool:
+        """Add a label; return whether it is new."""
+        name, _, number = label.rpartition("-")
+        if name and number.isdecimal() and number[0] != "0":
+            ranges = self._ranges.get(name)
+            if ranges is None:
+                ranges = self._ranges[name] = RangeSet()
+            before = len(ranges)
+            ranges.add(int(number) - 1)
+            return len(ranges) > before
+        is_new = label not in self._odd
+        self._odd[label] = None
+        return is_new
+
+    def __contains__(self, label: str) -> bool:
+        name, _, number = label.rpartition("-")
+        if name in self._ranges and number.isdecimal() and number[0] != "0":
+            return int(number) - 1 in self._ranges[name]
+        return label in self._odd
+
+    def state(self) -> dict[str, Any]:
+        """Return the labels as a plain value."""
+        ranges = {name: [list(pair) for pair in kept.ranges()] for name, kept in self._ranges.items()}
+        return {**ranges, "": list(self._odd)}
+
+
+class QueueCourse:
+    """One queue as the engine ran it, and how far that may be from the real one's course.
+
+    What consumers may hold (``slack``) may have been settled earlier or later than the engine thought.  The
+    queue was certainly ON from when it had been well above a stop level for a while, for as long as it did
+    not come near its resume levels; it can have been ON whenever it was not well below them.
+    """
+
+    __slots__ = ("levels", "slack", "high_since", "lows", "on_until", "is_near_on", "depth", "bytes")
+
+    def __init__(self, levels: FlowThresholds | None, slack: int) -> None:
+        self.levels, self.slack = levels, slack
+        self.high_since: int | None = None
+        self.lows = self.depth = self.bytes = 0
+        self.on_until: int | None = None
+        self.is_near_on = False
+
+    def move(self, time: int, depth: int, size: int) -> None:
+        """Note what is on the queue from an instant on."""
+        self.depth, self.bytes = depth, size
+        levels = self.levels
+        if levels is None:
+            return
+        slack = self.slack
+        if self.is_near_on:
+            self.on_until = time
+        if not levels.resume_size and not levels.stop_size:
+            self.is_near_on = depth + slack >= levels.resume_count
+            is_low = depth - slack < levels.resume_count
+        else:
+            room = 2 * slack * max(1, size // max(1, depth))
+            self.is_near_on = (bool(levels.resume_count) and depth + slack >= levels.resume_count) or (
+                bool(levels.resume_size) and size + room >= levels.resume_size
+            )
+            is_low = (not levels.resume_count or depth - slack < levels.resume_count) and (
+                not levels.resume_size or size - room < levels.resume_size
+            )
+        if is_low:
+            self.lows += 1
+            self.high_since = None
+        elif self.high_since is None and self.is_high(0):
+            self.high_since = time
+
+    def is_high(self, others: int) -> bool:
+        """Return whether the queue is well above a stop level, though others' messages may come later."""
+        levels = self.levels
+        if levels is None:
+            return False
+        less = self.slack + others
+        room = 2 * less * max(1, self.bytes // max(1, self.depth))
+        return bool(
+            (levels.stop_count and self.depth - less > levels.stop_count)
+            or (levels.stop_size and self.bytes - room > levels.stop_size)
+        )
+
+    def is_surely_on(self, since: int) -> bool:
+        """Return whether the queue has certainly been ON since an instant."""
+        return self.levels is not None and self.high_since is not None and self.high_since <= since
+
+    def can_have_been_on(self, since: int) -> bool:
+        """Return whether the queue can have been ON at some instant since."""
+        return self.is_near_on or (self.on_until is not None and self.on_until >= since)
+
+    def state(self) -> list[Any]:
+        """Return the course as a plain value."""
+        return [getattr(self, name) for name in self.__slots__[2:]]
+
+    def restore(self, state: Iterable[Any]) -> None:
+        """Go on with a course."""
+        for name, value in zip(self.__slots__[2:], state, strict=True):
+            setattr(self, name, value)
+
+
+class _Sent:
+    """A message under way."""
+
+    __slots__ = ("row", "time", "place", "client", "group", "freed", "open", "holds", "queues", "is_complete",
+                 "is_settled")  # fmt: skip
+
+    def __init__(self, row: int, time: int, place: int, client: str, group: str) -> None:
+        self.row, self.time, self.place, self.client, self.group = row, time, place, client, group
+        self.freed = time
+        # On how many queues it is; which of them hold it, and how they were when it came.
+        self.open = 0
+        self.holds: dict[str, list[Any]] = {}
+        self.queues: list[str] = []
+        self.is_complete = self.is_settled = False
+
+    def state(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__slots__]
+
+    @classmethod
+    def restored(cls, state: Sequence[Any]) -> _Sent:
+        made = cls(*state[:5])
+        for name, value in zip(cls.__slots__[5:], state[5:], strict=True):
+            setattr(made, name, value)
+        return made
+
+
+class _Queue:
+    """What a log has shown of one queue: nested maps of names, so that they are plain values."""
+
+    __slots__ = ("is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts", "holders",
+                 "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
+
+    def __init__(self, workload: Workload, name: str, prefetch: int) -> None:
+        settings = QueueSettings.from_arguments(workload.queues[name])
+        self.is_fifo = not settings.priorities and not settings.last_value_queue_key
+        self.is_grouped = bool(settings.group_header_key)
+        self.policy = settings.policy
+        self.course = QueueCourse(FlowThresholds.of(name, settings, workload.options), 1 + prefetch)
+        self.gone = LabelSet()
+        self.evicts = False
+        self.windows: dict[str, int] = {}
+        # Label: consumer and group.
+        self.holders: dict[str, list[str]] = {}
+        self.returned: dict[str, None] = {}
+        # Group, or consumer: producer: place, label and time of what was sent last.
+        self.newest: dict[str, dict[str, list[Any]]] = {}
+        # Group: consumer: how many messages; and what another got meanwhile, with its row.
+        self.owners: dict[str, dict[str, int]] = {}
+        self.pending: dict[str, list[list[Any]]] = {}
+        # Producer: group: labels on the queue which no consumer got, and those that later ones overtook.
+        self.waiting: dict[str, dict[str, dict[str, None]]] = {}
+        self.overtaken: dict[str, list[Any]] = {}
+
+    def state(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in self.__slots__[5:]}
+        return {"course": self.course.state(), "gone": self.gone.state(), **plain}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.course.restore(state.pop("course"))
+        self.gone = LabelSet(state.pop("gone"))
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+class RuleChecks:
+    """Takes a log's rows in order, and the engine's events in between; gives findings.
+
+    Parameters
+    ----------
+    workload : Workload
+        What was run.
+    tolerance : Tolerance
+        What is no finding.
+    find : callable
+        Gets each finding, as soon as it is certain.
+    pending : list or None
+        Filled with what is not certain yet, the earliest first: with :meth:`due`, from its time on.
+    state : dict or None
+        What :meth:`state` returned, to continue there.
+
+    Attributes
+    ----------
+    rows : dict
+        A log's event to what takes a row of it, before the engine gets it: row, time, client, event, queue,
+        label and group.
+    events : dict
+        An engine's event to what takes it.
+
+    Examples
+    --------
+    >>> from qflow.workload import Consumer
+    >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
+    >>> found = []
+    >>> checks = RuleChecks(workload, Tolerance(0, 0), found.append)
+    >>> checks.rows["accept"](1, 5, "c", "accept", "q", "p-1", ""); found[0].text()
+    'row 1, 5e-06 s: not held (CN-13), c, q, p-1: accept; allowed: what was delivered to the client and is not
+    settled'
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        tolerance: Tolerance,
+        find: Callable[[Finding], None],
+        pending: list[list[Any]] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self._skew, self._lag, self._find = tolerance.skew, tolerance.lag, find
+        self._capacity = {producer.name: producer.capacity for producer in workload.producers}
+        self._readers = {consumer.name: consumer for consumer in workload.consumers}
+        prefetch = dict.fromkeys(workload.queues, 0)
+        for consumer in workload.consumers:
+            prefetch[consumer.queue] = prefetch.get(consumer.queue, 0) + consumer.prefetch
+        self._queues = {name: _Queue(workload, name, prefetch[name]) for name in workload.queues}
+        self._held = dict.fromkeys(self._readers, 0)
+        self._place = 0
+        self._sent: dict[str, _Sent] = {}
+        self._sent_labels, self._done_labels = LabelSet(), LabelSet()
+        # Delivered before their transfer; on no queue any more, and not complete.
+        self._ahead: dict[str, list[list[Any]]] = {}
+        self._odd: dict[str, None] = {}
+        self.pending: list[list[Any]] = [] if pending is None else pending
+        self._suspects: dict[str, list[Any]] = {}
+        self.rows: dict[str, Callable[..., None]] = {
+            "transfer": self._transfer,
+            "complete": self._complete,
+            "deliver": self._deliver,
+            **dict.fromkeys(("accept", "release", "reject"), self._settle),
+            "error": self._error,
+        }
+        self.events = {
+            "enqueued": self._on_enqueued,
+            "dequeued": self._on_dequeued,
+            "held": self._on_held,
+            "let_go": self._on_let_go,
+        }
+        if state is not None:
+            self._continue(state)
+
+    # Who a row is of
+
+    def is_known(self, row: int, time: int, client: str, event: str, queue: str, label: str) -> bool:
+        """Return whether a row is an event of one of the workload's clients; if not, that is a finding."""
+        early = 0
+        if event in AT_PRODUCERS:
+            kind = "unknown producer"
+            if client in self._capacity:
+                return True
+        elif event in AT_CONSUMERS:
+            kind = "not subscribed"
+            reader = self._readers.get(client)
+            if reader is not None and reader.queue == queue:
+                early = round(reader.start * SECOND) - self._skew - time
+                if early <= 0:
+                    return True
+        else:
+            kind = "unknown"
+            if event == "error":
+                return True
+        self._find(Finding(row, time, kind, client, queue, label, event, gap=max(0, early)))
+        return False
+
+    # What producers log
+
+    def _transfer(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
+        if not self._sent_labels.add(label):
+            self._find(Finding(row, time, "sent twice", client, queue, label))
+            return
+        self._place += 1
+        self._sent[label] = _Sent(row, time, self._place, client, group)
+        _remember(self._odd, label, self._forget)
+        for its_row, its_time, consumer, its_queue in self._ahead.pop(label, ()):
+            early = time - its_time
+            if early > self._skew:
+                self._find(
+                    Finding(its_row, its_time, "before it was sent", consumer, its_queue, label, gap=early)
+                )
+
+    def _complete(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
+        sent = self._sent.get(label)
+        if sent.client != client if sent is not None else label not in self._sent_labels:
+            self._find(Finding(row, time, "never sent", client, queue, label, "complete"))
+            return
+        if not self._done_labels.add(label):
+            self._find(Finding(row, time, "completed twice", client, queue, label))
+            return
+        if sent is None:
+            return
+        since, until = sent.time - self._lag, time + self._lag
+        for held, (lows, is_high) in sent.holds.items():
+            self.pending.append([until, "held", row, time, client, held, label, since, lows, is_high])
+        late = time - sent.freed
+        if late > PATIENCE + self._lag and not sent.holds and not self._can_have_been_on(sent.queues, since):
+            self.pending.append([until, "late", row, time, client, queue, label, since, late, sent.queues])
+        sent.is_complete = True
+        if not sent.open:
+            del self._sent[label]
+            self._odd.pop(label, None)
+
+    def _can_have_been_on(self, queues: Iterable[str], since: int) -> bool:
+        return any(self._queues[name].course.can_have_been_on(since) for name in queues)
+
+    def due(self, time: int) -> None:
+        """Decide what could not be decided until an instant has passed."""
+        while self.pending and self.pending[0][0] < time:
+            _, what, row, at, client, queue, label, since, *rest = self.pending.pop(0)
+            if what == "late":
+                late, queues = rest
+                if not self._can_have_been_on(queues, since):
+                    kind = "withheld without cause"
+                    self._find(Finding(row, at, kind, client, queue, label, gap=late))
+                continue
+            lows, is_high = rest
+            course = self._queues[queue].course
+            is_on = course.is_surely_on(since - self._lag) or (is_high and course.lows == lows)
+            sent = self._sent.get(label)
+            if is_on and sent is not None and queue in sent.holds:
+                self._suspects.setdefault(label, [row, at, client, queue])
+
+    def _accuse(self, label: str, freed: int) -> None:
+        row, at, client, queue = self._suspects.pop(label)
+        early = freed - at
+        if early > self._lag + self._skew:
+            self._find(Finding(row, at, "completed while held", client, queue, label, gap=early))
+
+    # What consumers log
+
+    def _deliver(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
+        state = self._queues[queue]
+        sent = self._sent.get(label)
+        if sent is None and label not in self._sent_labels:
+            self._ahead.setdefault(label, []).append([row, time, client, queue])
+            if len(self._ahead) > MOST_ODD:
+                self._never_sent(next(iter(self._ahead)))
+        state.overtaken.pop(label, None)
+        holder = state.holders.get(label)
+        if holder is not None or ((sent is None or sent.is_settled) and label in state.gone):
+            name = holder[0] if holder else "a consumer that settled it"
+            self._find(Finding(row, time, "delivered twice", client, queue, label, name))
+            return
+        if sent is not None:
+            group = sent.group
+            self._arrived(state, label, sent)
+        state.holders[label] = [client, group]
+        held = self._held[client] = self._held[client] + 1
+        prefetch = self._readers[client].prefetch
+        if held > prefetch:
+            found = Finding(row, time, "credit exceeded", client, queue, label, "", held, prefetch)
+            self._find(found)
+        if state.is_grouped:
+            owners = state.owners.setdefault(group, {})
+            for owner in owners:
+                if owner != client:
+                    state.pending.setdefault(group, []).append([row, time, client, queue, label, owner])
+            owners[client] = owners.get(client, 0) + 1
+        if sent is not None and state.is_fifo and label not in state.returned:
+            self._order(row, time, client, queue, label, sent)
+
+    def _order(self, row: int, time: int, client: str, queue: str, label: str, sent: _Sent) -> None:
+        """A queue gives the oldest first: of a group, or to one consumer, what one producer sent in order."""
+        state = self._queues[queue]
+        whose = sent.group if state.is_grouped else client
+        newest = state.newest.get(whose)
+        if newest is None:
+            newest = state.newest[whose] = {}
+            if len(state.newest) > MOST_ODD:
+                del state.newest[next(iter(state.newest))]
+        last = newest.get(sent.client)
+        if last is not None and sent.place < last[0]:
+            kind = "group order" if state.is_grouped else "order"
+            self._find(Finding(row, time, kind, client, queue, label, last[1], gap=last[2] - sent.time))
+        else:
+            newest[sent.client] = [sent.place, label, sent.time]
+
+    def _settle(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
+        state = self._queues[queue]
+        holder = state.holders.get(label)
+        if holder is None or holder[0] != client:
+            # It did reach a consumer.
+            state.overtaken.pop(label, None)
+            name = f"{event}, {holder[0]} holds it" if holder else event
+            self._find(Finding(row, time, "not held", client, queue, label, name))
+            return
+        del state.holders[label]
+        self._held[client] -= 1
+        if event == "release":
+            state.returned[label] = None
+        else:
+            state.returned.pop(label, None)
+            state.gone.add(label)
+            sent = self._sent.get(label)
+            if sent is not None:
+                sent.is_settled = True
+        if state.is_grouped:
+            self._leave_group(client, holder[1], state, time)
+
+    def _leave_group(self, client: str, group: str, state: _Queue, now: int) -> None:
+        owners = state.owners.get(group, {})
+        if owners.get(client, 0) > 1:
+            owners[client] -= 1
+            return
+        owners.pop(client, None)
+        if not owners:
+            state.owners.pop(group, None)
+        self._resolve(state, group, client, now)
+
+    def _resolve(self, state: _Queue, group: str, owner: str, now: int) -> None:
+        """Find by how much another consumer got too early what it got of a group whose owner lets go now."""
+        waiting = state.pending.pop(group, [])
+        rest = [one for one in waiting if owner and one[5] != owner]
+        if rest:
+            state.pending[group] = rest
+        for row, time, client, queue, label, its_owner in waiting:
+            gap = now - time
+            if (not owner or its_owner == owner) and gap > self._skew:
+                kind = "group owned by another"
+                self._find(Finding(row, time, kind, client, queue, label, its_owner, gap=gap))
+
+    def _error(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
+        """A session that ends gives back all that it holds (MG-16)."""
+        for state in self._queues.values():
+            for label in [label for label, holder in state.holders.items() if holder[0] == client]:
+                _, group = state.holders.pop(label)
+                state.returned[label] = None
+                if state.is_grouped:
+                    self._leave_group(client, group, state, time)
+        if client in self._held:
+            self._held[client] = 0
+
+    # What the engine does
+
+    def _on_enqueued(self, event: Event) -> None:
+        detail: Any = event.detail
+        state = self._queues[event.queue]
+        state.course.move(event.time, detail["depth"], detail["bytes"])
+        if event.session not in state.windows:
+            state.windows[event.session] = self._capacity.get(event.session, 0)
+        sent = self._sent.get(event.message)
+        if sent is not None:
+            if not sent.open:
+                self._odd.pop(event.message, None)
+            sent.open += 1
+            sent.queues.append(event.queue)
+            if state.is_fifo and not state.evicts and event.message not in state.holders:
+                groups = state.waiting.setdefault(sent.client, {})
+                groups.setdefault(sent.group, {})[event.message] = None
+
+    def _on_dequeued(self, event: Event) -> None:
+        detail: Any = event.detail
+        state = self._queues[event.queue]
+        state.course.move(event.time, detail["depth"], detail["bytes"])
+        if not state.evicts and detail.get("reason") not in KEEPING:
+            # It drops messages by itself, so that none that is missing is missed.
+            state.evicts = True
+            state.waiting, state.overtaken = {}, {}
+        sent = self._sent.get(event.message)
+        if sent is not None and sent.open:
+            sent.open -= 1
+            if not sent.open:
+                if sent.is_complete:
+                    del self._sent[event.message]
+                else:
+                    _remember(self._odd, event.message, self._forget)
+
+    def _on_held(self, event: Event) -> None:
+        sent = self._sent.get(event.message)
+        if sent is not None:
+            state = self._queues[event.queue]
+            others = sum(window for name, window in state.windows.items() if name != event.session)
+            sent.holds[event.queue] = [state.course.lows, state.course.is_high(others)]
+
+    def _on_let_go(self, event: Event) -> None:
+        sent = self._sent.get(event.message)
+        if sent is not None and sent.holds.pop(event.queue, None) is not None:
+            sent.freed = max(sent.freed, event.time)
+        suspect = self._suspects.get(event.message)
+        if suspect is not None and suspect[3] == event.queue:
+            self._accuse(event.message, event.time)
+
+    def _forget(self, label: str) -> None:
+        sent = self._sent.get(label)
+        if sent is not None and not sent.open:
+            del self._sent[label]
+
+    def _arrived(self, state: _Queue, label: str, sent: _Sent) -> None:
+        """Note that a message was delivered: those sent before it that were not are overtaken."""
+        groups = state.waiting.get(sent.client)
+        labels = groups.get(sent.group) if groups is not None else None
+        if groups is None or not labels or label not in labels:
+            return
+        for first in list(labels):
+            del labels[first]
+            if first == label:
+                break
+            late = self._sent.get(first)
+            if late is not None:
+                state.overtaken[first] = [late.row, late.time, late.client]
+        if not labels:
+            del groups[sent.group]
+
+    # The end
+
+    def finish(self, end: int, dead: Iterable[str]) -> None:
+        """Decide what the end of the log decides.
+
+        Parameters
+        ----------
+        end : int
+            When the log ends.
+        dead : iterable of str
+            Clients whose sessions died; what these sent may be lost.
+        """
+        self.due(end + 10 * SECOND)
+        for label in list(self._suspects):
+            self._accuse(label, end + SECOND)
+        for label in list(self._ahead):
+            self._never_sent(label)
+        gone = set(dead)
+        for name, state in self._queues.items():
+            for group in list(state.pending):
+                self._resolve(state, group, "", end)
+            for label, (row, time, client) in state.overtaken.items():
+                if client not in gone:
+                    self._find(Finding(row, time, "discarded", client, name, label, state.policy))
+
+    def _never_sent(self, label: str) -> None:
+        for row, time, client, queue in self._ahead.pop(label):
+            self._find(Finding(row, time, "never sent", client, queue, label, "deliver"))
+
+    # State
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no message is under way, as far as the log shows."""
+        return not (self._sent or self._ahead or self.pending or self._suspects)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as a plain value that JSON can hold; take it between rows."""
+        return {
+            "place": self._place,
+            "held": self._held,
+            "sent": {label: sent.state() for label, sent in self._sent.items()},
+            "labels": [self._sent_labels.state(), self._done_labels.state()],
+            "ahead": self._ahead,
+            "odd": list(self._odd),
+            "pending": self.pending,
+            "suspects": self._suspects,
+            "queues": {name: queue.state() for name, queue in self._queues.items()},
+        }
+
+    def _continue(self, state: dict[str, Any]) -> None:
+        self._place, self._held, self._ahead = state["place"], state["held"], state["ahead"]
+        self._sent = {label: _Sent.restored(sent) for label, sent in state["sent"].items()}
+        self._sent_labels, self._done_labels = map(LabelSet, state["labels"])
+        self._odd = dict.fromkeys(state["odd"])
+        self.pending += state["pending"]
+        self._suspects = state["suspects"]
+        for name, queue in state["queues"].items():
+            self._queues[name].restore(queue)
+
+
+def _remember(memory: dict[str, None], label: str, forget: Callable[[str], None]) -> None:
+    """Keep a label; where there are too many, the oldest is forgotten, the same in every run."""
+    memory[label] = None
+    if len(memory) > MOST_ODD:
+        oldest = next(iter(memory))
+        del memory[oldest]
+        forget(oldest)

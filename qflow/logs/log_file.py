@@ -1,0 +1,438 @@
+"""Client logs as files: the columns of a log, and the one reader of all its kinds.
+
+A log is a table with one row for each thing that a client did or saw, in order of time.  It is a ``.csv`` or
+a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file.  It may number its rows itself, in a
+first column ``seq``; they may then be shuffled, and what is missing shows.
+
+Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the
+column and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which
+every row is good is checked column by column, at once; only where one is not, each row is looked at for
+itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qflow.trace.files import QuarantinedRow
+
+LOG_EVENTS = (
+    "transfer",
+    "complete",
+    "block",
+    "unblock",
+    "error",
+    "deliver",
+    "accept",
+    "release",
+    "reject",
+    "stats",
+)
+"""What a row of a client log may be about."""
+
+LOG_ENDINGS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet")
+
+MOST_ROWS = 10_000
+"""Rows that are read at once."""
+
+_SAMPLE_TYPES = (int, int, bool, int, int, int, int)
+SAMPLE_FIELDS = (
+    "msgDepth",
+    "byteDepth",
+    "flowStopped",
+    "flowStoppedCount",
+    "acquires",
+    "releases",
+    "discardsRing",
+)
+"""What the label of a ``stats`` row lists, under the broker's own names (CM-15)."""
+
+
+class LogError(ValueError):
+    """A client log that cannot be used; the text names the row, counted from 1, and the column.
+
+    Examples
+    --------
+    >>> list(read_log("ours.log"))
+    Traceback (most recent call last):
+        ...
+    qflow.logs.log_file.LogError: a client log is a .csv, .csv.gz, .jsonl, .jsonl.gz or .parquet file
+    """
+
+
+class LogRow(NamedTuple):
+    """One row of a client log.
+
+    Fields
+    ------
+    ts_us : int
+        Microseconds since the start of the workload; negative before it.
+    client : str
+        A producer, a consumer, or ``broker`` for statistics.
+    event : str
+        One of :data:`LOG_EVENTS`.
+    queue : str
+        Consumers and statistics: the queue; producers: the routing key, or the exchange if the key
+        is empty.
+    label : str
+        The message, ``<producer>-<n>``; for ``error`` its text; for ``stats`` a JSON list of
+        :data:`SAMPLE_FIELDS`.
+    size : int
+        Content bytes (``transfer``, ``deliver``).
+    group : str
+        The message's group, if any.
+
+    Examples
+    --------
+    >>> LogRow(657, "p1", "transfer", "orders", "p1-1", 100, "").label
+    'p1-1'
+    """
+
+    ts_us: int
+    client: str
+    event: str
+    queue: str
+    label: str
+    size: int
+    group: str
+
+
+COLUMNS = LogRow._fields
+NUMBERED = ("seq", *COLUMNS)
+
+
+class Bit(NamedTuple):
+    """Some rows of a log, in the file's order.
+
+    Fields
+    ------
+    numbers : sequence of int
+        The numbers of the good rows, from 0: their ``seq``, or their place in the file.
+    rows : list of LogRow or Arrow batch
+        The good rows; of Parquet a batch with the same columns.
+    problems : list of QuarantinedRow
+        The others.
+    """
+
+    numbers: Any
+    rows: Any
+    problems: list[QuarantinedRow]
+
+    def log_rows(self) -> list[LogRow]:
+        """Return the good rows as such."""
+        if isinstance(self.rows, list):
+            return self.rows
+        return list(map(LogRow, *(column.to_pylist() for column in self.rows.columns)))
+
+
+def source_of(path: str | Path) -> str:
+    """Return the name of a log: its file's, up to the first dot.
+
+    Examples
+    --------
+    >>> source_of("logs/monday.csv.gz")
+    'monday'
+    """
+    return str(path).rstrip("/").rsplit("/", 1)[-1].split(".")[0]
+
+
+def sample_values(label: str) -> list[Any] | None:
+    """Return what the label of a ``stats`` row lists; None if it is no such list.
+
+    Examples
+    --------
+    >>> sample_values("[3, 444, false, 0, 1, 0, 0]"), sample_values("[3]")
+    ([3, 444, False, 0, 1, 0, 0], None)
+    """
+    try:
+        values = json.loads(label)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, list) and tuple(map(type, values)) == _SAMPLE_TYPES else None
+
+
+def read_log(path: str | Path) -> Iterator[Bit]:
+    """Yield the rows of a log, bit by bit; every row is in one of the two lists of one bit.
+
+    A file that is cut off gives what comes before the cut, and then a problem that says so.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them.  Parquet
+        needs pyarrow.
+
+    Raises
+    ------
+    LogError
+        If the file is of another kind, has other columns, or cannot be read at all.
+    OSError
+        If the file cannot be opened.
+    """
+    path = Path(path)
+    reader = _Reader()
+    if path.name.endswith(".parquet"):
+        return _parquet_bits(path, reader)
+    if path.name.endswith(LOG_ENDINGS):
+        return _text_bits(path, reader)
+    raise LogError(f"a client log is a {', '.join(LOG_ENDINGS[:-1])} or {LOG_ENDINGS[-1]} file")
+
+
+class _BadRowError(Exception):
+    """A row that makes no sense: the column, if it is one, and what is allowed and was got."""
+
+
+class _Reader:
+    """Checks rows in the file's order, and remembers where in the file it is."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._time: int | None = None
+        self._is_numbered = False
+
+    def begin(self, header: Sequence[object]) -> None:
+        """Look at the names of the columns."""
+        if tuple(header) not in (COLUMNS, NUMBERED):
+            missing = [name for name in COLUMNS if name not in header]
+            what = f"; the column {missing[0]} is missing" if header and missing else ""
+            got = ", ".join(map(str, header)) or "none"
+            raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{what}")
+        self._is_numbered = tuple(header) == NUMBERED
+
+    def cut_off(self, reason: str) -> Bit:
+        """Return the end of a file that ends where it should not."""
+        return Bit([], [], [QuarantinedRow(self.number + 1, "", reason)])
+
+    def take(self, rows: Sequence[Sequence[object] | _BadRowError]) -> Bit:
+        """Check rows one by one."""
+        bit = Bit([], [], [])
+        for values in rows:
+            self.number += 1
+            try:
+                number, row = self._row(values)
+            except _BadRowError as bad:
+                column, reason = bad.args
+                shown = "" if bad is values else json.dumps(list(values), ensure_ascii=False, default=str)  # type: ignore[arg-type]
+                bit.problems.append(QuarantinedRow(self.number, column, reason, shown[:500]))
+                continue
+            bit.numbers.append(number)
+            bit.rows.append(row)
+        return bit
+
+    def _row(self, values: Sequence[object] | _BadRowError) -> tuple[int, LogRow]:
+        if isinstance(values, _BadRowError):
+            raise values
+        wanted = len(NUMBERED if self._is_numbered else COLUMNS)
+        if len(values) != wanted:
+            raise _BadRowError("", f"must have {wanted} values, got {len(values)}")
+        number = self.number - 1
+        if self._is_numbered:
+            number, values = _whole("seq", values[0]), values[1:]
+            if number < 0:
+                raise _BadRowError("seq", f"must not be negative, got {number}")
+        row = _checked(values)
+        if not self._is_numbered:
+            if self._time is not None and row.ts_us < self._time:
+                hint = "the rows must be in order of time, sort them by ts_us"
+                back = f"time must not go back, got {row.ts_us} after {self._time}; {hint}"
+                raise _BadRowError("ts_us", back)
+            self._time = row.ts_us
+        return number, row
+
+    def take_batch(self, batch: Any) -> Bit:
+        """Check an Arrow batch: at once if every row is good, else one by one."""
+        good = self._all_good(batch)
+        if good is None:
+            columns = (column.to_pylist() for column in batch.columns)
+            return self.take(list(zip(*columns, strict=True)))
+        self.number += batch.num_rows
+        return good
+
+    def _all_good(self, batch: Any) -> Bit | None:
+        import pyarrow
+        import pyarrow.compute as pc
+
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        whole = ("ts_us", "size", "seq") if self._is_numbered else ("ts_us", "size")
+        if not all(pyarrow.types.is_integer(columns[name].type) for name in whole):
+            return None
+        if any(columns[name].null_count for name in (*whole, "client", "event")):
+            return None
+        texts = {name: _text_column(columns[name]) for name in ("client", "event", "queue", "label", "group")}
+        if None in texts.values():
+            return None
+        made = {**texts, **{name: columns[name].cast(pyarrow.int64()) for name in whole}}
+        if not _is_sound(made):
+            return None
+        if self._is_numbered:
+            numbers = made["seq"]
+            if pc.min(numbers).as_py() < 0:
+                return None
+        else:
+            time = made["ts_us"]
+            goes_back = len(time) > 1 and pc.min(pc.pairwise_diff(time)).as_py() < 0
+            if goes_back or (self._time is not None and time[0].as_py() < self._time):
+                return None
+            self._time = time[-1].as_py()
+            numbers = pyarrow.array(range(self.number, self.number + len(time)), pyarrow.int64())
+        rows = pyarrow.RecordBatch.from_arrays([made[name] for name in COLUMNS], names=list(COLUMNS))
+        return Bit(numbers, rows, [])
+
+
+# One row
+
+
+def _checked(values: Sequence[object]) -> LogRow:
+    ts_us, client, event, queue, label, size, group = values
+    if event not in LOG_EVENTS:
+        raise _BadRowError("event", f"must be one of {', '.join(LOG_EVENTS)}, got {event!r}")
+    if not client or not isinstance(client, str):
+        raise _BadRowError("client", f"must be a name, got {client!r}")
+    time, length = _whole("ts_us", ts_us), _whole("size", size)
+    if time < 0 and event != "stats":
+        allowed = "must not be negative, only the broker reports before the start"
+        raise _BadRowError("ts_us", f"{allowed}; got {time}")
+    if length < 0:
+        raise _BadRowError("size", f"must not be negative, got {length}")
+    # Empty text is kept as null by some writers.
+    texts = [_text(column, value) for column, value in (("queue", queue), ("label", label), ("group", group))]
+    if event == "stats" and sample_values(texts[1]) is None:
+        names = ", ".join(SAMPLE_FIELDS)
+        raise _BadRowError("label", f"must be a JSON list of {names}, got {texts[1]!r}")
+    return LogRow(time, client, str(event), texts[0], texts[1], length, texts[2])
+
+
+def _whole(column: str, value: object) -> int:
+    try:
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return int(value)
+    except ValueError:
+        pass
+    raise _BadRowError(column, f"must be a whole number, got {value!r}")
+
+
+def _text(column: str, value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise _BadRowError(column, f"must be text, got {value!r}")
+
+
+# Columns of Arrow
+
+
+def _is_sound(columns: Mapping[str, Any]) -> bool:
+    """Return whether every row says who did what, and no number in it is impossible."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    is_report = pc.equal(columns["event"], "stats")
+    tests = (
+        pc.or_(pc.greater_equal(columns["ts_us"], 0), is_report),
+        pc.is_in(columns["event"], value_set=pyarrow.array(LOG_EVENTS)),
+        pc.not_equal(columns["client"], ""),
+        pc.greater_equal(columns["size"], 0),
+    )
+    if not all(pc.all(test).as_py() for test in tests):
+        return False
+    return None not in map(sample_values, columns["label"].filter(is_report).to_pylist())
+
+
+def _text_column(column: Any) -> Any:
+    """Return a column as plain text, null as empty; None if it holds something else."""
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pyarrow.types.is_null(kind) or pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
+        return column.cast(pyarrow.string()).fill_null("")
+    return None
+
+
+# Files
+
+_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError, csv.Error)
+
+
+def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
+    rows = _json_rows if ".jsonl" in path.name else _csv_rows
+    with path.open("rb") as raw:
+        binary = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
+        damage: list[Exception] = []
+        with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
+            given = _until_damage(rows(text), damage)
+            header = next(given, ())
+            if not damage:
+                reader.begin(header)
+            while part := list(islice(given, MOST_ROWS)):
+                yield reader.take(part)
+    if damage:
+        after = f"after row {reader.number}" if reader.number else "at its beginning"
+        reason = f"the file is cut off or damaged {after} ({damage[0]})"
+        if not reader.number:
+            raise LogError(reason)
+        yield reader.cut_off(reason)
+
+
+def _until_damage(rows: Iterator[Any], damage: list[Exception]) -> Iterator[Any]:
+    try:
+        yield from rows
+    except _DAMAGE as error:
+        damage.append(error)
+
+
+def _csv_rows(text: io.TextIOWrapper) -> Iterator[Sequence[str]]:
+    return csv.reader(text, strict=True)
+
+
+def _json_rows(text: io.TextIOWrapper) -> Iterator[Sequence[object] | _BadRowError]:
+    names: tuple[str, ...] | None = None
+    for line in text:
+        try:
+            given = json.loads(line)
+        except (ValueError, RecursionError):
+            given = _BadRowError("", f"must be a JSON object, got {line[:40].strip()!r}")
+        if names is None:
+            names = NUMBERED if isinstance(given, dict) and "seq" in given else COLUMNS
+            yield names
+        if isinstance(given, dict) and set(given) == set(names):
+            yield [given[name] for name in names]
+        elif isinstance(given, _BadRowError):
+            yield given
+        else:
+            got = ", ".join(given) if isinstance(given, dict) else repr(given)[:40]
+            yield _BadRowError("", f"must be a JSON object of {', '.join(names)}, got {got}")
+    if names is None:
+        yield COLUMNS
+
+
+def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise LogError(
+            "reading Parquet needs pyarrow: pip install pyarrow, or give the log as .csv.gz"
+        ) from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            reader.begin(file.schema_arrow.names)
+            for batch in file.iter_batches(batch_size=MOST_ROWS):
+                if batch.num_rows:
+                    yield reader.take_batch(batch)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError):
+            raise
+        words = str(error).strip().splitlines()[0]
+        reason = f"the file is cut off or damaged, or no Parquet ({words})"
+        if not reader.number:
+            raise LogError(reason) from None
+        yield reader.cut_off(reason)
