@@ -1,8 +1,10 @@
 """What every test in the repository shares, the chapters run by nbval included."""
 
 import os
+from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
 from nbval import plugin
 
 # Kernels and servers that tests start shall see the qflow under test, installed or not.
@@ -11,6 +13,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, os.environ.get("
 os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
 # Nor do tests count as the progress of whoever runs them.
 os.environ["QFLOW_PROGRESS"] = ""
+
+_SHARED = {"a JupyterLab": "tests/*browser*.py", "a Spark session": "tests/spark/*.py"}
+"""What only one worker has, and the files whose tests use it; their cells and tests run in their order."""
 
 _as_written = plugin.IPyNbFile.__init__
 
@@ -23,3 +28,17 @@ def _skipping_charts(self, *arguments, **named):
 
 
 plugin.IPyNbFile.__init__ = _skipping_charts
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each worker whole files, and to one of them all files that share something costly."""
+    from xdist.scheduler import LoadFileScheduling
+
+    # The option loadgroup would do it, but says so in the tests' ids, where pytest 9.2 takes no notice.
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return next((shared for shared, pattern in _SHARED.items() if fnmatch(file, pattern)), file)
+
+    return Together(config, log)

@@ -1,5 +1,6 @@
 """The recordings of the real broker that the tests are laid beside."""
 
+from functools import cache
 from pathlib import Path
 
 from qflow.trace import ClientLog
@@ -15,7 +16,8 @@ def paths(name: str) -> tuple[str, str]:
     return str(WORKLOADS / f"{name}.json"), str(WORKLOADS / f"{name}.csv.gz")
 
 
+@cache
 def load(name: str) -> tuple[ClientLog, Workload]:
-    """Read what the clients logged, and what they were to do."""
+    """Read what the clients logged, and what they were to do; once, so that no test may change it."""
     workload, log = paths(name)
     return ClientLog.load(log), Workload.load(workload)

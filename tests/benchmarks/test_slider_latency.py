@@ -1,6 +1,6 @@
 """From letting go of a slider to the new picture, in JupyterLab; not part of the plain test run.
 
-``pytest -s tests/benchmarks/test_slider_latency.py`` prints the wait for the first true picture of the
+``pytest -n 0 -s tests/benchmarks/test_slider_latency.py`` prints the wait for the first true picture of the
 instant that is looked at, the wait until the run is drawn as a whole, and the processor time that kernel and
 browser need for it, which differs less from one busy hour to the next. A click on the rail is the hardest
 case; then a slider is dragged as a hand does it, which comes to rest before it lets go. No time is asserted;

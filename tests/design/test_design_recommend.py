@@ -285,5 +285,7 @@ def test_the_command_refuses_in_one_sentence(tmp_path, capsys, arguments, senten
 )
 def test_workloads_that_make_no_sense_are_refused_in_one_sentence(tmp_path, capsys, changes, sentence):
     assert cli.main(["design", written(tmp_path, **changes)]) == 2
-    said = capsys.readouterr()
-    assert sentence in said.err and said.err.count("\n") == 1
+    # On a slow machine a line of progress comes before.
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("simulating the")]
+    assert len(said) == 1
+    assert sentence in said[0]

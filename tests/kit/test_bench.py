@@ -10,7 +10,7 @@ from qflow.maintain import benchmark
 from qflow.maintain.__main__ import main
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_it_prints_rates_ratios_growth_and_memory(capsys):
     assert main(["bench", "--json", "--messages", "100", "--largest", "1000"]) == 0
     results = json.loads(capsys.readouterr().out)

@@ -14,7 +14,7 @@ from qflow.kit import COMPILED
 from qflow.labs import flow_run, history_run, policy_run
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.release,
     pytest.mark.skipif("QFLOW_TEST_COMPILED" not in os.environ, reason="compiling takes about a minute"),
 ]
 

@@ -17,8 +17,6 @@ from browser import get, serve_chapters
 
 import qflow
 
-pytestmark = pytest.mark.slow
-
 
 def chapters(folder: Path) -> list[str]:
     """List the built chapters of a folder."""
@@ -87,6 +85,7 @@ def test_no_base_dependencies_and_no_addresses(root):
     assert "://" not in text
 
 
+@pytest.mark.release
 def test_the_wheel_carries_chapters_and_recordings(root, wheel):
     carried = zipfile.ZipFile(wheel).namelist()
     for name in chapters(root / "notebooks"):
@@ -104,6 +103,19 @@ def test_the_wheel_carries_chapters_and_recordings(root, wheel):
     assert not [name for name in carried if unwanted.search(name)]
 
 
+@pytest.mark.release
+def test_the_wheel_carries_the_exercises(root, wheel):
+    carried = set(zipfile.ZipFile(wheel).namelist())
+    names = sorted(path.stem for path in (root / "exercises" / "sources").glob("[0-9]*.py"))
+    assert names
+    for name in names:
+        assert f"qflow/_kit/exercises/{name}.ipynb" in carried
+        assert f"qflow/_kit/exercises/solutions/{name}.ipynb" in carried
+    assert {"qflow/_kit/data/glossary.csv", "qflow/_kit/data/sentences.csv"} <= carried
+    assert not [name for name in carried if "exercises/sources" in name]
+
+
+@pytest.mark.release
 def test_a_wheel_built_again_elsewhere_has_the_same_bytes(root, wheel, tmp_path):
     """Another folder, files written in another order and at another time, another seed for hashes."""
     copy = tmp_path / "copy"
@@ -118,6 +130,7 @@ def test_a_wheel_built_again_elsewhere_has_the_same_bytes(root, wheel, tmp_path)
     assert again.read_bytes() == wheel.read_bytes()
 
 
+@pytest.mark.release
 def test_the_wheel_finds_its_own_kit(installed, tmp_path):
     code = "from qflow import kit; print(kit.checkout_root(), kit.kit_path('notebooks'))"
     done = subprocess.run(
@@ -131,6 +144,7 @@ def test_the_wheel_finds_its_own_kit(installed, tmp_path):
     assert done.stdout.strip() == f"None {installed / 'qflow' / '_kit' / 'notebooks'}"
 
 
+@pytest.mark.release
 def test_the_lab_of_an_installed_wheel_away_from_the_checkout(installed, root, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(installed))
     laid_out = tmp_path / "qflow-chapters"

@@ -99,8 +99,9 @@ class Seen:
         self.await_run(run)
 
     def await_run(self, after: int) -> None:
+        """Wait until a later run is drawn, and drawn as a whole."""
         stage = self.root.locator(".qf-stage").first.element_handle()
-        script = "([stage, run]) => Number(stage.dataset.run) > run"
+        script = "([stage, run]) => Number(stage.dataset.run) > run && stage.dataset.whole !== 'no'"
         self.page.wait_for_function(script, arg=[stage, after], timeout=20_000)
 
     def await_frame_after(self, frame: int) -> None:

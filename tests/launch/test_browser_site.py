@@ -1,8 +1,8 @@
 """The site without a server: chapters that run inside the browser, engine, sliders and all.
 
-Two chapters are run each time. All of them, with the paths and exercises, take half an hour::
+Two chapters are run with ``-m release``. All of them, with the paths and exercises, take half an hour::
 
-    QFLOW_TEST_WHOLE_SITE=1 python -m pytest tests/launch/test_browser_site.py
+    QFLOW_TEST_WHOLE_SITE=1 python -m pytest -m release tests/launch/test_browser_site.py
 """
 
 import json
@@ -21,7 +21,7 @@ from qflow.kit import RefusalError
 from qflow.launch import cargo, site
 from qflow.launch import cargo as pyodide
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.release]
 
 STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
 INTERACTIVE_SECONDS = 120

@@ -12,8 +12,6 @@ from qflow import cli
 from qflow.kit import RefusalError
 from qflow.launch import cargo, site, workshop
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory) -> Path:
@@ -36,6 +34,7 @@ def start(room: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.release
 def test_all_that_a_room_needs_is_there(room, root):
     assert {"start.py", "teacher.html", "notebooks", "wheels"} <= {path.name for path in room.iterdir()}
     (wheel,) = (room / "wheels").glob(cargo.OWN)
@@ -46,6 +45,7 @@ def test_all_that_a_room_needs_is_there(room, root):
     assert chapters <= {path.name for path in (room / "notebooks").iterdir()}
 
 
+@pytest.mark.release
 def test_an_older_workshop_is_brought_up_to_date(room, root, monkeypatch):
     monkeypatch.setattr(workshop, "fetch", lambda *arguments: None)
     # The wheel itself was built for the room a moment ago.
@@ -158,6 +158,7 @@ def test_after_the_first_command_of_the_readme(root, tmp_path, monkeypatch):
     assert not (tmp_path / "room").exists()
 
 
+@pytest.mark.release
 class TestStart:
     def test_an_old_python_gets_a_sentence(self, room, monkeypatch, capsys):
         main = runpy.run_path(str(room / "start.py"))["main"]
@@ -192,6 +193,7 @@ class Page(HTMLParser):
         self.asked += [value for name, value in attributes if name in {"src", "href"}]
 
 
+@pytest.mark.release
 def test_the_teachers_page_stands_alone(room):
     page = Page()
     text = (room / "teacher.html").read_text(encoding="utf-8")

@@ -1,9 +1,10 @@
 """Predictions: beside the real broker's recordings, and beside simulations whose truth is known."""
 
 import json
+from functools import cache
 
 import pytest
-from recordings import WORKLOADS, paths
+from recordings import WORKLOADS, load
 
 from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict
@@ -18,13 +19,11 @@ MEASURES = {"mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughp
 NETWORK = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
 
 
-@pytest.fixture(scope="module")
-def reports():
-    made = {}
-    for name in ("slow-consumer", "capacity-165"):
-        workload, log = paths(name)
-        made[name] = predict(Workload.load(workload), ClientLog.load(log))
-    return made
+@cache
+def report_of(name):
+    """The prediction of a recording under its own settings, once for all tests that look at it."""
+    log, workload = load(name)
+    return predict(workload, log, compare_models=name == "slow-consumer")
 
 
 def assert_close(recorded, predicted):
@@ -43,11 +42,8 @@ WITHIN = ("slow-consumer", "capacity-165", "bytes-and-count", "fanout-one-slow",
 
 
 @pytest.mark.parametrize("name", WITHIN)
-def test_the_recorded_settings_are_predicted(reports, name):
-    if name not in reports:
-        workload, log = paths(name)
-        reports[name] = predict(Workload.load(workload), ClientLog.load(log), compare_models=False)
-    report = reports[name]
+def test_the_recorded_settings_are_predicted(name):
+    report = report_of(name)
     assert report["model"] == "open"
     assert report["errors"] == {}
     for entry in report["queues"].values():
@@ -80,21 +76,20 @@ def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_were_hardly_repo
 
 
 @pytest.mark.parametrize("name", ["slow-consumer", "capacity-165"])
-def test_the_recorded_clients_are_predicted(reports, name):
-    for entry in reports[name]["producers"].values():
+def test_the_recorded_clients_are_predicted(name):
+    for entry in report_of(name)["producers"].values():
         recorded, predicted = entry["recorded"], entry["predicted"]
         # Who gets the room that a message leaves, of two that are blocked, is a race.
         assert predicted["throughput"] == pytest.approx(recorded["throughput"], rel=0.02)
         assert predicted["blocked_share"] == pytest.approx(recorded["blocked_share"], abs=0.04)
         assert predicted["latency_p99"] == pytest.approx(recorded["latency_p99"], rel=0.02)
-    for entry in reports[name]["consumers"].values():
+    for entry in report_of(name)["consumers"].values():
         assert entry["predicted"]["throughput"] == pytest.approx(entry["recorded"]["throughput"], rel=0.01)
         assert entry["predicted"]["busy_share"] == pytest.approx(entry["recorded"]["busy_share"], abs=0.005)
 
 
 def test_a_producer_that_a_full_queue_threw_out_is_thrown_out():
-    workload, log = paths("overflow-despite-flow-control")
-    report = predict(Workload.load(workload), ClientLog.load(log), compare_models=False)
+    report = report_of("overflow-despite-flow-control")
     assert "p1" in report["errors"]
     assert report["errors"]["p1"].startswith("resource-limit-exceeded: Maximum depth")
     entry = report["queues"]["q"]
@@ -103,29 +98,29 @@ def test_a_producer_that_a_full_queue_threw_out_is_thrown_out():
 
 def test_other_settings_are_predicted_from_what_was_recorded_before():
     """The clients of one recording, under the limits of another of the same clients, twice as long."""
-    workload, log = paths("overflow-despite-flow-control")
-    other, other_log = paths("bytes-and-count")
-    target = Workload.load(other)
-    source = Workload.load(workload).replace(duration=target.duration)
-    report = predict(source, ClientLog.load(log), Settings.of(target, source), compare_models=False)
-    truth = predict(target, ClientLog.load(other_log), compare_models=False)["queues"]["q"]["recorded"]
+    log, workload = load("overflow-despite-flow-control")
+    _, target = load("bytes-and-count")
+    source = workload.replace(duration=target.duration)
+    report = predict(source, log, Settings.of(target, source), compare_models=False)
+    truth = report_of("bytes-and-count")["queues"]["q"]["recorded"]
     predicted = report["queues"]["q"]["predicted"]
     assert report["errors"] == {}
     assert_close(truth, predicted)
 
 
-def test_the_models_differ_and_the_report_says_by_how_much(reports):
-    differ = reports["slow-consumer"]["models_differ"]
+def test_the_models_differ_and_the_report_says_by_how_much():
+    report = report_of("slow-consumer")
+    differ = report["models_differ"]
     assert differ["other"] == "closed"
     assert set(differ["queues"]["orders"]) == MEASURES
-    assert "models_differ" in json.loads(json.dumps(reports["slow-consumer"]))
+    assert "models_differ" in json.loads(json.dumps(report))
 
 
 @pytest.mark.parametrize("is_stated", [True, False])
 def test_where_nothing_blocks_the_models_agree_though_the_producers_caught_up(is_stated):
     """What they sent in haste after a block tells nothing of how long they think."""
     settings = CHANGES["no flow control"]
-    report = predict(truth() if is_stated else truth(seed=50), log_of(truth()), settings)
+    report = predict(truth() if is_stated else truth(seed=50), true_log(), settings)
     assert report["model"] == "open"
     for name, entry in report["producers"].items():
         differ = report["models_differ"]["producers"][name]["throughput"]
@@ -133,9 +128,9 @@ def test_where_nothing_blocks_the_models_agree_though_the_producers_caught_up(is
 
 
 def test_more_head_room_means_fewer_stops():
-    workload, log = paths("slow-consumer")
+    log, workload = load("slow-consumer")
     settings = Settings({"orders": {"qpid.flow_resume_count": 100}}, capacity={"p1": 20})
-    report = predict(Workload.load(workload), ClientLog.load(log), settings, compare_models=False)
+    report = predict(workload, log, settings, compare_models=False)
     predicted = report["queues"]["orders"]["predicted"]
     assert predicted["flowStoppedCount"] < report["queues"]["orders"]["recorded"]["flowStoppedCount"]
     assert predicted["max_depth"] <= 920
@@ -175,6 +170,11 @@ def log_of(workload):
     return ClientLog(workload.name, rows)
 
 
+@cache
+def true_log():
+    return log_of(truth())
+
+
 BARE = {"qpid.flow_stop_count": None, "qpid.flow_resume_count": None}
 CHANGES = {
     "thresholds": Settings({"q": {"qpid.flow_stop_count": 60, "qpid.flow_resume_count": 10}}),
@@ -196,19 +196,21 @@ MORE_CHANGES = {
 }
 
 
+@cache
+def outcome(change):
+    """What the clients do under other settings, by a log of their doing so."""
+    changed = CHANGES[change].apply(truth())
+    return predict(changed, log_of(changed), compare_models=False)
+
+
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("is_stated", [True, False])
 def test_changed_settings_are_predicted_as_they_come_out(change, is_stated):
     """With the clients' draws known from the workload file, and with only their log to go by."""
-    workload = truth()
-    log = log_of(workload)
-    stated = workload if is_stated else truth(seed=50)
-    report = predict(stated, log, CHANGES[change], compare_models=False)
-    expected = predict(
-        CHANGES[change].apply(workload), log_of(CHANGES[change].apply(workload)), compare_models=False
-    )
+    stated = truth() if is_stated else truth(seed=50)
+    report = predict(stated, true_log(), CHANGES[change], compare_models=False)
     predicted = report["queues"]["q"]["predicted"]
-    direct = expected["queues"]["q"]["predicted"]
+    direct = outcome(change)["queues"]["q"]["predicted"]
     assert set(report["sources"].values()) == ({"stated"} if is_stated else {"recorded"})
     tolerance = 0.03 if is_stated else 0.08
     assert predicted["mean_depth"] == pytest.approx(direct["mean_depth"], rel=tolerance)
@@ -221,7 +223,7 @@ def test_changed_settings_are_predicted_as_they_come_out(change, is_stated):
 @pytest.mark.parametrize("change", MORE_CHANGES)
 def test_settings_of_every_kind_are_predicted_within_the_limits(change):
     workload, settings = truth(), MORE_CHANGES[change]
-    report = predict(workload, log_of(workload), settings, compare_models=False)
+    report = predict(workload, true_log(), settings, compare_models=False)
     changed = settings.apply(workload)
     direct = queue_measures(simulate(changed).events, changed, 8_000_000)["q"]
     assert_close(direct, report["queues"]["q"]["predicted"])
@@ -269,13 +271,11 @@ def test_a_block_ends_with_its_session():
 
 
 def test_predicting_twice_gives_the_same():
-    workload = truth()
-    log = log_of(workload)
-    assert predict(workload, log) == predict(workload, log)
+    assert predict(truth(), true_log()) == predict(truth(), true_log())
 
 
 def test_the_report_says_where_the_clients_times_come_from():
-    log = log_of(truth())
+    log = true_log()
     stated = report_text(predict(truth(), log, compare_models=False))
     assert "the workload file's own draws, confirmed by the log (all clients)" in stated
     other = truth().with_producer("p2", seed=99)
@@ -286,9 +286,8 @@ def test_the_report_says_where_the_clients_times_come_from():
 
 def test_a_prediction_tells_how_far_it_is_and_is_the_same():
     workload, told = truth(), []
-    log = log_of(workload)
-    report = predict(workload, log, tell=lambda *item: told.append(item))
-    assert report == predict(workload, log)
+    report = predict(workload, true_log(), tell=lambda *item: told.append(item))
+    assert report == predict(workload, true_log())
     assert told[-1] == ("predicting, closed model", 18, 18)
     assert {what for what, _, _ in told} == {"predicting, open model", "predicting, closed model"}
 
@@ -299,4 +298,4 @@ def test_an_interrupted_prediction_is_none():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        predict(truth(), log_of(truth()), tell=interrupt)
+        predict(truth(), true_log(), tell=interrupt)

@@ -1,11 +1,17 @@
 """The same results for any number of partitions, order of input, batch size and setting of Spark."""
 
+from functools import cache
+
 import pytest
 from spark_kit import fleet, fleet_lake, fleet_results, lake_frame, spark, write_log  # noqa: F401
 
 from qflow.logs.components import result_hash
 
-EXPECTED = result_hash(fleet_results())
+
+@cache
+def expected():
+    """Return the hash of what memory gives; not before a test asks, since collecting it would wait for it."""
+    return result_hash(fleet_results())
 
 
 @pytest.fixture
@@ -63,7 +69,7 @@ def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
 
     frame = read_lake(spark, lake)
     assert "Exchange" not in frame._jdf.queryExecution().executedPlan().toString()
-    assert audited(frame) == EXPECTED
+    assert audited(frame) == expected()
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 64])
@@ -73,7 +79,7 @@ def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa
     from qflow.spark.lake import in_order
 
     shuffled = lake_frame(spark, fleet_lake()).orderBy(sf.rand(partitions))
-    assert audited(in_order(shuffled, partitions)) == EXPECTED
+    assert audited(in_order(shuffled, partitions)) == expected()
 
 
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
@@ -81,7 +87,7 @@ def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
     from qflow.spark.lake import read_lake
 
     setting("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
-    assert audited(read_lake(spark, lake)) == EXPECTED
+    assert audited(read_lake(spark, lake)) == expected()
 
 
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
@@ -95,7 +101,7 @@ def test_any_size_of_batches_that_a_worker_reads_itself(lake, rows):
         for batch in audit_batches(read_lake_file(str(path), rows))
         for row in batch.to_pylist()
     ]
-    assert result_hash(results) == EXPECTED
+    assert result_hash(results) == expected()
 
 
 def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):  # noqa: F811
@@ -105,7 +111,7 @@ def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):
     told = []
     peak = peak_accumulator(spark)
     results = audit_to(spark, lake, tmp_path / "results", told.append, peak)
-    assert result_hash(results.collect()) == EXPECTED
+    assert result_hash(results.collect()) == expected()
     assert told == [5] and 10 << 20 < peak.value < 1 << 30
 
 
@@ -115,4 +121,4 @@ def test_adaptive_execution_and_ansi_on_and_off(spark, setting, name, value):  #
     from qflow.spark.lake import in_order
 
     setting(name, value)
-    assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == EXPECTED
+    assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == expected()

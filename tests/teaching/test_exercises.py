@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -215,19 +212,6 @@ def test_in_a_checkout_jupyterlab_shows_chapters_and_exercises(root):
     arguments = launch.lab_arguments(root / "notebooks", browser=False, port=None)
     assert f"--ServerApp.root_dir={root}" in arguments
     assert f"--LabApp.default_url=/lab/tree/notebooks/{launch.FIRST_CHAPTER}" in arguments
-
-
-@pytest.mark.slow
-def test_the_wheel_carries_the_exercises(root, tmp_path):
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=root, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    carried = set(zipfile.ZipFile(wheel).namelist())
-    for name in FILES:
-        assert f"qflow/_kit/exercises/{name}.ipynb" in carried
-        assert f"qflow/_kit/exercises/solutions/{name}.ipynb" in carried
-    assert {"qflow/_kit/data/glossary.csv", "qflow/_kit/data/sentences.csv"} <= carried
-    assert not [name for name in carried if "exercises/sources" in name]
 
 
 def test_an_answer_that_raises_is_told_so():
