@@ -18,7 +18,6 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.broker import history as history
     from qflow.broker.broker import Broker as Broker
     from qflow.broker.completions import RangeSet as RangeSet
     from qflow.broker.consuming import BYTE_UNIT as BYTE_UNIT
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from qflow.broker.errors import AmqpException as AmqpException
     from qflow.broker.errors import StartupError as StartupError
     from qflow.broker.events import Event as Event
+    from qflow.broker.history.cluster import join as join
+    from qflow.broker.history.cluster import replicate as replicate
     from qflow.broker.message import Message as Message
     from qflow.broker.options import BrokerOptions as BrokerOptions
     from qflow.broker.session import EXPLICIT as EXPLICIT
