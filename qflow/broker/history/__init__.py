@@ -3,7 +3,3 @@
 Each alternative plugs into the same engine: choose one with ``BrokerOptions(flow_control=…)``, or
 for one queue with the declare argument ``qflow.flow_control``, and run the same commands.
 """
-
-from qflow.broker.history.cluster import join, replicate
-
-__all__ = ["join", "replicate"]
