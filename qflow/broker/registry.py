@@ -136,6 +136,8 @@ class QueueRegistry(Dependent):
         Rules: FC-21, QT-24, RF-15.
         """
         context, queue = self.context, self.queues[name]
+        if queue.redirect is not None and reason != "self-destruct":
+            end_redirect(queue)
         self.exchanges.unbind_everywhere(queue)
         del self.queues[name]
         queue.is_deleted = True
@@ -162,9 +164,6 @@ class QueueRegistry(Dependent):
         self.retired.add(queue.counters)
         if context.observer is not None:
             context.emit("queueDelete", queue.name, detail={"reason": reason})
-        if queue.redirect is not None:
-            queue.redirect.redirect, queue.redirect.is_redirect_source = None, False
-            queue.redirect = None
         if refusal is None:
             queue.listeners.notify_all()
         elif reason != "auto-delete":
@@ -270,6 +269,17 @@ def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> 
         if removed:
             source.settle(was_emptied)
     return len(removed)
+
+
+def end_redirect(queue: Queue) -> None:
+    """Let a queue and its peer get their own messages again; a deleted queue's redirect ends first (RF-26)."""
+    peer = queue.redirect
+    if peer is None:
+        return
+    source, target = (queue, peer) if queue.is_redirect_source else (peer, queue)
+    source.redirect = target.redirect = None
+    source.is_redirect_source = False
+    source.context.emit("queueRedirectCancelled", source.name, link=target.name)
 
 
 def remove_expired(queue: Queue) -> int:

@@ -366,6 +366,7 @@ METHODS = {
     "create": ("type", "name", "properties", "strict"),
     "delete": ("type", "name", "options"),
     "query": ("type", "name"),
+    "queueRedirect": ("sourceQueue", "targetQueue"),
 }
 OF_A_QUEUE = ("purge", "reroute")
 
