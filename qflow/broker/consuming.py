@@ -390,7 +390,8 @@ class Subscription(Consumer):
         self.is_scheduled = False
         self.queue = queue
         self.credit = Credit()
-        self.selector = Selector(str(expression)) if expression else None
+        # What is no text is no selector (RF-35).
+        self.selector = Selector(expression) if isinstance(expression, str) and expression else None
         self.is_explicit = is_explicit
         self.is_exclusive = is_exclusive
         self.is_enabled = True
@@ -500,7 +501,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
             queue.remove(message, "ttl")
             has_expired = True
             continue
-        if consumer.selector is not None and not consumer.selector.matches(transfer):
+        if consumer.selector is not None and not consumer.selector.matches(transfer, message.delivery_count):
             if consumer.acquires:
                 wake = _others(queue, wake)
             continue

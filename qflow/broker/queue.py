@@ -137,13 +137,13 @@ class Queue(Dependent):
 
     # Enqueue
 
-    def accepts(self, transfer: Transfer) -> bool:
+    def accepts(self, transfer: Transfer, delivery_count: int = -1) -> bool:
         """Return whether the queue wants the message at all: no-local, filter, trace (RF-24)."""
         if self.settings.no_local and self.users.is_local(transfer.connection):
             return False
         if self.settings.trace_exclude and _is_excluded(transfer, self.settings.trace_exclude):
             return False
-        return self.filter is None or self.filter.matches(transfer)
+        return self.filter is None or self.filter.matches(transfer, delivery_count)
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction and is wanted (CM-10)."""
@@ -157,7 +157,7 @@ class Queue(Dependent):
         """Put a routed message on the queue, if there is room for it; 506 from the limit policy (LP-05)."""
         if self.is_deleted:
             return
-        if (not self.is_choosy or self.accepts(transfer)) and self.reserve(transfer):
+        if (not self.is_choosy or self.accepts(transfer, delivery_count)) and self.reserve(transfer):
             self.push(transfer, delivery_count)
         elif self.context.observer is not None:
             self.context.emit("dropped", self.name, transfer.origin, "", transfer.label, transfer.size)

@@ -272,7 +272,7 @@ def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> 
 
 
 def end_redirect(queue: Queue) -> None:
-    """Let a queue and its peer get their own messages again; a deleted queue's redirect ends first (RF-26)."""
+    """Let a queue and its peer get their own messages again (RF-26)."""
     peer = queue.redirect
     if peer is None:
         return

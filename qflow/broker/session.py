@@ -469,6 +469,7 @@ class Session(Dependent):
             self.name,
             self.connection.name,
             self.transfer_count,
+            exchange,
         )
         if self.transaction is not None:
             transfer.transaction = self.transaction
