@@ -383,29 +383,21 @@ def query_bound(
     key: str | None,
     arguments: Mapping[str, HeaderValue] | None,
 ) -> ExchangeBoundResult:
-    """Say whether an exchange has a binding with this queue, key and arguments, where they are given.
+    """Say whether an exchange has a binding with this queue, key and arguments, where they are given (RF-33).
 
-    The most specific combination that fails is named: with a queue that is bound by other keys
-    only, just ``key_not_matched`` is set.
+    An empty name or key counts as not given.  If no one binding has them all, each is judged for itself: key
+    and arguments over all bindings of the exchange, whichever queue was named.
     """
     source = queues.exchanges.exchanges.get(exchange)
-    target = queues.queues.get(queue) if queue is not None else None
-    missing_queue = queue is not None and target is None
+    target = queues.queues.get(queue) if queue else None
+    missing_queue = bool(queue) and target is None
     if source is None or missing_queue:
         return ExchangeBoundResult(exchange_not_found=source is None, queue_not_found=missing_queue)
+    key, arguments = key or "", arguments or {}
+    if source.is_bound(target, key, arguments):
+        return ExchangeBoundResult()
     return ExchangeBoundResult(
-        queue_not_matched=target is not None and not _has(source, target, None, None),
-        key_not_matched=key is not None and not _has(source, target, key, None),
-        args_not_matched=bool(arguments) and not _has(source, target, None, arguments),
-    )
-
-
-def _has(
-    exchange: Exchange, queue: Queue | None, key: str | None, arguments: Mapping[str, HeaderValue] | None
-) -> bool:
-    return any(
-        (queue is None or binding.queue is queue)
-        and (key is None or exchange.covers(binding, key))
-        and (arguments is None or exchange.covers_arguments(binding, arguments))
-        for binding in exchange.bindings.values()
+        queue_not_matched=target is not None and not source.is_bound(target, "", {}),
+        key_not_matched=bool(key) and not source.is_bound(None, key, {}),
+        args_not_matched=bool(arguments) and not source.has_arguments(arguments),
     )
