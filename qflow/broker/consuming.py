@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import ClassVar, Final, Protocol
 
 from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
@@ -726,7 +727,9 @@ class SemanticState(Dependent):
             self.records[number].release(set_redelivered=True)
         self.records.clear()
         for tag in sorted(self.subscriptions):
-            self._end(self.subscriptions.pop(tag))
+            # The real broker aborts if the alternate of a queue that goes with it refuses a message.
+            with suppress(SessionException):
+                self._end(self.subscriptions.pop(tag))
         self.unacked_messages = 0
 
     def _sweep(self, record: DeliveryRecord) -> None:

@@ -63,8 +63,8 @@ class Exchange(Router):
     type: ClassVar[str] = ""
 
     __slots__ = (
-        "context", "bindings", "replaced", "alternate", "references", "is_deleted", "deletes_itself", "durable",
-        "sequence", "annotates", "keeps_last", "last_transfer", "msg_receives", "byte_receives",
+        "context", "bindings", "replaced", "alternate", "references", "is_deleted", "deletes_itself",
+        "durable", "sequence", "annotates", "keeps_last", "last_transfer", "msg_receives", "byte_receives",
         "msg_drops", "byte_drops", "msg_routes", "byte_routes",
     )  # fmt: skip
 

@@ -320,7 +320,7 @@ class Session(Dependent):
                 queue.lifetime.owner = ""
                 queue.users.owner_connection = ""
                 if queue.is_unused:
-                    queue.consider_deletion()
+                    queue.delete_unless_needed()
         self.exclusive_queues.clear()
 
     def _remember_exchange(self, exchange: Exchange | None) -> None:

@@ -17,6 +17,7 @@ from qflow.conformance.scenario_player import EXPECT, QUEUE, STEPS, Player, obse
 
 FILES = sorted(SCENARIOS.glob("*.jsonl"))
 COUNTS = {
+    "edges": 54,
     "hand": 294,
     "random-credit": 38,
     "random-exchanges": 34,
