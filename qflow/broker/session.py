@@ -784,10 +784,13 @@ class Session(Dependent):
     # Syncing
 
     @command("execution.sync", completes=False)
-    def execution_sync(self) -> None:
-        """Ask for a report when every earlier command is complete (CM-06); hurries the store (CM-12)."""
+    def execution_sync(self, sync: bool = True) -> None:
+        """Ask for a report when every earlier command is complete (CM-06); hurries the store (CM-12).
+
+        Without the sync flag it waits, but is not reported (RF-40).
+        """
         self.context.store.flush()
-        self.completions.sync_point(self.completions.next_number - 1)
+        self.completions.sync_point(self.completions.next_number - 1, sync)
 
     @command("session.flush", is_numbered=False)
     def session_flush(self) -> None:
@@ -802,10 +805,11 @@ class Session(Dependent):
         self._start_transaction()
 
     @command("tx.commit", completes=False)
-    def tx_commit(self) -> None:
+    def tx_commit(self, sync: bool = True) -> None:
         """Make the transaction's publishes and accepts happen, all or none (LP-09, RF-22).
 
-        Its effects are there at once; its own completion waits for earlier commands (CM-07).  503 if the
+        Its effects are there at once; its own completion waits for earlier commands (CM-07), and is reported
+        if the command carries the sync flag (RF-40).  503 if the
         session is not transactional; 541 if a queue has no room, and nothing happens.
         """
         transaction = self._require_transaction()
@@ -818,7 +822,7 @@ class Session(Dependent):
             raise
         self.txn_commits += 1
         self._start_transaction()
-        self.completions.sync_point(self.completions.next_number - 1)
+        self.completions.sync_point(self.completions.next_number - 1, sync)
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:
