@@ -1,4 +1,4 @@
-"""Selector: the condition that a message must meet for a subscription or a queue (QT-16, RF-35, RF-36).
+"""Selector: the condition that a message must meet for a subscription or a queue (QT-16, RF-35).
 
 The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and arithmetic
 over the message's application headers, with SQL's three truth values.  In the order of this module:

@@ -1,4 +1,4 @@
-"""Odd cases: alternates that refuse, the cleaner, declare arguments (RF-34, RF-37, RF-38)."""
+"""Odd cases: alternates that refuse, the cleaner, declare arguments (RF-34, RF-37 to RF-39)."""
 
 from __future__ import annotations
 
@@ -140,3 +140,20 @@ def test_rf_38_levels_that_no_message_can_have_take_no_room(share):
         orders.append(got)
     assert orders[0] == orders[1]
     assert len(orders[0]) == 8
+
+
+def test_rf_39_a_cancelled_subscription_is_shown_while_it_has_unsettled_deliveries():
+    bench = Bench()
+    bench.declare("q")
+    bench.send("q", 3)
+    reader = bench.read("q")
+    session = reader.session
+    session.message_accept([0])
+    session.message_cancel(reader.tag)
+    twin = Broker.restore(bench.broker.snapshot()).sessions[session.name]
+    for found in (session, twin):
+        assert [one.name for one in found.consuming.shown()] == [reader.tag]
+        found.message_accept([1])
+        assert [one.name for one in found.consuming.shown()] == [reader.tag]
+        found.message_release([2])
+        assert found.consuming.shown() == []
