@@ -459,11 +459,10 @@ class Session(Endpoint):
         return receiver
 
     def _named(self, address: str | None) -> str | None:
-        """Give a ``#`` in the name of an address a name of its own (CF-14)."""
-        if not isinstance(address, str) or "#" not in address.split(";")[0].split("/")[0]:
+        """Put a UUID in front of an address that begins with ``#``; another ``#`` means nothing (RF-41)."""
+        if not isinstance(address, str) or not address.startswith("#"):
             return address
-        named = address.replace("#", self.connection.broker_host.unique_id(), 1)
-        return TemporaryAddress(named) if address.startswith("#") else named
+        return TemporaryAddress(self.connection.broker_host.unique_id() + address)
 
     def _link(self, link: Sender | Receiver) -> None:
         if self.closed or not self.connection.attached():

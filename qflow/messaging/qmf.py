@@ -145,7 +145,10 @@ def _brokers(broker: Broker) -> Named:
 
 
 def _queues(broker: Broker) -> Named:
-    for name, queue in broker.queues.queues.items():
+    for name in dict.fromkeys((*broker.queues.queues, *broker.queues.lingering)):
+        queue = broker.queues.shown(name)
+        if queue is None:
+            continue
         alternate = queue.alternate
         yield (
             name,
