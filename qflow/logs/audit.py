@@ -362,7 +362,9 @@ class Auditor:
                 if event == "stats":
                     self._play["pass_time"](time)
                     self.intervals.sample(queue, label)
-                elif checks.is_known(seq, time, client, event, queue, label):
+                elif (client, event, queue) in checks.known or checks.is_known(
+                    seq, time, client, event, queue, label
+                ):
                     check, play = checks.rows.get(event), self._play.get(event)
                     if check is not None and self._is_whole:
                         check(seq, time, client, event, queue, label, group)
