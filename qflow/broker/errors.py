@@ -37,6 +37,13 @@ class SessionException(AmqpException):
     """Ends the session that sent the command; its connection and other sessions survive (LP-06)."""
 
 
+class UnauthorizedAccessException(SessionException):
+    """403: the peer may not do this."""
+
+    code: ClassVar[int] = 403
+    name: ClassVar[str] = "unauthorized-access"
+
+
 class NotFoundException(SessionException):
     """404: no such queue, exchange or subscription."""
 
@@ -63,6 +70,13 @@ class ResourceDeletedException(SessionException):
 
     code: ClassVar[int] = 408
     name: ClassVar[str] = "resource-deleted"
+
+
+class IllegalStateException(SessionException):
+    """409: the command does not fit the state of the session."""
+
+    code: ClassVar[int] = 409
+    name: ClassVar[str] = "illegal-state"
 
 
 class CommandInvalidException(SessionException):

@@ -9,6 +9,7 @@ from support import BYTES, INFINITE, MESSAGES, Bench, refused, sized, through_js
 
 from qflow.broker import Broker, BrokerOptions, Message, Session, events
 from qflow.broker.errors import AmqpException, SessionDetached, StartupError
+from qflow.broker.store import MessageStore
 
 VICTIM = "victim"
 
@@ -306,9 +307,9 @@ def test_any_other_exception_takes_the_number_back(error, monkeypatch):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("qflow.broker.session.purge", fail)
+        patch.setattr(MessageStore, "flush", fail)
         with pytest.raises(error):
-            session.queue_purge("q")
+            session.execution_sync()
     assert bench.broker.state_hash() == before
 
 
