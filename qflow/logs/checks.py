@@ -178,7 +178,7 @@ class Tolerance:
 
     @classmethod
     def estimated(cls, rows: Sequence[LogRow]) -> Tolerance:
-        """Estimate both from a whole log; a stream, whose end nobody knows, tolerates a second of each.
+        """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each.
 
         Nothing arrives before it is sent.  If more than one in a hundred messages seems to, the clocks
         differ by that much; if fewer do, these are findings.

@@ -270,7 +270,7 @@ def stitch(component: str, pieces: Sequence[Piece], rows: Sequence[Sequence[Lake
         key = rest_key(state)
         before = json.loads(state)
         joined = _joined(before, json.loads(piece.state)) if key and key == piece.start_key else None
-        # Whoever knows nothing of what was before finds too much, and never too little.
+        # A fresh auditor knows nothing of what was before: it finds too much, and never too little.
         if joined is not None and all(result[2] != "finding" for result in piece.results):
             results += _shifted(piece.results, before)
             state = joined
