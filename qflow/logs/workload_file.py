@@ -68,7 +68,7 @@ def _producer(name: str, rows: Sequence[LogRow], seconds: float) -> Producer:
 def _consumer(name: str, rows: Sequence[LogRow]) -> Consumer:
     start = max(0, rows[0].ts_us) / SECOND
     prefetch = _most(rows, "deliver", ("accept", "release", "reject"))
-    # It subscribed before the first delivery; nobody knows how long before.
+    # It subscribed before the first delivery; how long before is not known.
     return Consumer(name, rows[0].queue, prefetch, ("exp", 0.001), start=0.0 if start < 1 else start)
 
 
