@@ -56,7 +56,8 @@ class Intervals:
     ...     Event(5, "flow_stopped", queue="q", detail={"count": 9, "size": 900}),
     ...     Event(8, "flow_resumed", queue="q", detail={"count": 4, "size": 400}),
     ... ):
-    ...     intervals.handlers[event.kind](event)
+    ...     handle = intervals.handlers[event.kind]
+    ...     handle(event)
     >>> intervals.results
     [('flow_on', 'q', '', '', 5, 8, 'p-9', 9, 900)]
     """

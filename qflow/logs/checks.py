@@ -417,7 +417,8 @@ class RuleChecks:
     >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
     >>> found = []
     >>> checks = RuleChecks(workload, Tolerance(0, 0), found.append)
-    >>> checks.rows["accept"](1, 5, "c", "accept", "q", "p-1", ""); found[0].text()
+    >>> accept = checks.rows["accept"]
+    >>> accept(1, 5, "c", "accept", "q", "p-1", ""); found[0].text()
     'row 1, 5e-06 s: not held (CN-13), c, q, p-1: accept; allowed: what was delivered to the client and is not
     settled'
     """
