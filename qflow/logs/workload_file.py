@@ -22,12 +22,12 @@ def inferred_workload(log: ClientLog) -> Workload:
     """Return queues with default arguments, and each client as its rows show it.
 
     A window is as large as the most that was ever outstanding; producers send to the queue that their
-    rows name.  What the queues were declared with no log tells.
+    rows name.  No log says what the queues were declared with.
 
     Raises
     ------
     LogError
-        If the log tells of no client.
+        If the log has no client.
 
     Examples
     --------

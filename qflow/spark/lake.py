@@ -1,8 +1,8 @@
-"""A lake's file, read by whoever needs its rows, with or without Spark.
+"""A lake's file, read by each job that needs its rows, with or without Spark.
 
 Layout: a lake with each component's rows together and in order, so that replay needs no shuffle.
 
-Skew: how far a fleet can be spread, and what its largest component makes of that.
+Skew: how far a fleet can be spread, and how far its largest component limits that.
 """
 
 from __future__ import annotations

@@ -264,8 +264,8 @@ def _logged(workload: Workload) -> Iterator[LogRow]:
 
 def _reports(stage: Stage, workload: Workload, now: int) -> Iterator[LogRow]:
     for queue in workload.queues:
-        told = stage.broker.queue(queue).statistics()
-        values = [getattr(told, name) for name in SAMPLE_FIELDS]
+        statistics = stage.broker.queue(queue).statistics()
+        values = [getattr(statistics, name) for name in SAMPLE_FIELDS]
         yield LogRow(now, "broker", "stats", queue, json.dumps(values), 0, "")
 
 

@@ -1,4 +1,4 @@
-"""What a worker does besides its work: it tells how much memory it took, and keeps out of its own way.
+"""What a worker does besides its work: it reports how much memory it took, and freezes its modules.
 
 Progress of Spark's work on standard error: tasks that are done, of how many.
 """
