@@ -1,6 +1,6 @@
 """``qflow spark audit|sweep|stream|synth``: the engine over a fleet's logs, here or on a cluster.
 
-The arguments of ``qflow spark``; reading them loads neither Spark nor the engine.
+Reading the arguments loads neither Spark nor the engine, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
