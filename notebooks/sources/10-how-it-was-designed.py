@@ -304,12 +304,12 @@ def after_joining(consumed):
     transfers = dict(enumerate(qf.send(producer, "q", "m1 m2 m3 m4 m5"), 1))
     qf.Reader(broker, "reader", "q", prefetch=5).accept(*consumed) if consumed else None
     original = broker.queue("q").flow_limit
-    told = qf.broker.history.replicate(original)
+    told = qf.broker.replicate(original)
 
     newcomer = qf.Broker()
     newcomer.session("producer").queue_declare("q", {})
     twin = newcomer.queue("q").flow_limit
-    qf.broker.history.join(twin, told, transfers)
+    qf.broker.join(twin, told, transfers)
     return original.stopped, told.pending_msg_seqs, twin.stopped
 
 

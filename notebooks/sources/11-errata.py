@@ -429,7 +429,7 @@ def _():
 def _():
 
     broker, _, _ = queue_with(3, {"qpid.flow_stop_count": 1})
-    state = qf.broker.history.replicate(broker.queue("q").flow_limit)
+    state = qf.broker.replicate(broker.queue("q").flow_limit)
     return len(state.encoded) == 36 and state.pending_msg_seqs == ((2, 3),)
 
 

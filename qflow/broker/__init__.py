@@ -14,29 +14,37 @@ True
 1
 """
 
-from qflow.rooms import open_room
+from qflow.broker.broker import Broker
+from qflow.broker.completions import RangeSet
+from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, WINDOW_MODE
+from qflow.broker.errors import AmqpException, StartupError
+from qflow.broker.events import Event
+from qflow.broker.history.cluster import join, replicate
+from qflow.broker.message import Message
+from qflow.broker.options import BrokerOptions
+from qflow.broker.session import EXPLICIT, NONE, NOT_ACQUIRED, PRE_ACQUIRED, Session
+from qflow.broker.store import DelayedStore, MessageStore
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from qflow.broker import history as history
-    from qflow.broker.broker import Broker as Broker
-    from qflow.broker.completions import RangeSet as RangeSet
-    from qflow.broker.consuming import BYTE_UNIT as BYTE_UNIT
-    from qflow.broker.consuming import CREDIT_MODE as CREDIT_MODE
-    from qflow.broker.consuming import INFINITE as INFINITE
-    from qflow.broker.consuming import MESSAGE_UNIT as MESSAGE_UNIT
-    from qflow.broker.consuming import WINDOW_MODE as WINDOW_MODE
-    from qflow.broker.errors import AmqpException as AmqpException
-    from qflow.broker.errors import StartupError as StartupError
-    from qflow.broker.events import Event as Event
-    from qflow.broker.message import Message as Message
-    from qflow.broker.options import BrokerOptions as BrokerOptions
-    from qflow.broker.session import EXPLICIT as EXPLICIT
-    from qflow.broker.session import NONE as NONE
-    from qflow.broker.session import NOT_ACQUIRED as NOT_ACQUIRED
-    from qflow.broker.session import PRE_ACQUIRED as PRE_ACQUIRED
-    from qflow.broker.session import Session as Session
-    from qflow.broker.store import DelayedStore as DelayedStore
-    from qflow.broker.store import MessageStore as MessageStore
-
-open_room(__name__)
+__all__ = [
+    "AmqpException",
+    "BYTE_UNIT",
+    "Broker",
+    "BrokerOptions",
+    "CREDIT_MODE",
+    "DelayedStore",
+    "EXPLICIT",
+    "Event",
+    "INFINITE",
+    "MESSAGE_UNIT",
+    "Message",
+    "MessageStore",
+    "NONE",
+    "NOT_ACQUIRED",
+    "PRE_ACQUIRED",
+    "RangeSet",
+    "Session",
+    "StartupError",
+    "WINDOW_MODE",
+    "join",
+    "replicate",
+]

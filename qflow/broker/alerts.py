@@ -41,14 +41,8 @@ class ThresholdAlerts(QueueObserver):
     """
 
     __slots__ = (
-        "context",
-        "queue",
-        "size_alarm",
-        "count_alarm",
-        "_is_backward_compatible",
-        "count",
-        "size",
-    )
+        "context", "queue", "size_alarm", "count_alarm", "_is_backward_compatible", "count", "size",
+    )  # fmt: skip
 
     def __init__(
         self, context: BrokerContext, queue: str, size_alarm: Alarm, count_alarm: Alarm, compatible: bool

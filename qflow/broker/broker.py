@@ -54,7 +54,7 @@ class Broker(BrokerContext):
         self.management = Management(self, self.queues, self.scheduler)
 
     def session(self, name: str, connection: str = "") -> Session:
-        """Attach a session.
+        """Attach a session; 530 if a session of that name is attached.
 
         Parameters
         ----------
@@ -62,11 +62,6 @@ class Broker(BrokerContext):
             Unique among the attached sessions.
         connection : str
             The connection it uses, shared by all sessions that name it; its own if not given.
-
-        Raises
-        ------
-        NotAllowedException
-            530: a session of that name is attached.
         """
         existing = self.sessions.get(name)
         if existing is not None and existing.is_attached:
@@ -83,13 +78,7 @@ class Broker(BrokerContext):
         return session
 
     def queue(self, name: str) -> Queue:
-        """Return a queue to look at.
-
-        Raises
-        ------
-        NotFoundException
-            404: no such queue.
-        """
+        """Return a queue to look at; 404 if there is none of that name."""
         return self.queues.get(name)
 
     def observe(self, observer: Observer | None) -> None:
@@ -101,10 +90,7 @@ class Broker(BrokerContext):
     def advance(self, now: int) -> None:
         """Set the time, in microseconds since the start, and do what was due until then.
 
-        Raises
-        ------
-        ValueError
-            If time would go back.
+        ValueError if time would go back.
         """
         if now < self.now:
             raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
@@ -149,10 +135,7 @@ class Broker(BrokerContext):
     def restore(cls, snapshot: Any) -> Broker:
         """Return a broker that continues where a snapshot was taken, as if nothing had happened.
 
-        Raises
-        ------
-        SnapshotError
-            If the value is not a snapshot of a broker, or of another version.
+        SnapshotError if the value is not a snapshot of a broker, or of another version.
         """
         broker = restore_snapshot(snapshot)
         if not isinstance(broker, cls):

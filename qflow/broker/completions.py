@@ -182,20 +182,9 @@ class Completions(CommandOwner):
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
-        "context",
-        "session",
-        "next_number",
-        "completed",
-        "reported",
-        "incomplete",
-        "wants_report",
-        "blocking_queues",
-        "_is_in_order",
-        "_done_early",
-        "_awaited",
-        "on_report",
-        "on_channel_flow",
-    )
+        "context", "session", "next_number", "completed", "reported", "incomplete", "wants_report",
+        "blocking_queues", "_is_in_order", "_done_early", "_awaited", "on_report", "on_channel_flow",
+    )  # fmt: skip
 
     def __init__(self, context: BrokerContext, session: str) -> None:
         self.context = context

@@ -258,14 +258,10 @@ class OutputScheduler(Dependent):
 class DeliveryRecord(Dependent):
     """What the broker remembers of a message it has sent to a subscription (RF-03).
 
-    Parameters
+    Attributes
     ----------
     id : int
         Number of the command that carried the message, per session.
-    message, queue
-        What was delivered, and from where.
-    tag : str
-        The subscription's name.
     is_acquired : bool
         Whether the message belongs to the subscription; a browser's does not, unless it acquires it.
     is_windowing : bool
@@ -275,17 +271,9 @@ class DeliveryRecord(Dependent):
     """
 
     __slots__ = (
-        "id",
-        "message",
-        "queue",
-        "tag",
-        "redelivered",
-        "is_acquired",
-        "is_windowing",
-        "is_ended",
-        "is_completed",
-        "is_cancelled",
-    )
+        "id", "message", "queue", "tag", "redelivered", "is_acquired", "is_windowing", "is_ended",
+        "is_completed", "is_cancelled",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -367,38 +355,22 @@ class DeliveryRecord(Dependent):
 class Subscription(Consumer):
     """One consumer or browser, made by ``message_subscribe`` (CN-01).
 
-    Parameters
+    Attributes
     ----------
-    target : SemanticState
-        Its session.
-    tag : str
-        Its name, unique in the session.
     owner : str
         The name under which it owns message groups: session and tag (MG-15).
-    queue : Queue
-        What it reads.
     is_explicit : bool
         Accept mode explicit; with none, messages are gone when delivered (CN-11).
-    arguments : mapping
-        ``x-apache-selector``, and ``qpid.sync_frequency``: after every so many deliveries the broker
-        sends an execution.sync (CN-01).
+    sync_frequency : int
+        After every so many deliveries the broker sends an execution.sync (CN-01); 0 for never.
     """
 
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
-        "target",
-        "connection",
-        "is_scheduled",
-        "queue",
-        "credit",
-        "selector",
-        "is_explicit",
-        "is_exclusive",
-        "is_enabled",
-        "delivered",
-        "sync_frequency",
-    )
+        "target", "connection", "is_scheduled", "queue", "credit", "selector", "is_explicit",
+        "is_exclusive", "is_enabled", "delivered", "sync_frequency",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -600,17 +572,9 @@ class SemanticState(Dependent):
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
-        "context",
-        "session",
-        "connection",
-        "peer",
-        "blocked",
-        "subscriptions",
-        "records",
-        "next_number",
-        "unacked_messages",
-        "on_delivery",
-    )
+        "context", "session", "connection", "peer", "blocked", "subscriptions", "records", "next_number",
+        "unacked_messages", "on_delivery",
+    )  # fmt: skip
 
     def __init__(self, context: BrokerContext, session: str, connection: Connection, peer: Peer) -> None:
         self.context = context
@@ -781,16 +745,10 @@ class SemanticState(Dependent):
     def _emit_delivered(self, record: DeliveryRecord) -> None:
         message, transfer = record.message, record.message.transfer
         mode = "window" if record.is_windowing else "credit"
+        values = (record.id, message.position, record.redelivered, record.is_acquired, mode)
+        queue, label, size = record.queue.name, transfer.label, transfer.size
         self.context.tell(
-            "delivered",
-            record.queue.name,
-            self.session,
-            link=record.tag,
-            message=transfer.label,
-            size=transfer.size,
-            group=message.group,
-            names=_DELIVERED,
-            values=(record.id, message.position, record.redelivered, record.is_acquired, mode),
+            "delivered", queue, self.session, record.tag, label, size, message.group, _DELIVERED, values
         )
 
 

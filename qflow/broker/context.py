@@ -72,20 +72,9 @@ class BrokerContext(Restorable):
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
 
     __slots__ = (
-        "options",
-        "counts_content",
-        "stamps_arrivals",
-        "store",
-        "timers",
-        "now",
-        "observer",
-        "fresh",
-        "stamp",
-        "discardsNoRoute",
-        "abandoned",
-        "abandonedViaAlt",
-        "reporters",
-    )
+        "options", "counts_content", "stamps_arrivals", "store", "timers", "now", "observer", "fresh",
+        "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters",
+    )  # fmt: skip
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
         self.options = options or BrokerOptions()

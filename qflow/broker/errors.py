@@ -11,12 +11,7 @@ from typing import ClassVar, NoReturn
 
 
 class AmqpException(Exception):
-    """A refusal that the broker sends to its peer.
-
-    Parameters
-    ----------
-    text : str
-        What went wrong, in the broker's own words where it has them.
+    """A refusal that the broker sends to its peer, in the broker's own words where it has them.
 
     Examples
     --------
@@ -40,6 +35,13 @@ class AmqpException(Exception):
 
 class SessionException(AmqpException):
     """Ends the session that sent the command; its connection and other sessions survive (LP-06)."""
+
+
+class UnauthorizedAccessException(SessionException):
+    """403: the peer may not do this."""
+
+    code: ClassVar[int] = 403
+    name: ClassVar[str] = "unauthorized-access"
 
 
 class NotFoundException(SessionException):
@@ -68,6 +70,13 @@ class ResourceDeletedException(SessionException):
 
     code: ClassVar[int] = 408
     name: ClassVar[str] = "resource-deleted"
+
+
+class IllegalStateException(SessionException):
+    """409: the command does not fit the state of the session."""
+
+    code: ClassVar[int] = 409
+    name: ClassVar[str] = "illegal-state"
 
 
 class CommandInvalidException(SessionException):
@@ -145,19 +154,7 @@ LEFT_OUT: dict[str, str] = {
 
 
 def refuse(what: str, asked: str) -> NoReturn:
-    """Refuse a feature that is left out.
-
-    Parameters
-    ----------
-    what : str
-        A key of :data:`LEFT_OUT`.
-    asked : str
-        What was asked for.
-
-    Raises
-    ------
-    NotImplementedException
-        540, always.
+    """Refuse a feature that is left out, a key of :data:`LEFT_OUT`, with its reason: 540.
 
     Examples
     --------
@@ -203,12 +200,7 @@ class StartupError(Exception):
 class ManagementError(Exception):
     """A management method answered with a status other than 0 (CF-08).
 
-    Parameters
-    ----------
-    status : int
-        1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 exception.
-    text : str
-        The status text; for status 7 the text of the exception.
+    1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text.
 
     Examples
     --------

@@ -1,15 +1,12 @@
 """The event vocabulary: everything a run can be seen doing, in one table.
 
-A broker tells an observer (``broker.observer``) each command it is given and each effect it has.
-The same rows serve traces, pictures, explanations and Spark; nothing else in qflow invents a kind.
-With no observer attached no event is made.
+A broker calls its observer (``broker.observe``) with each command it is given and each effect it has.  The
+same rows serve traces, pictures, explanations and Spark; nothing else in qflow invents a kind.  Without an
+observer no event is made.
 
-The detail of an event before anybody reads it: names and values side by side, of which a mapping is made.
-
-A row of every command passes here.  The names of a kind are always the same tuple, so that all which an event
-costs is the tuple of its values: a third of the mapping, in time and in memory.
-
-EventTable: all that a broker was seen doing, as columns; the fast way to observe one.
+The detail of an event is kept as names and values until it is read: the names of a kind are always the same
+tuple, so that an event costs the tuple of its values only, a third of a mapping in time and in memory.  An
+:class:`EventTable` holds events that way, as columns; it is the fast way to observe a broker.
 """
 
 from __future__ import annotations
@@ -64,7 +61,7 @@ COMMANDS: dict[str, str] = {
     "session.completed": "a client completes deliveries; detail: transfers",
     "session.flush": "a client asks which commands are complete",
     "session.written": "several commands in one write end, and output is made (RF-08)",
-    "execution.sync": "a client asks to be told when all earlier commands are complete",
+    "execution.sync": "a client asks for a report when all earlier commands are complete",
     "message.transfer": "a producer sends; link: exchange; detail: command, message",
     "message.subscribe": "a consumer or browser subscribes; link: tag",
     "message.cancel": "a subscription ends",
@@ -90,15 +87,15 @@ COMMANDS: dict[str, str] = {
     "tx.select": "the session becomes transactional",
     "tx.commit": "the transaction takes effect",
     "tx.rollback": "the transaction is forgotten",
-    "store.open": "the broker has a store that is done when it is told so; detail: flushes_on_sync",
+    "store.open": "the broker has a store that takes time (CM-12); detail: flushes_on_sync",
     "store.finish": "the store is done with a message (CM-12); detail: message",
     "management": "a management method; detail: method, arguments",
-    "advance": "time is told and something was due",
+    "advance": "time moves on, and something was due",
 }
 
 EFFECTS: dict[str, str] = {
     "completed": "a command of a session is complete; detail: command",
-    "reported": "a client is told which commands are complete (CM-05); detail: completed",
+    "reported": "a client is sent the numbers of the complete commands (CM-05); detail: completed",
     "held": "a stopped queue withholds a transfer's completion (FC-15); detail: command",
     "let_go": "a queue no longer withholds a transfer's completion (FC-17); detail: command",
     "listed": "a message waits in its session's list (ALT-06); link: exchange; detail: command, waiting",
@@ -111,7 +108,7 @@ EFFECTS: dict[str, str] = {
     "unroutable": "no binding matched; link: exchange (EX-08)",
     "flow_stopped": "flow control of the queue turned ON (FC-14); detail: count, size",
     "flow_resumed": "flow control of the queue turned OFF (FC-16); detail: count, size",
-    "channel_flow": "a client is told to stop sending, or to go on (ALT-12); detail: active",
+    "channel_flow": "a client is asked to stop sending, or to go on (ALT-12); detail: active",
     "group_owned": "a group belongs to an owner; link: owner (MG-07)",
     "group_freed": "a group is free again (MG-08)",
     "out_of_credit": "a subscription stops for want of credit (CN-05)",
@@ -177,13 +174,8 @@ _event: Callable[[Iterable[Any]], Event] = partial(tuple.__new__, Event)
 class EventTable(Sequence[Event]):
     """Events, in order, without an object for each: a flat list of cells, in which a column is a stride.
 
-    As an observer (:meth:`qflow.broker.Broker.observe`) it costs a third of what a list of events does. To
-    whoever reads it, it is a sequence of :class:`~qflow.broker.events.Event`, made when asked for.
-
-    Parameters
-    ----------
-    events : iterable of Event
-        What it holds at first.
+    As an observer (:meth:`qflow.broker.Broker.observe`) it costs a third of what a list of events does. It
+    reads as a sequence of :class:`~qflow.broker.events.Event`, made when asked for.
 
     Attributes
     ----------
@@ -236,7 +228,7 @@ class EventTable(Sequence[Event]):
         fresh = zip(self.fresh[_DETAIL::_FRESH], self.fresh[WIDTH::_FRESH], strict=True)
         return chain(read, fresh)
 
-    def told(self, start: int = 0) -> Iterator[tuple[Any, ...]]:
+    def tuples(self, start: int = 0) -> Iterator[tuple[Any, ...]]:
         """Yield the events from one on as plain tuples, each ending with the names and values of its detail.
 
         The fastest way to read events: no mapping is made of any detail.

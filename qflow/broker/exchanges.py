@@ -57,24 +57,10 @@ class Exchange(Router):
     type: ClassVar[str] = ""
 
     __slots__ = (
-        "context",
-        "bindings",
-        "alternate",
-        "references",
-        "is_deleted",
-        "deletes_itself",
-        "durable",
-        "sequence",
-        "annotates",
-        "keeps_last",
-        "last_transfer",
-        "msg_receives",
-        "byte_receives",
-        "msg_drops",
-        "byte_drops",
-        "msg_routes",
-        "byte_routes",
-    )
+        "context", "bindings", "alternate", "references", "is_deleted", "deletes_itself", "durable",
+        "sequence", "annotates", "keeps_last", "last_transfer", "msg_receives", "byte_receives",
+        "msg_drops", "byte_drops", "msg_routes", "byte_routes",
+    )  # fmt: skip
 
     def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(name)
@@ -92,7 +78,7 @@ class Exchange(Router):
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
         self.msg_routes = self.byte_routes = 0
-        self.make_index()
+        self._make_index()
 
     def configure(
         self, alternate: Exchange | None, durable: bool, auto_delete: bool, arguments: Arguments | None
@@ -109,21 +95,21 @@ class Exchange(Router):
             alternate.alternate_users += 1
             alternate.references += 1
 
-    def make_index(self) -> None:
+    def _make_index(self) -> None:
         """Prepare what a type needs to find bindings fast."""
 
     # Bindings
 
     def bind(self, queue: Queue, key: str, arguments: Arguments, scope: str = "") -> bool:
         """Add a binding; return False if it was there already (EX-12)."""
-        self.check(arguments)
-        identity = self.identity(queue, key)
+        self._check(arguments)
+        identity = self._identity(queue, key)
         existing = self.bindings.get(identity)
-        if existing is not None and self.check_again(existing, arguments):
+        if existing is not None and self._check_again(existing, arguments):
             return False
-        if self.has_same(queue, arguments):
+        if self._has_same(queue, arguments):
             return False
-        self.insert(identity, Binding(queue, self.normal_key(key), arguments, scope))
+        self._insert(identity, Binding(queue, self._normal_key(key), arguments, scope))
         queue.binding_count += 1
         if self.context.observer is not None:
             self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
@@ -133,7 +119,7 @@ class Exchange(Router):
 
     def unbind(self, queue: Queue, key: str) -> bool:
         """Remove a binding; return False if there was none (EX-12)."""
-        return self._remove(self.identity(queue, key))
+        return self._remove(self._identity(queue, key))
 
     def unbind_queue(self, queue: Queue) -> bool:
         """Remove every binding of a queue; return whether there was one."""
@@ -148,7 +134,7 @@ class Exchange(Router):
             self._remove(identity)
         return bool(identities)
 
-    def insert(self, identity: Identity, binding: Binding) -> None:
+    def _insert(self, identity: Identity, binding: Binding) -> None:
         """Keep a new binding."""
         self.bindings[identity] = binding
 
@@ -159,40 +145,40 @@ class Exchange(Router):
         binding.queue.binding_count -= 1
         if self.context.observer is not None:
             self.context.emit("unbind", binding.queue.name, link=self.name, detail={"key": binding.key})
-        self.removed(binding)
+        self._removed(binding)
         return True
 
-    def removed(self, binding: Binding) -> None:
+    def _removed(self, binding: Binding) -> None:
         """Forget a binding in the type's own index."""
 
-    def check(self, arguments: Arguments) -> None:
+    def _check(self, arguments: Arguments) -> None:
         """Refuse binding arguments that make no sense for this type."""
 
-    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
+    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
         """Return whether to bind again changes nothing; refuse it if it makes no sense for this type."""
         return True
 
-    def has_same(self, queue: Queue, arguments: Arguments) -> bool:
+    def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
         """Return whether a binding under another key is the same one for this type."""
         return False
 
-    def normal_key(self, key: str) -> str:
+    def _normal_key(self, key: str) -> str:
         """Return the form in which a key is kept."""
         return key
 
-    def identity(self, queue: Queue, key: str) -> Identity:
+    def _identity(self, queue: Queue, key: str) -> Identity:
         """Return what makes two bindings the same one."""
-        return queue.name, self.normal_key(key)
+        return queue.name, self._normal_key(key)
 
     def covers(self, binding: Binding, key: str) -> bool:
         """Return whether ``exchange.bound`` takes a binding to be one for this key (EX-13)."""
-        return binding.key == self.normal_key(key)
+        return binding.key == self._normal_key(key)
 
     def covers_arguments(self, binding: Binding, arguments: Arguments) -> bool:
         """Return whether ``exchange.bound`` takes a binding to be one with these arguments."""
         return True
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         """Return the bindings a transfer satisfies, at most one for each queue, in order.
 
         Routing may change the bindings; what was returned stays as it is.
@@ -208,7 +194,7 @@ class Exchange(Router):
         """
         if self.annotates:
             self._annotate(transfer)
-        bindings = self.matching(transfer)
+        bindings = self._matching(transfer)
         refusal: SessionException | None = None
         for binding in bindings:
             try:
@@ -377,14 +363,6 @@ def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> TopicRank | No
     return None if found is None else (branch, _BELOW, *found)
 
 
-def check_header_arguments(arguments: Mapping[str, HeaderValue] | None) -> None:
-    """Refuse binding arguments without a proper ``x-match``: 541, as the broker has it (EX-03)."""
-    match = (arguments or {}).get("x-match", "")
-    if match not in ("all", "any"):
-        what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
-        raise InternalErrorException(f'Invalid {what} to headers exchange. Must be a string ["all" or "any"]')
-
-
 def same_arguments(left: Mapping[str, HeaderValue], right: Mapping[str, HeaderValue]) -> bool:
     """Return whether two headers bindings ask for the same; ``qpid.`` keys do not count (EX-07, EX-12).
 
@@ -442,32 +420,28 @@ class DirectExchange(Exchange):
 
     __slots__ = ("_by_key",)
 
-    def make_index(self) -> None:
-        """Keep the bindings by their keys, so that routing need not look at others."""
+    def _make_index(self) -> None:
         self._by_key: dict[str, tuple[Binding, ...]] = {}
 
-    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
-        """Return whether the queue is just bound again, and not in place of the key's other queues."""
+    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
         return EXCLUSIVE_BINDING not in arguments
 
-    def insert(self, identity: Identity, binding: Binding) -> None:
+    def _insert(self, identity: Identity, binding: Binding) -> None:
         """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
         if EXCLUSIVE_BINDING in binding.arguments:
             for other in self._by_key.get(binding.key, ()):
                 self.unbind(other.queue, other.key)
-        super().insert(identity, binding)
+        super()._insert(identity, binding)
         self._by_key[binding.key] = (*self._by_key.get(binding.key, ()), binding)
 
-    def removed(self, binding: Binding) -> None:
-        """Forget it under its key."""
+    def _removed(self, binding: Binding) -> None:
         others = tuple(other for other in self._by_key[binding.key] if other is not binding)
         if others:
             self._by_key[binding.key] = others
         else:
             del self._by_key[binding.key]
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
-        """Return the bindings this type selects."""
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         return self._by_key.get(transfer.message.routing_key or "", ())
 
 
@@ -479,7 +453,7 @@ class FanoutExchange(Exchange):
 
     __slots__ = ()
 
-    def identity(self, queue: Queue, key: str) -> Identity:
+    def _identity(self, queue: Queue, key: str) -> Identity:
         """Return the same for every key: a queue is bound at most once."""
         return queue.name, ""
 
@@ -487,8 +461,7 @@ class FanoutExchange(Exchange):
         """Return True: the key is not looked at."""
         return True
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
-        """Return the bindings this type selects."""
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         return list(self.bindings.values())
 
 
@@ -503,12 +476,10 @@ class TopicExchange(Exchange):
 
     __slots__ = ()
 
-    def normal_key(self, key: str) -> str:
-        """Return the pattern as the broker keeps it."""
+    def _normal_key(self, key: str) -> str:
         return normalize_pattern(key)
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
-        """Return the bindings this type selects."""
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         key = transfer.message.routing_key or ""
         ranked = [(rank, b) for b in self.bindings.values() if (rank := topic_rank(b.key, key)) is not None]
         ranked.sort(key=itemgetter(0))
@@ -523,11 +494,16 @@ class HeadersExchange(Exchange):
 
     __slots__ = ()
 
-    def check(self, arguments: Arguments) -> None:
-        """Insist on a proper x-match."""
-        check_header_arguments(arguments)
+    def _check(self, arguments: Arguments) -> None:
+        """Insist on a proper ``x-match``: 541, as the broker has it (EX-03)."""
+        match = arguments.get("x-match", "")
+        if match not in ("all", "any"):
+            what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
+            raise InternalErrorException(
+                f'Invalid {what} to headers exchange. Must be a string ["all" or "any"]'
+            )
 
-    def check_again(self, existing: Binding, arguments: Arguments) -> bool:
+    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
         """Refuse the same queue and key with other arguments: 541 (EX-03)."""
         if not same_arguments(existing.arguments, arguments):
             raise InternalErrorException(
@@ -535,7 +511,7 @@ class HeadersExchange(Exchange):
             )
         return True
 
-    def has_same(self, queue: Queue, arguments: Arguments) -> bool:
+    def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
         """Return whether the queue is bound with these arguments already, by whatever key (EX-12)."""
         return any(
             binding.queue is queue and same_arguments(binding.arguments, arguments)
@@ -550,8 +526,7 @@ class HeadersExchange(Exchange):
         """Return whether headers equal to the arguments would match."""
         return headers_match(binding.arguments, arguments)
 
-    def matching(self, transfer: Transfer) -> Sequence[Binding]:
-        """Return the bindings this type selects."""
+    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         headers = transfer.message.headers or {}
         return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
 

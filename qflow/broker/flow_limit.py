@@ -27,14 +27,7 @@ _HOLD: Final[tuple[str, ...]] = ("command",)
 
 
 class FlowState(QueueObserver):
-    """Counts what is on a queue, and is ON or OFF.
-
-    Parameters
-    ----------
-    context : BrokerContext
-        Where events go.
-    queue : str
-        Name of the queue it watches.
+    """Counts what is on the queue of a name, and is ON or OFF.
 
     Attributes
     ----------
@@ -89,15 +82,8 @@ class FlowState(QueueObserver):
     def show_hold(self, kind: str, transfer: Transfer) -> None:
         """Show the observer that a transfer is withheld, or not any more."""
         if self.context.observer is not None:
-            self.context.tell(
-                kind,
-                self.queue,
-                transfer.origin,
-                message=transfer.label,
-                size=transfer.size,
-                names=_HOLD,
-                values=(transfer.number,),
-            )
+            label, size, values = transfer.label, transfer.size, (transfer.number,)
+            self.context.tell(kind, self.queue, transfer.origin, "", label, size, "", _HOLD, values)
 
     def _emit_state(self, kind: str) -> None:
         if self.context.observer is not None:
@@ -225,14 +211,7 @@ def is_exempt(settings: QueueSettings) -> bool:
 class QueueFlowLimit(FlowState):
     """Turns ON above a stop threshold, OFF below both resume thresholds, and holds in between.
 
-    Parameters
-    ----------
-    context : BrokerContext
-        Where events go.
-    queue : str
-        Name of the queue it watches; held transfers are held by that name.
-    thresholds : FlowThresholds
-        Fixed for the life of the queue (FC-12).
+    The thresholds are fixed for the life of the queue (FC-12); transfers are held by the queue's name.
     """
 
     __slots__ = ("thresholds", "held")

@@ -41,11 +41,6 @@ class GroupIndex(Dependent):
 
     It holds nothing that the groups do not say themselves, so a snapshot leaves it out and it is made
     again when it is needed.
-
-    Parameters
-    ----------
-    groups : dict
-        The groups of the queue, by name.
     """
 
     __slots__ = ("_groups", "_waiting", "_gone", "_firsts", "has_mortals")
@@ -126,18 +121,9 @@ class GroupIndex(Dependent):
 
 
 class MessageGroupManager(MessageDistributor):
-    """Keeps the groups of one queue.
+    """Keeps the groups of one queue; a message's group is in the header ``header_key`` (MG-04).
 
-    Parameters
-    ----------
-    context : BrokerContext
-        Options and observer.
-    queue : str
-        The queue's name, for events.
-    store : Messages
-        Whose cursors start again when a group becomes free (MG-11).
-    header_key : str
-        Application header that names a message's group (MG-04).
+    When a group becomes free, the cursors of the queue's ``store`` start again (MG-11).
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("index",)

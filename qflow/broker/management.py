@@ -18,6 +18,7 @@ from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.exchanges import EXCHANGE_TYPES, Arguments
 from qflow.broker.queue import Queue
 from qflow.broker.registry import EXCEPTION, MessageFilter, QueueRegistry, move, purge
+from qflow.broker.restorable import Dependent
 from qflow.broker.settings import Argument, QueueSettings, to_bool, to_text
 from qflow.broker.signature import Signature
 
@@ -87,7 +88,7 @@ def _method(method: Method) -> Method:
     return cast(Method, run)
 
 
-class Management:
+class Management(Dependent):
     """What ``qpid-config`` and ``qpid-tool`` call.  A refusal is a :class:`ManagementError`.
 
     Examples

@@ -27,7 +27,7 @@ _STRUCT: Final = 8
 _INTEGER: Final = 8
 
 
-# Nobody changes a message, and yet it is not frozen: that takes five times as long to make, for every message
+# A message never changes, and yet it is not frozen: that takes five times as long to make, for every message
 # sent.  It has a constructor of its own, as the compiler would leave the decorator's to the interpreter.
 @dataclass(slots=True, init=False)
 class Message(Frozen):
@@ -134,9 +134,9 @@ class Message(Frozen):
 
         Examples
         --------
-        >>> message = Message(headers={"s": "cart-7", "i": 2**31, "b": True})
-        >>> message.property_as_string("s"), message.property_as_string("i"), message.property_as_string("b")
-        ('cart-7', '-2147483648', '')
+        >>> message = Message(headers={"i": 2**31, "b": True})
+        >>> message.property_as_string("i"), message.property_as_string("b")
+        ('-2147483648', '')
         """
         value = self.header(key)
         if isinstance(value, str):
@@ -150,13 +150,7 @@ class Message(Frozen):
         return ""
 
     def encoded_size(self, exchange: str) -> int:
-        """Count the bytes of header and content, with the exchange the broker adds (DQ-05, DQ-06).
-
-        Parameters
-        ----------
-        exchange : str
-            Destination of the transfer; its name is recorded in the delivery properties.
-        """
+        """Return the bytes of header and content, the exchange's name included (DQ-05, DQ-06)."""
         size = self.content_size + _STRUCT + _short_text(exchange)
         if self.routing_key is not None:
             size += _short_text(self.routing_key)
@@ -181,7 +175,7 @@ class Message(Frozen):
         if self.content_type is not None:
             size += _short_text(self.content_type)
         if self.headers is not None:
-            size += _map_size(self.headers)
+            size += map_size(self.headers)
         return size + _STRUCT if size else 0
 
 
@@ -193,7 +187,8 @@ def _long_text(text: str) -> int:
     return 2 + (len(text) if text.isascii() else len(text.encode()))
 
 
-def _map_size(entries: dict[str, Any]) -> int:
+def map_size(entries: dict[str, Any]) -> int:
+    """Return the bytes of a map; TypeError if AMQP cannot carry a value."""
     size = 8
     for key, value in entries.items():
         size += _short_text(key) + 1 + _value_size(value)
@@ -215,7 +210,7 @@ def _value_size(value: object) -> int:
     if isinstance(value, bytes):
         return 4 + len(value)
     if isinstance(value, dict):
-        return _map_size(value)
+        return map_size(value)
     if isinstance(value, list | tuple):
         return 8 + sum(1 + _value_size(item) for item in value)
     raise TypeError(f"a header holds None, bool, int, float, str, bytes, UUID, list or dict; got {value!r}")
@@ -262,24 +257,18 @@ class Transfer(Restorable):
     ``pending`` counts what the completion still waits for: routing itself, each stopped queue,
     the store (CM-02).  At 0 the owner's ``transfer_complete`` is called, once.
 
-    Parameters
+    Attributes
     ----------
     owner : CommandOwner or None
         The completions of the session that sent it; None for messages that no session sent.
-    number : int
-        The command's number in its session.
-    message : Message
-        The properties; never changed.
+    number, serial : int
+        The command's number in its session; how many transfers that session has sent, this one included.
     size : int
         Bytes the broker counts, fixed when the transfer arrives (DQ-05).
-    label : str
-        Name for people and traces; "" for one made of origin and serial.
     expiration : int or None
         Virtual microseconds after which the message is dead (QT-07).
     origin, connection : str
         Names of the session and connection that sent it.
-    serial : int
-        How many transfers that session has sent, this one included.
 
     Examples
     --------
@@ -297,22 +286,9 @@ class Transfer(Restorable):
     VOLATILE: ClassVar[tuple[str, ...]] = ("_made_label",)
 
     __slots__ = (
-        "owner",
-        "number",
-        "message",
-        "size",
-        "_label",
-        "_made_label",
-        "expiration",
-        "origin",
-        "connection",
-        "serial",
-        "transaction",
-        "annotations",
-        "listener",
-        "pending",
-        "_holders",
-    )
+        "owner", "number", "message", "size", "_label", "_made_label", "expiration", "origin", "connection",
+        "serial", "transaction", "annotations", "listener", "pending", "_holders",
+    )  # fmt: skip
 
     def __init__(
         self,

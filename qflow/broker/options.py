@@ -1,9 +1,8 @@
-"""BrokerOptions: what ``qpidd`` is started with, checked as it checks (FC-10, rules.md#broker-options).
+"""BrokerOptions: what ``qpidd`` is started with, read and checked the way it does (FC-10).
 
-Where qpidd reads its options from: command line, environment, file (rules.md#broker-options).
-
-Reading only: what a value means for the broker is said in :mod:`qflow.broker.options`.  The words
-of the refusals are those of ``Options.cpp`` and of the option parser it uses, Boost.
+:func:`read_options` reads the three places where qpidd looks: command line, environment, configuration file.
+What a value means is said by :class:`BrokerOptions`.  The words of the refusals are those of ``Options.cpp``
+and of the option parser it uses, Boost (rules.md#broker-options).
 """
 
 from __future__ import annotations
@@ -58,25 +57,17 @@ _LETTERS = {
 }
 # fmt: on
 NOT_MODELLED = frozenset([*_SWITCHES, *_REPEATABLE, *_VALUES])
-"""Options of qpidd and the modules shipped with it that change nothing here: accepted, and told."""
+"""Options of qpidd and the modules shipped with it that change nothing here: accepted, and reported."""
 
 _KNOWN = (*MODELLED, *_SWITCHES, *_REPEATABLE, *_VALUES)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One option as it was given.
+    """One option as it was given: its full name, without dashes, and its value, not yet converted.
 
-    Attributes
-    ----------
-    name : str
-        Its full name, without dashes.
-    text : str
-        Its value, not yet converted.
-    source : str
-        Where it came from, as qpidd's refusals name the place.
-    spelling : str
-        How a refusal names the option: with dashes only if it was on the command line.
+    ``source`` is the place, as qpidd's refusals name it; ``spelling`` is how they name the option, with
+    dashes only if it was on the command line.
     """
 
     name: str
@@ -109,22 +100,16 @@ def read_options(
     environment : mapping of str to str, or None
         ``QPID_<NAME>`` in capitals, with ``_`` for ``-``.  Variables that name no option are ignored.
     lines : iterable of str
-        Of a configuration file: ``name=value`` without a space before the ``=``; empty lines; comments
-        from ``#`` on.  Quotes are *not* taken off: they are part of the value.
-    file : str
-        The file's name, for refusals.
+        Of a configuration file, whose name is ``file``: ``name=value`` without a space before the ``=``;
+        empty lines; comments from ``#`` on.  Quotes are *not* taken off: they are part of the value.
     check : callable
         Looks at each value before the next place is read, so that the first refusal is qpidd's first.
 
     Returns
     -------
     dict
-        The options that were given, by name.
-
-    Raises
-    ------
-    StartupError
-        For an unknown option, a missing value or an option given twice in one place, in qpidd's words.
+        The options that were given, by name.  A StartupError refuses an unknown option, a missing value or an
+        option given twice in one place, in qpidd's words.
 
     Examples
     --------
@@ -228,6 +213,13 @@ UINT16 = 1 << 16
 UINT32 = 1 << 32
 UINT64 = 1 << 64
 FLOW_CONTROLS = ("shipped", "pre-feature", "overflow-list", "watermark", "java")
+_CHOICES = {
+    "flow_control": FLOW_CONTROLS,
+    "completions": ("any-order", "in-order"),
+    "limit_policies": ("current", "historic"),
+    "message_size": ("encoded", "content"),
+    "wake_up": ("faithful", "eager"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +294,10 @@ flowStopRatio=60 flowResumeRatio=70
             raise StartupError(f"Default queue flow ratios must be between 0 and 100, inclusive: {ratios}")
         if resume > stop:
             raise StartupError(f"Default queue flow stop ratio must be >= flow resume ratio: {ratios}")
-        _one_of("flow_control", self.flow_control, FLOW_CONTROLS)
-        _one_of("completions", self.completions, ("any-order", "in-order"))
-        _one_of("limit_policies", self.limit_policies, ("current", "historic"))
-        _one_of("message_size", self.message_size, ("encoded", "content"))
-        _one_of("wake_up", self.wake_up, ("faithful", "eager"))
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise StartupError(f"{name}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")
 
     @classmethod
     def parse(
@@ -403,8 +394,3 @@ def _check_type(name: str, value: object, default: object) -> None:
         raise StartupError(f"{name}: got {value!r}, allowed is a value like {default!r}")
     if isinstance(value, int) and value < 0 and not name.startswith("default_flow"):
         raise StartupError(f"{name}: got {value!r}, allowed are whole numbers from 0")
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise StartupError(f"{name}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")

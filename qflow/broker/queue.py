@@ -38,15 +38,7 @@ from qflow.broker.alerts import make_alerts
 from qflow.broker.context import BrokerContext, TimerTask
 from qflow.broker.flow_limit import FlowState, effective_max_size
 from qflow.broker.groups import MessageGroupManager
-from qflow.broker.message import (
-    ACQUIRED,
-    AVAILABLE,
-    REMOVED,
-    QueuedMessage,
-    QueueObserver,
-    Router,
-    Transfer,
-)
+from qflow.broker.message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage, QueueObserver, Router, Transfer
 from qflow.broker.readers import Consumer, MessageDistributor, QueueListeners, QueueUsers
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
@@ -77,54 +69,31 @@ class LimitPolicy(Restorable):
 class Queue(Dependent):
     """One queue.
 
-    Parameters
+    Attributes
     ----------
-    context : BrokerContext
-        What all parts of the broker share.
-    name : str
-        The queue's name.
     settings : QueueSettings
         Converted and validated declare arguments.
     policy : LimitPolicy
         What it does when it is full.
     flow_limit : FlowState or None
         Its flow control, if it has any; the last of its observers.
+    groups : MessageGroupManager or None
+        Its message groups, if it has any; also its distributor.
     lifetime : Lifetime
         Its exclusive owner, and when it deletes itself.
     alternate : Router or None
         Where rejected, evicted and orphaned messages go (EX-09).
-    durable : bool
-        Remembered and shown; nothing here outlives the broker.
+    depth, counters : QueueDepth, QueueCounters
+        The room that is taken, and what has been counted; not the same (DQ-01).
     """
 
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
-        "context",
-        "name",
-        "settings",
-        "policy",
-        "lifetime",
-        "alternate",
-        "durable",
-        "depth",
-        "counters",
-        "store",
-        "listeners",
-        "flow_limit",
-        "groups",
-        "distributor",
-        "observers",
-        "filter",
-        "annotates",
-        "is_choosy",
-        "is_deleted",
-        "position",
-        "users",
-        "binding_count",
-        "redirect",
-        "is_redirect_source",
-    )
+        "context", "name", "settings", "policy", "lifetime", "alternate", "durable", "depth", "counters",
+        "store", "listeners", "flow_limit", "groups", "distributor", "observers", "filter", "annotates",
+        "is_choosy", "is_deleted", "position", "users", "binding_count", "redirect", "is_redirect_source",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -399,44 +368,31 @@ class Queue(Dependent):
             message.annotate(TRACE, f"{been},{settings.trace_id}" if been else settings.trace_id)
 
     def _show_enqueued(self, message: QueuedMessage) -> None:
-        transfer = message.transfer
-        depth, size = self.counters.depth()
+        transfer, group = message.transfer, self.group_of(message)
+        values = (message.position, *self.counters.depth())
         self.context.tell(
             "enqueued",
             self.name,
             transfer.origin,
-            message=transfer.label,
-            size=transfer.size,
-            group=self.group_of(message),
-            names=_ENQUEUED,
-            values=(message.position, depth, size),
+            "",
+            transfer.label,
+            transfer.size,
+            group,
+            _ENQUEUED,
+            values,
         )
 
     def _show_dequeued(self, message: QueuedMessage, reason: str) -> None:
-        transfer = message.transfer
-        depth, size = self.counters.depth()
+        transfer, group = message.transfer, message.group
+        values = (message.position, reason, *self.counters.depth())
         self.context.tell(
-            "dequeued",
-            self.name,
-            message=transfer.label,
-            size=transfer.size,
-            group=message.group,
-            names=_DEQUEUED,
-            values=(message.position, reason, depth, size),
+            "dequeued", self.name, "", "", transfer.label, transfer.size, group, _DEQUEUED, values
         )
 
     def _show_moved(self, kind: str, message: QueuedMessage, owner: str = "") -> None:
-        transfer = message.transfer
-        self.context.tell(
-            kind,
-            self.name,
-            link=owner,
-            message=transfer.label,
-            size=transfer.size,
-            group=message.group,
-            names=_MOVED,
-            values=(message.position,),
-        )
+        transfer, group = message.transfer, message.group
+        values = (message.position,)
+        self.context.tell(kind, self.name, "", owner, transfer.label, transfer.size, group, _MOVED, values)
 
 
 class QueueDepth(Restorable):
@@ -489,26 +445,11 @@ def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
 
 
 COUNTER_NAMES: tuple[str, ...] = (
-    "msgTotalEnqueues",
-    "byteTotalEnqueues",
-    "msgTotalDequeues",
-    "byteTotalDequeues",
-    "msgTxnEnqueues",
-    "byteTxnEnqueues",
-    "msgTxnDequeues",
-    "byteTxnDequeues",
-    "msgPersistEnqueues",
-    "msgPersistDequeues",
-    "acquires",
-    "releases",
-    "discardsTtl",
-    "discardsRing",
-    "discardsLvq",
-    "discardsOverflow",
-    "discardsSubscriber",
-    "discardsPurge",
-    "reroutes",
-)
+    "msgTotalEnqueues", "byteTotalEnqueues", "msgTotalDequeues", "byteTotalDequeues", "msgTxnEnqueues",
+    "byteTxnEnqueues", "msgTxnDequeues", "byteTxnDequeues", "msgPersistEnqueues", "msgPersistDequeues",
+    "acquires", "releases", "discardsTtl", "discardsRing", "discardsLvq", "discardsOverflow",
+    "discardsSubscriber", "discardsPurge", "reroutes",
+)  # fmt: skip
 
 
 class QueueCounters(Restorable):

@@ -199,16 +199,8 @@ class QueueCleaner(TimerTask):
 class MessageFilter(Restorable):
     """Which messages a management method is to touch: all, or those with one header's value.
 
-    Parameters
-    ----------
-    description : mapping or None
-        Empty for all; else ``{"filter_type": "header_match_str", "filter_params": {"header_key":
-        …, "header_value": …}}``.
-
-    Raises
-    ------
-    ManagementError
-        Status 7, for any other description.
+    A description is empty for all, else ``{"filter_type": "header_match_str", "filter_params":
+    {"header_key": …, "header_value": …}}``; any other is refused with status 7.
 
     Examples
     --------

@@ -43,15 +43,10 @@ _JMS_NAMES = {
 }
 
 
-def property_value(message: Message, name: str) -> Value:
+def _property_value(message: Message, name: str) -> Value:
     """Return a property: ``amqp.`` and ``JMS`` names mean the message's own, all others its headers.
 
     Lists, maps and UUIDs are no values that a selector could see.
-
-    Examples
-    --------
-    >>> property_value(Message(priority=4, headers={"n": 2}), "amqp.priority")
-    4
     """
     name = _JMS_NAMES.get(name, name)
     if name.startswith(("amqp.", "JMS")):
@@ -67,44 +62,26 @@ def property_value(message: Message, name: str) -> Value:
     return value if isinstance(value, bool | int | float | str) else None
 
 
-def negate(value: Value) -> Value:
-    """Return NOT value; unknown stays unknown.
-
-    Examples
-    --------
-    >>> negate(True), negate(None)
-    (False, None)
-    """
+def _negate(value: Value) -> Value:
+    """Return NOT value; unknown stays unknown."""
     return not value if isinstance(value, bool) else None
 
 
-def any_of(values: Iterable[Value]) -> Value:
-    """Return OR over values: true if one is, else unknown if one is, else false.
-
-    Examples
-    --------
-    >>> any_of([False, None, True]), any_of([False, None]), any_of([False])
-    (True, None, False)
-    """
+def _any_of(values: Iterable[Value]) -> Value:
+    """Return OR over values: true if one is, else unknown if one is, else false."""
     truths = [value if isinstance(value, bool) else None for value in values]
     if True in truths:
         return True
     return None if None in truths else False
 
 
-def all_of(values: Iterable[Value]) -> Value:
+def _all_of(values: Iterable[Value]) -> Value:
     """Return AND over values: false if one is, else unknown if one is, else true."""
-    return negate(any_of([negate(value) for value in values]))
+    return _negate(_any_of([_negate(value) for value in values]))
 
 
-def compare(symbol: str, left: Value, right: Value) -> Value:
-    """Compare two values; unlike kinds are neither equal nor unequal, NULL is unknown.
-
-    Examples
-    --------
-    >>> compare("<", 1, 2.5), compare("<>", "a", 1), compare("=", None, 1)
-    (True, False, None)
-    """
+def _compare(symbol: str, left: Value, right: Value) -> Value:
+    """Compare two values; unlike kinds are neither equal nor unequal, NULL is unknown."""
     if left is None or right is None:
         return None
     if _is_number(left) and _is_number(right):
@@ -114,35 +91,23 @@ def compare(symbol: str, left: Value, right: Value) -> Value:
     return False
 
 
-def is_none_of(value: Value, choices: Iterable[Value]) -> Value:
-    """Return whether a value is none of some others, which has to be known of each; unlike kinds are no.
-
-    Examples
-    --------
-    >>> is_none_of(1, [2, 3]), is_none_of(1, [2, 1]), is_none_of(1, [2, None]), is_none_of(1, [2, "a"])
-    (True, False, None, False)
-    """
+def _is_none_of(value: Value, choices: Iterable[Value]) -> Value:
+    """Return whether a value is known to differ from each of some others; unlike kinds do not differ."""
     if value is None:
         return None
     found: Value = True
     for choice in choices:
         if choice is None:
             found = None
-        elif compare("=", value, choice):
+        elif _compare("=", value, choice):
             return False
-        elif found is not None and not compare("<>", value, choice):
+        elif found is not None and not _compare("<>", value, choice):
             found = False
     return found
 
 
-def calculate(symbol: str, left: Value, right: Value) -> Value:
-    """Add, subtract, multiply or divide; anything but two numbers gives NULL.
-
-    Examples
-    --------
-    >>> calculate("*", 2, 3), calculate("/", 1, 0), calculate("+", 1, "a")
-    (6, None, None)
-    """
+def _calculate(symbol: str, left: Value, right: Value) -> Value:
+    """Add, subtract, multiply or divide; anything but two numbers gives NULL."""
     if not _is_number(left) or not _is_number(right):
         return None
     try:
@@ -152,14 +117,8 @@ def calculate(symbol: str, left: Value, right: Value) -> Value:
         return None
 
 
-def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
-    """Return what a LIKE pattern means: ``%`` any text, ``_`` any one character.
-
-    Examples
-    --------
-    >>> bool(like_pattern("a%z_", "").fullmatch("abczd")), bool(like_pattern("50!%", "!").fullmatch("50%"))
-    (True, True)
-    """
+def _like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
+    """Return what a LIKE pattern means: ``%`` any text, ``_`` any one character."""
     parts: list[str] = []
     characters = iter(pattern)
     for character in characters:
@@ -170,7 +129,7 @@ def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
     return re.compile("".join(parts), re.DOTALL)
 
 
-def is_like(pattern: re.Pattern[str], value: Value) -> Value:
+def _is_like(pattern: re.Pattern[str], value: Value) -> Value:
     """Return whether a string matches; of anything else that is unknown."""
     return pattern.fullmatch(value) is not None if isinstance(value, str) else None
 
@@ -288,13 +247,13 @@ class _Parser:
         parts = [self._and()]
         while self._take("OR"):
             parts.append(self._and())
-        return parts[0] if len(parts) == 1 else lambda message: any_of(part(message) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda message: _any_of(part(message) for part in parts)
 
     def _and(self) -> Expression:
         parts = [self._not()]
         while self._take("AND"):
             parts.append(self._not())
-        return parts[0] if len(parts) == 1 else lambda message: all_of(part(message) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda message: _all_of(part(message) for part in parts)
 
     def _not(self) -> Expression:
         count = self._count("NOT")
@@ -302,7 +261,7 @@ class _Parser:
         if not count:
             return parsed
         # Twice is not the same as not at all: a value that is no truth value becomes unknown.
-        return lambda message: _times(count, negate, parsed(message))
+        return lambda message: _times(count, _negate, parsed(message))
 
     def _count(self, wanted: str) -> int:
         count = 0
@@ -315,7 +274,7 @@ class _Parser:
         symbol = self._take(*COMPARISONS)
         if symbol is not None:
             right = self._sum()
-            return lambda message: compare(symbol, left(message), right(message))
+            return lambda message: _compare(symbol, left(message), right(message))
         if self._take("IS"):
             is_negated = self._take("NOT") is not None
             self._expect("NULL")
@@ -331,15 +290,15 @@ class _Parser:
     def _test(self, left: Expression, is_negated: bool) -> Expression | None:
         if self._take("LIKE"):
             pattern = self._string()
-            pattern_of = like_pattern(pattern, self._string() if self._take("ESCAPE") else "")
-            return _perhaps_not(lambda message: is_like(pattern_of, left(message)), is_negated)
+            pattern_of = _like_pattern(pattern, self._string() if self._take("ESCAPE") else "")
+            return _perhaps_not(lambda message: _is_like(pattern_of, left(message)), is_negated)
         if self._take("BETWEEN"):
             low = self._sum()
             self._expect("AND")
             high = self._sum()
             bounds = ((">=", low), ("<=", high))
             return _perhaps_not(
-                lambda message: all_of(compare(s, left(message), bound(message)) for s, bound in bounds),
+                lambda message: _all_of(_compare(s, left(message), bound(message)) for s, bound in bounds),
                 is_negated,
             )
         if self._take("IN"):
@@ -349,8 +308,10 @@ class _Parser:
                 choices.append(self._sum())
             self._expect(")")
             if is_negated:
-                return lambda message: is_none_of(left(message), [choice(message) for choice in choices])
-            return lambda message: any_of(compare("=", left(message), choice(message)) for choice in choices)
+                return lambda message: _is_none_of(left(message), [choice(message) for choice in choices])
+            return lambda message: _any_of(
+                _compare("=", left(message), choice(message)) for choice in choices
+            )
         return None
 
     def _sum(self) -> Expression:
@@ -372,7 +333,7 @@ class _Parser:
         parsed = self._primary()
         if not count:
             return parsed
-        return lambda message: _times(count, lambda value: calculate("-", 0, value), parsed(message))
+        return lambda message: _times(count, lambda value: _calculate("-", 0, value), parsed(message))
 
     def _primary(self) -> Expression:
         if self._take("("):
@@ -389,7 +350,7 @@ class _Parser:
         self._at += 1
         if kind == "name":
             name = text[1:-1].replace('""', '"') if text.startswith('"') else text
-            return lambda message: property_value(message, name)
+            return lambda message: _property_value(message, name)
         value = self._literal(kind, text)
         return lambda message: value
 
@@ -411,7 +372,7 @@ class _Parser:
 
 
 def _perhaps_not(test: Expression, is_negated: bool) -> Expression:
-    return (lambda message: negate(test(message))) if is_negated else test
+    return (lambda message: _negate(test(message))) if is_negated else test
 
 
 def _times(count: int, operation: Callable[[Value], Value], value: Value) -> Value:
@@ -423,5 +384,5 @@ def _times(count: int, operation: Callable[[Value], Value], value: Value) -> Val
 def _calculated(message: Message, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
     value = first(message)
     for symbol, part in rest:
-        value = calculate(symbol, value, part(message))
+        value = _calculate(symbol, value, part(message))
     return value

@@ -100,14 +100,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> Callable[[Method], Method]:
     """Make a method a command of the session, which runs in the steps above.
 
-    Parameters
-    ----------
-    kind : str
-        Its name in :data:`qflow.broker.events.COMMANDS`.
-    is_numbered : bool
-        False for controls, which are not commands and are never completed.
-    completes : bool
-        False for commands that complete by themselves, or later.
+    ``kind`` is its name in :data:`qflow.broker.events.COMMANDS`.  Controls are not numbered, and are never
+    completed; some commands complete by themselves, or later.
     """
 
     def decorate(method: Method) -> Method:
@@ -117,14 +111,13 @@ def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> C
         def run(self: Session, *args: Any, **kwargs: Any) -> Any:
             self.require_attached(kind)
             given = signature.bind(args, kwargs)
-            reading = self.connection.scheduler.reading
             number = self.begin() if is_numbered else self.begin_control()
             if self.context.observer is not None:
                 self.show(kind, given, number)
             try:
                 result = method(self, **given)
             except Exception as error:
-                self.give_up(error, number, reading)
+                self.give_up(error, number)
                 raise
             if is_numbered and completes:
                 self.completions.complete(number)
@@ -167,26 +160,10 @@ class Session(Dependent):
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
-        "context",
-        "queues",
-        "exchanges",
-        "name",
-        "connection",
-        "is_attached",
-        "error",
-        "completions",
-        "consuming",
-        "transaction",
-        "tx_accept",
-        "last_exchange",
-        "exclusive_queues",
-        "transfer_count",
-        "is_pipelining",
-        "overflow",
-        "txn_starts",
-        "txn_commits",
-        "txn_rejects",
-    )
+        "context", "queues", "exchanges", "name", "connection", "is_attached", "error", "completions",
+        "consuming", "transaction", "tx_accept", "last_exchange", "exclusive_queues", "transfer_count",
+        "is_pipelining", "overflow", "txn_starts", "txn_commits", "txn_rejects",
+    )  # fmt: skip
 
     def __init__(
         self, context: BrokerContext, queues: QueueRegistry, name: str, connection: Connection
@@ -215,13 +192,7 @@ class Session(Dependent):
     # What a command needs
 
     def require_attached(self, kind: str) -> None:
-        """Refuse a command to a session that is gone; nothing in the broker changes.
-
-        Raises
-        ------
-        SessionDetached
-            Naming the session and the command.
-        """
+        """Refuse a command to a session that is gone; nothing in the broker changes."""
         if not self.is_attached:
             raise SessionDetached(f"{kind} on session {self.name!r}, which is not attached any more")
 
@@ -235,13 +206,13 @@ class Session(Dependent):
         self.connection.scheduler.reading = self.connection
         return -1
 
-    def give_up(self, error: Exception, number: int, reading: Connection | None) -> None:
+    def give_up(self, error: Exception, number: int = -1) -> None:
         """End a command that failed: the session dies of it, or it did not happen."""
         if isinstance(error, AmqpException):
             self.die(error)
             self.quiesce()
             return
-        self.connection.scheduler.reading = reading
+        self.connection.scheduler.reading = self.connection if self.is_pipelining else None
         if number >= 0:
             self.completions.retract(number)
 
@@ -365,15 +336,17 @@ class Session(Dependent):
         """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
         # The steps of a command, written out: this is called for every message.
         self.require_attached("message.accept")
-        numbers = delivery_numbers("message.accept: transfers", transfers)
-        reading = self.connection.scheduler.reading
+        numbers = tuple(transfers)
+        for one in numbers:
+            if type(one) is not int:
+                delivery_numbers("message.accept: transfers", numbers)
         number = self.begin()
         if self.context.observer is not None:
             self.show_transfers("message.accept", numbers, number)
         try:
             self.consuming.accept(numbers, self.tx_accept)
         except Exception as error:
-            self.give_up(error, number, reading)
+            self.give_up(error, number)
             raise
         self.completions.complete(number)
         self.quiesce()
@@ -397,15 +370,17 @@ class Session(Dependent):
         """Complete deliveries: they are processed, which moves windows on (CN-06, RF-04)."""
         # Written out like message_accept; a control, so it has no number and is never completed.
         self.require_attached("session.completed")
-        numbers = delivery_numbers("session.completed: transfers", transfers)
-        reading = self.connection.scheduler.reading
+        numbers = tuple(transfers)
+        for one in numbers:
+            if type(one) is not int:
+                delivery_numbers("session.completed: transfers", numbers)
         self.begin_control()
         if self.context.observer is not None:
             self.show_transfers("session.completed", numbers)
         try:
             self.consuming.complete(numbers)
         except Exception as error:
-            self.give_up(error, -1, reading)
+            self.give_up(error)
             raise
         self.quiesce()
 
@@ -427,15 +402,8 @@ class Session(Dependent):
         Returns
         -------
         Transfer
-            ``is_complete`` and ``held_by`` say what has become of it.
-
-        Raises
-        ------
-        NotFoundException
-            404: no such exchange.
-        ResourceLimitExceededException
-            506: a queue is full (LP-05).  The session is gone then, the message stays on the queues
-            that took it (LP-08).
+            ``is_complete`` and ``held_by`` say what has become of it.  404 for an unknown exchange; 506 if a
+            queue is full (LP-05): the message stays on the queues that took it (LP-08).
 
         Examples
         --------
@@ -448,25 +416,26 @@ class Session(Dependent):
         (False, ('q',))
         """
         self.require_attached("message.transfer")
-        if not (isinstance(message, Message) and isinstance(exchange, str) and isinstance(sync, bool)):
-            raise TypeError(
-                "message.transfer takes a Message, the exchange's name and sync, which is True or False; "
-                f"got {message!r}, {exchange!r}, {sync!r}"
-            )
+        if not isinstance(exchange, str):
+            raise TypeError(f"message.transfer: exchange is a string; got {exchange!r}")
         completions = self.completions
-        transfer = self._transfer(completions.next_number, message, exchange)
-        reading = self.connection.scheduler.reading
+        try:
+            transfer = self._transfer(completions.next_number, message, exchange)
+        except AttributeError as error:
+            raise TypeError(f"message.transfer: message is a Message; got {message!r}") from error
         number = self.begin()
         if self.context.observer is not None:
             self._show_transfer(transfer, message, exchange, sync)
-        if sync:
-            completions.report_when_complete(number)
         try:
             self._route(transfer, exchange)
         except Exception as error:
             transfer.owner = None
-            self.give_up(error, number, reading)
+            if not isinstance(error, AmqpException):
+                self.transfer_count -= 1
+            self.give_up(error, number)
             raise
+        if sync:
+            completions.report_when_complete(number)
         transfer.end_routing()
         if transfer.pending:
             completions.hold(transfer)
@@ -477,18 +446,11 @@ class Session(Dependent):
 
     def _show_transfer(self, transfer: Transfer, message: Message, exchange: str, sync: bool) -> None:
         names: Names = _TRANSFER
-        values: Values = (transfer.number, message, exchange, sync)
+        values: Values = (transfer.number, message, exchange, bool(sync))
         if self.is_pipelining:
             names, values = _PIPELINED, (*values, True)
-        self.context.tell(
-            "message.transfer",
-            session=self.name,
-            link=exchange,
-            message=transfer.label,
-            size=transfer.size,
-            names=names,
-            values=values,
-        )
+        label, size = transfer.label, transfer.size
+        self.context.tell("message.transfer", "", self.name, exchange, label, size, "", names, values)
 
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
         context = self.context
@@ -535,7 +497,7 @@ class Session(Dependent):
         exclusive: bool = False,
         arguments: Mapping[str, Argument] | None = None,
     ) -> Subscription:
-        """Start to read a queue, without any credit yet (CN-01 … CN-03).
+        """Start to read a queue, without any credit yet; 404, 405, 530, 531 (CN-01 … CN-03).
 
         Parameters
         ----------
@@ -549,11 +511,6 @@ class Session(Dependent):
             Let no other consumer in; browsers are let in.
         arguments : mapping or None
             ``x-apache-selector`` and ``qpid.sync_frequency`` mean something (CN-01), all others nothing.
-
-        Raises
-        ------
-        SessionException
-            531, 404, 530, 405: see CN-02.
         """
         for name, mode in (("accept-mode", accept_mode), ("acquire-mode", acquire_mode)):
             if mode not in (0, 1):
@@ -592,13 +549,7 @@ class Session(Dependent):
 
     @command("message.cancel")
     def message_cancel(self, tag: str) -> None:
-        """End a subscription; what it was given stays acquired (CN-17).
-
-        Raises
-        ------
-        NotFoundException
-            404: no such subscription.
-        """
+        """End a subscription; what it was given stays acquired (CN-17).  404: no such subscription."""
         subscription = self.consuming.subscriptions.get(tag)
         if subscription is None:
             raise NotFoundException(f"No such subscription: {tag}")
@@ -610,12 +561,7 @@ class Session(Dependent):
     def message_set_flow_mode(self, tag: str, flow_mode: int) -> None:
         """Choose credit (0) or window (1); each mode has its own balances (CN-04).
 
-        Raises
-        ------
-        InvalidArgumentException
-            542: another mode.
-        NotFoundException
-            404: no such subscription.
+        542 for another mode, 404 for an unknown subscription.
         """
         if flow_mode not in (0, 1):
             raise InvalidArgumentException(f"Invalid value for mode {flow_mode}")
@@ -625,6 +571,8 @@ class Session(Dependent):
     def message_flow(self, tag: str, unit: int, value: int) -> None:
         """Grant credit (CN-04), which wakes the subscription if credit was what it lacked (RF-08).
 
+        542 for another unit or value, 404 for an unknown subscription.
+
         Parameters
         ----------
         tag : str
@@ -633,13 +581,6 @@ class Session(Dependent):
             0 messages, 1 bytes; both are needed.
         value : int
             0xFFFFFFFF is infinite, and sticks.
-
-        Raises
-        ------
-        InvalidArgumentException
-            542: another unit.
-        NotFoundException
-            404: no such subscription.
         """
         if unit not in (MESSAGE_UNIT, BYTE_UNIT):
             raise InvalidArgumentException(f"Invalid value for unit {unit}")
@@ -685,12 +626,15 @@ class Session(Dependent):
     ) -> None:
         """Make a queue, unless there is one of that name already (CF-04, CF-05).
 
+        542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
+
         Parameters
         ----------
         queue : str
             Its name.
         arguments : mapping or None
-            Rule book 8.3, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count": 900}``.
+            As in rules.md#declare-arguments, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count":
+            900}``.
         auto_delete : bool
             Delete it when it is not used any more (QT-08).
         exclusive : bool
@@ -699,11 +643,6 @@ class Session(Dependent):
             Only ask whether it exists; without a name this is a declare like any other.
         alternate_exchange : str
             Where rejected, evicted and orphaned messages go (EX-09).
-
-        Raises
-        ------
-        SessionException
-            542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
         """
         registry = self.queues
         if passive and queue:
@@ -736,13 +675,7 @@ class Session(Dependent):
 
     @command("queue.delete")
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False) -> None:
-        """Delete a queue with all its messages (QT-21, FC-21).
-
-        Raises
-        ------
-        SessionException
-            531, 404, 405, 406.
-        """
+        """Delete a queue with all its messages (QT-21, FC-21); 531, 404, 405 or 406 if it may not be."""
         self.queues.check_delete(queue, self.name, if_unused, if_empty)
         self.queues.destroy(queue, "delete")
 
@@ -765,14 +698,10 @@ class Session(Dependent):
     ) -> None:
         """Make an exchange, unless there is one of that name and type already (EX-03).
 
-        Without a type it is a topic exchange.  With ``passive`` it is only asked whether there is such
-        an exchange: of that name, and of that type and that alternate if these are given; the broker's own
-        exchanges can be declared in no other way.
-
-        Raises
-        ------
-        SessionException
-            404, 530.
+        Without a type it is a topic exchange.  With ``passive`` the command only asks for an exchange of
+        that name, and of that type and that alternate if these are given; the broker's own exchanges can be
+        declared in no other way.  404 for an unknown type or alternate, 530 for a name or a type that is
+        not allowed.
         """
         registry = self.exchanges
         alternate = registry.alternate(alternate_exchange)
@@ -797,10 +726,7 @@ class Session(Dependent):
     ) -> None:
         """Bind a queue to an exchange; binding it again changes nothing (EX-12).
 
-        Raises
-        ------
-        SessionException
-            404, 405, 541 (headers), 542 (default exchange).
+        404 for an unknown one, 405 for another session's queue, 541 (headers), 542 (default exchange).
         """
         source, target = self.queues.bindable(exchange, queue, "Bind", self.name)
         scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
@@ -858,14 +784,8 @@ class Session(Dependent):
     def tx_commit(self) -> None:
         """Make the transaction's publishes and accepts happen, all or none (LP-09, RF-22).
 
-        Its effects are there at once; its own completion waits for earlier commands (CM-07).
-
-        Raises
-        ------
-        CommandInvalidException
-            503: the session is not transactional.
-        InternalErrorException
-            541: a queue has no room; nothing happens.
+        Its effects are there at once; its own completion waits for earlier commands (CM-07).  503 if the
+        session is not transactional; 541 if a queue has no room, and nothing happens.
         """
         transaction = self._require_transaction()
         if self.tx_accept is not None:
@@ -898,13 +818,7 @@ class Session(Dependent):
 
     @command("dtx.select")
     def dtx_select(self) -> None:
-        """Refuse distributed transactions, which this model leaves out.
-
-        Raises
-        ------
-        NotImplementedException
-            540, always.
-        """
+        """Refuse distributed transactions, which this model leaves out: 540, always."""
         refuse("dtx", "dtx.select")
 
     # The end

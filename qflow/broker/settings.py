@@ -1,15 +1,14 @@
 """QueueSettings: the arguments of ``queue.declare``, converted and checked once (rules.md#declare-arguments).
 
-Turning a declare argument into the type its key asks for, with the broker's refusals (CF-03).
-
-Mirrors the conversions of ``qpid::types::Variant``: numeric strings are fine, floats and booleans
-are no numbers, negative numbers are no unsigned ones.
+Each key asks for a type, and the conversions are those of ``qpid::types::Variant``, with the broker's
+refusals (CF-03): numeric strings are fine, floats and booleans are no numbers, negative numbers are no
+unsigned ones.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from qflow.broker.errors import InvalidArgumentException, InvalidConversion, refuse
@@ -197,16 +196,48 @@ class QueueSettings:
 
         542 names the first settings that do not go together; 540 is for paging, which this model leaves out.
         """
-        for is_wrong, text in _COMBINATIONS:
-            if is_wrong(self):
-                raise InvalidArgumentException(text.format(self))
+        for is_wrong, text in self._combinations():
+            if is_wrong:
+                raise InvalidArgumentException(text)
         if self.paging:
             refuse("paging", "qpid.paging")
 
-    @property
-    def given_fairshare(self) -> bool:
-        """Whether any fairshare setting is present, be it only of levels without a limit."""
-        return self.fairshare > 0 or bool(self.fairshare_levels)
+    def _combinations(self) -> Iterator[tuple[bool, str]]:
+        lvq, group, paging = "qpid.last_value_queue_key", "qpid.group_header_key", "qpid.paging"
+        has_lvq, has_groups = bool(self.last_value_queue_key), bool(self.group_header_key)
+        has_levels = self.priorities > 0
+        # Fair shares count as given even if they are only of levels without a limit.
+        is_fair = self.fairshare > 0 or bool(self.fairshare_levels)
+
+        def both(one: str, other: str) -> str:
+            return f"Cannot specify {one} and {other} for the same queue"
+
+        def needs(key: str, other: str) -> str:
+            return f"Can only specify {key} if {other} is set"
+
+        yield has_lvq and has_levels, both(lvq, "qpid.priorities")
+        yield (
+            is_fair and not has_levels,
+            "Cannot specify fairshare settings when queue is not enabled for priorities",
+        )
+        yield (
+            len(self.fairshare_levels) > self.priorities,
+            f"Cannot have fairshare set for priority levels greater than {self.priorities}",
+        )
+        yield has_lvq and has_groups, both(lvq, group)
+        yield has_levels and has_groups, both("qpid.priorities", group)
+        yield self.shared_msg_group and not has_groups, needs("qpid.shared_msg_group", group)
+        yield self.group_timestamp and not has_groups, needs("qpid.group_timestamp", group)
+        yield (
+            has_groups and not self.shared_msg_group,
+            "Only shared groups are supported at present; "
+            "qpid.shared_msg_group is required if qpid.group_header_key is set",
+        )
+        yield self.paging and has_lvq, both(lvq, paging)
+        yield self.paging and has_levels, both("qpid.priorities", paging)
+        yield self.paging and has_groups, both(group, paging)
+        yield bool(self.max_pages_loaded) and not self.paging, needs("qpid.max_pages_loaded", paging)
+        yield bool(self.page_factor) and not self.paging, needs("qpid.page_factor", paging)
 
 
 _KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
@@ -250,62 +281,6 @@ _KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.file_size": ("file_size", _uint64),
 }
 _LEGACY_LVQ = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
-
-_COMBINATIONS: tuple[tuple[Callable[[QueueSettings], bool], str], ...] = (
-    (
-        lambda s: bool(s.last_value_queue_key) and s.priorities > 0,
-        "Cannot specify qpid.last_value_queue_key and qpid.priorities for the same queue",
-    ),
-    (
-        lambda s: s.given_fairshare and not s.priorities,
-        "Cannot specify fairshare settings when queue is not enabled for priorities",
-    ),
-    (
-        lambda s: len(s.fairshare_levels) > s.priorities,
-        "Cannot have fairshare set for priority levels greater than {0.priorities}",
-    ),
-    (
-        lambda s: bool(s.last_value_queue_key) and bool(s.group_header_key),
-        "Cannot specify qpid.last_value_queue_key and qpid.group_header_key for the same queue",
-    ),
-    (
-        lambda s: s.priorities > 0 and bool(s.group_header_key),
-        "Cannot specify qpid.priorities and qpid.group_header_key for the same queue",
-    ),
-    (
-        lambda s: s.shared_msg_group and not s.group_header_key,
-        "Can only specify qpid.shared_msg_group if qpid.group_header_key is set",
-    ),
-    (
-        lambda s: s.group_timestamp and not s.group_header_key,
-        "Can only specify qpid.group_timestamp if qpid.group_header_key is set",
-    ),
-    (
-        lambda s: bool(s.group_header_key) and not s.shared_msg_group,
-        "Only shared groups are supported at present; "
-        "qpid.shared_msg_group is required if qpid.group_header_key is set",
-    ),
-    (
-        lambda s: s.paging and bool(s.last_value_queue_key),
-        "Cannot specify qpid.last_value_queue_key and qpid.paging for the same queue",
-    ),
-    (
-        lambda s: s.paging and s.priorities > 0,
-        "Cannot specify qpid.priorities and qpid.paging for the same queue",
-    ),
-    (
-        lambda s: s.paging and bool(s.group_header_key),
-        "Cannot specify qpid.group_header_key and qpid.paging for the same queue",
-    ),
-    (
-        lambda s: bool(s.max_pages_loaded) and not s.paging,
-        "Can only specify qpid.max_pages_loaded if qpid.paging is set",
-    ),
-    (
-        lambda s: bool(s.page_factor) and not s.paging,
-        "Can only specify qpid.page_factor if qpid.paging is set",
-    ),
-)
 
 
 def _fairshare_level(key: str) -> int | None:

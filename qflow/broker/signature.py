@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from uuid import UUID
+
+from qflow.broker.message import map_size
 
 _TEXTS = "queue exchange alternate_exchange key tag type name body srcQueue destQueue sourceQueue targetQueue"
 _FLAGS = "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict"
@@ -19,15 +20,7 @@ _MAPS = "arguments properties options filter"
 
 
 class Signature:
-    """The parameters of a method.
-
-    Parameters
-    ----------
-    kind : str
-        How a refusal names the command.
-    method : callable
-        A method, with ``self`` first.
-    """
+    """The parameters of a method, with ``self`` first; refusals name it by its kind."""
 
     def __init__(self, kind: str, method: Callable[..., Any]) -> None:
         self._kind = kind
@@ -94,23 +87,14 @@ def _map(what: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise TypeError(f"{what} is a mapping; got {value!r}")
     entries = dict(value)
-    for key, item in entries.items():
+    for key in entries:
         if not isinstance(key, str):
             raise TypeError(f"{what} has strings as keys; got {key!r}")
-        _item(f"{what}[{key!r}]", item)
+    try:
+        map_size(entries)
+    except (TypeError, AttributeError) as error:
+        raise TypeError(f"{what}: {error}") from error
     return entries
-
-
-def _item(what: str, value: Any) -> None:
-    if value is None or isinstance(value, str | bool | int | float | bytes | UUID):
-        return
-    if isinstance(value, dict):
-        _map(what, value)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _item(what, item)
-    else:
-        raise TypeError(f"{what} is None, bool, int, float, str, bytes, UUID, list or dict; got {value!r}")
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from qflow.broker.errors import AmqpException
 
-FORMAT = "qflow broker 2"
+FORMAT = "qflow broker 3"
 _PACKAGE = "qflow.broker."
 _SAFE_INTEGER = 1 << 53
 
@@ -44,13 +44,7 @@ class SnapshotError(Exception):
 
 
 def take_snapshot(root: object) -> Snapshot:
-    """Return the state that can be reached from an object.
-
-    Parameters
-    ----------
-    root : object
-        An engine object, in practice a :class:`~qflow.broker.Broker`.
-    """
+    """Return the state that can be reached from an object of the engine, in practice a Broker."""
     encoder = _Encoder()
     encoder.reference(root)
     return {"format": FORMAT, "objects": encoder.run()}

@@ -1,6 +1,6 @@
 """Statistics, under the names QMF gives them.
 
-The broker counts in ``counters.py``; ``statistics()`` hands out these frozen records.
+A queue counts in :class:`qflow.broker.queue.QueueCounters`; ``statistics()`` returns these frozen records.
 
 Rules: CF-09, CF-10, CM-15.
 """
@@ -15,7 +15,7 @@ class QueueStatistics:
     """One queue, as a management console shows it.
 
     ``msgDepth`` counts acquired messages too; ``messageCount`` is AMQP's ``queue.query``, which
-    counts only those that nobody holds (DQ-01).
+    counts only those that are not acquired (DQ-01).
     """
 
     name: str

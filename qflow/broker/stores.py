@@ -242,16 +242,9 @@ class MessageDeque(Messages):
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
-        "_messages",
-        "_available",
-        "_blocks",
-        "_last_block",
-        "_last_available",
-        "_count",
-        "_head",
-        "_tail",
+        "_messages", "_available", "_blocks", "_last_block", "_last_available", "_count", "_head", "_tail",
         "version",
-    )
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._messages: dict[int, QueuedMessage] = {}

@@ -170,9 +170,9 @@ class Fold:
     def follow(self, events: Sequence[Event]) -> None:
         """Count a run's events from the first that was not counted yet, in their order."""
         if isinstance(events, EventTable):
-            self._add(events.told(self.seen))
+            self._add(events.tuples(self.seen))
         else:
-            self._add(EventTable(events[self.seen :]).told())
+            self._add(EventTable(events[self.seen :]).tuples())
 
     def end(self) -> None:
         """Finish the last step: nothing follows."""

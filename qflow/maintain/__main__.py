@@ -101,6 +101,8 @@ def _pages(chosen: argparse.Namespace) -> int:
         problems += [
             f"{name} is no longer what it is made from; {again}" for name in reference.stale(chosen.command)
         ]
+    if chosen.action == "check" and not problems:
+        print(f"{chosen.command}: all is as it would be built")
     for problem in problems:
         print(problem, file=sys.stderr)
     return int(bool(problems))

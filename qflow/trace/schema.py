@@ -338,6 +338,12 @@ class Trace(Tabular):
         """Yield all rows in order."""
         return map(self.row, range(len(self)))
 
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the columns, or a slice of their rows, as lists by name."""
+        end = len(self) if end is None else min(end, len(self))
+        columns = {name: list(getattr(self, name)[start:end]) for name in NAMES[1:]}
+        return {"run": [self.run] * (end - start), **columns}
+
     def event(self, index: int) -> Event:
         """Return a row as the event it was, its detail decoded."""
         row = self.row(index)

@@ -1,4 +1,4 @@
-"""How long things take, by pytest-benchmark: ``pytest -n 0 tests/benchmarks``; no part of the plain test run.
+"""How long things take, by pytest-benchmark: ``pytest -n 0 tests/benchmarks``; not part of the test run.
 
 No time is asserted here; what is asserted is that the work was done, and the same work as ever.
 """

@@ -9,6 +9,7 @@ from support import BYTES, INFINITE, MESSAGES, Bench, refused, sized, through_js
 
 from qflow.broker import Broker, BrokerOptions, Message, Session, events
 from qflow.broker.errors import AmqpException, SessionDetached, StartupError
+from qflow.broker.store import MessageStore
 
 VICTIM = "victim"
 
@@ -306,15 +307,15 @@ def test_any_other_exception_takes_the_number_back(error, monkeypatch):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("qflow.broker.session.purge", fail)
+        patch.setattr(MessageStore, "flush", fail)
         with pytest.raises(error):
-            session.queue_purge("q")
+            session.execution_sync()
     assert bench.broker.state_hash() == before
 
 
 @pytest.mark.parametrize("opening", ["(", "NOT (", "-(", "1 + ("])
 def test_qt_16_a_selector_nested_too_deeply(opening):
-    """QT-16: like any selector that cannot be parsed, it closes the connection; there is no command in between."""
+    """QT-16: like any selector that cannot be parsed, it closes the connection."""
     bench = busy_bench()
     expression = opening * 300 + "1" + ")" * 300
     with refused(501, f"Illegal selector: {expression!r}: more than 32 nested parentheses"):
@@ -369,7 +370,7 @@ STATE = busy_bench().broker.snapshot()
 @given(data=st.data())
 @settings(max_examples=250, deadline=None, derandomize=True, database=None)
 def test_whatever_python_can_say_is_a_command_or_changes_nothing(data):
-    """CM-01, LP-06: a call is a command, or the broker refuses it and the session dies, or nothing happens."""
+    """CM-01, LP-06: a command, or a refusal of which the session dies, or nothing at all."""
     broker = Broker.restore(STATE)
     seen: list = []
     broker.observe(seen.append)

@@ -53,7 +53,7 @@ def test_events_are_told_from_one_on(looks_after, start):
         if number == looks_after:
             assert list(table) == EVENTS[:number]
         table.append(event)
-    told = list(table.told(start))
+    told = list(table.tuples(start))
     assert [row[:8] for row in told] == [tuple(event)[:8] for event in EVENTS[start:]]
     assert [encode_values(*row[8:]) for row in told] == [
         encode_detail(event.detail) for event in EVENTS[start:]

@@ -1,5 +1,6 @@
 """The face: what ``import qflow as qf`` and the rooms offer, and what loading it costs."""
 
+import ast
 import doctest
 import inspect
 import json
@@ -17,6 +18,7 @@ from qflow.rooms import Room
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = [found.name for found in pkgutil.walk_packages(qf.__path__, "qflow.") if found.ispkg]
+FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 ROOMS = [name for name in PACKAGES if isinstance(import_module(name), Room)]
 
 
@@ -108,3 +110,25 @@ def test_messaging_is_imported_as_the_real_client_is():
     names: dict[str, object] = {}
     exec("from qflow.messaging import *", names)
     assert {"Connection", "Message", "Timeout", "Empty", "UNLIMITED", "uuid4"} <= set(names)
+
+
+def of_face(node: ast.expr) -> str:
+    """Return the dotted name of an expression that begins with ``qf``, or ""."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join(reversed(names)) if isinstance(node, ast.Name) and node.id == "qf" else ""
+
+
+@pytest.mark.parametrize("folder", ["notebooks", "exercises"])
+def test_chapters_import_the_face_alone_and_use_names_it_has(folder):
+    for path in sorted((ROOT / folder / "sources").glob("*.py")):
+        tree = compile(path.read_text(encoding="utf-8"), path.name, "exec", FLAGS)
+        modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        deep = [module for module in modules if module and module.startswith("qflow")]
+        assert deep == [] or path.name == "14-under-the-hood.py"
+        for used in {of_face(node) for node in ast.walk(tree)} - {""}:
+            value: object = qf
+            for name in used.split("."):
+                value = getattr(value, name)

@@ -164,8 +164,9 @@ def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
     assert summary["set_aside"] == 0 and summary["events"] == 1000 + 2 * 24
 
 
-def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_path):
+def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_path, monkeypatch):
     """All cells of chapter 13, one after the other, on a machine with no Java at all."""
+    monkeypatch.chdir(tmp_path)
     pytest.importorskip("pyspark")
     hidden = tmp_path / "hidden"
     hidden.mkdir()
@@ -182,6 +183,6 @@ def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_
     )
     assert done.returncode == 0, done.stderr
     told = [line for line in done.stdout.splitlines() if "Java" in line]
-    assert told == [f"Spark needs Java 17, 21 or 25, and there is none here: {java.HOW_TO_GET_IT}"]
+    assert told == [f"Spark needs Java 17, 21 or 25, and there is none here: {java.how_to_get_java()}"]
     # What needs no Spark is there: the naive way, the components, the bound, the cuts.
     assert "24 components" in done.stdout and "8 pieces; the same results: True" in done.stdout

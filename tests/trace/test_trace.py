@@ -156,11 +156,13 @@ def test_what_cannot_be_replayed_is_not_recorded():
 
 
 def test_a_foreign_trace_names_the_row_that_the_engine_cannot_do():
-    trace = Trace()
-    trace.append(Event(0, "session.attach", session="s", detail={"connection": "s"}))
-    trace.append(Event(0, "queue.declare", session="s", detail={"queeu": "q"}))
-    with pytest.raises(TraceError, match=r"row 2 \(queue.declare\): the engine cannot do this: .*queeu"):
-        replay(trace)
+    cannot = r"row 2 \(queue.declare\): the engine cannot do this: .*"
+    for detail, wrong in (({"queeu": "q"}, "missing .*'queue'"), ({"queue": "q", "queeu": "q"}, "'queeu'")):
+        trace = Trace()
+        trace.append(Event(0, "session.attach", session="s", detail={"connection": "s"}))
+        trace.append(Event(0, "queue.declare", session="s", detail=detail))
+        with pytest.raises(TraceError, match=cannot + wrong):
+            replay(trace)
     trace = Trace()
     trace.append(Event(0, "management", detail={"method": "__init__", "arguments": {"core": 1}}))
     with pytest.raises(TraceError, match="unknown management method '__init__', allowed are create, "):

@@ -24,13 +24,7 @@ INTERVAL = 100_000
 
 
 class OverflowList(TimerTask):
-    """One session's list of messages that wait for room, and its timer.
-
-    Parameters
-    ----------
-    context : BrokerContext
-        The broker whose virtual time the timer runs on.
-    """
+    """One session's list of messages that wait for room, and its timer."""
 
     __slots__ = ("context", "waiting", "is_active")
 
