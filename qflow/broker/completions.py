@@ -183,7 +183,8 @@ class Completions(CommandOwner):
 
     __slots__ = (
         "context", "session", "next_number", "completed", "reported", "incomplete", "wants_report",
-        "blocking_queues", "_is_in_order", "_done_early", "_awaited", "on_report", "on_channel_flow",
+        "blocking_queues", "_is_in_order", "_done_early", "_awaited", "_due", "_wants_all", "on_report",
+        "on_channel_flow",
     )  # fmt: skip
 
     def __init__(self, context: BrokerContext, session: str) -> None:
@@ -198,6 +199,9 @@ class Completions(CommandOwner):
         self._is_in_order = context.options.completions == "in-order"
         self._done_early: dict[int, str] = {}
         self._awaited: set[int] = set()
+        # What is to be reported: as it was when each command with the sync flag completed, and all there is.
+        self._due: list[RangeSet] = []
+        self._wants_all = False
         self.on_report: Callable[[RangeSet], None] | None = None
         self.on_channel_flow: Callable[[bool], None] | None = None
 
@@ -213,11 +217,15 @@ class Completions(CommandOwner):
         """Take the number of the last command back: it did not happen."""
         self.next_number = number
         if (number + 1) % KNOWN_COMPLETED_INTERVAL == 0:
-            self.wants_report = False
+            self.wants_report = self._wants_all = False
             self.context.reporters.remove(self)
 
     def want_report(self) -> None:
-        """Ask for a report at the end of the current step."""
+        """Ask for a report at the end of the current step, of all that is complete then."""
+        self._wants_all = True
+        self._enter()
+
+    def _enter(self) -> None:
         if not self.wants_report:
             self.wants_report = True
             self.context.reporters.append(self)
@@ -234,15 +242,18 @@ class Completions(CommandOwner):
         """Keep a transfer whose completion a queue withholds."""
         self.incomplete[transfer.number] = transfer
 
-    def sync_point(self, number: int) -> bool:
+    def sync_point(self, number: int, is_reported: bool = True) -> bool:
         """Complete a sync now, or park it behind the incomplete commands before it (CM-06, CM-07).
+
+        It is reported when it is complete only if it carries the sync flag (RF-40).
 
         Returns
         -------
         bool
             Whether it is complete.
         """
-        self.report_when_complete(number)
+        if is_reported:
+            self.report_when_complete(number)
         if self.incomplete:
             self.incomplete[number] = None
             return False
@@ -262,7 +273,9 @@ class Completions(CommandOwner):
         self.completed.add(number)
         if self._awaited and number in self._awaited:
             self._awaited.discard(number)
-            self.want_report()
+            # Reported before what the same batch completes after it (RF-40).
+            self._due.append(self.completed.copy())
+            self._enter()
         if self.context.observer is not None:
             self.context.tell(
                 "completed", session=self.session, message=label, names=_COMPLETED, values=(number,)
@@ -287,9 +300,16 @@ class Completions(CommandOwner):
         return [transfer for transfer in self.incomplete.values() if transfer is not None]
 
     def report(self) -> None:
-        """Send the client the numbers of the completed commands (CM-08)."""
-        self.wants_report = False
-        self.reported = self.completed.copy()
+        """Send the client the numbers of the completed commands (CM-08, RF-40)."""
+        due, self._due = self._due, []
+        if self._wants_all and (not due or due[-1] != self.completed):
+            due.append(self.completed.copy())
+        self.wants_report = self._wants_all = False
+        for completed in due:
+            self._send_report(completed)
+
+    def _send_report(self, completed_now: RangeSet) -> None:
+        self.reported = completed_now
         if self.on_report is not None:
             self.on_report(self.reported)
         if self.context.observer is not None:
@@ -320,3 +340,4 @@ class Completions(CommandOwner):
             transfer.owner = None
         self.incomplete.clear()
         self._awaited.clear()
+        self._due.clear()

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import ClassVar, Final, Protocol
 
 from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
@@ -390,7 +391,8 @@ class Subscription(Consumer):
         self.is_scheduled = False
         self.queue = queue
         self.credit = Credit()
-        self.selector = Selector(str(expression)) if expression else None
+        # What is no text is no selector (RF-35).
+        self.selector = Selector(expression) if isinstance(expression, str) and expression else None
         self.is_explicit = is_explicit
         self.is_exclusive = is_exclusive
         self.is_enabled = True
@@ -500,7 +502,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
             queue.remove(message, "ttl")
             has_expired = True
             continue
-        if consumer.selector is not None and not consumer.selector.matches(transfer):
+        if consumer.selector is not None and not consumer.selector.matches(transfer, message.delivery_count):
             if consumer.acquires:
                 wake = _others(queue, wake)
             continue
@@ -559,6 +561,8 @@ class SemanticState(Dependent):
         Tags of all subscriptions that have stopped for want of credit, perhaps of others, too.
     subscriptions : dict
         By tag.
+    cancelled : list of tuple
+        Cancelled subscriptions, each with the numbers of its deliveries that were unsettled then.
     records : dict
         Deliveries the broker still remembers, by number, ascending (RF-03).
     unacked_messages : int
@@ -572,8 +576,8 @@ class SemanticState(Dependent):
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
-        "context", "session", "connection", "peer", "blocked", "subscriptions", "records", "next_number",
-        "unacked_messages", "on_delivery",
+        "context", "session", "connection", "peer", "blocked", "subscriptions", "cancelled", "records",
+        "next_number", "unacked_messages", "on_delivery",
     )  # fmt: skip
 
     def __init__(self, context: BrokerContext, session: str, connection: Connection, peer: Peer) -> None:
@@ -583,6 +587,7 @@ class SemanticState(Dependent):
         self.peer = peer
         self.blocked: set[str] = set()
         self.subscriptions: dict[str, Subscription] = {}
+        self.cancelled: list[tuple[Subscription, tuple[int, ...]]] = []
         self.records: dict[int, DeliveryRecord] = {}
         self.next_number = 0
         self.unacked_messages = 0
@@ -594,6 +599,11 @@ class SemanticState(Dependent):
         if subscription is None:
             raise NotFoundException(f"Unknown destination {tag} session={self.session}")
         return subscription
+
+    def shown(self) -> list[Subscription]:
+        """Return what management shows: also cancelled subscriptions with unsettled deliveries (RF-39)."""
+        lingering = [one for one, numbers in self.cancelled if not self.records.keys().isdisjoint(numbers)]
+        return [*self.subscriptions.values(), *lingering]
 
     def add(self, subscription: Subscription) -> None:
         """Keep a new subscription."""
@@ -708,10 +718,14 @@ class SemanticState(Dependent):
         """End a subscription; what it holds stays acquired (CN-17)."""
         del self.subscriptions[subscription.name]
         self.connection.forget(subscription)
+        own = [r for r in self.records.values() if r.tag == subscription.name and not r.is_cancelled]
+        for record in own:
+            record.is_cancelled = True
         for record in list(self.records.values()):
-            if record.tag == subscription.name:
-                record.is_cancelled = True
             self._sweep(record)
+        unsettled = tuple(record.id for record in own if record.id in self.records)
+        self.cancelled = [one for one in self.cancelled if not self.records.keys().isdisjoint(one[1])]
+        self.cancelled.append((subscription, unsettled))
         subscription.is_enabled = False
         self._end(subscription)
         self.unacked_messages = len(self.records)
@@ -724,8 +738,11 @@ class SemanticState(Dependent):
         for number in sorted(self.records, reverse=True):
             self.records[number].release(set_redelivered=True)
         self.records.clear()
+        self.cancelled.clear()
         for tag in sorted(self.subscriptions):
-            self._end(self.subscriptions.pop(tag))
+            # The real broker aborts if the alternate of a queue that goes with it refuses a message.
+            with suppress(SessionException):
+                self._end(self.subscriptions.pop(tag))
         self.unacked_messages = 0
 
     def _sweep(self, record: DeliveryRecord) -> None:

@@ -200,7 +200,8 @@ class StartupError(Exception):
 class ManagementError(Exception):
     """A management method answered with a status other than 0 (CF-08).
 
-    1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text.
+    1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text,
+    0x10000 (USER) for a redirect that is refused, without a text (RF-26).
 
     Examples
     --------

@@ -34,6 +34,7 @@ Arguments = Mapping[str, HeaderValue]
 Identity = tuple[str, str]
 MSG_SEQUENCE = "qpid.msg_sequence"
 INITIAL_VALUE = "qpid.ive"
+FED_OP = "qpid.fed.op"
 
 
 class Binding(Dependent):
@@ -41,24 +42,29 @@ class Binding(Dependent):
 
     ONLY_COUNTS: ClassVar[bool] = True
 
-    __slots__ = ("queue", "key", "arguments", "scope", "matched")
+    __slots__ = ("queue", "key", "arguments", "matched")
 
-    def __init__(self, queue: Queue, key: str, arguments: Arguments, scope: str = "") -> None:
+    def __init__(self, queue: Queue, key: str, arguments: Arguments) -> None:
         self.queue = queue
         self.key = key
         self.arguments = dict(arguments)
-        self.scope = scope
         self.matched = 0
 
 
 class Exchange(Router):
-    """Common part of all types: bindings in order, the alternate, and what is counted."""
+    """Common part of all types: bindings in order, the alternate, and what is counted.
+
+    Attributes
+    ----------
+    replaced : int
+        Bindings that an exclusive one replaced: management goes on counting them (RF-39).
+    """
 
     type: ClassVar[str] = ""
 
     __slots__ = (
-        "context", "bindings", "alternate", "references", "is_deleted", "deletes_itself", "durable",
-        "sequence", "annotates", "keeps_last", "last_transfer", "msg_receives", "byte_receives",
+        "context", "bindings", "replaced", "alternate", "references", "is_deleted", "deletes_itself",
+        "durable", "sequence", "annotates", "keeps_last", "last_transfer", "msg_receives", "byte_receives",
         "msg_drops", "byte_drops", "msg_routes", "byte_routes",
     )  # fmt: skip
 
@@ -66,6 +72,7 @@ class Exchange(Router):
         super().__init__(name)
         self.context = context
         self.bindings: dict[Identity, Binding] = {}
+        self.replaced = 0
         self.alternate: Exchange | None = None
         self.references = 0
         self.is_deleted = False
@@ -100,8 +107,23 @@ class Exchange(Router):
 
     # Bindings
 
-    def bind(self, queue: Queue, key: str, arguments: Arguments, scope: str = "") -> bool:
-        """Add a binding; return False if it was there already (EX-12)."""
+    def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
+        """Add a binding; return False if it was there already (EX-12).
+
+        With ``qpid.fed.op`` "U" the binding is removed, with a text other than "B" or "" nothing is done
+        (RF-31); either way a queue may still get the exchange's last message.
+        """
+        operation = fed_op(arguments)
+        if operation not in ("", "B"):
+            if operation == "U":
+                self.unbind(queue, key)
+        elif not self._add(queue, key, arguments):
+            return False
+        if self.last_transfer is not None:
+            self.route(self.last_transfer)
+        return True
+
+    def _add(self, queue: Queue, key: str, arguments: Arguments) -> bool:
         self._check(arguments)
         identity = self._identity(queue, key)
         existing = self.bindings.get(identity)
@@ -109,25 +131,19 @@ class Exchange(Router):
             return False
         if self._has_same(queue, arguments):
             return False
-        self._insert(identity, Binding(queue, self._normal_key(key), arguments, scope))
+        self._insert(identity, Binding(queue, self._normal_key(key), arguments))
         queue.binding_count += 1
         if self.context.observer is not None:
             self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
-        if self.last_transfer is not None:
-            self.route(self.last_transfer)
         return True
 
     def unbind(self, queue: Queue, key: str) -> bool:
-        """Remove a binding; return False if there was none (EX-12)."""
+        """Remove a binding; return whether that may be the end of an auto-delete exchange (EX-12)."""
         return self._remove(self._identity(queue, key))
 
     def unbind_queue(self, queue: Queue) -> bool:
         """Remove every binding of a queue; return whether there was one."""
         return self._remove_all([i for i, binding in self.bindings.items() if binding.queue is queue])
-
-    def unbind_scope(self, scope: str) -> bool:
-        """Remove the bindings that end with a session (EX-11); return whether there was one."""
-        return self._remove_all([i for i, binding in self.bindings.items() if binding.scope == scope])
 
     def _remove_all(self, identities: list[Identity]) -> bool:
         for identity in identities:
@@ -170,12 +186,19 @@ class Exchange(Router):
         """Return what makes two bindings the same one."""
         return queue.name, self._normal_key(key)
 
-    def covers(self, binding: Binding, key: str) -> bool:
-        """Return whether ``exchange.bound`` takes a binding to be one for this key (EX-13)."""
-        return binding.key == self._normal_key(key)
+    def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
+        """Return whether one binding has all that is asked for, where it is given (RF-33)."""
+        return any(
+            (queue is None or binding.queue is queue) and (not key or self._has_key(binding, key, queue))
+            for binding in self.bindings.values()
+        )
 
-    def covers_arguments(self, binding: Binding, arguments: Arguments) -> bool:
-        """Return whether ``exchange.bound`` takes a binding to be one with these arguments."""
+    def _has_key(self, binding: Binding, key: str, queue: Queue | None) -> bool:
+        """Return whether ``exchange.bound`` takes a binding to be one for this key."""
+        return binding.key == key
+
+    def has_arguments(self, arguments: Arguments) -> bool:
+        """Return whether ``exchange.bound`` finds the arguments; only a headers exchange looks (RF-33)."""
         return True
 
     def _matching(self, transfer: Transfer) -> Sequence[Binding]:
@@ -267,7 +290,7 @@ class Exchange(Router):
         return ExchangeStatistics(
             name=self.name,
             type=self.type,
-            bindingCount=len(self.bindings),
+            bindingCount=len(self.bindings) + self.replaced,
             msgReceives=self.msg_receives,
             byteReceives=self.byte_receives,
             msgDrops=self.msg_drops,
@@ -363,28 +386,43 @@ def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> TopicRank | No
     return None if found is None else (branch, _BELOW, *found)
 
 
-def same_arguments(left: Mapping[str, HeaderValue], right: Mapping[str, HeaderValue]) -> bool:
-    """Return whether two headers bindings ask for the same; ``qpid.`` keys do not count (EX-07, EX-12).
+def fed_op(arguments: Arguments) -> str:
+    """Return what a bind is to do, "" if that is to bind (RF-31)."""
+    operation = arguments.get(FED_OP)
+    return operation if isinstance(operation, str) else ""
+
+
+def same_arguments(bound: Arguments, arguments: Arguments) -> bool:
+    """Return whether a headers binding is one with these arguments (EX-12).
+
+    The binding's own ``qpid.`` keys count, those of the arguments do not: so a binding that has some is never
+    the same as another one (RF-27).
 
     Examples
     --------
-    >>> same_arguments({"x-match": "all", "n": 1, "qpid.subject": "s"}, {"n": 1, "x-match": "all"})
+    >>> same_arguments({"x-match": "all", "n": 1}, {"n": 1, "x-match": "all", "qpid.subject": "s"})
     True
+    >>> same_arguments({"x-match": "all", "qpid.subject": "s"}, {"x-match": "all", "qpid.subject": "s"})
+    False
     >>> same_arguments({"x-match": "all", "n": 1}, {"x-match": "all", "n": True})
     False
     """
-    return _wanted(left) == _wanted(right)
+    return _typed(bound) == _typed(_wanted(arguments))
 
 
-def _wanted(arguments: Mapping[str, HeaderValue]) -> dict[str, tuple[type, HeaderValue]]:
-    return {key: (type(value), value) for key, value in arguments.items() if not key.startswith("qpid.")}
+def _typed(arguments: Arguments) -> dict[str, tuple[type, HeaderValue]]:
+    return {key: (type(value), value) for key, value in arguments.items()}
+
+
+def _wanted(arguments: Arguments) -> Arguments:
+    return {key: value for key, value in arguments.items() if not key.startswith("qpid.")}
 
 
 def headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, HeaderValue]) -> bool:
     """Return whether a message's headers satisfy a headers binding.
 
-    ``all`` with nothing to match matches everything, ``any`` with nothing matches nothing; keys
-    that start with ``qpid.`` are ignored (EX-07).
+    ``all`` asks for as many equal headers as the binding has conditions, ``any`` for one; a header that is
+    itself called ``x-match`` counts, too (RF-29).  Keys that start with ``qpid.`` are ignored (EX-07).
 
     Examples
     --------
@@ -393,20 +431,22 @@ def headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, He
     >>> headers_match({"x-match": "any"}, {})
     False
     """
-    wanted = [(k, v) for k, v in arguments.items() if k != "x-match" and not k.startswith("qpid.")]
-    found = [key in headers and _value_matches(value, headers[key]) for key, value in wanted]
-    return all(found) if arguments["x-match"] == "all" else any(found)
+    wanted = _wanted(arguments)
+    found = sum(key in headers and _value_matches(value, headers[key]) for key, value in wanted.items())
+    return found == len(wanted) - 1 if arguments["x-match"] == "all" else found > 0
 
 
 def _value_matches(wanted: HeaderValue, got: HeaderValue) -> bool:
+    """Compare as the header's kind asks; a binding's value of another kind counts as 0, or "" (RF-28)."""
     if isinstance(got, list | dict | UUID):
         return False
     if wanted is None:
         return True
-    if isinstance(wanted, str) or isinstance(got, str):
-        return wanted == got
-    numbers = isinstance(wanted, int | float) and isinstance(got, int | float)
-    return numbers and isinstance(wanted, float) == isinstance(got, float) and wanted == got
+    if isinstance(got, str):
+        return got == (wanted if isinstance(wanted, str) else "")
+    if isinstance(got, int):
+        return got == (wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else 0)
+    return isinstance(got, float) and isinstance(wanted, float) and got == wanted
 
 
 EXCLUSIVE_BINDING = "qpid.exclusive-binding"
@@ -431,6 +471,7 @@ class DirectExchange(Exchange):
         if EXCLUSIVE_BINDING in binding.arguments:
             for other in self._by_key.get(binding.key, ()):
                 self.unbind(other.queue, other.key)
+                self.replaced += 1
         super()._insert(identity, binding)
         self._by_key[binding.key] = (*self._by_key.get(binding.key, ()), binding)
 
@@ -453,13 +494,13 @@ class FanoutExchange(Exchange):
 
     __slots__ = ()
 
-    def _identity(self, queue: Queue, key: str) -> Identity:
+    def _normal_key(self, key: str) -> str:
         """Return the same for every key: a queue is bound at most once."""
-        return queue.name, ""
+        return ""
 
-    def covers(self, binding: Binding, key: str) -> bool:
-        """Return True: the key is not looked at."""
-        return True
+    def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
+        """Return whether the queue is bound; without a queue there is nothing to find (RF-33)."""
+        return queue is not None and super().is_bound(queue, "", arguments)
 
     def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         return list(self.bindings.values())
@@ -478,6 +519,10 @@ class TopicExchange(Exchange):
 
     def _normal_key(self, key: str) -> str:
         return normalize_pattern(key)
+
+    def _has_key(self, binding: Binding, key: str, queue: Queue | None) -> bool:
+        """Compare patterns; the broker normalises the key only if a queue is given, too (RF-33)."""
+        return binding.key == (key if queue is None else normalize_pattern(key))
 
     def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         key = transfer.message.routing_key or ""
@@ -518,17 +563,32 @@ class HeadersExchange(Exchange):
             for binding in self.bindings.values()
         )
 
-    def covers(self, binding: Binding, key: str) -> bool:
-        """Return True: the key only names the binding."""
+    def unbind(self, queue: Queue, key: str) -> bool:
+        """Remove a binding; also to remove none may end an auto-delete exchange (RF-32)."""
+        super().unbind(queue, key)
         return True
 
-    def covers_arguments(self, binding: Binding, arguments: Arguments) -> bool:
-        """Return whether headers equal to the arguments would match."""
-        return headers_match(binding.arguments, arguments)
+    def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
+        """Return whether one binding has all that is asked for; the key only names it (RF-33)."""
+        return any(
+            (queue is None or binding.queue is queue) and (not arguments or _has_all(arguments, binding))
+            for binding in self.bindings.values()
+        )
+
+    def has_arguments(self, arguments: Arguments) -> bool:
+        """Return whether a binding's own arguments are all among these, or there is no binding."""
+        return not self.bindings or self.is_bound(None, "", arguments)
 
     def _matching(self, transfer: Transfer) -> Sequence[Binding]:
         headers = transfer.message.headers or {}
         return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
+
+
+def _has_all(arguments: Arguments, binding: Binding) -> bool:
+    """Return whether all of a binding's own arguments, x-match included, are among these; void is any."""
+    given = _typed(arguments)
+    wanted = _typed(_wanted(binding.arguments))
+    return all(key in given and (value[1] is None or given[key] == value) for key, value in wanted.items())
 
 
 def _one_for_each_queue(bindings: list[Binding]) -> list[Binding]:

@@ -17,31 +17,31 @@ from qflow.broker.context import BrokerContext
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.exchanges import EXCHANGE_TYPES, Arguments
 from qflow.broker.queue import Queue
-from qflow.broker.registry import EXCEPTION, MessageFilter, QueueRegistry, move, purge
+from qflow.broker.registry import EXCEPTION, MessageFilter, QueueRegistry, end_redirect, move, purge
 from qflow.broker.restorable import Dependent
 from qflow.broker.settings import Argument, QueueSettings, to_bool, to_text
 from qflow.broker.signature import Signature
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
+USER = 0x10000
 
 
 def redirect(queues: QueueRegistry, source: str, target: str) -> None:
-    """Let ``source`` and ``target`` get each other's new messages; with no target, end that.
+    """Let ``source`` and ``target`` get each other's new messages; with no target, end that (RF-26).
 
-    Status 1 for an unknown queue, 7 for itself, an auto-delete queue, or one that is redirected.
+    Status 1 for an unknown queue.  USER, without a text, for a queue and itself, an auto-delete queue, one
+    that is redirected already, and for the end of a redirect of which ``source`` is not the source.
     """
     first = _find(queues, source)
     if not target:
         _cancel(first)
         return
     second = _find(queues, target)
-    if first is second:
-        raise ManagementError(EXCEPTION, f"queue {source} cannot be redirected to itself")
-    for queue in (first, second):
-        if queue.lifetime.deletes_itself:
-            raise ManagementError(EXCEPTION, f"queue {queue.name} is auto-delete and cannot be redirected")
-        if queue.redirect is not None:
-            raise ManagementError(EXCEPTION, f"queue {queue.name} is redirected already")
+    is_refused = first is second or any(
+        queue.lifetime.deletes_itself or queue.redirect is not None for queue in (first, second)
+    )
+    if is_refused:
+        raise ManagementError(USER, "")
     first.redirect, second.redirect = second, first
     first.is_redirect_source = True
     first.context.emit("queueRedirect", source, link=target)
@@ -50,17 +50,17 @@ def redirect(queues: QueueRegistry, source: str, target: str) -> None:
 def _find(queues: QueueRegistry, name: str) -> Queue:
     queue = queues.queues.get(name)
     if queue is None:
-        raise ManagementError(UNKNOWN_OBJECT, f"no such queue: {name}")
+        raise ManagementError(UNKNOWN_OBJECT, "UnknownObject")
     return queue
 
 
 def _cancel(source: Queue) -> None:
     target = source.redirect
-    if target is None:
-        raise ManagementError(EXCEPTION, f"queue {source.name} is not redirected")
-    source.redirect = target.redirect = None
-    source.is_redirect_source = target.is_redirect_source = False
-    source.context.emit("queueRedirectCancelled", source.name, link=target.name)
+    if target is None or not source.is_redirect_source:
+        raise ManagementError(USER, "")
+    # The redirect is still in force, so what the target gives away comes back to it.
+    move(target, source, 0, MessageFilter())
+    end_redirect(source)
 
 
 Filter = Mapping[str, object] | None

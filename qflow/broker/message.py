@@ -267,8 +267,8 @@ class Transfer(Restorable):
         Bytes the broker counts, fixed when the transfer arrives (DQ-05).
     expiration : int or None
         Virtual microseconds after which the message is dead (QT-07).
-    origin, connection : str
-        Names of the session and connection that sent it.
+    origin, connection, exchange : str
+        Names of the session and connection that sent it, and of the exchange it was sent to.
 
     Examples
     --------
@@ -287,7 +287,7 @@ class Transfer(Restorable):
 
     __slots__ = (
         "owner", "number", "message", "size", "_label", "_made_label", "expiration", "origin", "connection",
-        "serial", "transaction", "annotations", "listener", "pending", "_holders",
+        "serial", "exchange", "transaction", "annotations", "listener", "pending", "_holders",
     )  # fmt: skip
 
     def __init__(
@@ -301,6 +301,7 @@ class Transfer(Restorable):
         origin: str = "",
         connection: str = "",
         serial: int = 0,
+        exchange: str = "",
     ) -> None:
         self.owner = owner
         self.number = number
@@ -312,6 +313,7 @@ class Transfer(Restorable):
         self.origin = origin
         self.connection = connection
         self.serial = serial
+        self.exchange = exchange
         self.transaction: TxBuffer | None = None
         self.annotations: dict[str, HeaderValue] | None = None
         self.listener: RoutingListener | None = None
@@ -350,6 +352,7 @@ class Transfer(Restorable):
             self.origin,
             self.connection,
             self.serial,
+            self.exchange,
         )
         twin.annotations = self.annotations
         twin.finish()

@@ -32,10 +32,12 @@ The queue does not know who owns it: policy, flow control and lifetime are given
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import ClassVar, Final
 
 from qflow.broker.alerts import make_alerts
 from qflow.broker.context import BrokerContext, TimerTask
+from qflow.broker.errors import SessionException
 from qflow.broker.flow_limit import FlowState, effective_max_size
 from qflow.broker.groups import MessageGroupManager
 from qflow.broker.message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage, QueueObserver, Router, Transfer
@@ -137,13 +139,13 @@ class Queue(Dependent):
 
     # Enqueue
 
-    def accepts(self, transfer: Transfer) -> bool:
+    def accepts(self, transfer: Transfer, delivery_count: int = -1) -> bool:
         """Return whether the queue wants the message at all: no-local, filter, trace (RF-24)."""
         if self.settings.no_local and self.users.is_local(transfer.connection):
             return False
         if self.settings.trace_exclude and _is_excluded(transfer, self.settings.trace_exclude):
             return False
-        return self.filter is None or self.filter.matches(transfer)
+        return self.filter is None or self.filter.matches(transfer, delivery_count)
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction and is wanted (CM-10)."""
@@ -157,7 +159,7 @@ class Queue(Dependent):
         """Put a routed message on the queue, if there is room for it; 506 from the limit policy (LP-05)."""
         if self.is_deleted:
             return
-        if (not self.is_choosy or self.accepts(transfer)) and self.reserve(transfer):
+        if (not self.is_choosy or self.accepts(transfer, delivery_count)) and self.reserve(transfer):
             self.push(transfer, delivery_count)
         elif self.context.observer is not None:
             self.context.emit("dropped", self.name, transfer.origin, "", transfer.label, transfer.size)
@@ -215,9 +217,12 @@ class Queue(Dependent):
         """Remove a message that a consumer refuses, and hand it to the alternate exchange (CN-16)."""
         self.counters.discardsSubscriber += 1
         self.remove(message, "reject")
-        if self.alternate is not None:
-            self.alternate.route_with_alternate(message.transfer)
-        self.settle()
+        try:
+            if self.alternate is not None:
+                self.alternate.route_with_alternate(message.transfer)
+        finally:
+            # Even if the alternate refuses it (RF-34).
+            self.settle()
 
     def evict(self, message: QueuedMessage) -> None:
         """Drop a message to make room; the alternate exchange gets it (LP-10.3)."""
@@ -232,7 +237,7 @@ class Queue(Dependent):
             if self.context.options.wake_up == "eager":
                 self.listeners.wake()
         if self.lifetime.policy and (was_emptied or not self.depth.count):
-            self.consider_deletion()
+            self.delete_unless_needed()
 
     # Acquire and release
 
@@ -271,7 +276,10 @@ class Queue(Dependent):
         self.lifetime.use()
 
     def cancel(self, consumer: Consumer) -> None:
-        """Forget a subscription; its going may serve another one (RF-14) or end the queue (RF-19 i)."""
+        """Forget a subscription; its going may serve another one (RF-14) or end the queue (RF-19 i).
+
+        506 if the queue goes and its alternate refuses a message (RF-34).
+        """
         self.listeners.remove(consumer)
         self.users.remove(consumer)
         if self.store.available_count():
@@ -282,7 +290,10 @@ class Queue(Dependent):
     # Lifetime
 
     def consider_deletion(self) -> None:
-        """Delete the queue if its lifetime policy says so, or start its time-out (RF-19)."""
+        """Delete the queue if its lifetime policy says so, or start its time-out (RF-19).
+
+        What the alternate refuses then is raised once everything is done.
+        """
         lifetime = self.lifetime
         if not self._may_go():
             return
@@ -292,14 +303,20 @@ class Queue(Dependent):
         else:
             self.context.destroy_queue(self.name, "auto-delete")
 
+    def delete_unless_needed(self) -> None:
+        """Do the same where no command waits for what the alternate may refuse."""
+        with suppress(SessionException):
+            self.consider_deletion()
+
     def expire(self, timer: int, declares: int) -> None:
         """Delete the queue when a time-out is over; a declare meanwhile starts another one instead."""
         if not self.lifetime.end_timer(timer):
             return
         if self.lifetime.declares != declares:
-            self.consider_deletion()
+            self.delete_unless_needed()
         elif self._may_go():
-            self.context.destroy_queue(self.name, "auto-delete")
+            with suppress(SessionException):
+                self.context.destroy_queue(self.name, "auto-delete")
 
     def _may_go(self) -> bool:
         return not self.is_deleted and self.lifetime.is_over(self.is_unused, self.is_empty)

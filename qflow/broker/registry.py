@@ -8,7 +8,7 @@ expired (QT-07).  :func:`query_queue` and :func:`query_bound` answer AMQP's ques
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from qflow.broker.context import BrokerContext, TimerTask
@@ -25,7 +25,7 @@ from qflow.broker.exchanges import Exchange, ExchangeRegistry
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.history.alternatives import make_flow_control
 from qflow.broker.limits import POLICIES, make_policy
-from qflow.broker.message import AVAILABLE, HeaderValue, QueuedMessage, Router, Transfer
+from qflow.broker.message import HeaderValue, QueuedMessage, Router, Transfer
 from qflow.broker.queue import Lifetime, Queue, QueueCounters
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.settings import QueueSettings, to_text
@@ -42,15 +42,23 @@ class QueueRegistry(Dependent):
     ----------
     retired : QueueCounters
         What the deleted queues have counted, for the broker's totals (CF-10).
+    lingering : dict
+        Deleted queues of which management shows the last one of a name, as long as it has readers (RF-34).
     """
 
-    __slots__ = ("context", "exchanges", "queues", "retired")
+    __slots__ = ("context", "exchanges", "queues", "retired", "lingering")
 
     def __init__(self, context: BrokerContext, exchanges: ExchangeRegistry) -> None:
         self.context = context
         self.exchanges = exchanges
         self.queues: dict[str, Queue] = {}
         self.retired = QueueCounters()
+        self.lingering: dict[str, Queue] = {}
+
+    def shown(self, name: str) -> Queue | None:
+        """Return the queue that management shows by a name: one there is, or one that lingers (RF-34)."""
+        lingering = self.lingering.get(name)
+        return self.queues.get(name) or (None if lingering is None or lingering.is_unused else lingering)
 
     def get(self, name: str) -> Queue:
         """Return a queue; 531 for an empty name (CF-06), 404 for an unknown one."""
@@ -130,12 +138,14 @@ class QueueRegistry(Dependent):
     def destroy(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue, and notify its readers.
 
-        What the alternate's queues refused is raised once everything is done, and only to the command that
-        deletes the queue, or fills it up (LP-15); no command waits for an auto-delete.
+        What the alternate's queues refused is raised once everything is done; readers are not notified then,
+        and go on seeing the queue in management.
 
-        Rules: FC-21, QT-24, RF-15.
+        Rules: FC-21, QT-24, LP-15, RF-15, RF-34.
         """
         context, queue = self.context, self.queues[name]
+        if queue.redirect is not None and reason != "self-destruct":
+            end_redirect(queue)
         self.exchanges.unbind_everywhere(queue)
         del self.queues[name]
         queue.is_deleted = True
@@ -162,13 +172,10 @@ class QueueRegistry(Dependent):
         self.retired.add(queue.counters)
         if context.observer is not None:
             context.emit("queueDelete", queue.name, detail={"reason": reason})
-        if queue.redirect is not None:
-            queue.redirect.redirect, queue.redirect.is_redirect_source = None, False
-            queue.redirect = None
-        if refusal is None:
-            queue.listeners.notify_all()
-        elif reason != "auto-delete":
+        if refusal is not None:
+            self.lingering[name] = queue
             raise refusal
+        queue.listeners.notify_all()
 
 
 class QueueCleaner(TimerTask):
@@ -238,7 +245,7 @@ def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router
 
     If a queue behind the destination refuses one, the rest is lost, and nothing is counted.
     """
-    removed = _remove_available(queue, request, wanted, "purge" if destination is None else "reroute")
+    removed = _remove_available(queue, request, wanted.matches, "purge" if destination is None else "reroute")
     was_emptied = queue.is_empty
     try:
         if destination is not None:
@@ -261,7 +268,7 @@ def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> 
 
     All are taken first, then put: when the target refuses one, it and those after it are lost (QT-23).
     """
-    removed = _remove_available(source, quantity, wanted, "move")
+    removed = _remove_available(source, quantity, wanted.matches, "move")
     was_emptied = source.is_empty
     try:
         for message in removed:
@@ -272,24 +279,38 @@ def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> 
     return len(removed)
 
 
+def end_redirect(queue: Queue) -> None:
+    """Let a queue and its peer get their own messages again (RF-26)."""
+    peer = queue.redirect
+    if peer is None:
+        return
+    source, target = (queue, peer) if queue.is_redirect_source else (peer, queue)
+    source.redirect = target.redirect = None
+    source.is_redirect_source = False
+    source.context.emit("queueRedirectCancelled", source.name, link=target.name)
+
+
 def remove_expired(queue: Queue) -> int:
-    """Remove every AVAILABLE message whose time is over (QT-07); return how many there were."""
+    """Remove every AVAILABLE message whose time is over (QT-07); return how many there were.
+
+    The queue is read as a consumer reads it, which moves fair shares on, even if nothing has expired (RF-37).
+    """
     now = queue.context.now
-    dead = [m for m in queue.store if m.state == AVAILABLE and m.transfer.is_expired(now)]
-    for message in dead:
-        queue.counters.discardsTtl += 1
-        queue.remove(message, "ttl")
+    dead = _remove_available(queue, 0, lambda transfer: transfer.is_expired(now), "ttl")
     if dead:
+        queue.counters.discardsTtl += len(dead)
         queue.settle()
     return len(dead)
 
 
-def _remove_available(queue: Queue, limit: int, wanted: MessageFilter, reason: str) -> list[QueuedMessage]:
+def _remove_available(
+    queue: Queue, limit: int, is_wanted: Callable[[Transfer], bool], reason: str
+) -> list[QueuedMessage]:
     cursor = QueueCursor(acquires=True)
     removed: list[QueuedMessage] = []
     message = queue.store.next(cursor)
     while message is not None:
-        if wanted.matches(message.transfer):
+        if is_wanted(message.transfer):
             if limit and len(removed) == limit:
                 break
             queue.remove(message, reason)
@@ -373,29 +394,21 @@ def query_bound(
     key: str | None,
     arguments: Mapping[str, HeaderValue] | None,
 ) -> ExchangeBoundResult:
-    """Say whether an exchange has a binding with this queue, key and arguments, where they are given.
+    """Say whether an exchange has a binding with this queue, key and arguments, where they are given (RF-33).
 
-    The most specific combination that fails is named: with a queue that is bound by other keys
-    only, just ``key_not_matched`` is set.
+    An empty name or key counts as not given.  If no one binding has them all, each is judged for itself: key
+    and arguments over all bindings of the exchange, whichever queue was named.
     """
     source = queues.exchanges.exchanges.get(exchange)
-    target = queues.queues.get(queue) if queue is not None else None
-    missing_queue = queue is not None and target is None
+    target = queues.queues.get(queue) if queue else None
+    missing_queue = bool(queue) and target is None
     if source is None or missing_queue:
         return ExchangeBoundResult(exchange_not_found=source is None, queue_not_found=missing_queue)
+    key, arguments = key or "", arguments or {}
+    if source.is_bound(target, key, arguments):
+        return ExchangeBoundResult()
     return ExchangeBoundResult(
-        queue_not_matched=target is not None and not _has(source, target, None, None),
-        key_not_matched=key is not None and not _has(source, target, key, None),
-        args_not_matched=bool(arguments) and not _has(source, target, None, arguments),
-    )
-
-
-def _has(
-    exchange: Exchange, queue: Queue | None, key: str | None, arguments: Mapping[str, HeaderValue] | None
-) -> bool:
-    return any(
-        (queue is None or binding.queue is queue)
-        and (key is None or exchange.covers(binding, key))
-        and (arguments is None or exchange.covers_arguments(binding, arguments))
-        for binding in exchange.bindings.values()
+        queue_not_matched=target is not None and not source.is_bound(target, "", {}),
+        key_not_matched=bool(key) and not source.is_bound(None, key, {}),
+        args_not_matched=bool(arguments) and not source.has_arguments(arguments),
     )

@@ -1,25 +1,113 @@
-"""Selector: the condition that a message must meet for a subscription or a queue (QT-16).
+"""Selector: the condition that a message must meet for a subscription or a queue (QT-16, RF-35).
 
 The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and arithmetic
-over the message's application headers, with SQL's three truth values.  First come the operations on values,
-then the parser, one method for each rule of the grammar; it makes a function of the message of each rule.
-Only parentheses nest, and only to a depth at which neither parsing nor evaluating can run out of stack.
+over the message's application headers, with SQL's three truth values.  In the order of this module:
+
+1. *Names*: what ``amqp.`` and ``JMS`` names mean, :data:`NAMES` and :data:`JMS_NAMES`; others are headers.
+2. *Values*: 64-bit integers that wrap, doubles, texts, truth values, and NULL, which is also *unknown*.
+3. *Tokens*: :data:`TOKENS`, the kinds in the order in which they are tried.
+4. *Grammar*: one method of the parser for each rule; it makes a function of the message of each rule.
+
+Tokens are read one by one as the grammar asks for them, so that the first mistake is the one that is
+reported, in the broker's words: the last token that was read, and why it does not fit.  Only parentheses
+nest, and only to a depth at which neither parsing nor evaluating can run out of stack.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from qflow.broker.errors import FramingErrorException
 from qflow.broker.message import HeaderValue, Message, Transfer
 
-Value = HeaderValue
-"""A property's or an expression's value; None is SQL's NULL, and the truth value *unknown*."""
+# Names
 
-COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+
+class Subject(NamedTuple):
+    """What a selector looks at: a message on its way, delivered so many times (-1 for never)."""
+
+    transfer: Transfer
+    delivery_count: int = -1
+
+
+Value = HeaderValue
+"""A name's or an expression's value; None is SQL's NULL, and the truth value *unknown*."""
+
+
+def _subject(subject: Subject) -> Value:
+    message = subject.transfer.message
+    named = message.header("qpid.subject")
+    if isinstance(named, str) and named:
+        return named
+    return (message.routing_key or None) if subject.transfer.exchange else None
+
+
+def _expiry(subject: Subject) -> Value:
+    expiration = subject.transfer.expiration
+    return 0 if expiration is None else expiration // 1000
+
+
+def _message_id(subject: Subject) -> Value:
+    identity = subject.transfer.message.message_id
+    return None if identity is None else str(identity)
+
+
+NAMES: Final[dict[str, Callable[[Subject], Value]]] = {
+    "amqp.delivery_mode": lambda s: "PERSISTENT" if s.transfer.message.durable else "NON_PERSISTENT",
+    "amqp.subject": _subject,
+    "amqp.redelivered": lambda s: s.delivery_count >= 0,
+    "amqp.priority": lambda s: s.transfer.message.priority or 0,
+    "amqp.correlation_id": lambda s: s.transfer.message.correlation_id or None,
+    "amqp.message_id": _message_id,
+    "amqp.to": lambda s: s.transfer.exchange or s.transfer.message.routing_key or None,
+    "amqp.absolute_expiry_time": _expiry,
+    "amqp.creation_time": lambda s: (s.transfer.message.timestamp or 0) * 1000,
+}
+"""The message's own properties (RF-36); an ``amqp.`` name that is not here is NULL."""
+
+JMS_NAMES: Final[dict[str, str]] = {
+    "JMSType": "amqp.subject",
+    "JMSCorrelationID": "amqp.correlation_id",
+    "JMSMessageID": "amqp.message_id",
+    "JMSDeliveryMode": "amqp.delivery_mode",
+    "JMSRedelivered": "amqp.redelivered",
+    "JMSPriority": "amqp.priority",
+    "JMSDestination": "amqp.to",
+    "JMSTimestamp": "amqp.creation_time",
+    "JMSExpiration": "amqp.absolute_expiry_time",
+}
+"""The same by their names in JMS; another name that begins with JMS is NULL."""
+
+
+def _value_of(name: str) -> Expression:
+    """Return what looks a name up: a property of the message's own, or one of its headers.
+
+    Lists, maps and UUIDs are no values that a selector could see.
+    """
+    if name.startswith(("amqp.", "JMS")):
+        return NAMES.get(JMS_NAMES.get(name, name), lambda subject: None)
+
+    def header(subject: Subject) -> Value:
+        value = subject.transfer.message.header(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value if value < _BEYOND else float(value)
+        return value if isinstance(value, bool | float | str) else None
+
+    return header
+
+
+Expression = Callable[[Subject], Value]
+
+# Values
+
+_BEYOND: Final = 1 << 63
+
+COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -27,39 +115,21 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
 }
-_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 
 
-_JMS_NAMES = {
-    "JMSPriority": "amqp.priority",
-    "JMSDeliveryMode": "amqp.delivery_mode",
-    "JMSCorrelationID": "amqp.correlation_id",
-    "JMSMessageID": "amqp.message_id",
-}
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _property_value(message: Message, name: str) -> Value:
-    """Return a property: ``amqp.`` and ``JMS`` names mean the message's own, all others its headers.
+def wrap(value: int) -> int:
+    """Return an integer as 64 bits with a sign hold it.
 
-    Lists, maps and UUIDs are no values that a selector could see.
+    Examples
+    --------
+    >>> wrap(2**63), wrap(-5)
+    (-9223372036854775808, -5)
     """
-    name = _JMS_NAMES.get(name, name)
-    if name.startswith(("amqp.", "JMS")):
-        own: dict[str, Value] = {
-            "amqp.priority": message.priority or 0,
-            "amqp.durable": message.durable,
-            "amqp.delivery_mode": "PERSISTENT" if message.durable else "NON_PERSISTENT",
-            "amqp.correlation_id": message.correlation_id,
-            "amqp.message_id": None if message.message_id is None else str(message.message_id),
-        }
-        return own.get(name)
-    value = message.header(name)
-    return value if isinstance(value, bool | int | float | str) else None
+    return (value + _BEYOND) % (1 << 64) - _BEYOND
 
 
 def _negate(value: Value) -> Value:
@@ -68,27 +138,44 @@ def _negate(value: Value) -> Value:
 
 
 def _any_of(values: Iterable[Value]) -> Value:
-    """Return OR over values: true if one is, else unknown if one is, else false."""
-    truths = [value if isinstance(value, bool) else None for value in values]
-    if True in truths:
-        return True
-    return None if None in truths else False
+    """Return OR over values: true if one is, else unknown if one is, else false; ask no more than needed."""
+    found: Value = False
+    for value in values:
+        if value is True:
+            return True
+        if value is not False:
+            found = None
+    return found
 
 
 def _all_of(values: Iterable[Value]) -> Value:
     """Return AND over values: false if one is, else unknown if one is, else true."""
-    return _negate(_any_of([_negate(value) for value in values]))
+    return _negate(_any_of(map(_negate, values)))
 
 
 def _compare(symbol: str, left: Value, right: Value) -> Value:
     """Compare two values; unlike kinds are neither equal nor unequal, NULL is unknown."""
     if left is None or right is None:
         return None
-    if _is_number(left) and _is_number(right):
-        return COMPARISONS[symbol](left, right)  # type: ignore[arg-type]
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        if isinstance(left, bool) is not isinstance(right, bool):
+            return False
+        if isinstance(left, bool):
+            return symbol in ("=", "<>") and (left == right) == (symbol == "=")
+        if isinstance(left, float) or isinstance(right, float):
+            # As doubles: Python itself would compare exactly.
+            return COMPARISONS[symbol](float(left), float(right))
+        return COMPARISONS[symbol](left, right)
     if type(left) is type(right) and symbol in ("=", "<>"):
         return (left == right) == (symbol == "=")
     return False
+
+
+def _is_between(value: Value, low: Value, high: Value) -> Value:
+    """Return whether a value lies between two others; with anything unknown that is unknown (RF-35)."""
+    if value is None or low is None or high is None:
+        return None
+    return _all_of((_compare(">=", value, low), _compare("<=", value, high)))
 
 
 def _is_none_of(value: Value, choices: Iterable[Value]) -> Value:
@@ -107,25 +194,65 @@ def _is_none_of(value: Value, choices: Iterable[Value]) -> Value:
 
 
 def _calculate(symbol: str, left: Value, right: Value) -> Value:
-    """Add, subtract, multiply or divide; anything but two numbers gives NULL."""
-    if not _is_number(left) or not _is_number(right):
+    """Add, subtract, multiply or divide; anything but two numbers gives NULL.
+
+    Integers wrap at 64 bits.  An integer division cuts off; by 0 it ends the real broker (ZeroDivisionError).
+    """
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None
-    try:
-        return _ARITHMETIC[symbol](left, right)  # type: ignore[arg-type]
-    except ArithmeticError:
-        # By zero, or too large for a float.
+    if isinstance(left, bool) or isinstance(right, bool):
         return None
+    if isinstance(left, int) and isinstance(right, int):
+        if symbol != "/":
+            return wrap(_ARITHMETIC[symbol](left, right))
+        quotient = abs(left) // abs(right)
+        return wrap(quotient if (left < 0) == (right < 0) else -quotient)
+    return _ARITHMETIC[symbol](float(left), float(right)) if symbol != "/" else _divide(left, right)
 
 
-def _like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
-    """Return what a LIKE pattern means: ``%`` any text, ``_`` any one character."""
+_ARITHMETIC: Final[dict[str, Callable[..., int]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+
+
+def _divide(left: float, right: float) -> float:
+    """Divide doubles: by 0 gives infinity with its sign, or not a number (RF-35)."""
+    dividend, divisor = float(left), float(right)
+    if divisor:
+        return dividend / divisor
+    if not dividend or math.isnan(dividend):
+        return math.nan
+    return math.copysign(math.inf, dividend) * math.copysign(1.0, divisor)
+
+
+def _minus(value: Value) -> Value:
+    """Return a number with the other sign."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return wrap(-value) if isinstance(value, int) else -value
+
+
+def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
+    """Return what a LIKE pattern means: ``%`` any text, ``_`` any one character, unless escaped.
+
+    The escape character itself vanishes, a doubled one, too (RF-35).
+
+    Examples
+    --------
+    >>> like_pattern("a!!b", "!").pattern, like_pattern("a!%_", "!").pattern
+    ('ab', 'a%.')
+    """
     parts: list[str] = []
-    characters = iter(pattern)
-    for character in characters:
+    is_escaped = False
+    for character in pattern:
         if escape and character == escape:
-            parts.append(re.escape(next(characters, "")))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
+            is_escaped = True
+            continue
+        wild = "" if is_escaped else {"%": ".*", "_": "."}.get(character, "")
+        parts.append(wild or re.escape(character))
+        is_escaped = False
     return re.compile("".join(parts), re.DOTALL)
 
 
@@ -134,23 +261,118 @@ def _is_like(pattern: re.Pattern[str], value: Value) -> Value:
     return pattern.fullmatch(value) is not None if isinstance(value, str) else None
 
 
-def _is_number(value: Value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+# Tokens
 
+_HEX, _WHOLE = r"0[xX][\da-fA-F][\da-fA-F_]*", r"[1-9][\d_]*"
+_DECIMAL = rf"(?:(?:0|{_WHOLE})\.[\d_]*|\.\d[\d_]*)"
 
-Expression = Callable[[Message], Value]
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<number>\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+|\d+(?:[eE][+-]?\d+)|\d+)
-  | (?P<string>'(?:[^']|'')*')
-  | (?P<name>[A-Za-z_$][\w$.]*|"(?:[^"]|"")*")
-  | (?P<symbol><>|<=|>=|[=<>()+\-*/,])
-)""",
-    re.VERBOSE,
+TOKENS: Final[tuple[tuple[str, str], ...]] = (
+    # A number that does not go on as it began.
+    ("illegal", rf"0[xX](?![\da-fA-F])|0[bB](?![01])|(?:{_HEX}[pP]|(?:{_DECIMAL}|{_WHOLE})[eE])(?![+-]?\d)"),
+    ("approximate", rf"{_HEX}[pP][+-]?\d+[fFdD]?"),
+    ("approximate", rf"{_DECIMAL}(?:[eE][+-]?\d+)?[fFdD]?"),
+    ("approximate", rf"{_WHOLE}(?:[eE][+-]?\d+[fFdD]?|[fFdD])"),
+    ("exact", rf"(?:{_HEX}|0[bB][01][01_]*|0[0-7_]*|{_WHOLE})[lL]?"),
+    ("string", r"'(?:[^']|'')*'"),
+    ("quoted", r'"(?:[^"]|"")*"'),
+    ("name", r"[A-Za-z_$][\w$.]*"),
+    ("symbol", r"<>|<=|>=|[=<>()+\-*/,]"),
 )
+"""Kinds of tokens and their spelling, in the order in which they are tried (RF-35)."""
+
+KEYWORDS: Final = frozenset(
+    ("AND", "OR", "NOT", "IS", "NULL", "LIKE", "ESCAPE", "BETWEEN", "IN", "TRUE", "FALSE")
+)
+
+_TOKENS = tuple((kind, re.compile(spelling, re.ASCII)) for kind, spelling in TOKENS)
+_SPACE = re.compile(r"\s*", re.ASCII)
+_END: Final = "end"
+
+
+class Token(NamedTuple):
+    """One word of a selector: its kind, and its text without quotes."""
+
+    kind: str
+    text: str
+
+    @property
+    def keyword(self) -> str:
+        """The symbol, or the word in capitals if it is one of the language's; else ""."""
+        if self.kind == "symbol":
+            return self.text
+        word = self.text.upper() if self.kind == "name" else ""
+        return word if word in KEYWORDS else ""
+
+
+def read_token(text: str, at: int) -> tuple[Token, int]:
+    """Return the next token of a text, and the place behind it.
+
+    Examples
+    --------
+    >>> read_token("n = 0x1F", 3)
+    (Token(kind='exact', text='0x1F'), 8)
+    """
+    at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    if at == len(text):
+        return Token(_END, "<END>"), at
+    for kind, spelling in _TOKENS:
+        found = spelling.match(text, at)
+        if found is not None and kind != "illegal":
+            word = found[0]
+            if kind in ("string", "quoted"):
+                word = word[1:-1].replace(word[0] * 2, word[0])
+            return Token(kind, word), found.end()
+        if found is not None:
+            break
+    raise FramingErrorException("Found illegal character")
+
+
+def exact_number(text: str, is_negative: bool = False) -> int:
+    """Return the value of an integer literal; ValueError says why it has none.
+
+    A decimal one has to fit; a hexadecimal, binary or octal one may use the sign's bit, too.
+
+    Examples
+    --------
+    >>> exact_number("010"), exact_number("0b1_1L"), exact_number("0xFF"), exact_number("1_000")
+    (8, 3, 255, 1000)
+    """
+    digits = text.rstrip("lL").replace("_", "")
+    base = 10
+    if len(digits) > 1 and digits[0] == "0":
+        base = {"x": 16, "b": 2}.get(digits[1].lower(), 8)
+    # Python does not read a decimal number of some thousand digits.
+    value = int(digits, base) if base != 10 or len(digits) < 20 else 1 << 64
+    value = -value if is_negative else value
+    fits = -_BEYOND <= value < _BEYOND if base == 10 else abs(value) < 1 << 64
+    if not fits:
+        raise ValueError("integer literal too big")
+    return wrap(value)
+
+
+def approximate_number(text: str) -> float:
+    """Return the value of a floating literal; ValueError if a double has no place for it.
+
+    Examples
+    --------
+    >>> approximate_number("1.5f"), approximate_number("1_0.e1"), approximate_number("0x1p3")
+    (1.5, 100.0, 8.0)
+    """
+    digits = text.rstrip("fFdD").replace("_", "")
+    is_hexadecimal = digits[1:2] in ("x", "X")
+    try:
+        value = float.fromhex(digits) if is_hexadecimal else float(digits)
+    except OverflowError:
+        value = math.inf
+    mantissa = re.split("[pP]" if is_hexadecimal else "[eE]", digits)[0]
+    if math.isinf(value) or (value < sys.float_info.min and mantissa.strip("0.xX")):
+        raise ValueError("floating literal overflow/underflow")
+    return value
+
+
+# Grammar
+
 _DEEPEST: Final = 32
-_KEYWORDS = {"AND", "OR", "NOT", "IS", "NULL", "LIKE", "ESCAPE", "BETWEEN", "IN", "TRUE", "FALSE"}
 
 
 class Selector:
@@ -185,14 +407,20 @@ class Selector:
         self._evaluate: Expression | None = _Parser(expression).parse()
 
     def accepts(self, message: Message) -> bool:
-        """Return whether the expression is true for a message; unknown is not."""
+        """Return whether the expression is true for a message that nothing has been done with yet."""
+        return self.matches(Transfer(message=message))
+
+    def matches(self, transfer: Transfer, delivery_count: int = -1) -> bool:
+        """Return whether the expression is true for a transfer; unknown is not.
+
+        Nor is a division by 0 of an integer, of which the real broker dies (RF-35).
+        """
         if self._evaluate is None:
             self._evaluate = _Parser(self.expression).parse()
-        return self._evaluate(message) is True
-
-    def matches(self, transfer: Transfer) -> bool:
-        """Return whether the expression is true for a transfer's message."""
-        return self.accepts(transfer.message)
+        try:
+            return self._evaluate(Subject(transfer, delivery_count)) is True
+        except ZeroDivisionError:
+            return False
 
 
 class _Parser:
@@ -200,68 +428,47 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = self._split(text)
         self._at = 0
+        self._next: Token | None = None
+        self._last = Token(_END, "<END>")
         self._depth = 0
 
     def parse(self) -> Expression:
-        if not self._tokens:
+        if self._peek().kind == _END:
             # Nothing but spaces asks for nothing.
-            return lambda message: True
+            return lambda subject: True
         parsed = self._or()
-        if self._at < len(self._tokens):
-            raise self._error(f"unexpected {self._tokens[self._at][1]!r}")
+        if self._read().kind != _END:
+            raise self._error("extra input")
         return parsed
 
-    def _split(self, text: str) -> list[tuple[str, str]]:
-        tokens: list[tuple[str, str]] = []
-        at = 0
-        end = len(text.rstrip())
-        while at < end:
-            found = _TOKEN.match(text, at)
-            if found is None or found.lastgroup is None:
-                raise self._error(f"cannot read {text[at:]!r}")
-            kind, value = found.lastgroup, found[found.lastgroup]
-            if kind == "name" and value.upper() in _KEYWORDS:
-                kind, value = "keyword", value.upper()
-            tokens.append((kind, value))
-            at = found.end()
-        return tokens
+    def _peek(self) -> Token:
+        """Return the next token, which stays the next one."""
+        if self._next is None:
+            self._next, self._at = read_token(self._text, self._at)
+        return self._next
 
-    def _error(self, what: str) -> FramingErrorException:
-        return FramingErrorException(f"Illegal selector: {self._text!r}: {what}")
+    def _read(self) -> Token:
+        """Return the next token, and go on behind it."""
+        self._last = self._peek()
+        self._next = None
+        return self._last
 
-    def _take(self, *wanted: str) -> str | None:
-        if self._at < len(self._tokens):
-            kind, value = self._tokens[self._at]
-            if kind in ("keyword", "symbol") and value in wanted:
-                self._at += 1
-                return value
-        return None
+    def _error(self, why: str) -> FramingErrorException:
+        """Return the refusal of the token that was read last, in the broker's words (RF-36)."""
+        return FramingErrorException(f"Illegal selector: '{self._last.text}': {why}")
 
-    def _expect(self, wanted: str) -> None:
-        if self._take(wanted) is None:
-            raise self._error(f"expected {wanted}")
+    def _take(self, *wanted: str) -> str:
+        """Read the next token if it is one of these symbols or keywords; return it, else ""."""
+        keyword = self._peek().keyword
+        if keyword and keyword in wanted:
+            self._read()
+            return keyword
+        return ""
 
-    def _or(self) -> Expression:
-        parts = [self._and()]
-        while self._take("OR"):
-            parts.append(self._and())
-        return parts[0] if len(parts) == 1 else lambda message: _any_of(part(message) for part in parts)
-
-    def _and(self) -> Expression:
-        parts = [self._not()]
-        while self._take("AND"):
-            parts.append(self._not())
-        return parts[0] if len(parts) == 1 else lambda message: _all_of(part(message) for part in parts)
-
-    def _not(self) -> Expression:
-        count = self._count("NOT")
-        parsed = self._comparison()
-        if not count:
-            return parsed
-        # Twice is not the same as not at all: a value that is no truth value becomes unknown.
-        return lambda message: _times(count, _negate, parsed(message))
+    def _expect(self, wanted: str, why: str) -> None:
+        if self._read().keyword != wanted:
+            raise self._error(why)
 
     def _count(self, wanted: str) -> int:
         count = 0
@@ -269,120 +476,152 @@ class _Parser:
             count += 1
         return count
 
+    def _or(self) -> Expression:
+        parts = [self._and()]
+        while self._take("OR"):
+            parts.append(self._and())
+        return parts[0] if len(parts) == 1 else lambda subject: _any_of(part(subject) for part in parts)
+
+    def _and(self) -> Expression:
+        parts = [self._not()]
+        while self._take("AND"):
+            parts.append(self._not())
+        return parts[0] if len(parts) == 1 else lambda subject: _all_of(part(subject) for part in parts)
+
+    def _not(self) -> Expression:
+        count = self._count("NOT")
+        parsed = self._comparison()
+        # Twice is not the same as not at all: a value that is no truth value becomes unknown.
+        return _repeatedly(count, _negate, parsed)
+
     def _comparison(self) -> Expression:
         left = self._sum()
         symbol = self._take(*COMPARISONS)
-        if symbol is not None:
+        if symbol:
             right = self._sum()
-            return lambda message: _compare(symbol, left(message), right(message))
+            return lambda subject: _compare(symbol, left(subject), right(subject))
         if self._take("IS"):
-            is_negated = self._take("NOT") is not None
-            self._expect("NULL")
-            return lambda message: (left(message) is None) != is_negated
-        is_negated = self._take("NOT") is not None
-        test = self._test(left, is_negated)
-        if test is None:
-            if is_negated:
-                raise self._error("expected LIKE, BETWEEN or IN after NOT")
+            is_negated = bool(self._take("NOT"))
+            self._expect("NULL", "expected NULL or NOT NULL after IS")
+            return lambda subject: (left(subject) is None) != is_negated
+        is_negated = bool(self._take("NOT"))
+        if not is_negated and self._peek().keyword not in ("LIKE", "BETWEEN", "IN"):
             return left
-        return test
+        match self._read().keyword:
+            case "LIKE":
+                return self._like(left, is_negated)
+            case "BETWEEN":
+                return self._between(left, is_negated)
+            case "IN":
+                return self._in(left, is_negated)
+        raise self._error("expected LIKE, IN or BETWEEN")
 
-    def _test(self, left: Expression, is_negated: bool) -> Expression | None:
-        if self._take("LIKE"):
-            pattern = self._string()
-            pattern_of = _like_pattern(pattern, self._string() if self._take("ESCAPE") else "")
-            return _perhaps_not(lambda message: _is_like(pattern_of, left(message)), is_negated)
-        if self._take("BETWEEN"):
-            low = self._sum()
-            self._expect("AND")
-            high = self._sum()
-            bounds = ((">=", low), ("<=", high))
-            return _perhaps_not(
-                lambda message: _all_of(_compare(s, left(message), bound(message)) for s, bound in bounds),
-                is_negated,
-            )
-        if self._take("IN"):
-            self._expect("(")
-            choices = [self._sum()]
-            while self._take(","):
-                choices.append(self._sum())
-            self._expect(")")
-            if is_negated:
-                return lambda message: _is_none_of(left(message), [choice(message) for choice in choices])
-            return lambda message: _any_of(
-                _compare("=", left(message), choice(message)) for choice in choices
-            )
-        return None
+    def _like(self, left: Expression, is_negated: bool) -> Expression:
+        text = self._string("LIKE")
+        escape = ""
+        if self._take("ESCAPE"):
+            escape = self._string("ESCAPE")
+            if len(escape.encode()) > 1:
+                raise self._error("single character string required after ESCAPE")
+            if escape in ("%", "_"):
+                raise self._error("'%' and '_' are not allowed as ESCAPE characters")
+        pattern = like_pattern(text, escape)
+        return _repeatedly(is_negated, _negate, lambda subject: _is_like(pattern, left(subject)))
+
+    def _between(self, left: Expression, is_negated: bool) -> Expression:
+        low = self._sum()
+        self._expect("AND", "expected AND after BETWEEN")
+        high = self._sum()
+        return _repeatedly(
+            is_negated, _negate, lambda subject: _is_between(left(subject), low(subject), high(subject))
+        )
+
+    def _in(self, left: Expression, is_negated: bool) -> Expression:
+        self._expect("(", "missing '(' after IN")
+        choices = [self._sum()]
+        while self._take(","):
+            choices.append(self._sum())
+        self._expect(")", "missing ',' or ')' after IN")
+        if is_negated:
+            return lambda subject: _is_none_of(left(subject), (choice(subject) for choice in choices))
+        return lambda subject: _any_of(_compare("=", left(subject), choice(subject)) for choice in choices)
 
     def _sum(self) -> Expression:
         return self._chain(self._product, "+", "-")
 
     def _product(self) -> Expression:
-        return self._chain(self._sign, "*", "/")
+        return self._chain(self._signed, "*", "/")
 
     def _chain(self, part: Callable[[], Expression], *symbols: str) -> Expression:
         first = part()
         rest: list[tuple[str, Expression]] = []
-        while (symbol := self._take(*symbols)) is not None:
+        while symbol := self._take(*symbols):
             rest.append((symbol, part()))
-        return (lambda message: _calculated(message, first, rest)) if rest else first
+        return (lambda subject: _calculated(subject, first, rest)) if rest else first
 
-    def _sign(self) -> Expression:
-        count = self._count("-")
-        self._take("+")
-        parsed = self._primary()
-        if not count:
-            return parsed
-        return lambda message: _times(count, lambda value: _calculate("-", 0, value), parsed(message))
-
-    def _primary(self) -> Expression:
+    def _signed(self) -> Expression:
+        minuses = self._count("-")
+        if minuses and self._peek().kind == "exact":
+            # The sign belongs to the literal: the smallest integer has no positive counterpart.
+            return _repeatedly(minuses - 1, _minus, self._literal(is_negative=True))
         if self._take("("):
-            self._depth += 1
-            if self._depth > _DEEPEST:
-                raise self._error(f"more than {_DEEPEST} nested parentheses")
-            inner = self._or()
-            self._expect(")")
-            self._depth -= 1
-            return inner
-        if self._at == len(self._tokens):
-            raise self._error("it ends too early")
-        kind, text = self._tokens[self._at]
-        self._at += 1
-        if kind == "name":
-            name = text[1:-1].replace('""', '"') if text.startswith('"') else text
-            return lambda message: _property_value(message, name)
-        value = self._literal(kind, text)
-        return lambda message: value
+            return _repeatedly(minuses, _minus, self._nested())
+        # A plus does nothing, but takes only a name or a literal (RF-35).
+        self._take("+")
+        return _repeatedly(minuses, _minus, self._literal())
 
-    def _literal(self, kind: str, text: str) -> Value:
-        if kind == "string":
-            return text[1:-1].replace("''", "'")
-        if kind == "number":
-            # Python refuses to read an integer of some thousand digits.
-            return int(text) if text.isdigit() and len(text) < 1000 else float(text)
-        if text in ("TRUE", "FALSE", "NULL"):
-            return {"TRUE": True, "FALSE": False, "NULL": None}[text]
-        raise self._error(f"unexpected {text!r}")
+    def _nested(self) -> Expression:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._error(f"more than {_DEEPEST} nested parentheses")
+        inner = self._or()
+        self._expect(")", "missing ')' after '('")
+        self._depth -= 1
+        return inner
 
-    def _string(self) -> str:
-        if self._at < len(self._tokens) and self._tokens[self._at][0] == "string":
-            self._at += 1
-            return self._tokens[self._at - 1][1][1:-1].replace("''", "'")
-        raise self._error("expected a string")
+    def _literal(self, is_negative: bool = False) -> Expression:
+        token = self._read()
+        keyword = token.keyword
+        if token.kind == _END or (keyword and keyword not in ("TRUE", "FALSE")):
+            raise self._error("expected literal or identifier")
+        if not keyword and token.kind in ("name", "quoted"):
+            return _value_of(token.text)
+        value = self._constant(token, is_negative)
+        return lambda subject: value
+
+    def _constant(self, token: Token, is_negative: bool) -> Value:
+        if token.keyword:
+            return token.keyword == "TRUE"
+        try:
+            if token.kind == "exact":
+                return exact_number(token.text, is_negative)
+            return approximate_number(token.text) if token.kind == "approximate" else token.text
+        except ValueError as error:
+            raise self._error(str(error)) from None
+
+    def _string(self, after: str) -> str:
+        token = self._read()
+        if token.kind != "string":
+            raise self._error(f"expected string after {after}")
+        return token.text
 
 
-def _perhaps_not(test: Expression, is_negated: bool) -> Expression:
-    return (lambda message: _negate(test(message))) if is_negated else test
+def _repeatedly(count: int, operation: Callable[[Value], Value], part: Expression) -> Expression:
+    """Return an expression with an operation done to it so many times."""
+    if not count:
+        return part
 
+    def value(subject: Subject) -> Value:
+        found = part(subject)
+        for _ in range(count):
+            found = operation(found)
+        return found
 
-def _times(count: int, operation: Callable[[Value], Value], value: Value) -> Value:
-    for _ in range(count):
-        value = operation(value)
     return value
 
 
-def _calculated(message: Message, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
-    value = first(message)
+def _calculated(subject: Subject, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
+    value = first(subject)
     for symbol, part in rest:
-        value = _calculate(symbol, value, part(message))
+        value = _calculate(symbol, value, part(subject))
     return value

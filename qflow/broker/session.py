@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeVar, cast
 
@@ -63,7 +63,7 @@ from qflow.broker.errors import (
     refuse,
 )
 from qflow.broker.events import Detail, Names, Values
-from qflow.broker.exchanges import Exchange
+from qflow.broker.exchanges import FED_OP, Exchange, fed_op
 from qflow.broker.history.overflow_list import OverflowList
 from qflow.broker.message import HeaderValue, Message, Transfer
 from qflow.broker.queue import Queue
@@ -162,7 +162,7 @@ class Session(Dependent):
     __slots__ = (
         "context", "queues", "exchanges", "name", "connection", "is_attached", "error", "completions",
         "consuming", "transaction", "tx_accept", "last_exchange", "exclusive_queues", "transfer_count",
-        "is_pipelining", "overflow", "txn_starts", "txn_commits", "txn_rejects",
+        "is_pipelining", "overflow", "txn_starts", "txn_commits", "txn_rejects", "scoped_bindings",
     )  # fmt: skip
 
     def __init__(
@@ -181,6 +181,7 @@ class Session(Dependent):
         self.tx_accept: TxAccept | None = None
         self.last_exchange: Exchange | None = None
         self.exclusive_queues: list[str] = []
+        self.scoped_bindings: list[tuple[str, str, str]] = []
         self.transfer_count = 0
         self.is_pipelining = False
         self.overflow: OverflowList | None = None
@@ -270,7 +271,7 @@ class Session(Dependent):
             TxnStarts=self.txn_starts,
             TxnCommits=self.txn_commits,
             TxnRejects=self.txn_rejects,
-            TxnCount=self.txn_starts,
+            TxnCount=self.txn_commits + self.txn_rejects,
         )
 
     def __repr__(self) -> str:
@@ -301,9 +302,10 @@ class Session(Dependent):
         self.completions.abandon()
         if self.overflow is not None:
             self.overflow.stop()
-        for exchange in list(self.exchanges.exchanges.values()):
-            if exchange.unbind_scope(self.name):
-                self.exchanges.consider(exchange)
+        for queue, exchange, key in sorted(set(self.scoped_bindings)):
+            # The queue or the exchange may be gone, or another session's.
+            with suppress(SessionException):
+                self._unbind(queue, exchange, key)
         self.consuming.close()
         if self.transaction is not None:
             self.transaction.rollback()
@@ -318,7 +320,7 @@ class Session(Dependent):
                 queue.lifetime.owner = ""
                 queue.users.owner_connection = ""
                 if queue.is_unused:
-                    queue.consider_deletion()
+                    queue.delete_unless_needed()
         self.exclusive_queues.clear()
 
     def _remember_exchange(self, exchange: Exchange | None) -> None:
@@ -469,6 +471,7 @@ class Session(Dependent):
             self.name,
             self.connection.name,
             self.transfer_count,
+            exchange,
         )
         if self.transaction is not None:
             transfer.transaction = self.transaction
@@ -726,15 +729,33 @@ class Session(Dependent):
     ) -> None:
         """Bind a queue to an exchange; binding it again changes nothing (EX-12).
 
+        With ``x-scope`` "session", or a ``qpid.fed.op`` that binds, whatever is bound by this key when the
+        session ends is unbound then, whichever session made that binding (RF-30).
+
         404 for an unknown one, 405 for another session's queue, 541 (headers), 542 (default exchange).
         """
+        given = arguments or {}
         source, target = self.queues.bindable(exchange, queue, "Bind", self.name)
-        scope = self.name if (arguments or {}).get("x-scope") == "session" else ""
-        source.bind(target, key, arguments or {}, scope)
+        operation = fed_op(given)
+        source.bind(target, key, given)
+        if operation == "U":
+            self.exchanges.consider(source)
+        if given.get("x-scope") == "session" or (FED_OP in given and operation in ("", "B")):
+            self.scoped_bindings.append((queue, exchange, key))
+        elif operation == "U":
+            self._forget_scope(queue, exchange, key)
+
+    def _forget_scope(self, queue: str, exchange: str, key: str) -> None:
+        asked = (queue, exchange, key)
+        self.scoped_bindings = [one for one in self.scoped_bindings if one != asked]
 
     @command("exchange.unbind")
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
-        """Remove a binding; removing none changes nothing (EX-12)."""
+        """Remove a binding; removing none changes nothing (EX-12), save for RF-32."""
+        self._forget_scope(queue, exchange, key)
+        self._unbind(queue, exchange, key)
+
+    def _unbind(self, queue: str, exchange: str, key: str) -> None:
         source, target = self.queues.bindable(exchange, queue, "Unbind", self.name)
         if source.unbind(target, key):
             self.exchanges.consider(source)
@@ -763,10 +784,13 @@ class Session(Dependent):
     # Syncing
 
     @command("execution.sync", completes=False)
-    def execution_sync(self) -> None:
-        """Ask for a report when every earlier command is complete (CM-06); hurries the store (CM-12)."""
+    def execution_sync(self, sync: bool = True) -> None:
+        """Ask for a report when every earlier command is complete (CM-06); hurries the store (CM-12).
+
+        Without the sync flag it waits, but is not reported (RF-40).
+        """
         self.context.store.flush()
-        self.completions.sync_point(self.completions.next_number - 1)
+        self.completions.sync_point(self.completions.next_number - 1, sync)
 
     @command("session.flush", is_numbered=False)
     def session_flush(self) -> None:
@@ -781,10 +805,11 @@ class Session(Dependent):
         self._start_transaction()
 
     @command("tx.commit", completes=False)
-    def tx_commit(self) -> None:
+    def tx_commit(self, sync: bool = True) -> None:
         """Make the transaction's publishes and accepts happen, all or none (LP-09, RF-22).
 
-        Its effects are there at once; its own completion waits for earlier commands (CM-07).  503 if the
+        Its effects are there at once; its own completion waits for earlier commands (CM-07), and is reported
+        if the command carries the sync flag (RF-40).  503 if the
         session is not transactional; 541 if a queue has no room, and nothing happens.
         """
         transaction = self._require_transaction()
@@ -797,7 +822,7 @@ class Session(Dependent):
             raise
         self.txn_commits += 1
         self._start_transaction()
-        self.completions.sync_point(self.completions.next_number - 1)
+        self.completions.sync_point(self.completions.next_number - 1, sync)
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:

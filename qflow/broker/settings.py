@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from qflow.broker.errors import InvalidArgumentException, InvalidConversion, refuse
+from qflow.broker.errors import FramingErrorException, InvalidArgumentException, InvalidConversion, refuse
 
 Argument = object
 """A value of an arguments map: None, bool, int, float, str, list or dict."""
@@ -43,7 +43,8 @@ def to_integer(value: Argument, kind: str) -> int:
     """
     low, high = _LIMITS[kind]
     if isinstance(value, str):
-        if not re.fullmatch(_INTEGER, value, re.ASCII) or not low <= int(value) <= high:
+        # A text is read without its sign first, so it cannot hold the smallest number of all (RF-38).
+        if not re.fullmatch(_INTEGER, value, re.ASCII) or not max(low, -high) <= int(value) <= high:
             raise InvalidConversion(f"invalid conversion: Cannot convert {value}")
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -186,7 +187,9 @@ class QueueSettings:
             else:
                 level = _fairshare_level(key)
                 if level is not None:
-                    levels[level] = _uint32(value)
+                    # Of a bad level and a bad value the value is reported (RF-38).
+                    limit = _uint32(value)
+                    levels[_uint32(level)] = limit
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=dict(arguments), **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
@@ -194,13 +197,16 @@ class QueueSettings:
 
         Rules: MG-01, QT-06, QT-19.
 
-        542 names the first settings that do not go together; 540 is for paging, which this model leaves out.
+        542 names the first settings that do not go together; 540 is for paging, which this model leaves out;
+        501, which ends the connection, for more levels than the broker can make (RF-38).
         """
         for is_wrong, text in self._combinations():
             if is_wrong:
                 raise InvalidArgumentException(text)
         if self.paging:
             refuse("paging", "qpid.paging")
+        if self.priorities >= 1 << 31:
+            raise FramingErrorException("cannot create std::vector larger than max_size()")
 
     def _combinations(self) -> Iterator[tuple[bool, str]]:
         lvq, group, paging = "qpid.last_value_queue_key", "qpid.group_header_key", "qpid.paging"
@@ -283,9 +289,9 @@ _KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
 _LEGACY_LVQ = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
 
 
-def _fairshare_level(key: str) -> int | None:
+def _fairshare_level(key: str) -> str | None:
     for prefix in ("qpid.fairshare", "x-qpid-fairshare"):
         if key.startswith(prefix):
             # Any one character is between the name and the level.
-            return _uint32(key[len(prefix) + 1 :])
+            return key[len(prefix) + 1 :]
     return None

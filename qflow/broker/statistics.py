@@ -93,7 +93,7 @@ class SubscriptionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStatistics:
-    """One session; ``TxnCount`` only ever grows (IN-03)."""
+    """One session; ``TxnCount`` is its commits and rollbacks, and never falls (IN-03, RF-39)."""
 
     name: str
     unackedMessages: int

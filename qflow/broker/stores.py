@@ -422,6 +422,9 @@ class MessageMap(MessageDeque):
         return message.transfer.message.property_as_string(self._key)
 
 
+_MOST_LEVELS: Final = 257
+
+
 class PriorityQueue(Messages):
     """Highest level first, first in first out within a level, perhaps with fair shares (QT-04 … QT-06).
 
@@ -433,8 +436,10 @@ class PriorityQueue(Messages):
     def __init__(
         self, levels: int = 10, limits: tuple[tuple[int, int], ...] = (), default_limit: int = 0
     ) -> None:
-        self._levels = [MessageDeque() for _ in range(levels)]
         self._first_level = 5 - min(5, -(-levels // 2))
+        # No priority reaches a level above 255; all those further up are like one that is always empty.
+        levels = min(levels, _MOST_LEVELS)
+        self._levels = [MessageDeque() for _ in range(levels)]
         # A share that limits nothing (fairshare-0 of 0) still makes the levels take turns.
         self._is_fair = bool(limits) or default_limit > 0
         given = dict(limits)

@@ -366,6 +366,7 @@ METHODS = {
     "create": ("type", "name", "properties", "strict"),
     "delete": ("type", "name", "options"),
     "query": ("type", "name"),
+    "queueRedirect": ("sourceQueue", "targetQueue"),
 }
 OF_A_QUEUE = ("purge", "reroute")
 
@@ -437,7 +438,7 @@ def _expectations(expect: Any) -> Iterator[str]:
 
 def observe(player: Player) -> Seen:
     """Return the complete visible state, without what is 0, false or empty."""
-    queues = {name: player.broker.queues.queues.get(name) for name in player.declared}
+    queues = {name: player.broker.queues.shown(name) for name in player.declared}
     seen: Seen = {
         "done": _by_session(player, lambda client: len(client.sent) - len(client.held())),
         "held": _by_session(player, lambda client: pack(client.held())),
@@ -499,8 +500,8 @@ def browse_everything(player: Player) -> dict[str, list[str]]:
     """Return what a fresh browser sees on every queue that still exists."""
     final: dict[str, list[str]] = {}
     for name in player.declared:
-        queue = player.broker.queues.queues.get(name)
-        if queue is not None:
+        # A queue without a name can be declared, but not read (CF-06).
+        if name and name in player.broker.queues.queues:
             session = player.broker.session(f"final browser of {name}")
             labels: list[str] = []
             session.consuming.on_delivery = lambda record, labels=labels: labels.append(

@@ -198,7 +198,7 @@ def _sessions(broker: Broker) -> Named:
 
 def _subscriptions(broker: Broker) -> Named:
     for name, session in broker.sessions.items():
-        for subscription in session.consuming.subscriptions.values():
+        for subscription in session.consuming.shown():
             values = asdict(subscription.statistics())
             queue = values.pop("queue")
             references = {"sessionRef": _reference("session", name), "queueRef": _reference("queue", queue)}

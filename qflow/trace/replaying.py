@@ -238,9 +238,9 @@ def _transfer(broker: Broker, step: Step) -> None:
 def _command(broker: Broker, step: Step) -> None:
     session, arguments = _session(broker, step), step.arguments
     session.is_pipelining = "pipelined" in arguments
-    if "sync" in arguments:
+    if arguments.get("sync"):
         session.completions.report_when_complete(session.completions.next_number)
-    given = {key: value for key, value in arguments.items() if key not in FLAGS}
+    given = {key: value for key, value in arguments.items() if key not in FLAGS or value is False}
     getattr(session, step.kind.replace(".", "_"))(**given)
 
 

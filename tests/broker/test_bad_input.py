@@ -318,7 +318,7 @@ def test_qt_16_a_selector_nested_too_deeply(opening):
     """QT-16: like any selector that cannot be parsed, it closes the connection."""
     bench = busy_bench()
     expression = opening * 300 + "1" + ")" * 300
-    with refused(501, f"Illegal selector: {expression!r}: more than 32 nested parentheses"):
+    with refused(501, "Illegal selector: '(': more than 32 nested parentheses"):
         bench.session(VICTIM).message_subscribe("q", "deep", arguments={"x-apache-selector": expression})
     assert not bench.session(VICTIM).is_attached
     assert bench.session("another").is_attached

@@ -183,17 +183,18 @@ def test_every_65536_commands():
     assert told == ["0-65535"]
 
 
-def test_one_report_for_a_batch():
-    """CM-08: completions of one step are told together, in one report for each session."""
+def test_reports_of_a_batch():
+    """CM-08, RF-40: at the end of a step, for each session one report a command with the sync flag."""
     bench = Bench()
     bench.declare("q", flow_stop_count=1)
     bench.send("q")
     for by in ("p", "r"):
+        bench.send("q", by=by)
         bench.send("q", 2, by=by, sync=True)
-    told = len(reports(bench))
+    before = len(reports(bench))
     bench.ctl.queue_purge("q")
-    assert reports(bench)[told:] == ["0-2"]
-    assert reports(bench, "r") == ["0-1"]
+    assert reports(bench)[before:] == ["0-2", "0-3"]
+    assert reports(bench, "r") == ["0-1", "0-2"]
     assert bench.events[-1].kind == "reported"
 
 
@@ -248,6 +249,29 @@ def test_freed_in_reverse_order():
         assert "3" not in bench.completed()
         bench.ctl.queue_purge(name)
         assert bench.completed() == completed
+
+
+def test_rf_40_a_sync_flag_is_reported_before_what_completes_after_it():
+    """RF-40: three transfers freed in one batch, of which the second carries the flag."""
+    bench = Bench()
+    bench.declare("q", flow_stop_count=1, flow_resume_count=1)
+    session = bench.session("p")
+    for sync in (False, False, True, False):
+        bench.send("q", sync=sync)
+    bench.ctl.queue_purge("q")
+    assert reports(bench) == ["0-2"]
+    assert str(session.completed) == "0-3"
+
+
+@pytest.mark.parametrize("command", ["execution_sync", "tx_commit"])
+@pytest.mark.parametrize("sync", [True, False])
+def test_rf_40_without_the_sync_flag_there_is_no_report(command, sync):
+    bench = Bench()
+    session = bench.session("p")
+    session.tx_select()
+    getattr(session, command)(sync=sync)
+    assert reports(bench) == (["0-1"] if sync else [])
+    assert str(session.completed) == "0-1"
 
 
 def test_commit_is_a_sync_point():

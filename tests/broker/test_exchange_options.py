@@ -86,6 +86,9 @@ def test_ex_11_a_binding_of_session_scope_ends_with_its_session(broker, session)
     assert depths(broker, "a", "b") == (0, 1)
 
 
+OWN = {"x-match": "all", "p": "v"}
+
+
 def bound(**flags) -> ExchangeBoundResult:
     return ExchangeBoundResult(**flags)
 
@@ -106,12 +109,29 @@ def bound(**flags) -> ExchangeBoundResult:
         ("none", {"queue": "none"}, bound(exchange_not_found=True, queue_not_found=True)),
         ("amq.fanout", {"queue": "a", "key": "whatever"}, bound()),
         ("amq.topic", {"queue": "a", "key": "x.*"}, bound()),
-        ("amq.match", {"queue": "a", "arguments": {"p": "v"}}, bound()),
-        ("amq.match", {"queue": "a", "arguments": {"p": "w"}}, bound(args_not_matched=True)),
+        ("amq.match", {"queue": "a", "arguments": OWN}, bound()),
+        ("amq.match", {"queue": "a", "arguments": {**OWN, "more": 1}}, bound()),
+        ("amq.match", {"queue": "b", "arguments": OWN}, bound(queue_not_matched=True)),
+        ("amq.match", {"queue": "a", "arguments": {"p": "v"}}, bound(args_not_matched=True)),
+        ("amq.match", {"queue": "a", "arguments": {**OWN, "p": "w"}}, bound(args_not_matched=True)),
+        ("amq.match", {"queue": "a", "key": "any"}, bound()),
+        ("amq.direct", {"queue": "", "key": ""}, bound()),
+        ("amq.direct", {"queue": "b", "key": "k"}, bound(queue_not_matched=True)),
+        ("amq.direct", {"queue": "a", "arguments": {"p": "w"}}, bound()),
+        ("amq.fanout", {"key": "whatever"}, bound(key_not_matched=True)),
+        ("amq.fanout", {"queue": "b", "key": "k"}, bound(queue_not_matched=True, key_not_matched=True)),
+        ("amq.topic", {"queue": "a", "key": "#.y"}, bound()),
+        ("amq.topic", {"queue": "a", "key": "#.#.y"}, bound()),
+        ("amq.topic", {"key": "#.y"}, bound()),
+        ("amq.topic", {"key": "#.#.y"}, bound(key_not_matched=True)),
+        ("x", {"arguments": {"p": "v"}}, bound()),
+        ("x", {"key": "k"}, bound(key_not_matched=True)),
     ],
 )
 def test_ex_13_exchange_bound(session, exchange, question, answer):
-    """EX-13: the flags say what does not hold."""
+    """EX-13, RF-33: the flags say what does not hold, key and arguments judged over the whole exchange."""
+    session.exchange_declare("x", "headers")
+    session.exchange_bind("a", "amq.topic", "#.y")
     session.exchange_bind("a", "amq.direct", "k")
     session.exchange_bind("a", "amq.fanout")
     session.exchange_bind("a", "amq.topic", "x.*")

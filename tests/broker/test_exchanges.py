@@ -298,7 +298,7 @@ def test_copies_in_the_order_of_the_tree(patterns, key, expected):
 
 
 def test_the_same_headers_under_another_key():
-    """EX-07, EX-12: they are the same binding, whatever the key; qpid. arguments do not tell two apart."""
+    """EX-07, EX-12: the same binding, whatever the key; new qpid. arguments do not tell two apart."""
     bench = bench_with_queues("a", "b")
     for key, arguments in (
         ("1", {"x-match": "all", "n": 1}),
@@ -313,6 +313,26 @@ def test_the_same_headers_under_another_key():
     assert bench.stat("a").bindingCount == 3
     bench.ctl.exchange_unbind("a", "amq.match", "1")
     assert bench.stat("a").bindingCount == 2
+
+
+@pytest.mark.parametrize(
+    ("again", "count"),
+    [
+        pytest.param(("k", {"x-match": "all", "a": "1", "qpid.x": 1}), None, id="RF-27 as it was"),
+        pytest.param(("k", {"x-match": "all", "a": "1"}), None, id="RF-27 without the qpid. argument"),
+        pytest.param(("l", {"x-match": "all", "a": "1", "qpid.x": 1}), 3, id="RF-27 under another key"),
+    ],
+)
+def test_headers_with_a_qpid_argument_are_never_the_same(again, count):
+    """RF-27: what is kept has its qpid. arguments, what is compared with it has none."""
+    bench = bench_with_queues("q")
+    bench.bind("q", "amq.match", "k", {"x-match": "all", "a": "1", "qpid.x": 1})
+    if count is None:
+        with refused(541, "Exchange: amq.match, binding key: k Duplicate binding key not allowed."):
+            bench.bind("q", "amq.match", *again)
+    else:
+        bench.bind("q", "amq.match", *again)
+        assert bench.stat("q").bindingCount == count
 
 
 def test_exclusive_binding_of_a_bound_queue():
@@ -412,6 +432,21 @@ HEADERS = [
     pytest.param({**ALL, "a": None}, {"b": 1}, False, id="EX-07 void: absence does not"),
     pytest.param({**ALL, "a": 1}, {"a": True}, True, id="EX-07 integers and bool compare as integers"),
     pytest.param({**ALL, "a": 1}, {"a": "1"}, False, id="EX-07 an integer is no string"),
+    pytest.param({**ALL, "a": "text"}, {"a": 0}, True, id="RF-28 what is no integer counts as 0"),
+    pytest.param({**ALL, "a": "text"}, {"a": False}, True, id="RF-28 also for false"),
+    pytest.param({**ALL, "a": 2.0}, {"a": 0}, True, id="RF-28 also a double"),
+    pytest.param({**ALL, "a": 2.0}, {"a": 2}, False, id="RF-28 an integer is no double"),
+    pytest.param({**ALL, "a": 2}, {"a": 2.0}, False, id="RF-28 a double asks for a double"),
+    pytest.param({**ALL, "a": True}, {"a": True}, False, id="RF-28 true never matches true"),
+    pytest.param({**ALL, "a": True}, {"a": False}, True, id="RF-28 false matches true"),
+    pytest.param({**ALL, "a": 0}, {"a": False}, True, id="RF-28 false matches 0"),
+    pytest.param({**ALL, "a": 5}, {"a": ""}, True, id="RF-28 what is no text counts as an empty one"),
+    pytest.param({**ALL, "a": "x"}, {"a": ""}, False, id="RF-28 a text does not"),
+    pytest.param({**ALL, "a": "x"}, {"a": None}, False, id="RF-28 a void header matches only void"),
+    pytest.param({**ALL, "a": "1"}, {"a": "1", "x-match": "all"}, False, id="RF-29 one match too many"),
+    pytest.param({**ALL, "a": "1"}, {"a": "1", "x-match": "any"}, True, id="RF-29 another value"),
+    pytest.param({**ALL, "a": "1"}, {"x-match": "all"}, True, id="RF-29 just as many as it takes"),
+    pytest.param({**ANY, "a": "1"}, {"x-match": "any"}, True, id="RF-29 any"),
     pytest.param({**ALL, "a": "Fred"}, {"a": "fred"}, False, id="EX-07 strings are byte-equal"),
     pytest.param({**ALL, "a": 1.0}, {"a": 1.0}, True, id="EX-07 doubles"),
     pytest.param({**ALL, "a": {"b": 1}}, {"a": {"b": 1}}, False, id="EX-07 maps never match"),
@@ -490,6 +525,36 @@ def test_auto_delete_exchange(kind):
         bench.ctl.exchange_declare("x", passive=True)
 
 
+def test_auto_delete_headers_goes_with_an_unbind_of_nothing():
+    """RF-32: a headers exchange only, and only if nothing else is bound."""
+    for kind, is_left in (("headers", False), ("topic", True)):
+        bench = bench_with_queues("q")
+        bench.exchange("x", kind, auto_delete=True)
+        bench.ctl.exchange_unbind("q", "x", "k")
+        assert ("x" in bench.broker.exchanges.exchanges) is is_left
+
+
+@pytest.mark.parametrize(
+    ("operation", "count"),
+    [("U", 1), ("B", 2), ("", 2), (5, 2), ("Z", 2), ("R", 2)],
+    ids=lambda value: f"RF-31 {value!r}",
+)
+def test_fed_op_of_a_queue_that_is_bound(operation, count):
+    """RF-31: U unbinds; nothing else does."""
+    bench = bench_with_queues("q")
+    bench.bind("q", "amq.fanout", "k")
+    bench.bind("q", "amq.fanout", "k", {"qpid.fed.op": operation})
+    assert bench.stat("q").bindingCount == count
+
+
+@pytest.mark.parametrize(("operation", "count"), [("U", 1), ("B", 2), ("", 2), (5, 2), ("Z", 1), ("R", 1)])
+def test_fed_op_of_a_queue_that_is_not_bound(operation, count):
+    """RF-31: B, an empty text and what is no text bind."""
+    bench = bench_with_queues("q")
+    bench.bind("q", "amq.match", "k", {"x-match": "all", "qpid.fed.op": operation})
+    assert bench.stat("q").bindingCount == count
+
+
 def test_auto_delete_waits_for_its_users():
     """EX-11: not while it is somebody's alternate."""
     bench = bench_with_queues("a")
@@ -516,6 +581,42 @@ def test_auto_delete_needs_a_last_binding(what):
     else:
         bench.ctl.queue_delete("other")
     assert bench.has_exchange("x")
+
+
+@pytest.mark.parametrize("scope", [{"x-scope": "session"}, {"qpid.fed.op": "B"}, {"qpid.fed.op": ""}])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_session_scope_belongs_to_the_key(scope, is_first):
+    """RF-30: the binding goes with the session that asked, though another one made it, before or after."""
+    bench = bench_with_queues("q")
+    asking = bench.session("asking")
+    if not is_first:
+        bench.bind("q", "amq.direct", "k")
+    asking.exchange_bind("q", "amq.direct", "k", scope)
+    if is_first:
+        bench.ctl.exchange_unbind("q", "amq.direct", "k")
+        bench.bind("q", "amq.direct", "k")
+    bench.bind("q", "amq.direct", "other")
+    asking.close()
+    assert bench.stat("q").bindingCount == 2
+
+
+@pytest.mark.parametrize("way", ["unbind", "fed.op", "queue gone", "foreign queue"])
+def test_session_scope_that_is_not_there_any_more(way):
+    """RF-30: the session has unbound itself, or may not unbind what there is now."""
+    bench = bench_with_queues("q")
+    asking = bench.session("asking")
+    asking.exchange_bind("q", "amq.direct", "k", {"x-scope": "session"})
+    if way == "unbind":
+        asking.exchange_unbind("q", "amq.direct", "k")
+    elif way == "fed.op":
+        asking.exchange_bind("q", "amq.direct", "k", {"qpid.fed.op": "U"})
+    else:
+        bench.ctl.queue_delete("q")
+        bench.declare("q", by="owner", exclusive=way == "foreign queue")
+    owner = bench.session("owner") if way == "foreign queue" else bench.ctl
+    owner.exchange_bind("q", "amq.direct", "k")
+    asking.close()
+    assert bench.stat("q").bindingCount == (1 if way == "queue gone" else 2)
 
 
 def test_session_scope():
@@ -609,6 +710,18 @@ def test_routes_count_copies():
     assert (exchange.msgReceives, exchange.msgRoutes, exchange.byteRoutes) == (3, 6, 600)
     bindings = bench.broker.exchanges.get("amq.fanout").binding_statistics()
     assert [(binding.queue, binding.msgMatched) for binding in bindings] == [("a", 3), ("b", 3)]
+
+
+def test_statistics_of_bindings_in_odd_cases():
+    """RF-39: fanout bindings have no key; an exchange goes on counting what an exclusive binding replaced."""
+    bench = bench_with_queues("a", "b")
+    bench.bind("a", "amq.fanout", "k")
+    (binding,) = bench.broker.exchanges.get("amq.fanout").binding_statistics()
+    assert binding.key == ""
+    for queue in "ab":
+        bench.bind(queue, "amq.direct", "k", {"qpid.exclusive-binding": 1})
+    assert bench.exchange_statistics("amq.direct").bindingCount == 2
+    assert [bench.stat(queue).bindingCount for queue in "ab"] == [2, 2]
 
 
 WAYS = ["reject", "ring", "reroute", "delete"]

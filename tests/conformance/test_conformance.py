@@ -308,6 +308,13 @@ def test_a_queue_is_deleted_only_if(condition, says):
     assert player.clients["d"].session.error.name == says
 
 
+def test_a_queue_without_a_name(tmp_path, capsys, scenario):
+    """CF-06: it can be declared, but not read: the end is compared without it, and there is no traceback."""
+    expect = {"queues": {"": {"binds": 1}}}
+    nameless = {"id": "n", "steps": [{"op": "declare_queue", "queue": "", "expect": expect}], "final": {}}
+    assert run([written(tmp_path, nameless)]) == 0
+
+
 def test_an_error_of_the_connection_is_called_so():
     """FORMAT, QT-16, LP-06: the code is the exception's name, or "connection", for all its sessions."""
     player = performed(

@@ -387,8 +387,9 @@ def refused(
     subject = consumer_subject(session, subscription)
     if transfer.is_expired(instant.broker.now):
         return expired(label)
-    if subscription.selector is not None and not subscription.selector.matches(transfer):
-        text = f"The selector of {subject.name}, {subscription.selector.expression}, refuses {label}."
+    selector = subscription.selector
+    if selector is not None and not selector.matches(transfer, message.delivery_count):
+        text = f"The selector of {subject.name}, {selector.expression}, refuses {label}."
         row = instant.last("subscribe", "link", subscription.name)
         return Reason(text, ("CN-21",), row, subject)
     is_passed = passed(queue, subscription, message)

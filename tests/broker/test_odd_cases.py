@@ -1,0 +1,159 @@
+"""Odd cases: alternates that refuse, the cleaner, declare arguments (RF-34, RF-37 to RF-39)."""
+
+from __future__ import annotations
+
+import pytest
+from support import Bench, refused
+
+from qflow.broker import Broker, BrokerOptions, Message
+from qflow.broker.errors import ResourceLimitExceededException
+
+FULL = "Maximum depth exceeded on dl"
+
+
+def bench_with_full_alternate(**q: object) -> Bench:
+    """Return a bench with queue q, whose alternate exchange leads to the full queue dl."""
+    bench = Bench()
+    bench.declare("dl", max_count=1, flow_stop_count=0)
+    bench.bind("dl", "amq.fanout")
+    bench.send("dl")
+    bench.declare("q", alternate="amq.fanout", **q)
+    bench.send("q")
+    return bench
+
+
+def test_rf_34_a_refused_reject_lets_an_auto_delete_queue_go():
+    bench = bench_with_full_alternate(
+        others={"qpid.lifetime-policy": "delete-if-unused-and-empty"}, auto_delete=True
+    )
+    reader = bench.read("q")
+    reader.session.message_cancel(reader.tag)
+    with refused(506, FULL):
+        reader.session.message_reject([0])
+    assert "q" not in bench.broker.queues.queues
+    assert bench.stat("dl").discardsOverflow == 1
+
+
+def test_rf_34_the_one_that_cancels_gets_506():
+    """RF-34: one that closes does not: the real broker aborts then."""
+    bench = bench_with_full_alternate(auto_delete=True)
+    session = bench.session("c")
+    session.message_subscribe("q", "s")
+    with refused(506, FULL):
+        session.message_cancel("s")
+    assert not session.is_attached
+    assert bench.broker.queues.shown("q") is None
+    bench = bench_with_full_alternate(auto_delete=True)
+    bench.session("c").message_subscribe("q", "s")
+    bench.session("c").close()
+    assert "q" not in bench.broker.queues.queues
+
+
+@pytest.mark.parametrize("way", ["delete", "self-destruct"])
+def test_rf_34_a_queue_stays_visible_to_management_until_its_last_reader_goes(way):
+    limits = {"policy_type": "self-destruct", "max_count": 1} if way == "self-destruct" else {}
+    bench = bench_with_full_alternate(**limits)
+    session = bench.session("c")
+    session.message_subscribe("q", "s")
+    session.message_subscribe("q", "browser", acquire_mode=1)
+    with refused(506, FULL):
+        bench.send("q") if limits else bench.ctl.queue_delete("q")
+    before = bench.broker.state_hash()
+    shown = bench.broker.queues.shown("q").statistics()
+    assert (shown.consumerCount, shown.msgDepth, shown.bindingCount) == (2, 0, 0)
+    assert bench.broker.state_hash() == before
+    session.message_cancel("s")
+    assert bench.broker.queues.shown("q") is not None
+    session.message_cancel("browser")
+    assert bench.broker.queues.shown("q") is None
+
+
+def test_rf_34_a_new_queue_of_the_name_is_the_one_that_is_shown():
+    bench = bench_with_full_alternate()
+    bench.session("c").message_subscribe("q", "s")
+    with pytest.raises(ResourceLimitExceededException):
+        bench.ctl.queue_delete("q")
+    bench.declare("q")
+    assert bench.broker.queues.shown("q") is bench.broker.queue("q")
+
+
+@pytest.mark.parametrize(("waited", "first"), [(600, "p-1"), (2400, "p-2")])
+def test_rf_37_the_cleaner_moves_fair_shares(waited, first):
+    """RF-37: it has removed nothing, and yet it was the other level's turn."""
+    broker = Broker(BrokerOptions(queue_purge_interval=2))
+    session = broker.session("p")
+    session.queue_declare("q", {"qpid.fairshare": 1, "qpid.priorities": 2})
+    for priority in (9, 0):
+        session.message_transfer(Message(routing_key="q", priority=priority))
+    broker.advance(waited * 1000)
+    got: list[str] = []
+    session.consuming.on_delivery = lambda record: got.append(record.label)
+    session.message_subscribe("q", "s")
+    session.fetch("s")
+    assert got == [first]
+
+
+REFUSED = [
+    ({"qpid.priorities": 3, "qpid.fairshare-x": "y"}, 542, "invalid conversion: Cannot convert y"),
+    ({"qpid.priorities": 3, "qpid.fairshare-x": 1}, 542, "invalid conversion: Cannot convert x"),
+    (
+        {"qpid.alert_repeat_gap": "-9223372036854775808"}, 542,
+        "invalid conversion: Cannot convert -9223372036854775808",
+    ),
+    ({"qpid.priorities": 2**31}, 501, "cannot create std::vector larger than max_size()"),
+    ({"qpid.priorities": "4294967295"}, 501, "cannot create std::vector larger than max_size()"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "code", "text"), REFUSED)
+def test_rf_38_odd_values_of_declare_arguments(arguments, code, text):
+    bench = Bench()
+    other = bench.broker.session("other", "ctl")
+    with refused(code, text):
+        bench.ctl.queue_declare("q", arguments)
+    assert "q" not in bench.broker.queues.queues
+    assert other.is_attached is (code == 542)
+
+
+@pytest.mark.parametrize("gap", [-(2**63), "-9223372036854775807", "9223372036854775807"])
+def test_rf_38_the_smallest_number_is_refused_as_a_text_only(gap):
+    bench = Bench()
+    bench.ctl.queue_declare("q", {"qpid.alert_repeat_gap": gap})
+    assert bench.broker.queue("q").settings.alert_repeat_gap == int(gap)
+
+
+@pytest.mark.parametrize("share", [{}, {"fairshare": 1}, {"fairshare-255": 2}])
+def test_rf_38_levels_that_no_message_can_have_take_no_room(share):
+    """RF-38, QT-06: 2**31 - 1 levels deliver in the same order as 256, which a priority can reach."""
+    orders = []
+    for levels in (256, 2**31 - 1):
+        bench = Bench()
+        bench.declare("q", priorities=levels, **share)
+        for priority in (0, 255, 3, 255, 255, 7, 0, 255):
+            bench.send("q", priority=priority)
+        session, got = bench.session("c"), []
+        session.consuming.on_delivery = lambda record, got=got: got.append(record.label)
+        session.message_subscribe("q", "s")
+        session.message_set_flow_mode("s", 0)
+        for _ in range(8):
+            session.fetch("s")
+        orders.append(got)
+    assert orders[0] == orders[1]
+    assert len(orders[0]) == 8
+
+
+def test_rf_39_a_cancelled_subscription_is_shown_while_it_has_unsettled_deliveries():
+    bench = Bench()
+    bench.declare("q")
+    bench.send("q", 3)
+    reader = bench.read("q")
+    session = reader.session
+    session.message_accept([0])
+    session.message_cancel(reader.tag)
+    twin = Broker.restore(bench.broker.snapshot()).sessions[session.name]
+    for found in (session, twin):
+        assert [one.name for one in found.consuming.shown()] == [reader.tag]
+        found.message_accept([1])
+        assert [one.name for one in found.consuming.shown()] == [reader.tag]
+        found.message_release([2])
+        assert found.consuming.shown() == []
