@@ -14,7 +14,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-# What only some commands need is imported where it is used: `qflow --help` is to be fast.
+# What only some commands need is imported where it is used: `qflow --help` has to be fast.
 
 DISTRIBUTION = "qflow-kit"
 """The name under which pip knows the package ``qflow``."""

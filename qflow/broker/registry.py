@@ -118,7 +118,7 @@ class QueueRegistry(Dependent):
     def bindable(
         self, exchange: str, queue: str, action: str, session: str | None = None
     ) -> tuple[Exchange, Queue]:
-        """Return what is to be bound or unbound, if it may be: by a session, or by management (EX-03).
+        """Return the queue and exchange of a bind or unbind that a session, or management, may make (EX-03).
 
         542 for the default exchange, 404 for an unknown one or an unknown queue, 405 for a queue that is
         exclusive to another session; management is no session.

@@ -268,7 +268,7 @@ class Situation:
         self.actions()[action]()
 
     def key(self) -> Hashable:
-        """Return what tells this state from those with another future.
+        """Return the key of this state: two states with one key have the same future.
 
         Two messages differ only by their size, by whether a stopped queue holds their transfer and whose
         it is, and by whether a consumer has taken them.  Labels, positions, command numbers and statistics

@@ -51,7 +51,7 @@ class Lab(widgets.VBox):
     """
 
     name = ""
-    """What opens this lab again: a key of :data:`qflow.labs.share.LABS`, or "" for nothing."""
+    """What opens this lab again: one of :data:`qflow.labs.share.LABS`, or "" for nothing."""
 
     def __init__(self, picture: Picture | Comparison, controls: Sequence[widgets.Widget] = ()) -> None:
         self.picture = picture

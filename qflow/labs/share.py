@@ -23,20 +23,21 @@ from typing import Any
 from qflow.broker.errors import AmqpException
 from qflow.broker.options import convert, read_options
 from qflow.kit import RefusalError, kit_path
+from qflow.rooms import origins
 from qflow.workload.attributes import is_name, is_whole
 
-LABS = {
-    "flow": ("experiments", "flow_lab"),
-    "capacity": ("experiments", "capacity_lab"),
-    "fanout": ("experiments", "fanout_lab"),
-    "policy": ("experiments", "policy_lab"),
-    "history": ("experiments", "history_lab"),
-    "state_space": ("state_widget", "state_space_lab"),
-    "group": ("group_widget", "group_lab"),
-    "config": ("config_widget", "config_lab"),
-    "trace": ("trace_widget", "trace_lab"),
-}
-"""The labs that a token can open, and where they are."""
+LABS = (
+    *(
+        name.removesuffix("_lab")
+        for name, module in origins(import_module("qflow.labs")).items()
+        if module == "qflow.labs.experiments" and name.endswith("_lab")
+    ),
+    *("state_space", "group", "config", "trace"),
+)
+"""The labs that a token can open.
+
+Experiments take numbers only, so all of them are here. Any other lab is named, once a stranger's token cannot
+do harm with its settings."""
 
 FILES = {"trace": ("path", "workload")}
 """The settings of a lab that name files."""
@@ -92,7 +93,7 @@ class Token:
     Parameters
     ----------
     lab
-        A key of :data:`LABS`.
+        One of :data:`LABS`.
     settings
         The arguments that open it.
     time, back
@@ -142,7 +143,7 @@ class Token:
         if not isinstance(values, list) or len(values) != len(_KINDS):
             raise TokenError("this token is not whole: copy all of it, from the first letter to the last")
         lab, settings, time, back, engine = values
-        if lab not in list(LABS):
+        if lab not in LABS:
             raise TokenError(f"this token is of a lab {_shown(lab)}; here there are {', '.join(LABS)}")
         for value, (what, holds, allowed) in zip(values, _KINDS, strict=True):
             if not holds(value):
@@ -193,10 +194,9 @@ def open_token(text: str, *, allow_files: bool = False) -> Any:
 sender, allow it: open_token(text, allow_files=True)
     """
     token = Token.read(text)
-    module, name = LABS[token.lab]
     try:
         settings = _checked(token, allow_files)
-        lab = getattr(import_module(f"qflow.labs.{module}"), name)(**settings)
+        lab = getattr(import_module("qflow.labs"), f"{token.lab}_lab")(**settings)
     except FileNotFoundError as error:
         raise TokenError(f"the file this token is about is not here: {error.filename}") from None
     except (RefusalError, AmqpException):

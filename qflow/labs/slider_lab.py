@@ -57,7 +57,7 @@ class SliderLab(Lab):
     steps
         Called with the settings by name; runs, and returns the picture.
     name
-        What opens this lab again: a key of :data:`qflow.labs.share.LABS`.
+        What opens this lab again: one of :data:`qflow.labs.share.LABS`.
     more
         Further arguments of `steps`, which no slider sets.
 

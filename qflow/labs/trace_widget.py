@@ -204,7 +204,7 @@ def trace_lab(
 
 
 def recorded_lab(name: str = "slow-consumer") -> Lab:
-    """Open a recorded workload: the engine replays it, beside what the real broker itself reported.
+    """Open a recorded workload: the engine's replay, compared with the real broker's own reports.
 
     Parameters
     ----------

@@ -56,7 +56,8 @@ class Intervals:
     ...     Event(5, "flow_stopped", queue="q", detail={"count": 9, "size": 900}),
     ...     Event(8, "flow_resumed", queue="q", detail={"count": 4, "size": 400}),
     ... ):
-    ...     intervals.handlers[event.kind](event)
+    ...     handle = intervals.handlers[event.kind]
+    ...     handle(event)
     >>> intervals.results
     [('flow_on', 'q', '', '', 5, 8, 'p-9', 9, 900)]
     """
@@ -362,7 +363,9 @@ class Auditor:
                 if event == "stats":
                     self._play["pass_time"](time)
                     self.intervals.sample(queue, label)
-                elif checks.is_known(seq, time, client, event, queue, label):
+                elif (client, event, queue) in checks.known or checks.is_known(
+                    seq, time, client, event, queue, label
+                ):
                     check, play = checks.rows.get(event), self._play.get(event)
                     if check is not None and self._is_whole:
                         check(seq, time, client, event, queue, label, group)

@@ -178,7 +178,7 @@ class Tolerance:
 
     @classmethod
     def estimated(cls, rows: Sequence[LogRow]) -> Tolerance:
-        """Estimate both from a whole log; a stream, whose end nobody knows, tolerates a second of each.
+        """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each.
 
         Nothing arrives before it is sent.  If more than one in a hundred messages seems to, the clocks
         differ by that much; if fewer do, these are findings.
@@ -408,6 +408,8 @@ class RuleChecks:
         label and group.
     events : dict
         An engine's event to what takes it.
+    known : set
+        Client, event and queue of rows that need not be asked about any more.
 
     Examples
     --------
@@ -415,7 +417,8 @@ class RuleChecks:
     >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
     >>> found = []
     >>> checks = RuleChecks(workload, Tolerance(0, 0), found.append)
-    >>> checks.rows["accept"](1, 5, "c", "accept", "q", "p-1", ""); found[0].text()
+    >>> accept = checks.rows["accept"]
+    >>> accept(1, 5, "c", "accept", "q", "p-1", ""); found[0].text()
     'row 1, 5e-06 s: not held (CN-13), c, q, p-1: accept; allowed: what was delivered to the client and is not
     settled'
     """
@@ -436,6 +439,7 @@ class RuleChecks:
             prefetch[consumer.queue] = prefetch.get(consumer.queue, 0) + consumer.prefetch
         self._queues = {name: _Queue(workload, name, prefetch[name]) for name in workload.queues}
         self._held = dict.fromkeys(self._readers, 0)
+        self.known: set[tuple[str, str, str]] = set()
         self._place = 0
         self._sent: dict[str, _Sent] = {}
         self._sent_labels, self._done_labels = LabelSet(), LabelSet()
@@ -466,22 +470,20 @@ class RuleChecks:
         """Return whether a row is an event of one of the workload's clients; if not, that is a finding."""
         early = 0
         if event in AT_PRODUCERS:
-            kind = "unknown producer"
-            if client in self._capacity:
-                return True
+            kind, is_known = "unknown producer", client in self._capacity
         elif event in AT_CONSUMERS:
-            kind = "not subscribed"
+            kind, is_known = "not subscribed", False
             reader = self._readers.get(client)
             if reader is not None and reader.queue == queue:
-                early = round(reader.start * SECOND) - self._skew - time
-                if early <= 0:
-                    return True
+                early = max(0, round(reader.start * SECOND) - self._skew - time)
+                is_known = not early
         else:
-            kind = "unknown"
-            if event == "error":
-                return True
-        self._find(Finding(row, time, kind, client, queue, label, event, gap=max(0, early)))
-        return False
+            kind, is_known = "unknown", event == "error"
+        if is_known:
+            self.known.add((client, event, queue))
+        else:
+            self._find(Finding(row, time, kind, client, queue, label, event, gap=early))
+        return is_known
 
     # What producers log
 

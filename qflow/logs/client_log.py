@@ -278,7 +278,7 @@ class ClientSide:
     Attributes
     ----------
     rows : list of LogRow
-        In order; whoever takes them away may replace the list.
+        In order; the list may be emptied or replaced.
 
     Examples
     --------

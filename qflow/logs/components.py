@@ -57,7 +57,7 @@ def touches_of(source: str, workload: Workload) -> list[Touch]:
     try:
         pairs |= _routes(workload)
     except AmqpException:
-        # A queue that the broker refuses: what cannot start is told by the audit, of all its clients.
+        # A queue that the broker refuses: the audit reports what cannot start, for all its clients.
         pairs |= {(p.name, queue) for p in workload.producers for queue in workload.queues}
     pairs |= {(session, queue) for session, queue in _shared_sessions(workload, pairs)}
     return [(source, client, queue) for client, queue in sorted(pairs)]

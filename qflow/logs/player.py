@@ -1,6 +1,6 @@
 """LogPlayer: recorded clients led through the engine by their log, one row at a time.
 
-A client's log says what the client did; what the broker did in between nobody wrote down.  The player sends
+A client's log says what the client did; what the broker did in between is not in it.  The player sends
 each transfer, accept, release and reject to the engine at its recorded time, and the engine works out the
 rest: whose transfer was held and let go, when a queue turned ON and OFF, which message was where.  What the
 log says of completions, deliveries and statistics is not sent to the engine, so that it can be compared with

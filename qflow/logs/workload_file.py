@@ -22,12 +22,12 @@ def inferred_workload(log: ClientLog) -> Workload:
     """Return queues with default arguments, and each client as its rows show it.
 
     A window is as large as the most that was ever outstanding; producers send to the queue that their
-    rows name.  What the queues were declared with no log tells.
+    rows name.  No log says what the queues were declared with.
 
     Raises
     ------
     LogError
-        If the log tells of no client.
+        If the log has no client.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def _producer(name: str, rows: Sequence[LogRow], seconds: float) -> Producer:
 def _consumer(name: str, rows: Sequence[LogRow]) -> Consumer:
     start = max(0, rows[0].ts_us) / SECOND
     prefetch = _most(rows, "deliver", ("accept", "release", "reject"))
-    # It subscribed before the first delivery; nobody knows how long before.
+    # It subscribed before the first delivery; how long before is not known.
     return Consumer(name, rows[0].queue, prefetch, ("exp", 0.001), start=0.0 if start < 1 else start)
 
 

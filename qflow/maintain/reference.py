@@ -33,7 +33,8 @@ ROOMS: dict[str, str] = {
     "messaging": "the client API people know from qpid.messaging",
     "configuration": "qpid-config's options, addresses and declare arguments",
     "workload": "producers and consumers in virtual time",
-    "trace": "traces and client logs; the time machine; explain",
+    "logs": "client logs: read, replayed through the engine, audited",
+    "trace": "traces of the engine; the time machine; explain",
     "prediction": "what would have happened under other settings",
     "design": "thresholds that are safe",
     "conformance": "recordings of a real broker, played against the engine",
@@ -275,7 +276,7 @@ def left_out_page() -> str:
         "# What is left out, and why",
         "",
         "Asking the engine for one of these raises the broker's own `not-implemented` error (540) with the",
-        "reason, so that nobody takes silence for an answer.",
+        "reason, so that silence is not taken for an answer.",
         "",
         "| what | why |",
         "| --- | --- |",
@@ -283,7 +284,7 @@ def left_out_page() -> str:
         "",
         "Of the clients, `qflow.messaging` has what works in one process: no reconnection, no TLS.",
         "Of time, the model has what can change what a broker does; the real broker's own speed is not",
-        "modelled, and `qflow predict` says how it stands in for the network.",
+        "modelled, and `qflow predict` says how it takes the network's place.",
     ]
     return "\n".join(lines) + "\n"
 

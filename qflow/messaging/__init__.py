@@ -4,7 +4,7 @@ Code written for the real client runs with only its import changed::
 
     from qflow.messaging import *
 
-What differs: there is no network, and time is told.  A time-out passes at once, once nothing else
+What differs: there is no network, and time is virtual.  A time-out passes at once, once nothing else
 can happen; :func:`sleep` takes the place of ``time.sleep`` (or give the broker a clock, see
 :meth:`Brokers.install`); a call that could never return raises a :class:`WouldBlockForever`.
 :data:`brokers` gets at the broker behind a URL, for its management, its statistics and its events;

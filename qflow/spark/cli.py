@@ -1,6 +1,6 @@
 """``qflow spark audit|sweep|stream|synth``: the engine over a fleet's logs, here or on a cluster.
 
-The arguments of ``qflow spark``; reading them loads neither Spark nor the engine.
+Reading the arguments loads neither Spark nor the engine, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def run(namespace: argparse.Namespace) -> int:
     actions = {"audit": _audit, "sweep": _sweep, "stream": _stream, "synth": _synth}
     _require_readable(namespace)
     try:
-        # Whatever is logged underneath, what a reader is told is a sentence.
+        # Whatever is logged underneath, the reader gets one sentence.
         logging.getLogger().addHandler(logging.NullHandler())
         spark = session(namespace.master, **_settings(namespace.conf))
         _take_ctrl_c_back()

@@ -1,12 +1,12 @@
-"""Cuts: a component cut in time where nothing is under way, each cut checked, so that it is never wrong.
+"""Cuts: a long component audited in pieces, at once or one after the other, with the result of the whole.
 
-Where every message sent has been accepted, a fresh engine ought to go on as the old one does.  The log
-alone shows such places (:func:`rest_places`), so pieces can be audited at once, each from a fresh state
-(:func:`audit_piece`).  Whether the fresh state was the right one shows afterwards: what decides the future
-(:func:`rest_key`) must be equal.  Where it is not, the piece is audited again from the true state
-(:func:`stitch`).
-
-Checkpoints: a component cut in time, so that its pieces can be audited at once.
+There are two ways. A *checkpoint* is the auditor's state at a row, recorded in one pass over the component;
+each piece then begins with the state that the row before it left (:func:`audit_from_checkpoint`). A *cut*
+needs no pass before: where every message sent has been accepted, a fresh engine goes on as the old one
+would. The log alone shows such places (:func:`rest_places`), so each piece begins with a fresh state
+(:func:`audit_piece`). Whether that state was right shows afterwards: what decides the future
+(:func:`rest_key`) has to be equal. Where it is not, the piece is audited again from the true state
+(:func:`stitch`), so the result is never wrong.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def stitch(component: str, pieces: Sequence[Piece], rows: Sequence[Sequence[Lake
         key = rest_key(state)
         before = json.loads(state)
         joined = _joined(before, json.loads(piece.state)) if key and key == piece.start_key else None
-        # Whoever knows nothing of what was before finds too much, and never too little.
+        # A fresh auditor knows nothing of what was before: it finds too much, and never too little.
         if joined is not None and all(result[2] != "finding" for result in piece.results):
             results += _shifted(piece.results, before)
             state = joined

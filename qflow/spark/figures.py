@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qflow.labs.charts import plain
+
 SECOND = 1_000_000
 BLUE, STOP, SOFT = "#0072b2", "#c04c00", "#57606a"
 
@@ -61,7 +63,7 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
         go.Heatmap(
             z=grid,
             x=[at * step for at in range(count)],
-            y=list(queues),
+            y=[plain(queue) for queue in queues],
             zmin=0,
             zmax=1,
             colorscale=[[0, "#f6f8fa"], [1, STOP]],
@@ -103,7 +105,7 @@ def offender_bars(rows: Sequence[Any], shown: int = 8) -> FleetChart:
     figure = go.Figure(
         go.Bar(
             x=[row.held_us / SECOND for row in top],
-            y=[row.queue for row in top],
+            y=[plain(row.queue) for row in top],
             orientation="h",
             marker={"color": STOP},
             text=[f"{row.held} transfers, ON {_times(row.times_on)}" for row in top],
@@ -131,7 +133,7 @@ def hold_boxes(rows: Sequence[Any]) -> FleetChart:
     for name, symbol, color in (("p50", "circle", BLUE), ("p90", "diamond", SOFT), ("p99", "x", STOP)):
         figure.add_scatter(
             x=[max(getattr(row, f"{name}_us"), 1) / SECOND for row in rows],
-            y=[row.queue for row in rows],
+            y=[plain(row.queue) for row in rows],
             mode="markers",
             name={"p50": "half of them", "p90": "90 %", "p99": "99 %"}[name],
             marker={"symbol": symbol, "color": color, "size": 9},
@@ -160,12 +162,12 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
     import plotly.graph_objects as go
 
     top = list(rows)[:shown]
-    names = [f"{row.queue} {row.group}" for row in top]
+    names = [plain(f"{row.queue} {row.group}") for row in top]
     figure = go.Figure(
         go.Bar(x=[row.owned_us / SECOND for row in top], y=names, orientation="h", marker={"color": BLUE})
     )
     figure.update_layout(
-        title="Groups by the time somebody owned them",
+        title="Groups by the time they were owned",
         xaxis_title="seconds",
         yaxis={"autorange": "reversed", "type": "category"},
     )
@@ -203,16 +205,16 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
             x=[points[name][0] for name in ordered],
             y=[points[name][1] for name in ordered],
             mode="lines+markers+text",
-            text=ordered,
+            text=[plain(name) for name in ordered],
             textposition="top center",
             line={"color": SOFT, "dash": "dot"},
             marker={"color": BLUE, "size": 10},
         )
     )
     figure.update_layout(
-        title=f"What thresholds of {queue} cost: depth against blocking",
+        title=plain(f"What thresholds of {queue} cost: depth against blocking"),
         xaxis_title="deepest, messages",
-        yaxis={"title": f"share of time {producer} is blocked", "tickformat": ".0%"},
+        yaxis={"title": plain(f"share of time {producer} is blocked"), "tickformat": ".0%"},
     )
     claims = tuple(
         f"{name}: at most {points[name][0]:.0f} messages, {producer} blocked {points[name][1]:.1%} of the "

@@ -85,7 +85,7 @@ def log_files(paths: Iterable[str | Path]) -> list[str]:
     names = [source_of(file) for file in files]
     for name in names:
         if names.count(name) > 1:
-            raise RefusalError(f"two logs are named {name!r}; a log's name tells brokers and runs apart")
+            raise RefusalError(f"two logs are named {name!r}; a log's name distinguishes brokers and runs")
     return files
 
 
@@ -248,7 +248,7 @@ def make_lake(
     Raises
     ------
     RefusalError
-        If a log has no workload, or no row of any log is good; the sentence tells the first reason.
+        If a log has no workload, or no row of any log is good; the sentence gives the first reason.
     """
     files = log_files(logs)
     known = load_workloads(files, workloads)

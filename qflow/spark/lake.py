@@ -1,8 +1,9 @@
-"""A lake's file, read by whoever needs its rows, with or without Spark.
+"""The lake: a fleet's rows as Parquet, each component's together and in order.
 
-Layout: a lake with each component's rows together and in order, so that replay needs no shuffle.
-
-Skew: how far a fleet can be spread, and what its largest component makes of that.
+A component is a sequential state machine, so its rows are read by one worker, in order. The layout pays for
+that once: components are packed into files by size (:func:`pack`), a file is sorted once, and every later
+job replays it without a shuffle. A file can also be read without Spark (:func:`read_lake_file`). How far a
+fleet can be spread is decided by its largest component (:func:`speed_up`).
 """
 
 from __future__ import annotations

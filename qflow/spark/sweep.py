@@ -1,10 +1,9 @@
-"""Sweep: every component under every setting; may be killed at any moment and goes on where it was.
+"""Sweep: each component of a fleet under each setting; killed at any moment, it goes on where it was.
 
-A component's rows as a client log and a workload, for what needs all of them at once.
-
-Settings for a fleet: what is changed before components are run again, by patterns of names.
-
-What-if: the workload behind each component's log, simulated under other settings.
+The workload behind a component's log is extracted once (:mod:`qflow.prediction.extraction`), changed by a
+:class:`FleetSettings` (patterns of queue names, with what is changed for each) and simulated. A *what-if*
+is a sweep with one setting. Each pair of component and setting is a cell, kept in a file of its own as soon
+as it is measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Synth: a plausible fleet of any size, one partition a seed, laid out as a lake.
+"""Synth: a plausible fleet of any size, laid out as a lake, one seed a partition.
 
-FleetModel: how queues of the recorded fleet are set up, as distributions to draw new ones from.
+:class:`FleetModel` holds how the queues of the recorded fleet are set up, as distributions; a seed draws a
+component from it, the workload is simulated, and its clients write their logs down as real clients would.
+The same seed gives the same rows on any number of machines.
 """
 
 from __future__ import annotations
@@ -264,8 +266,8 @@ def _logged(workload: Workload) -> Iterator[LogRow]:
 
 def _reports(stage: Stage, workload: Workload, now: int) -> Iterator[LogRow]:
     for queue in workload.queues:
-        told = stage.broker.queue(queue).statistics()
-        values = [getattr(told, name) for name in SAMPLE_FIELDS]
+        statistics = stage.broker.queue(queue).statistics()
+        values = [getattr(statistics, name) for name in SAMPLE_FIELDS]
         yield LogRow(now, "broker", "stats", queue, json.dumps(values), 0, "")
 
 

@@ -1,6 +1,7 @@
 """The tables of the fleet pipeline: each column's name, type and meaning, in one place.
 
-Arrow batches to tuples and back, for functions that Spark hands batches to.
+A table gives its Spark and its Arrow schema, so that no job states a type of its own; :func:`tuples` and
+:func:`to_batches` bring rows from the batches that Spark hands to a function, and back.
 """
 
 from __future__ import annotations

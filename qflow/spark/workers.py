@@ -1,7 +1,4 @@
-"""What a worker does besides its work: it tells how much memory it took, and keeps out of its own way.
-
-Progress of Spark's work on standard error: tasks that are done, of how many.
-"""
+"""What jobs report besides their results: the memory a worker took, and how many tasks are done."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def progress_file() -> Path | None:
     -------
     pathlib.Path or None
         The file named by ``QFLOW_PROGRESS``, or else ``progress.json`` in the user's data folder of qflow;
-        None if nothing is to be kept, or if it is not known where that folder is.
+        None if nothing is kept, or if it is not known where that folder is.
     """
     named = os.environ.get(VARIABLE)
     if named is not None:

@@ -1,5 +1,6 @@
 """The reference inside the kit: generated pages are what the code says, and every link leads somewhere."""
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -11,10 +12,16 @@ from qflow.maintain import reference
 from qflow.maintain.reference import docstring, room_page
 from qflow.teaching.rules import cited_in_chapters, rule_book
 
+KINDS = ("reference", "glossary", "sentences")
+TOP = Path(__file__).resolve().parents[2]
+PAGES = {page.relative_to(TOP).as_posix() for page in (TOP / "notebooks").glob("[rt]e*/*.md")}
+HAND_WRITTEN = sorted({"README.md", "data/README.md", *PAGES}.difference(*map(reference.made, KINDS)))
+_PLACEHOLDER = re.compile(r"NAME|NN|FILE|…")
+_PATH = re.compile(r"(?:qflow|tests|notebooks|exercises|data|binder|\.ci)/[\w./*-]*")
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("kind", ["reference", "glossary", "sentences"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_page_is_stale(kind):
     assert reference.stale(kind) == [], f"run: python -m qflow.maintain {kind} build"
 
@@ -28,6 +35,32 @@ def test_every_link_leads_somewhere(root):
         if "://" not in target and not (folder / target).exists()
     ]
     assert dead == []
+
+
+def code_spans(root: Path, page: str) -> list[str]:
+    """Return what a page has in backticks, each on one line."""
+    text = re.sub(r"```.*?```", "", (root / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN)
+def test_every_path_name_and_command_exists(root, page):
+    for span in code_spans(root, page):
+        for path in filter(_PATH.fullmatch, span.split()):
+            assert _PLACEHOLDER.search(path) or [*root.glob(path.rstrip("/"))], path
+        called = span.partition("(")[0]
+        if re.fullmatch(r"(qflow|qf)(\.\w+)+", called) and called != "qflow.zip":
+            pkgutil.resolve_name(re.sub(r"^qf\b", "qflow", called))
+        if span.startswith("python -m qflow.maintain "):
+            command._parser().parse_args(span.split()[3:])
+
+
+def test_the_guide_finds_names_where_it_says(root):
+    text = " ".join((root / "notebooks" / "reference" / "contributing.md").read_text().split())
+    named = re.findall(r"`(\w+)` (?:of|in) `([\w./-]+\.py)`", text)
+    assert len(named) > 5
+    for name, path in named:
+        assert name.startswith("NAME") or re.search(rf"\b{name}\b", (root / path).read_text()), (name, path)
 
 
 def test_every_page_is_reached_from_the_first(root):
