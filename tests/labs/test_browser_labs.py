@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
-from browser import LabPage, chromium_page, serve_chapters
+from browser import LabPage
 
 from qflow.labs import capacity_run, held_chart, save_html
 
@@ -50,10 +49,8 @@ def notebook(folder: Path, name: str, *cells: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def labs(tmp_path_factory):
-    scratch = tmp_path_factory.mktemp("labs")
-    folder = scratch / "chapters"
-    folder.mkdir()
+def labs(lab_server, lab_page):
+    folder = lab_server.folder
     opened = [f"{name} = {code}\n{name}" for name, code in OPEN.items()]
     notebook(folder, "labs.ipynb", SETUP, *opened)
     notebook(folder, "large.ipynb", SETUP, LARGE)
@@ -61,9 +58,7 @@ def labs(tmp_path_factory):
     notebook(folder, "charts.ipynb", SETUP, "lab = capacity_lab()\nlab", charts)
     thirty = "many = [flow_lab(messages=300) for _ in range(30)]\ndisplay(*many)"
     notebook(folder, "thirty.ipynb", SETUP, thirty, "for lab in many:\n    lab.close()")
-    command = [sys.executable, "-m", "jupyter", "lab", "--allow-root", f"--ServerApp.root_dir={folder}"]
-    with serve_chapters(scratch, *command, folder=folder) as server, chromium_page(server) as page:
-        yield page
+    return lab_page
 
 
 @pytest.fixture(scope="module")
