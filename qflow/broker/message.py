@@ -1,9 +1,11 @@
 """A message at its three stages: as it is sent, on its way, and on a queue.
 
-A producer makes a :class:`Message`: properties, and an amount of content; it never changes.  The command that
-carries it makes one :class:`Transfer`, shared by all queues that get a copy: how many bytes count, when it
-expires, and what still withholds its completion (the broker's AsyncCompletion, CM-02).  Each queue makes a
-:class:`QueuedMessage` of its own: a position, a state, and how often it was delivered.
+A producer makes a :class:`Message`: properties, and an amount of content; it never changes.  The constructor
+takes that amount, which is all that the broker asks for; :meth:`Message.of` takes a body instead, and counts
+the bytes of its AMQP 0-10 encoding.  The command that carries it makes one :class:`Transfer`, shared by all
+queues that get a copy: how many bytes count, when it expires, and what still withholds its completion (the
+broker's AsyncCompletion, CM-02).  Each queue makes a :class:`QueuedMessage` of its own: a position, a state, and how
+often it was delivered.
 
 What a transfer and a queued message are handed to is said here as well, by four small interfaces, so that
 messages know neither sessions nor exchanges nor flow control: :class:`CommandOwner`,
@@ -51,11 +53,19 @@ class Message(Frozen):
         Milliseconds to live; 0 means for ever (QT-07).
     durable : bool
         Sets delivery-mode, and hands the message to the store if there is one (CM-12).
+    size : int or None
+        Bytes that the broker is to count, where the sender knows them better: a message that came in another
+        encoding, such as that of AMQP 1.0.  None computes them as an AMQP 0-10 client encodes the message.
+        It is no part of the broker's state, which keeps it as the size of the transfer.
 
     Raises
     ------
     ValueError
         If a number is out of its range, or the routing key is longer than AMQP allows.
+
+    See Also
+    --------
+    Message.of : A message with a body.
 
     Examples
     --------
@@ -65,7 +75,11 @@ class Message(Frozen):
     14
     >>> Message(1, routing_key="ab", headers={"a": 1}).encoded_size("")
     40
+    >>> Message(1, routing_key="ab", size=113).encoded_size("")
+    113
     """
+
+    VOLATILE: ClassVar[tuple[str, ...]] = ("size",)
 
     content_size: int = 0
     routing_key: str | None = None
@@ -81,6 +95,7 @@ class Message(Frozen):
     app_id: str | None = None
     label: str = field(default="", compare=False)
     content: Any = field(default=None, compare=False)
+    size: int | None = field(default=None, repr=False)
 
     def __init__(
         self,
@@ -98,11 +113,14 @@ class Message(Frozen):
         app_id: str | None = None,
         label: str = "",
         content: Any = None,
+        size: int | None = None,
     ) -> None:
         if content_size < 0 or ttl < 0:
             raise ValueError(
                 f"content_size and ttl are 0 or more; got content_size={content_size}, ttl={ttl}"
             )
+        if size is not None and size < 0:
+            raise ValueError(f"size is None or 0 or more; got {size!r}")
         if priority is not None and not 0 <= priority <= 255:
             raise ValueError(f"priority is None or 0 to 255; got {priority!r}")
         if routing_key is not None and len(routing_key) > 63 and len(routing_key.encode()) > 255:
@@ -122,6 +140,83 @@ class Message(Frozen):
         self.app_id = app_id
         self.label = label
         self.content = content
+        self.size = size
+
+    @classmethod
+    def of(
+        cls,
+        body: object,
+        routing_key: str | None = None,
+        *,
+        reply_to: tuple[str | None, str | None] | None = None,
+        content_encoding: str | None = None,
+        **properties: Any,
+    ) -> Message:
+        """Return a message with a body, and the size that its encoding has.
+
+        The broker does not look at the body; clients and the management agent do.
+
+        Parameters
+        ----------
+        body : str, bytes, dict, list or None
+            Text is sent as UTF-8; a dict and a list in AMQP's own encoding, with the content type "amqp/map"
+            and "amqp/list" unless another is given.
+        routing_key : str or None
+            As for the constructor.
+        reply_to : tuple of (str or None, str or None), or None
+            Exchange and routing key of an answer; the default exchange is "" or None.
+        content_encoding : str or None
+            A name such as "utf-8".
+        **properties : object
+            All other parameters of the constructor but ``content_size`` and ``content``.
+
+        Raises
+        ------
+        TypeError
+            If AMQP cannot carry the body.
+        ValueError
+            As the constructor.
+
+        Examples
+        --------
+        >>> message = Message.of({"index": 0}, "orders", reply_to=("amq.direct", "answers"), priority=4)
+        >>> message.body, message.content_type, message.reply_to
+        ({'index': 0}, 'amqp/map', ('amq.direct', 'answers'))
+        >>> Message.of("abc", "ab").encoded_size("") == Message(3, "ab").encoded_size("")
+        True
+        """
+        apart: dict[str, HeaderValue] = {}
+        apart_size = 0
+        if reply_to is not None:
+            apart["reply_to"] = list(reply_to)
+            apart_size += reply_to_size(*reply_to)
+        if content_encoding is not None:
+            apart["encoding"] = content_encoding
+            apart_size += _short_text(content_encoding)
+        kind = _CONTENT_TYPES.get(type(body))
+        if kind is not None:
+            properties.setdefault("content_type", kind)
+        if apart and not cls(0, routing_key, **properties)._message_properties():
+            apart_size += _STRUCT
+        return cls(body_size(body) + apart_size, routing_key, content=enclose(body, apart), **properties)
+
+    @property
+    def body(self) -> Any:
+        """The body, as :meth:`of` got it; None if the message was made with an amount of content."""
+        content = self.content
+        return content[1] if _is_enclosed(content) else content
+
+    @property
+    def apart(self) -> dict[str, HeaderValue]:
+        """Properties that the engine has no field for; see :func:`enclose`."""
+        content = self.content
+        return content[2] if _is_enclosed(content) else {}
+
+    @property
+    def reply_to(self) -> tuple[str | None, str | None] | None:
+        """Exchange and routing key of an answer, or None."""
+        found: Any = self.apart.get("reply_to")
+        return None if found is None else (found[0], found[1])
 
     def header(self, key: str) -> HeaderValue:
         """Return one application header, or None when it is absent."""
@@ -151,6 +246,8 @@ class Message(Frozen):
 
     def encoded_size(self, exchange: str) -> int:
         """Return the bytes of header and content, the exchange's name included (DQ-05, DQ-06)."""
+        if self.size is not None:
+            return self.size
         size = self.content_size + _STRUCT + _short_text(exchange)
         if self.routing_key is not None:
             size += _short_text(self.routing_key)
@@ -185,6 +282,51 @@ def _short_text(text: str) -> int:
 
 def _long_text(text: str) -> int:
     return 2 + (len(text) if text.isascii() else len(text.encode()))
+
+
+_ENVELOPE: Final = "qflow.messaging"
+_CONTENT_TYPES: Final[dict[type, str]] = {dict: "amqp/map", list: "amqp/list"}
+
+
+def enclose(body: object, apart: dict[str, HeaderValue]) -> object:
+    """Return the content of a message with properties that the engine has no field for; clients read them.
+
+    Their bytes are counted with the content.  ``Message.body`` and ``Message.apart`` give both back.
+    """
+    return (_ENVELOPE, body, apart) if apart else body
+
+
+def _is_enclosed(content: object) -> bool:
+    return isinstance(content, tuple) and len(content) == 3 and content[0] == _ENVELOPE
+
+
+def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
+    """Return the bytes of a reply-to among a message's properties (DQ-07)."""
+    return 4 + sum(_short_text(text) for text in (exchange, routing_key) if text is not None)
+
+
+def body_size(body: object) -> int:
+    """Return how many bytes a body has once it is encoded.
+
+    Raises
+    ------
+    TypeError
+        If AMQP cannot carry it.
+
+    Examples
+    --------
+    >>> body_size("ä"), body_size({"index": 0}), body_size([]), body_size(None)
+    (2, 23, 8, 0)
+    """
+    if body is None:
+        return 0
+    if isinstance(body, str):
+        return len(body.encode())
+    if isinstance(body, bytes | bytearray | memoryview):
+        return memoryview(body).nbytes
+    if isinstance(body, dict | list):
+        return _value_size(body)
+    raise TypeError(f"a body is text, bytes, a dict, a list or None; got {body!r}")
 
 
 def map_size(entries: dict[str, Any]) -> int:
