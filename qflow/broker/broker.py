@@ -152,8 +152,11 @@ class Broker(BrokerContext):
         totals.add(self.queues.retired)
         for queue in self.queues.queues.values():
             totals.add(queue.counters)
+        messages, size = totals.depth()
         return BrokerStatistics(
             queueCount=len(self.queues.queues),
+            msgDepth=messages,
+            byteDepth=size,
             discardsNoRoute=self.discardsNoRoute,
             abandoned=self.abandoned,
             abandonedViaAlt=self.abandonedViaAlt,

@@ -4,8 +4,8 @@ A producer makes a :class:`Message`: properties, and an amount of content; it ne
 takes that amount, which is all that the broker asks for; :meth:`Message.of` takes a body instead, and counts
 the bytes of its AMQP 0-10 encoding.  The command that carries it makes one :class:`Transfer`, shared by all
 queues that get a copy: how many bytes count, when it expires, and what still withholds its completion (the
-broker's AsyncCompletion, CM-02).  Each queue makes a :class:`QueuedMessage` of its own: a position, a state, and how
-often it was delivered.
+broker's AsyncCompletion, CM-02).  Each queue makes a :class:`QueuedMessage` of its own: a position, a
+state, and how often it was delivered.
 
 What a transfer and a queued message are handed to is said here as well, by four small interfaces, so that
 messages know neither sessions nor exchanges nor flow control: :class:`CommandOwner`,

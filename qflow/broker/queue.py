@@ -176,6 +176,7 @@ class Queue(Dependent):
             self._annotate(message)
         if transfer.message.durable:
             self.counters.msgPersistEnqueues += 1
+            self.counters.bytePersistEnqueues += transfer.size
             self.context.store.enqueue(self.name, transfer)
         replaced = self.store.publish(message)
         wake = self.listeners.take() if self.listeners.count else None
@@ -201,6 +202,7 @@ class Queue(Dependent):
         self.counters.dequeue(transfer.size, in_transaction)
         if transfer.message.durable:
             self.counters.msgPersistDequeues += 1
+            self.counters.bytePersistDequeues += transfer.size
         if self.context.observer is not None:
             self._show_dequeued(message, reason)
         for observer in self.observers:
@@ -464,7 +466,7 @@ def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
 COUNTER_NAMES: tuple[str, ...] = (
     "msgTotalEnqueues", "byteTotalEnqueues", "msgTotalDequeues", "byteTotalDequeues", "msgTxnEnqueues",
     "byteTxnEnqueues", "msgTxnDequeues", "byteTxnDequeues", "msgPersistEnqueues", "msgPersistDequeues",
-    "acquires", "releases", "discardsTtl", "discardsRing", "discardsLvq", "discardsOverflow",
+    "bytePersistEnqueues", "bytePersistDequeues", "acquires", "releases", "discardsTtl", "discardsRing", "discardsLvq", "discardsOverflow",
     "discardsSubscriber", "discardsPurge", "reroutes",
 )  # fmt: skip
 
@@ -487,6 +489,8 @@ class QueueCounters(Restorable):
         self.byteTxnDequeues = 0
         self.msgPersistEnqueues = 0
         self.msgPersistDequeues = 0
+        self.bytePersistEnqueues = 0
+        self.bytePersistDequeues = 0
         self.acquires = 0
         self.releases = 0
         self.discardsTtl = 0

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from qflow.broker.errors import AmqpException
 
-FORMAT = "qflow broker 3"
+FORMAT = "qflow broker 4"
 _PACKAGE = "qflow.broker."
 _SAFE_INTEGER = 1 << 53
 

@@ -3,6 +3,8 @@
 import pytest
 from support import Bench, management_refused, of_group, queue_of, refused, run
 
+from qflow.broker import Broker, Message
+
 
 class TestPurge:
     def test_count(self):
@@ -447,6 +449,7 @@ def test_queue_statistics():
         "msgTxnEnqueues": 1, "byteTxnEnqueues": 60,
         "msgTxnDequeues": 1, "byteTxnDequeues": 50,
         "msgPersistEnqueues": 1, "msgPersistDequeues": 0,
+        "bytePersistEnqueues": 60, "bytePersistDequeues": 0,
         "msgDepth": 4, "byteDepth": 210, "messageCount": 3,
         "acquires": 7, "releases": 1,
         "discardsTtl": 1, "discardsRing": 0, "discardsLvq": 0, "discardsOverflow": 1,
@@ -472,6 +475,7 @@ def test_broker_statistics():
     totals = shown.totals
     assert (totals["msgTotalEnqueues"], totals["msgTotalDequeues"], totals["acquires"]) == (6, 3, 2)
     assert totals["byteTotalEnqueues"] == 600
+    assert (shown.msgDepth, shown.byteDepth) == (3, 300)
 
 
 def test_subscription_and_session_statistics():
@@ -485,3 +489,42 @@ def test_subscription_and_session_statistics():
     assert (second.browsing, second.acknowledged, second.exclusive) == (True, True, False)
     assert (second.creditMode, second.delivered) == ("CREDIT", 0)
     assert reader.unacked == 2
+
+
+def test_persistent_bytes():
+    """CF-09: bytes of durable messages, in and out, and in the broker's totals."""
+    bench = Bench()
+    bench.declare("q")
+    for size, durable in ((50, True), (70, True), (90, False)):
+        bench.send("q", size=size, durable=durable)
+    bench.take("q", 2)
+    shown, totals = bench.stat("q"), bench.broker.statistics().totals
+    assert (shown.bytePersistEnqueues, shown.bytePersistDequeues) == (120, 120)
+    assert (totals["bytePersistEnqueues"], totals["bytePersistDequeues"]) == (120, 120)
+    assert shown.byteTotalDequeues == 120
+
+
+def test_connection_statistics():
+    """CF-10, management.py test_connection_stats: messages, their bytes and frames, both ways, refused too."""
+    bench = Bench()
+    bench.declare("q", max_count=3, flow_stop_count=0)
+    before = bench.broker.connections["p"].statistics() if "p" in bench.broker.connections else None
+    assert before is None
+    bench.send("q", size=50)
+    session = bench.broker.sessions["p"]
+    session.message_transfer(Message(0, routing_key="q"))
+    session.message_transfer(Message(65_524, routing_key="q"))
+    reader = bench.read("q", "c", messages=2)
+    reader.accept()
+    bench.send("q", 2, by="p", size=50)
+    with refused(506):
+        bench.send("q", by="p", size=50)
+    came = bench.broker.connections["p"].statistics()
+    assert (came.msgsFromClient, came.msgsToClient) == (6, 0)
+    assert came.bytesFromClient == 4 * 50 + 11 + 65_535
+    assert came.framesFromClient == 3 + 2 + 4 + 3 * 3
+    went = bench.broker.connections["c"].statistics()
+    assert (went.msgsToClient, went.bytesToClient, went.framesToClient) == (2, 61, 5)
+    assert went.name == "c"
+    twin = Broker.restore(bench.broker.snapshot())
+    assert twin.connections["p"].statistics() == came
