@@ -136,6 +136,10 @@ class BrokerContext(Restorable):
         if self.observer is not None:
             self.emit("store.finish", message=label, detail={"message": label})
 
+    def close_connection(self, name: str) -> bool:
+        """Close a client's connection by management; return whether there is one.  The broker does it."""
+        raise NotImplementedError
+
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue; the broker does it."""
         raise NotImplementedError

@@ -173,6 +173,13 @@ class FramingErrorException(AmqpException):
     name: ClassVar[str] = "framing-error"
 
 
+class ConnectionForcedException(AmqpException):
+    """320: an operator closed the connection, by management (CF-11)."""
+
+    code: ClassVar[int] = 320
+    name: ClassVar[str] = "connection-forced"
+
+
 class SessionDetached(AmqpException):
     """A command was given to a session that has been closed or has died.
 

@@ -102,6 +102,12 @@ class Exchange(Router):
             alternate.alternate_users += 1
             alternate.references += 1
 
+    @property
+    def arguments(self) -> dict[str, int]:
+        """What a declare asked for, by key, with 1 for a value, which nothing looks at (EX-11)."""
+        options = {MSG_SEQUENCE: self.sequence is not None, INITIAL_VALUE: self.keeps_last}
+        return {key: 1 for key, is_set in options.items() if is_set}
+
     def _make_index(self) -> None:
         """Prepare what a type needs to find bindings fast."""
 

@@ -466,8 +466,8 @@ def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
 COUNTER_NAMES: tuple[str, ...] = (
     "msgTotalEnqueues", "byteTotalEnqueues", "msgTotalDequeues", "byteTotalDequeues", "msgTxnEnqueues",
     "byteTxnEnqueues", "msgTxnDequeues", "byteTxnDequeues", "msgPersistEnqueues", "msgPersistDequeues",
-    "bytePersistEnqueues", "bytePersistDequeues", "acquires", "releases", "discardsTtl", "discardsRing", "discardsLvq", "discardsOverflow",
-    "discardsSubscriber", "discardsPurge", "reroutes",
+    "bytePersistEnqueues", "bytePersistDequeues", "acquires", "releases", "discardsTtl", "discardsRing",
+    "discardsLvq", "discardsOverflow", "discardsSubscriber", "discardsPurge", "reroutes",
 )  # fmt: skip
 
 

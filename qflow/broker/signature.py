@@ -13,8 +13,14 @@ from typing import Any
 
 from qflow.broker.message import map_size
 
-_TEXTS = "queue exchange alternate_exchange key tag type name body srcQueue destQueue sourceQueue targetQueue"
-_FLAGS = "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync"
+_TEXTS = (
+    "queue exchange alternate_exchange key tag type name body srcQueue destQueue sourceQueue targetQueue "
+    "connection level"
+)
+_FLAGS = (
+    "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync "
+    "receive"
+)
 _NUMBERS = "accept_mode acquire_mode flow_mode unit value request qty sequence"
 _MAPS = "arguments properties options filter"
 

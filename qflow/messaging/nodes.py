@@ -182,12 +182,11 @@ def _actual(channel: Channel, name: str, node: Node) -> dict[str, Any]:
         }
     topic = channel.run(channel.engine.exchange_query, name)
     exchange = channel.host.broker.exchanges.get(name)
-    arguments = {"qpid.msg_sequence": exchange.sequence is not None, "qpid.ive": exchange.keeps_last}
     return {
         "type": topic.type,
         "durable": topic.durable,
         "alternate_exchange": "" if exchange.alternate is None else exchange.alternate.name,
-        "arguments": {key: 1 for key, is_set in arguments.items() if is_set},
+        "arguments": exchange.arguments,
     }
 
 
