@@ -284,7 +284,10 @@ class OutputScheduler(Dependent):
         self._repliers.append(replier)
 
     def quiesce(self) -> None:
-        """Make all deliveries that are possible, then report to clients what is complete (CM-08)."""
+        """Make all deliveries that are possible, then report to clients what is complete (CM-08).
+
+        At last management answers what it was asked.
+        """
         while True:
             reading = self.reading
             if reading is not None:
@@ -305,6 +308,8 @@ class OutputScheduler(Dependent):
             reporters, context.reporters = context.reporters, []
             for reporter in reporters:
                 reporter.report()
+        if context.requests:
+            context.answer_requests()
 
 
 class DeliveryRecord(Dependent):

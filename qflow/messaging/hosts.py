@@ -16,18 +16,14 @@ from collections.abc import Callable
 from itertools import repeat
 from uuid import NAMESPACE_URL, uuid5
 
-from qflow.broker import Broker, BrokerOptions, Event
-from qflow.broker.events import Observer
+from qflow.broker import Broker, BrokerOptions
 from qflow.broker.message import AVAILABLE
 from qflow.messaging.messages import AMQP_PORT
-from qflow.messaging.qmf import EVENTS_EXCHANGE, is_published, publish_event
+from qflow.messaging.qmf import Agent
 
 MICROSECONDS = 1_000_000
 MOST_STEPS = 10_000
 """So many timers a wait without a time-out lets run: one that always sets itself again is no help."""
-
-GENERATIONS = 2
-"""Events that publishing an event causes are published; those which that causes are not, or it never ends."""
 
 DEFAULT_URL = "localhost"
 _URL = re.compile(
@@ -39,17 +35,14 @@ Clock = Callable[[], float]
 
 
 class Host:
-    """One broker, with what its clients share: names that never repeat, virtual time, management events."""
+    """One broker, with what its clients share: names that never repeat, virtual time, its management."""
 
     def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
         self.broker = broker
+        self.agent = Agent.of(broker)
         self._names = 0
         self._clock = clock
         self._read_at = clock() if clock is not None else 0.0
-        self._pending: list[Event] = []
-        self._other_observer: Observer | None = None
-        # One object, for comparison with the observer in place; a bound method is new each time.
-        self._own_observer: Observer = self._observe
 
     def begin(self) -> None:
         """Let the time pass that has passed on the clock, if any, and observe events if a console does.
@@ -61,32 +54,11 @@ class Host:
             passed, self._read_at = round((now - self._read_at) * MICROSECONDS), now
             if passed > 0:
                 self.broker.advance(self.broker.now + passed)
-        is_wanted = bool(self.broker.exchanges.get(EVENTS_EXCHANGE).bindings)
-        is_observing = self.broker.observer is self._own_observer
-        if is_wanted and not is_observing:
-            self._other_observer = self.broker.observer
-            self.broker.observe(self._own_observer)
-        elif is_observing and not is_wanted:
-            self.broker.observe(self._other_observer)
-
-    def _observe(self, event: Event) -> None:
-        if is_published(event):
-            self._pending.append(event)
-        if self._other_observer is not None:
-            self._other_observer(event)
+        self.agent.watch()
 
     def publish_events(self) -> None:
-        """Publish the management events since the last time, and those that this causes in turn.
-
-        Called after each command, so that an alert never runs inside the enqueue that raised it.
-        """
-        for _ in range(GENERATIONS):
-            if not self._pending:
-                return
-            pending, self._pending = self._pending, []
-            for event in pending:
-                publish_event(self.broker, event)
-        self._pending.clear()
+        """Publish the management events since the last time; called after each command."""
+        self.agent.publish_events()
 
     def unique_name(self, kind: str) -> str:
         """Return a name that no session of the broker has; the same in every run, unlike the real ones."""
@@ -126,13 +98,20 @@ class Host:
         for _ in range(MOST_STEPS) if deadline is None else repeat(None):
             if self._look(is_done):
                 return True
-            due = _next_event(broker) if deadline is None else broker.timers.next_due
+            due = _next_event(broker) if deadline is None else self._next_step()
             if due is None or (deadline is not None and due > deadline):
                 break
             broker.advance(max(due, broker.now))
         if deadline is not None and deadline > broker.now:
             broker.advance(deadline)
         return self._look(is_done)
+
+    def _next_step(self) -> int | None:
+        """Return when the broker's next timer is due, or its consoles look at the objects."""
+        due = self.broker.timers.next_due
+        if not self.agent.listeners:
+            return due
+        return self.agent.next_look if due is None else min(due, self.agent.next_look)
 
     def _look(self, is_done: Callable[[], bool]) -> bool:
         self.publish_events()
