@@ -378,6 +378,9 @@ class Listener(Protocol):
     def look(self) -> None:
         """See what has become of the objects since the last time."""
 
+    def settle(self) -> None:
+        """Do what follows, now that no command runs."""
+
 
 class Agent:
     """The management agent of one broker: it answers requests, and publishes events.
@@ -461,6 +464,8 @@ class Agent:
             self._looked_at = self.broker.now // PUBLISH_INTERVAL
             for listener in list(self.listeners):
                 listener.look()
+        for listener in list(self.listeners):
+            listener.settle()
 
     @property
     def next_look(self) -> int:
