@@ -90,6 +90,7 @@ def test_ctrl_c_while_java_starts_waits_until_it_has(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.release
 def test_ctrl_c_while_spark_works_is_one_line_and_what_was_begun_is_known(capsys, tmp_path):
     pytest.importorskip("pyspark")
     words = ["synth", "--queues", "2", "--out", str(tmp_path / "fleet"), "--events"]
@@ -134,6 +135,7 @@ def without_java(folder):
     return {**environment, "PATH": str(path)}
 
 
+@pytest.mark.release
 def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
     """One process from end to end, with no Java on its PATH, as on a machine without one."""
     pytest.importorskip("pyspark")
@@ -163,6 +165,7 @@ def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
     assert summary["set_aside"] == 0 and summary["events"] == 1000 + 2 * 24
 
 
+@pytest.mark.release
 def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_path, monkeypatch):
     """All cells of chapter 13, one after the other, on a machine with no Java at all."""
     monkeypatch.chdir(tmp_path)
