@@ -12,7 +12,8 @@ messages know neither sessions nor exchanges nor flow control: :class:`CommandOw
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -269,6 +270,8 @@ class Transfer(Restorable):
         Virtual microseconds after which the message is dead (QT-07).
     origin, connection, exchange : str
         Names of the session and connection that sent it, and of the exchange it was sent to.
+    annotations : dict or None
+        What the exchanges of the routing in progress add to its headers; each copy takes them with it.
 
     Examples
     --------
@@ -336,9 +339,7 @@ class Transfer(Restorable):
 
     def annotate(self, key: str, value: HeaderValue) -> None:
         """Add a header of the broker's own to the message's for its consumers (EX-11); not counted."""
-        if self.annotations is None:
-            self.annotations = {}
-        self.annotations[key] = value
+        self.annotations = {**(self.annotations or {}), key: value}
 
     def apart(self) -> Transfer:
         """Return the same message outside its transaction: complete, and without an owner."""
@@ -423,6 +424,9 @@ class Router(Dependent):
         raise NotImplementedError
 
 
+TRACE: Final = "x-qpid.trace"
+"""The header that says which queues with a ``qpid.trace.id`` a message has been on (QT-17)."""
+
 AVAILABLE: Final = 0
 ACQUIRED: Final = 1
 REMOVED: Final = 2
@@ -435,6 +439,8 @@ class QueuedMessage(Restorable):
 
     ``position`` counts from 1 and is never used again (QT-20).  ``delivery_count`` starts at -1
     and grows with each acquiring delivery; above 0 a delivery is flagged redelivered (CN-15).
+    ``annotations`` are headers that exchanges and queues added to this copy, and to no other; a dict is
+    never changed, as several copies may share it.
 
     Examples
     --------
@@ -453,7 +459,7 @@ class QueuedMessage(Restorable):
         self.state = AVAILABLE
         self.delivery_count = delivery_count
         self.group = ""
-        self.annotations: dict[str, HeaderValue] | None = None
+        self.annotations: dict[str, HeaderValue] | None = transfer.annotations
 
     @property
     def redelivered(self) -> bool:
@@ -462,18 +468,27 @@ class QueuedMessage(Restorable):
 
     def annotate(self, key: str, value: HeaderValue) -> None:
         """Add a header of the queue's own to the message's for its consumers (QT-15); not counted."""
-        if self.annotations is None:
-            self.annotations = {}
-        self.annotations[key] = value
+        self.annotations = {**(self.annotations or {}), key: value}
+
+    @contextmanager
+    def leaving(self, keeps_trace: bool = False) -> Iterator[Transfer]:
+        """Give the transfer to be routed on from here, with this copy's annotations (QT-17).
+
+        A reject and a move keep the trace; a reroute, an eviction and the queue's end clear it.
+        """
+        transfer = self.transfer
+        before = transfer.annotations
+        transfer.annotations = self.annotations
+        if not keeps_trace:
+            transfer.annotate(TRACE, "")
+        try:
+            yield transfer
+        finally:
+            transfer.annotations = before
 
     def headers(self) -> dict[str, HeaderValue]:
         """Return the application headers as a consumer sees them, annotations included."""
-        transfer = self.transfer
-        return {
-            **(transfer.message.headers or {}),
-            **(transfer.annotations or {}),
-            **(self.annotations or {}),
-        }
+        return {**(self.transfer.message.headers or {}), **(self.annotations or {})}
 
     def __repr__(self) -> str:
         state = ("AVAILABLE", "ACQUIRED", "REMOVED")[self.state]
