@@ -270,7 +270,7 @@ def to_broker(
             content=enclose(body, extras),
         )
         encoded.encoded_size("")
-    except (TypeError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(text=f"cannot encode the message: {error}") from error
     return encoded
 
@@ -332,7 +332,7 @@ def content_size(content: object, content_type: str | None) -> int:
         raise EncodeError(text=f"content of type {content_type!r}: got a {got}, wanted a {wanted.__name__}")
     try:
         return body_size(content)
-    except (TypeError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(text=f"cannot encode the content: {error}") from error
 
 

@@ -142,9 +142,29 @@ def test_a_body_that_amqp_cannot_carry(body):
         Message.of(body, "q")
 
 
-def test_a_size_below_nothing():
-    with pytest.raises(ValueError, match="size is None or 0 or more; got -1"):
-        Message(5, "q", size=-1)
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"size": -1}, ValueError, "size is 0 to 18446744073709551615; got -1"),
+        ({"size": 2.5}, TypeError, "size is a whole number; got 2.5"),
+        ({"reply_to": ("", "k" * 256)}, ValueError, "reply_to is at most 255 bytes; got 256"),
+        ({"reply_to": (5, "k")}, TypeError, "reply_to is a string; got 5"),
+        ({"content_encoding": "e" * 256}, ValueError, "content_encoding is at most 255 bytes; got 256"),
+        ({"body": "\ud800"}, ValueError, "a body is a text that UTF-8 can carry"),
+    ],
+    ids=str,
+)
+def test_properties_that_amqp_cannot_carry(given, error, text):
+    """CM-01: refused before there is a message."""
+    with pytest.raises(error, match=text):
+        Message.of(**{"body": "x", **given})
+
+
+def test_bytes_of_any_kind():
+    """A body is kept as plain bytes, which a snapshot can hold."""
+    for body in (bytearray(b"abc"), memoryview(b"abc")):
+        message = Message.of(body)
+        assert (type(message.body), message.body, message.content_size) == (bytes, b"abc", 3)
 
 
 def test_a_given_size_lasts():

@@ -52,7 +52,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   return { right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
 }
 
-const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "told to stop"];
+const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "asked to stop"];
 
 function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];
