@@ -6,7 +6,7 @@ EX-05), a pattern over the key's words (topic, EX-06), conditions on the headers
 :class:`ExchangeRegistry` declares, deletes and finds exchanges (EX-01 … EX-03).
 
 The two exchanges ``qmf.default.…`` look at a message first: a request to management goes to the agent
-(:attr:`qflow.broker.context.BrokerContext.agent`), which answers when the command is over.
+(:attr:`qflow.broker.context.BrokerContext.agent`), which answers when the command is over (CF-16).
 
 A deleted exchange does not always end at once: its bindings stay counted until nothing refers to the object
 any more, neither a session whose last transfer went to it nor an exchange whose alternate it is (RF-18).

@@ -6,11 +6,11 @@ that the engine reports to its observer, the kinds that management knows.  It se
 their statistics; CF-09, CF-10) and **method calls** on the broker, its queues and its connections (CF-07,
 CF-08, CF-11).  This is what ``BrokerAgent`` of qpidtoollibs sends and reads.
 
-The :class:`Agent` of a broker does both.  The exchange hands it each request, whichever client sent it: one
-of :mod:`qflow.messaging`, a session of the engine, or a server for clients elsewhere.  A request is a message
-(:meth:`qflow.broker.Message.of`) with the application id ``qmf2``, the header ``qmf.opcode``, a ``reply_to``
-and a dict as its body, which a server decodes before.  The answer is one, too.  The agent gives its own
-commands in a session of its own, which it does not show.
+The :class:`Agent` of a broker does both.  The exchange hands it each request (CF-16), whichever client sent
+it: one of :mod:`qflow.messaging`, a session of the engine, or a server for clients elsewhere.  A request is
+a message (:meth:`qflow.broker.Message.of`) with the application id ``qmf2``, the header ``qmf.opcode``, a
+``reply_to`` and a dict as its body, which a server decodes before.  The answer is one, too.  The agent gives
+its own commands in a session of its own, which it does not show.
 """
 
 from __future__ import annotations
@@ -385,6 +385,10 @@ class Listener(Protocol):
 class Agent:
     """The management agent of one broker: it answers requests, and publishes events.
 
+    It answers by itself, as soon as the command that brought the request is over.  Events need help from
+    who gives the commands: :meth:`watch` before each one, :meth:`publish_events` after it, as
+    :class:`qflow.messaging.hosts.Host` does for the clients of :mod:`qflow.messaging`.
+
     Parameters
     ----------
     broker : Broker
@@ -455,6 +459,8 @@ class Agent:
 
         So an alert never runs inside the enqueue that raised it.
         """
+        if not self._pending and not self.listeners:
+            return
         for _ in range(GENERATIONS):
             pending, self._pending = self._pending, []
             for event in pending:
@@ -549,4 +555,6 @@ def _found(broker: Broker, content: Values) -> list[Values]:
         found = find_object(broker, _object_name(content) or "")
         return [] if found is None else [found]
     schema = content.get("_schema_id")
-    return find_objects(broker, str(schema.get("_class_name"))) if isinstance(schema, dict) else []
+    if not isinstance(schema, dict) or schema.get("_package_name", PACKAGE) not in ("", PACKAGE):
+        return []
+    return find_objects(broker, str(schema.get("_class_name")))

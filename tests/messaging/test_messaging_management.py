@@ -255,7 +255,7 @@ CREATE = {
 
 
 def test_a_session_of_the_engine_is_answered() -> None:
-    """CF-07, CF-09: at the exchange, after the command; by the agent's proper name as well."""
+    """CF-16, CF-07, CF-09: at the exchange, after the command; by the agent's proper name as well."""
     client = RawClient()
     for key in ("broker", "apache.org:qpidd:qflow"):
         answer = client.ask(request(QUEUES, key=key))[0]
@@ -270,7 +270,7 @@ def test_a_session_of_the_engine_is_answered() -> None:
 
 
 def test_a_request_is_no_message_for_queues() -> None:
-    """The exchange takes it even from a queue that is bound by that key, and does not count it (EX-08)."""
+    """CF-16: the exchange takes it even from a queue bound by that key, and does not count it (EX-08)."""
     client = RawClient()
     client.session.queue_declare("spy")
     for key in ("broker", "other"):
@@ -283,7 +283,7 @@ def test_a_request_is_no_message_for_queues() -> None:
 
 
 def test_an_agent_is_looked_for() -> None:
-    """The agent answers, and the exchange routes the question on, as to other agents."""
+    """CF-16: the agent answers, and the exchange routes the question on, as to other agents."""
     client = RawClient()
     client.session.queue_declare("agents")
     client.session.exchange_bind("agents", "qmf.default.topic", "console.request.#")
@@ -316,6 +316,7 @@ def test_an_agent_is_looked_for() -> None:
         ({}, "_juggle", {}, (7, "unknown opcode: _juggle")),
         (QUEUES | {"_what": "SCHEMA"}, "_query_request", {}, []),
         ({"_schema_id": 3}, "_query_request", {}, []),
+        ({"_schema_id": {"_class_name": "queue", "_package_name": "other"}}, "_query_request", {}, []),
         ({"_object_id": {}}, "_query_request", {}, []),
         (None, "_query_request", {}, []),
     ],
@@ -324,7 +325,7 @@ def test_an_agent_is_looked_for() -> None:
 def test_requests_that_make_no_sense(
     body: object, opcode: str, properties: dict[str, object], answer: object
 ) -> None:
-    """CF-08: each is answered or ignored; the session that asked lives on."""
+    """CF-08, CF-16: each is answered or ignored; the session that asked lives on."""
     client = RawClient()
     answers = client.ask(request(body, opcode, **properties))
     assert client.session.is_attached
