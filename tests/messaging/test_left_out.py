@@ -127,8 +127,8 @@ def test_access_control_is_reported() -> None:
     "options",
     [
         {},
-        {"username": "nobody", "password": "wrong"},
-        {"username": "nobody", "sasl_mechanisms": "DIGEST-MD5"},
+        {"username": "stranger", "password": "wrong"},
+        {"username": "stranger", "sasl_mechanisms": "DIGEST-MD5"},
     ],
     ids=str,
 )
