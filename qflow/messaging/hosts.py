@@ -70,8 +70,9 @@ _URL = re.compile(
 Clock = Callable[[], float]
 
 
-# Threads that may be about to use a broker, by when they were first seen; those that wait for one.
-_first_seen: WeakKeyDictionary[threading.Thread, float] = WeakKeyDictionary()
+# Threads that may be about to use a broker, by when they were first seen: not the daemons that are there
+# already, which are a kernel's own.  And those that wait for a broker.
+_first_seen = WeakKeyDictionary({t: float("-inf") for t in threading.enumerate() if t.daemon})
 _waiting: WeakSet[threading.Thread] = WeakSet()
 
 
