@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from qflow.messaging.exceptions import WouldBlockForever as WouldBlockForever
     from qflow.messaging.hosts import Brokers as Brokers
     from qflow.messaging.hosts import brokers as brokers
+    from qflow.messaging.hosts import refuse as refuse
     from qflow.messaging.hosts import sleep as sleep
     from qflow.messaging.messages import AMQP_PORT as AMQP_PORT
     from qflow.messaging.messages import AMQPS_PORT as AMQPS_PORT
@@ -84,5 +85,7 @@ if TYPE_CHECKING:
     from qflow.messaging.messages import Constant as Constant
     from qflow.messaging.messages import Disposition as Disposition
     from qflow.messaging.messages import Message as Message
+    from qflow.messaging.messages import Serial as Serial
+    from qflow.messaging.messages import timestamp as timestamp
 
 open_room(__name__)
