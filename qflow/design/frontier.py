@@ -23,7 +23,7 @@ from qflow.design.small import DesignError
 from qflow.design.verdict import judge
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.simulate import simulate
 from qflow.workload.stage import GRACE
@@ -231,6 +231,7 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
     end = max(1, min(run.end - GRACE, round(run.workload.duration * SECOND)))
     names, depth = list(producers), dict.fromkeys(queues, 0)
     blocked = {name: _Blocked(end) for name in names}
+    senders = Senders(run.workload.producers)
     sent: dict[tuple[str, Any], int] = {}
     latencies: list[int] = []
     flips = accepts = 0
@@ -238,7 +239,7 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
         if event.time > end:
             break
         kind = event.kind
-        if kind == "message.transfer" and event.session in blocked:
+        if kind == "message.transfer" and senders.of(event.session, event.message) in blocked:
             sent[event.session, _detail(event, "command")] = event.time
         elif kind == "completed":
             begin = sent.pop((event.session, _detail(event, "command")), None)

@@ -21,6 +21,7 @@ from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
 from qflow.table import Tabular, columns_of
 from qflow.workload.model import Workload
+from qflow.workload.run import measure_text
 from qflow.workload.simulate import simulate
 
 
@@ -255,7 +256,8 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
 def _costs_text(measured: Costs) -> str:
     died = "".join(f"; {name} died: {error}" for name, error in measured.errors.items())
     return (
-        f"{measured.transfers} messages sent in {measured.seconds:.3g} s, {measured.accepts} accepted, "
+        f"{measured.transfers} messages sent in {measure_text(measured.seconds)} s, "
+        f"{measured.accepts} accepted, "
         f"{measured.flips_per_minute:.1f} flips a minute, producers blocked "
         f"{measured.blocked_share:.1%} of the time, completion within {measured.latency_p50 * 1000:.1f} ms "
         f"(half), {measured.latency_p99 * 1000:.1f} ms (99 %){died}"

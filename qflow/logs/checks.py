@@ -27,7 +27,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 
 SHORTEST_LAG = 60_000
 """Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
@@ -433,6 +433,7 @@ class RuleChecks:
     ) -> None:
         self._skew, self._lag, self._find = tolerance.skew, tolerance.lag, find
         self._capacity = {producer.name: producer.capacity for producer in workload.producers}
+        self._senders = Senders(workload.producers)
         self._readers = {consumer.name: consumer for consumer in workload.consumers}
         prefetch = dict.fromkeys(workload.queues, 0)
         for consumer in workload.consumers:
@@ -669,7 +670,8 @@ class RuleChecks:
         state = self._queues[event.queue]
         state.course.move(event.time, detail["depth"], detail["bytes"])
         if event.session not in state.windows:
-            state.windows[event.session] = self._capacity.get(event.session, 0)
+            names = self._senders.on(event.session)
+            state.windows[event.session] = sum(self._capacity[name] for name in names)
         sent = self._sent.get(event.message)
         if sent is not None:
             if not sent.open:

@@ -127,15 +127,19 @@ def summarise(run: Run) -> dict[str, Any]:
     >>> summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
     0
     """
+    from qflow.workload.model import Senders
     from qflow.workload.run import queue_measures
 
     kinds = {"message.transfer": "sent", "client.block": "blocks", "message.accept": "accepts"}
     producers, consumers = run.workload.producers, run.workload.consumers
     clients = [*(producer.name for producer in producers), *(consumer.name for consumer in consumers)]
     counts = {name: dict.fromkeys(kinds.values(), 0) for name in clients}
+    senders = Senders(producers)
     for event in run.events:
-        if event.kind in kinds and event.session in counts:
-            counts[event.session][kinds[event.kind]] += 1
+        if event.kind in kinds:
+            name = senders.of(event.session, event.message) or event.session
+            if name in counts:
+                counts[name][kinds[event.kind]] += 1
     return {
         "workload": run.workload.name,
         "seconds": run.end / 1_000_000,
@@ -152,11 +156,13 @@ def _of(counts: dict[str, int], *names: str) -> dict[str, int]:
 
 
 def _text(summary: dict[str, Any]) -> str:
+    from qflow.workload.run import measure_text
+
     until = ", interrupted" if summary["interrupted"] else ""
     lines = [f"{summary['workload']}: {summary['seconds']:g} s, {summary['events']} events{until}"]
     for section in ("queues", "producers", "consumers"):
         for name, values in summary[section].items():
-            words = ", ".join(f"{key} {value:.4g}" for key, value in values.items())
+            words = ", ".join(f"{key} {measure_text(value)}" for key, value in values.items())
             lines.append(f"{section.removesuffix('s')} {name}: {words}")
     lines += [f"{client} ended by {error}" for client, error in summary["errors"].items()]
     return "\n".join(lines)
