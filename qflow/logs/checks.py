@@ -36,6 +36,9 @@ LONGEST_LAG = 1_000_000
 PATIENCE = SECOND
 """Microseconds by which a busy client may learn late of what is complete."""
 
+MOST_DIGITS = 18
+"""Of a label's number; what is longer is no number of a message."""
+
 MOST_ODD = 1_000
 """So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
 
@@ -225,7 +228,7 @@ class LabelSet:
     def add(self, label: str) -> bool:
         """Add a label; return whether it is new."""
         name, _, number = label.rpartition("-")
-        if name and number.isdecimal() and number[0] != "0":
+        if name and _is_number(number):
             ranges = self._ranges.get(name)
             if ranges is None:
                 ranges = self._ranges[name] = RangeSet()
@@ -238,7 +241,7 @@ class LabelSet:
 
     def __contains__(self, label: str) -> bool:
         name, _, number = label.rpartition("-")
-        if name in self._ranges and number.isdecimal() and number[0] != "0":
+        if name in self._ranges and _is_number(number):
             return int(number) - 1 in self._ranges[name]
         return label in self._odd
 
@@ -246,6 +249,11 @@ class LabelSet:
         """Return the labels as a plain value."""
         ranges = {name: [list(pair) for pair in kept.ranges()] for name, kept in self._ranges.items()}
         return {**ranges, "": list(self._odd)}
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a number is written as clients write it, so that no other label has the same one."""
+    return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST_DIGITS
 
 
 class QueueCourse:

@@ -30,11 +30,13 @@ from qflow.prediction.replays import (
 )
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
-from qflow.workload.attributes import require
+from qflow.workload.attributes import is_whole, require
 from qflow.workload.model import MODELS, Workload
 from qflow.workload.run import Measures, Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
 from qflow.workload.stage import GRACE
+
+MOST_REPLAYS = 1_000
 
 Tell = Callable[[str, int, int], None]
 
@@ -126,7 +128,8 @@ def predict(
     >>> report["model"], report["queues"]["q"]["predicted"]["max_depth"]
     ('open', 12)
     """
-    require(replays is None or replays >= 1, "predict", "replays", replays, "a whole number from 1, or None")
+    is_right = replays is None or is_whole(replays, 1, MOST_REPLAYS)
+    require(is_right, "predict", "replays", replays, f"a whole number from 1 to {MOST_REPLAYS}, or None")
     evidence = Evidence(log, workload)
     extraction = evidence.extraction(model)
     settings = settings or Settings()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.kit import INTERRUPTED
 from qflow.progress import PATIENCE, Line, progress
+from qflow.writing import require_apart
 
 if TYPE_CHECKING:
     from qflow.workload.model import Workload
@@ -51,6 +52,7 @@ def run(namespace: argparse.Namespace) -> int:
     try:
         if namespace.trace:
             _check_target(Path(namespace.trace))
+            require_apart([namespace.trace], [namespace.workload])
         workload = Workload.load(namespace.workload)
         if namespace.seed is not None:
             workload = workload.with_seed(namespace.seed)

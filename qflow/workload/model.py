@@ -502,7 +502,7 @@ class Workload:
         """
         path = Path(path)
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8")), name=path.stem)
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8-sig")), name=path.stem)
         except WorkloadError as error:
             raise WorkloadError(f"{path.name}: {error}") from None
         except ValueError as error:
