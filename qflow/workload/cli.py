@@ -132,7 +132,12 @@ def summarise(run: Run) -> dict[str, Any]:
     from qflow.workload.model import Senders
     from qflow.workload.run import queue_measures
 
-    kinds = {"message.transfer": "sent", "client.block": "blocks", "message.accept": "accepts"}
+    kinds = {
+        "message.transfer": "sent",
+        "client.block": "blocks",
+        "message.accept": "accepts",
+        "unroutable": "unroutable",
+    }
     producers, consumers = run.workload.producers, run.workload.consumers
     clients = [*(producer.name for producer in producers), *(consumer.name for consumer in consumers)]
     counts = {name: dict.fromkeys(kinds.values(), 0) for name in clients}
@@ -150,6 +155,7 @@ def summarise(run: Run) -> dict[str, Any]:
         "producers": {p.name: _of(counts[p.name], "sent", "blocks") for p in producers},
         "consumers": {c.name: _of(counts[c.name], "accepts") for c in consumers},
         "errors": {name: str(error) for name, error in run.errors.items()},
+        "unroutable": {name: values["unroutable"] for name, values in counts.items() if values["unroutable"]},
     }
 
 
@@ -167,6 +173,9 @@ def _text(summary: dict[str, Any]) -> str:
             words = ", ".join(f"{key} {measure_text(value)}" for key, value in values.items())
             lines.append(f"{section.removesuffix('s')} {name}: {words}")
     lines += [f"{client} ended by {error}" for client, error in summary["errors"].items()]
+    for name, count in summary["unroutable"].items():
+        sent = summary["producers"][name]["sent"]
+        lines.append(f"{count} of {sent} messages of {name} reached no queue, as no binding matched (EX-08)")
     return "\n".join(lines)
 
 

@@ -167,3 +167,20 @@ def test_whole_numbers_are_printed_whole(tmp_path, capsys):
     said = capsys.readouterr().out
     assert f"producer p: sent {sent}, blocks 0" in said
     assert f"max_depth {depth}, " in said
+
+
+def test_messages_that_reach_no_queue_are_mentioned(tmp_path, capsys):
+    """EX-08: a mistyped key is no error to the broker."""
+    file = tmp_path / "mistyped.json"
+    sender = SMALL["producers"][0]
+    mistyped = {**sender, "name": "m", "to": ["amq.topic", "a.c"]}
+    file.write_text(json.dumps(SMALL | {"producers": [sender, mistyped]}))
+    assert status_of("run", file, "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    count = made["producers"]["m"]["sent"]
+    assert made["unroutable"] == {"m": count}
+    assert count > 50
+    assert status_of("run", file) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"{count} of {count} messages of m reached no queue, as no binding matched (EX-08)"
+    assert not any("of p reached" in line for line in lines)
