@@ -82,7 +82,7 @@ print(on_queue)
 assert on_queue == ["a book", "a lamp", "a chair", "a chair"]
 
 # %% [markdown] id="naive-then"
-# Both chairs are there. The time-out did not say *the message did not arrive*. It said *I have not been told
+# Both chairs are there. The time-out did not say *the message did not arrive*. It said *I have not heard
 # that it is complete*. Those are different sentences, and this chapter is about the difference.
 
 # %% [markdown] id="mechanism-text"
@@ -133,7 +133,7 @@ print("in order: ", old_producer.completed)
 assert len(old_producer.completed) == 1
 
 # %% [markdown] id="told-text"
-# ### Being complete, and being told so
+# ### Complete, and reported as complete
 #
 # The broker does not send a completion for each transfer; that would double the traffic. It reports when it
 # is asked to: by a flag on the transfer, by `session.flush`, or by `execution.sync`. *(CM-05)*
@@ -307,7 +307,7 @@ qf.Table(
 # ### Over time
 #
 # The run of chapter 1, seen from the producer: how many of its completions are held. The line climbs while
-# the queue is ON, stands still when the producer's window of 100 is full, and falls to 0 at once.
+# the queue is ON, stops growing when the producer's window of 100 is full, and falls to 0 at once.
 
 # %% id="held-chart"
 picture = qf.flow_run()
@@ -342,7 +342,7 @@ print(
     f"after the commit:  {after_commit.msgDepth} messages, ON: {after_commit.flowStopped}, "
     f"held of the transaction: {len(careful.held)}"
 )
-print(f"the next plain transfer of somebody else is held: {len(plain.held) == 1}")
+print(f"the next plain transfer of another session is held: {len(plain.held) == 1}")
 
 assert before_commit == 0
 assert after_commit.msgDepth == 10 and after_commit.flowStopped
@@ -367,7 +367,7 @@ recorded
 # %% [markdown] id="answer-text"
 # ## Back to the question
 #
-# Nobody's mistake, or everybody's: the program took silence for a no. A program that must not send twice
+# No part of the system made a mistake: the program took silence for a no. A program that must not send twice
 # either waits (flow control is *supposed* to make it wait), or gives each message an identifier by which a
 # consumer can tell a repetition. With `sync=False` and a capacity, the same client goes on sending until
 # its window is full, and never times out on a single message.

@@ -81,7 +81,8 @@ assert broker.queue("orders").statistics().flowStopped
 # ## Discover the law
 #
 # Let us do what one does with an unknown law: small experiments, many of them. Each row of the table is one
-# stop threshold, each column a set of producers, and the number is the depth at which everybody stands still.
+# stop threshold, each column a set of producers, and the number is the depth at which all of them are
+# blocked.
 
 # %% id="discover"
 from itertools import cycle
@@ -191,7 +192,7 @@ qf.Table(
 # %% [markdown] id="states-lab-text"
 # ### The lab: every state as a picture
 #
-# Each dot is a state, each line a thing that somebody can do. Click a dot, and the queue beside it gets into
+# Each dot is a state, each line a thing that a client can do. Click a dot, and the queue beside it gets into
 # that state on the shortest way. The claims below the picture say how many states there are, and which is the
 # deepest.
 #
@@ -276,7 +277,7 @@ assert beyond.run.errors
 # The held completions of the three over time, with the capacity of 15. Whatever happens, no line rises above
 # 15, and together they never exceed 45: the part of the queue above the stop threshold.
 #
-# The chart belongs to the lab above: its line stands at the lab's instant, a click in it takes the lab there,
+# The chart belongs to the lab above: its line is at the lab's instant, a click in it takes the lab there,
 # and a slider moved up there draws it anew.
 
 # %% id="held-chart"

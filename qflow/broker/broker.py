@@ -10,6 +10,7 @@ from qflow.broker.errors import NotAllowedException
 from qflow.broker.events import EventTable, Observer
 from qflow.broker.exchanges import ExchangeRegistry
 from qflow.broker.management import Management
+from qflow.broker.message import encodable
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queue import Queue, QueueCounters
 from qflow.broker.registry import QueueCleaner, QueueRegistry
@@ -54,7 +55,7 @@ class Broker(BrokerContext):
         self.management = Management(self, self.queues, self.scheduler)
 
     def session(self, name: str, connection: str = "") -> Session:
-        """Attach a session; 530 if a session of that name is attached.
+        """Attach a session; 530 if a session of that name is attached, TypeError if a name is no text.
 
         Parameters
         ----------
@@ -63,6 +64,8 @@ class Broker(BrokerContext):
         connection : str
             The connection it uses, shared by all sessions that name it; its own if not given.
         """
+        encodable("a session's name", name)
+        encodable("a connection's name", connection)
         existing = self.sessions.get(name)
         if existing is not None and existing.is_attached:
             raise NotAllowedException(
@@ -90,8 +93,12 @@ class Broker(BrokerContext):
     def advance(self, now: int) -> None:
         """Set the time, in microseconds since the start, and do what was due until then.
 
-        ValueError if time would go back.
+        ValueError if time would go back, or on beyond 63 bits; TypeError for anything but an int.
         """
+        if type(now) is not int:
+            raise TypeError(f"time is a whole number of microseconds; got {now!r}")
+        if now >> 63:
+            raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {now}")
         if now < self.now:
             raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
         due = self.timers.next_due

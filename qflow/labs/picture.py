@@ -100,6 +100,7 @@ class Picture:
             "words": vocabulary(),
             "start": frames.most_telling(),
             "turns": _turns(frames),
+            "deaths": frames.deaths,
             "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
             "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
             **({"room": self.room} if self.room else {}),

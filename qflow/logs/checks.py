@@ -27,7 +27,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 
 SHORTEST_LAG = 60_000
 """Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
@@ -35,6 +35,9 @@ SHORTEST_LAG = 60_000
 LONGEST_LAG = 1_000_000
 PATIENCE = SECOND
 """Microseconds by which a busy client may learn late of what is complete."""
+
+MOST_DIGITS = 18
+"""Of a label's number; what is longer is no number of a message."""
 
 MOST_ODD = 1_000
 """So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
@@ -225,7 +228,7 @@ class LabelSet:
     def add(self, label: str) -> bool:
         """Add a label; return whether it is new."""
         name, _, number = label.rpartition("-")
-        if name and number.isdecimal() and number[0] != "0":
+        if name and _is_number(number):
             ranges = self._ranges.get(name)
             if ranges is None:
                 ranges = self._ranges[name] = RangeSet()
@@ -238,7 +241,7 @@ class LabelSet:
 
     def __contains__(self, label: str) -> bool:
         name, _, number = label.rpartition("-")
-        if name in self._ranges and number.isdecimal() and number[0] != "0":
+        if name in self._ranges and _is_number(number):
             return int(number) - 1 in self._ranges[name]
         return label in self._odd
 
@@ -246,6 +249,11 @@ class LabelSet:
         """Return the labels as a plain value."""
         ranges = {name: [list(pair) for pair in kept.ranges()] for name, kept in self._ranges.items()}
         return {**ranges, "": list(self._odd)}
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a number is written as clients write it, so that no other label has the same one."""
+    return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST_DIGITS
 
 
 class QueueCourse:
@@ -433,6 +441,7 @@ class RuleChecks:
     ) -> None:
         self._skew, self._lag, self._find = tolerance.skew, tolerance.lag, find
         self._capacity = {producer.name: producer.capacity for producer in workload.producers}
+        self._senders = Senders(workload.producers)
         self._readers = {consumer.name: consumer for consumer in workload.consumers}
         prefetch = dict.fromkeys(workload.queues, 0)
         for consumer in workload.consumers:
@@ -669,7 +678,8 @@ class RuleChecks:
         state = self._queues[event.queue]
         state.course.move(event.time, detail["depth"], detail["bytes"])
         if event.session not in state.windows:
-            state.windows[event.session] = self._capacity.get(event.session, 0)
+            names = self._senders.on(event.session)
+            state.windows[event.session] = sum(self._capacity[name] for name in names)
         sent = self._sent.get(event.message)
         if sent is not None:
             if not sent.open:

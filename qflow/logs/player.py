@@ -28,9 +28,10 @@ from qflow.broker.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Event
+from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND
 from qflow.workload.consumer_client import subscribe
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 from qflow.workload.stage import Stage, make_message
 
 Key = tuple[str, str]
@@ -78,8 +79,8 @@ class LogPlayer:
     """
 
     __slots__ = (
-        "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_sessions", "_consumers",
-        "_joins", "_holders", "_owned", "_early", "_shown", "_arrived",
+        "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_senders", "_sessions",
+        "_consumers", "_joins", "_holders", "_owned", "_early", "_shown", "_arrived",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +91,8 @@ class LogPlayer:
     ) -> None:
         self.workload, self._observer = workload, observer
         self._addresses = {producer.name: producer.to for producer in workload.producers}
+        self._senders = Senders(workload.producers)
+        names = {producer.name: producer.session or producer.name for producer in workload.producers}
         self._consumers = {model.name: model for model in workload.consumers}
         self.errors: dict[str, AmqpException] = {}
         self._joins = sorted((round(m.start * SECOND), n) for n, m in enumerate(workload.consumers))
@@ -106,9 +109,11 @@ class LogPlayer:
             for event in self._stage.events:
                 observer(event)
             self.broker.observe(observer)
-            self._sessions = {name: self.broker.session(name) for name in self._addresses}
+            made = {session: self.broker.session(session) for session in dict.fromkeys(names.values())}
+            self._sessions = {name: made[session] for name, session in names.items()}
         else:
             self._continue(state)
+            self._sessions = {name: self.broker.sessions[session] for name, session in names.items()}
             self.broker.observe(observer)
 
     # Rows
@@ -124,7 +129,7 @@ class LogPlayer:
         try:
             session.message_transfer(make_message(key, label, size, group), exchange, sync=True)
         except SessionException as error:
-            self.errors[client] = error
+            self._died(session, error)
         if self._arrived:
             self._settle_arrived()
 
@@ -153,9 +158,9 @@ class LogPlayer:
     def error(self, time: int, client: str, _queue: str, label: str, _size: int, _group: str) -> None:
         """End the session of a client, if the engine has not ended it already."""
         self.pass_time(time)
-        session = self.broker.sessions.get(client)
+        session = self._sessions.get(client) or self.broker.sessions.get(client)
         if session is not None:
-            self.errors.setdefault(client, session.error or error_of(label))
+            self._died(session, session.error or error_of(label))
             session.close()
             if self._arrived:
                 self._settle_arrived()
@@ -191,7 +196,11 @@ class LogPlayer:
         self.pass_time(end)
         for session in self.broker.sessions.values():
             if session.error is not None:
-                self.errors.setdefault(session.name, session.error)
+                self._died(session, session.error)
+
+    def _died(self, session: Session, error: AmqpException) -> None:
+        for name in self._senders.on(session.name) or (session.name,):
+            self.errors.setdefault(name, error)
 
     def dissolve(self) -> None:
         """Let engine and clients know each other no more, so that nothing of them stays in memory."""
@@ -295,7 +304,6 @@ class LogPlayer:
         self._shown = dict.fromkeys((queue, label) for queue, label in state["shown"])
         for name, entries in state["owned"].items():
             self._owned[name] = {number: (queue, label) for number, queue, label in entries}
-        self._sessions = {name: self.broker.sessions[name] for name in self._addresses}
         for name in self._consumers:
             session = self.broker.sessions.get(name)
             if session is not None:

@@ -372,7 +372,7 @@ def to_broker(
             content=(_ENVELOPE, body, extras) if extras else body,
         )
         encoded.encoded_size("")
-    except (TypeError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(text=f"cannot encode the message: {error}") from error
     return encoded
 

@@ -34,6 +34,7 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   drawBands(root, lanes, x, marks, form, isLow ? top + 16 : top + height - 7);
   drawAxes(root, spot, end, scale, x, y, form);
   svg("path", { d: depthPath(timeline, index, x, y, span, form), class: "qf-curve" }, root);
+  drawDeaths(root, timeline, index, x, y);
   if (!timeline.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
   for (const [, label, points] of samples) drawSamples(root, label, points, x, y, form);
   drawLanes(root, lanes, top + height + axis, x, marks, form);
@@ -67,6 +68,20 @@ function drawBands(root, lanes, x, marks, form, wordAt) {
       svg("rect", { x: x(from), y: top, width, height, fill: marks.on, class: "qf-band" }, root);
       if (width > 34) svg("text", { x: x(from) + width / 2, y: wordAt, class: "qf-band-word" }, root, "ON");
     }
+  }
+}
+
+// A session that died, on the curve of the first queue that its producer feeds.
+function drawDeaths(root, timeline, index, x, y) {
+  let before = -Infinity;
+  for (const [frame, producer] of timeline.picture.deaths) {
+    if ((timeline.topology.routes.find(([from]) => from === producer)?.[1] ?? 0) !== index) continue;
+    const [across, down] = [x(timeline.time(frame)), y(timeline.queue(frame, index).depth)];
+    const group = svg("g", { class: "qf-death" }, root);
+    svg("path", { d: `M${across - 6},${down - 6}l12,12m0,-12l-12,12` }, group);
+    const near = across - before < 60;
+    if (!near) svg("text", { x: across + 12, y: down + 22 }, group, `${timeline.topology.producers[producer].name} dies`);
+    before = across;
   }
 }
 

@@ -18,6 +18,8 @@ function render({ model, el }) {
     model.set("cursor", Math.round(now.time));
   };
   const player = new Player(paint);
+  // What a page's script may read: how many marks of each kind were shown, and where the picture is.
+  root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
   paintTransport = buildTransport(top, player);
   const { tools, why, sharing } = buildTools(root, model, player);
   heedClicks(views, model, player, why);
@@ -134,14 +136,19 @@ function buildWhy(tools, model, player) {
   });
 }
 
+const MOST_TALL = 420;
+
 // One run: its name, its stage, its sentences, its plots. The elements stay when another run is drawn in them.
 class View {
   constructor(parent, index) {
     this.root = html("div", { class: "qf-view", "data-view": index }, parent);
     this.name = html("h4", { class: "qf-view-name", hidden: "" }, this.root);
-    this.stage = svg("svg", { class: "qf-stage", role: "img", "aria-label": "Producers, queues and consumers" }, this.root);
+    this.picture = html("div", { class: "qf-picture" }, this.root);
+    this.stage = svg("svg", { class: "qf-stage", role: "group", "aria-label": "Producers, queues and consumers" }, this.picture);
+    this.brush = new Brush(html("canvas", { "aria-hidden": "true" }, this.picture), this.picture);
+    this.callout = html("div", { class: "qf-callout", role: "alert" }, this.picture);
     this.step = html("p", { class: "qf-step" }, this.root);
-    this.state = html("p", { class: "qf-state", "aria-live": "polite" }, this.root);
+    this.state = html("p", { class: "qf-state" }, this.root);
     this.plots = html("div", { class: "qf-plots" }, this.root);
   }
 
@@ -150,42 +157,63 @@ class View {
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
-    this.paintStage = buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
+    this.drawn = buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
     this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.room);
+    this.brush.forget();
+    this.brush.groups = timeline.picture.groups;
+    const { width, tank } = this.drawn.geometry;
+    // A tall drawing gets narrower, so that the lab still fits on a screen.
+    this.picture.style.maxWidth = `${Math.round((MOST_TALL * width) / this.drawn.places.height)}px`;
+    set(this.callout, { style: `left:${(100 * (tank.x + tank.width + 14)) / width}%` });
     this.before = -1;
-    this.plotted = 0;
+    this.plotted = this.painted = 0;
   }
 
-  paint(frame, { isPlaying, time }) {
+  // Everything is of the same instant: marks of its time, words and numbers of its frame.
+  paint(frame, now) {
     const { timeline } = this;
+    const clock = performance.now();
     // A browser without a graphics card redraws all that lies between two changes; ten cursors a second do.
-    const now = performance.now();
-    if (!isPlaying || now - this.plotted > 100) {
-      this.paintPlots(frame, time);
-      this.plotted = now;
+    if (!now.isPlaying || clock - this.plotted > 100) {
+      this.paintPlots(frame, now.time);
+      this.plotted = clock;
     }
     if (frame !== this.before) {
-      this.paintStage(frame);
-      write(this.step, stepSentence(timeline, frame));
+      this.drawn.paint(frame);
       mark(this.stage, timeline, frame);
+      this.paintDeath(frame);
     }
+    this.drawn.paintMarks(this.brush, now, frame);
+    if (now.isPlaying) this.brush.keepUp(clock - this.painted);
+    this.painted = clock;
+    write(this.step, now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
     // While the picture moves, a screen reader would get sixty sentences a second.
-    if (!isPlaying) write(this.state, stateSentence(timeline, frame));
+    set(this.state, { "aria-live": now.isPlaying ? "off" : "polite" });
+    write(this.state, stateSentence(timeline, frame));
     this.before = frame;
+  }
+
+  // The broker's own words, where it happened.
+  paintDeath(frame) {
+    const death = this.timeline.picture.deaths.findLast(([at]) => at <= frame);
+    this.callout.classList.toggle("qf-is-shown", Boolean(death));
+    if (!death || this.told === death) return;
+    this.told = death;
+    this.callout.replaceChildren();
+    html("b", {}, this.callout, `${this.timeline.topology.producers[death[1]].name} is dead`);
+    html("span", {}, this.callout, death[2]);
   }
 }
 
-// What the marks mean, once for several runs: in the place that an odd number of them leaves free.
+// What the marks mean, once for all runs.
 function buildKey(views, timelines, id) {
-  views.querySelector(".qf-key")?.remove();
-  if (timelines.length < 2) return;
+  views.parentElement.querySelector(".qf-key")?.remove();
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
-  const key = html("div", { class: timelines.length % 2 ? "qf-key" : "qf-key qf-wide" }, views);
-  html("h4", { class: "qf-key-name" }, key, "What the marks mean");
-  const width = timelines.length % 2 ? 520 : 1040;
+  const key = html("div", { class: "qf-key qf-extra" });
+  views.after(key);
   const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
-  const lines = buildLegend(drawing, timeline, 14, { width }, patterns(drawing, `${id}-key`));
-  set(drawing, { viewBox: `0 0 ${width} ${lines + 20}` });
+  const lines = buildLegend(drawing, timeline, 14, { width: 1040 }, patterns(drawing, `${id}-key`));
+  set(drawing, { viewBox: `0 0 1040 ${lines + 20}` });
 }
 
 // A run that takes long: how far it is, and a way not to wait for it.
