@@ -64,8 +64,8 @@ class Broker(BrokerContext):
         connection : str
             The connection it uses, shared by all sessions that name it; its own if not given.
         """
-        encodable("a session's name", name)
-        encodable("a connection's name", connection)
+        name = encodable("a session's name", name)
+        connection = encodable("a connection's name", connection)
         existing = self.sessions.get(name)
         if existing is not None and existing.is_attached:
             raise NotAllowedException(

@@ -113,11 +113,11 @@ class Message(Frozen):
         if routing_key is not None and (
             type(routing_key) is not str or len(routing_key) > 63 or not routing_key.isascii()
         ):
-            encodable("routing_key", routing_key, 255)
+            routing_key = encodable("routing_key", routing_key, 255)
         if durable is not False and durable is not True:
             raise TypeError(f"durable is True or False; got {durable!r}")
         if label != "":
-            encodable("label", label)
+            label = encodable("label", label)
         if headers is not None and type(headers) is not dict and not isinstance(headers, Mapping):
             raise TypeError(f"headers is a mapping; got {headers!r}")
         if content is not None:
@@ -218,8 +218,10 @@ class Message(Frozen):
         return size + _STRUCT if size else 0
 
 
-def encodable(what: str, text: str, most: int = 0) -> None:
-    """Refuse a text that AMQP cannot carry: no string, half a character, or over so many bytes.
+def encodable(what: str, text: str, most: int = 0) -> str:
+    """Return a text, plain if it is of a subclass of str; refuse one that AMQP cannot carry.
+
+    TypeError for anything else, ValueError for half a character, or more bytes than ``most``.
 
     Examples
     --------
@@ -236,6 +238,7 @@ def encodable(what: str, text: str, most: int = 0) -> None:
         raise ValueError(f"{what} is a text that UTF-8 can carry; got {text!r}") from None
     if most and size > most:
         raise ValueError(f"{what} is at most {most} bytes; got {size}")
+    return text if type(text) is str else str.__str__(text)
 
 
 def _whole(what: str, value: int, most: int = _UINT64) -> None:

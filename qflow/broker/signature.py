@@ -59,14 +59,8 @@ def delivery_numbers(what: str, value: Iterable[int]) -> tuple[int, ...]:
     return numbers
 
 
-def _text(what: str, value: Any) -> Any:
-    encodable(what, value)
-    return value
-
-
-def _name(what: str, value: Any) -> Any:
-    encodable(what, value, 255)
-    return value
+def _name(what: str, value: Any) -> str:
+    return encodable(what, value, 255)
 
 
 def _flag(what: str, value: Any) -> bool:
@@ -99,7 +93,7 @@ def _map(what: str, value: Any) -> dict[str, Any]:
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(_NAMES.split(), _name),
-    **dict.fromkeys(_TEXTS.split(), _text),
+    **dict.fromkeys(_TEXTS.split(), encodable),
     **dict.fromkeys(_FLAGS.split(), _flag),
     **dict.fromkeys(_NUMBERS.split(), _number),
     **dict.fromkeys(_MAPS.split(), _map),

@@ -343,6 +343,8 @@ def to_broker(
         raise EncodeError(
             text=f"routing key: got {len(routing_key.encode())} bytes, at most {LONGEST_KEY} fit (EX-03)"
         )
+    if not isinstance(message.properties, dict):
+        raise EncodeError(text=f"cannot encode the message: properties is a dict; got {message.properties!r}")
     headers = _as_sent(message.properties)
     if subject is not None:
         headers[SUBJECT] = subject
