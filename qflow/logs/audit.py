@@ -31,7 +31,7 @@ from qflow.workload.model import Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import uncollected
 
-FORMAT = "qflow auditor 2"
+FORMAT = "qflow auditor 3"
 
 LakeRow = tuple[int, int, str, str, str, str, int, str, str | None]
 """Seq, ts_us, client, event, queue, label, size, group, workload: a row of LAKE without its component."""

@@ -138,6 +138,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "group order": ("MG-06", "delivered after {name}; allowed: the one sent first, first"),
     "group owned by another": ("MG-07", "delivered while {name} owns its group; allowed: to {name}"),
     "not held": ("CN-13", "{name}; allowed: what was delivered to the client and is not settled"),
+    "sends on": (
+        "LP-06",
+        "{number} messages left out, the engine has ended its session; allowed: an error in its log, then a "
+        "new session",
+    ),
     "discarded": ("LP-05", "never delivered, later ones are; allowed: policy {name} drops nothing it took"),
     # What makes a result uncertain.
     "gap": ("", "events {expected} to {seen} are missing; what follows is not certain"),
@@ -457,6 +462,8 @@ class RuleChecks:
         self._odd: dict[str, None] = {}
         self.pending: list[list[Any]] = [] if pending is None else pending
         self._suspects: dict[str, list[Any]] = {}
+        # Of a producer: the first transfer on a session that the engine has ended, how many, until when.
+        self._left_out: dict[str, list[Any]] = {}
         self.rows: dict[str, Callable[..., None]] = {
             "transfer": self._transfer,
             "complete": self._complete,
@@ -469,6 +476,7 @@ class RuleChecks:
             "dequeued": self._on_dequeued,
             "held": self._on_held,
             "let_go": self._on_let_go,
+            "client.differs": self._on_differs,
         }
         if state is not None:
             self._continue(state)
@@ -661,7 +669,8 @@ class RuleChecks:
     def _error(
         self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
     ) -> None:
-        """A session that ends gives back all that it holds (MG-16)."""
+        """A session that ends gives back all that it holds (MG-16); until now its client did not know."""
+        self._left_out.pop(client, None)
         for state in self._queues.values():
             for label in [label for label, holder in state.holders.items() if holder[0] == client]:
                 _, group = state.holders.pop(label)
@@ -722,6 +731,14 @@ class RuleChecks:
         if suspect is not None and suspect[3] == event.queue:
             self._accuse(event.message, event.time)
 
+    def _on_differs(self, event: Event) -> None:
+        detail: Any = event.detail
+        sent = self._sent.get(event.message)
+        if detail["logged"] == "transfer" and sent is not None:
+            first = [sent.row, event.time, event.queue, event.message, 0, 0]
+            left_out = self._left_out.setdefault(event.session, first)
+            left_out[4:] = left_out[4] + 1, event.time - left_out[1]
+
     def _forget(self, label: str) -> None:
         sent = self._sent.get(label)
         if sent is not None and not sent.open:
@@ -760,6 +777,11 @@ class RuleChecks:
             self._accuse(label, end + SECOND)
         for label in list(self._ahead):
             self._never_sent(label)
+        for client, (row, time, queue, label, number, long) in self._left_out.items():
+            # What is on its way when a session ends is lost; its client hears of that within the lag.
+            if long > self._lag + self._skew:
+                found = Finding(row, time, "sends on", client, queue, label, gap=long, number=number)
+                self._find(found)
         gone = set(dead)
         for name, state in self._queues.items():
             for group in list(state.pending):
@@ -790,6 +812,7 @@ class RuleChecks:
             "odd": list(self._odd),
             "pending": self.pending,
             "suspects": self._suspects,
+            "left out": self._left_out,
             "queues": {name: queue.state() for name, queue in self._queues.items()},
         }
 
@@ -800,6 +823,7 @@ class RuleChecks:
         self._odd = dict.fromkeys(state["odd"])
         self.pending += state["pending"]
         self._suspects = state["suspects"]
+        self._left_out = state["left out"]
         for name, queue in state["queues"].items():
             self._queues[name].restore(queue)
 
