@@ -153,9 +153,9 @@ class Motion {
     const { brush, flights, timeline, places } = this;
     const source = places.sources[timeline.sendings.get(row, "producer")];
     const cell = source.cell(flights.cells[row]);
-    const stay = flights.stayOf[row];
+    const wasHeld = flights.heldIn[row] >= 0;
+    const stay = wasHeld ? flights.heldIn[row] : flights.stayOf[row];
     const tank = places.tanks[stay < 0 ? this.routeOf(row) : timeline.stays.get(stay, "queue")];
-    const wasHeld = stay >= 0 && timeline.stays.get(stay, "held_start") < NEVER;
     if (part < 1 && cell) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "level", "blue", 1);
     if (part >= 1) {
       const glow = ((part - 1) * TAKES.completion) / TAKES.glow;
