@@ -76,6 +76,7 @@ class Broker(BrokerContext):
         connection : str
             The connection it uses, shared by all sessions that name it; its own if not given.
         """
+        name = encodable("a session's name", name)
         shared = self._connection(name, connection)
         session = Session(self, self.queues, name, shared)
         self.sessions[name] = session
@@ -100,6 +101,7 @@ class Broker(BrokerContext):
                 del self.sessions[ended.name]
                 if not ended.connection.sessions:
                     self.connections.pop(ended.connection.name, None)
+        name = encodable("a session's name", name)
         shared = self._connection(name, connection)
         session = LinkSession(self, self.queues, name, shared, self.nodes, container)
         self.sessions[name] = session
@@ -110,14 +112,12 @@ class Broker(BrokerContext):
 
     def _connection(self, session: str, name: str) -> Connection:
         """Return the connection of a new session; 530 if a session of its name is attached."""
-        session = encodable("a session's name", session)
-        name = encodable("a connection's name", name)
         existing = self.sessions.get(session)
         if existing is not None and existing.is_attached:
             raise NotAllowedException(
                 f"session {session!r} is attached already; close it first, or use another name"
             )
-        shared = name or session
+        shared = encodable("a connection's name", name) or session
         if shared not in self.connections:
             self.connections[shared] = Connection(shared, self.scheduler)
         return self.connections[shared]

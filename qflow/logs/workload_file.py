@@ -62,7 +62,7 @@ def inferred_workload(log: ClientLog) -> Workload:
 def _producer(name: str, rows: Sequence[LogRow], seconds: float) -> Producer:
     sent = [row for row in rows if row.event == "transfer"]
     size = round(sum(row.size for row in sent) / len(sent))
-    window = _most(rows, "transfer", ("complete",))
+    window = _most(rows, "transfer", ("complete", "refused"))
     return Producer(name, ("", sent[0].queue), len(sent) / seconds, window, size)
 
 
