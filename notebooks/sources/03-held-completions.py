@@ -186,6 +186,46 @@ assert sync_number + 1 in producer.completed
 # it. "This appears to be unavoidable given the 0.10 model", says the proposal of 2010, as its second known
 # issue. Chapter 6 measures what it costs, and shows the cure: one session for each destination.
 
+# %% [markdown] id="both-text"
+# ### One session for both directions
+#
+# A client reads the set only up to its first hole. *(CM-14)* So behind a held transfer it misses **every**
+# answer on that session, not only the one to a sync: the answers that `session.receiver(...)` needs, the end
+# of a `fetch` that finds nothing, the confirmation of `acknowledge` and of `close`. *(CAP-12)*
+#
+# A program with one session for sending and receiving can stop itself for ever: the consumer that would make
+# room cannot be made. With a broker on the network the line with `session.receiver` never returns; here it
+# says why.
+
+# %% id="both"
+connection = qf.messaging.Connection.establish("both.example")
+session = connection.session()
+sender = session.sender(
+    "jobs; {create: always, node: {x-declare: {arguments: {'qpid.flow_stop_count': 1}}}}", capacity=2
+)
+for job in ("job 1", "job 2"):
+    sender.send(job, sync=False)
+
+try:
+    session.receiver("jobs")
+    own = "made"
+except qf.messaging.SyncWouldBlock as problem:
+    own = str(problem)
+
+receiver = connection.session().receiver("jobs")
+taken = [receiver.fetch(timeout=1).content for _ in range(2)]
+receiver.session.acknowledge()
+sender.sync(timeout=1)
+
+print("on the producer's session:", own)
+print("on a session of its own:  ", taken, "and the producer has", sender.unsettled(), "unsettled")
+
+assert "held by queue 'jobs'" in own
+assert taken == ["job 1", "job 2"] and sender.unsettled() == 0
+
+# %% [markdown] id="both-then"
+# So: **one session for sending, another for receiving**, wherever a queue can stop.
+
 # %% [markdown] id="release-text"
 # ## What lets a held transfer go
 #
@@ -364,6 +404,8 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 # - A held transfer has arrived; only its **completion** is missing. No answer does not mean no. *(CM-01)*
 # - Completions form a **set** with holes; a later transfer may complete before an earlier one. *(CM-04)*
 # - A **sync** waits for every earlier command of its session, whatever queue it went to. *(CM-06)*
+# - A client misses every answer behind a held transfer of its session: **one session for each direction**.
+#   *(CAP-12)*
 # - A transfer is let go when its message leaves the queue, or when the queue turns OFF. *(FC-17)*
 # - Transfers in a transaction are never held. *(CM-10)*
 #

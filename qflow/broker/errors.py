@@ -128,6 +128,21 @@ class InvalidArgumentException(SessionException):
     name: ClassVar[str] = "invalid-argument"
 
 
+class LinkException(SessionException):
+    """A link of AMQP 1.0 is refused or closed, under a condition of that protocol (LNK-08).
+
+    Examples
+    --------
+    >>> error = LinkException("Node not found: orders", "amqp:not-found")
+    >>> error.condition, error.text
+    ('amqp:not-found', 'Node not found: orders')
+    """
+
+    def __init__(self, text: str, condition: str = "amqp:internal-error") -> None:
+        super().__init__(text)
+        self.condition = condition
+
+
 class InvalidConversion(InvalidArgumentException):
     """542: a declare argument of the wrong type (CF-03).
 
@@ -177,15 +192,11 @@ LEFT_OUT: dict[str, LeftOut] = {
     ),
     "refused connections": LeftOut(
         "a URL names a broker of this process, which is made when the URL is first used",
-        "nothing is raised: by itself no URL is refused, and no connection is lost",
+        "ConnectError: a URL that `qflow.messaging.refuse` was given; no other is refused, or lost later",
     ),
     "wire protocol": LeftOut(
         "commands are method calls; frames, negotiation and heartbeats are left out",
-        "nothing: there is no port to connect to",
-    ),
-    "amqp 1.0": LeftOut(
-        "the model speaks AMQP 0-10, as the documents do (CM-18, DQ-10)",
-        "ConnectionError: the connection option `protocol` with anything but `amqp0-10`",
+        "nothing: no port speaks AMQP 0-10, and the one of `qflow serve` speaks AMQP 1.0",
     ),
     "federation": LeftOut(
         "links and bridges to other brokers are left out",

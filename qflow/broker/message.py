@@ -31,10 +31,19 @@ _INTEGER: Final = 8
 _UINT64: Final = (1 << 64) - 1
 
 
+class Sent(Frozen):
+    """What a snapshot of a message leaves out: how big its sender says it is, which its transfer keeps."""
+
+    # Not in the dataclass below: compiled, that counts a class's variable among its fields.
+    VOLATILE: ClassVar[tuple[str, ...]] = ("size",)
+
+    __slots__ = ()
+
+
 # A message never changes, and yet it is not frozen: that takes five times as long to make, for every message
 # sent.  It has a constructor of its own, as the compiler would leave the decorator's to the interpreter.
 @dataclass(slots=True, init=False)
-class Message(Frozen):
+class Message(Sent):
     """What a producer sends: properties and an amount of content.
 
     The broker never looks at the content, only at how many bytes it has: ``content_size``. ``content``
@@ -83,8 +92,6 @@ class Message(Frozen):
     113
     """
 
-    VOLATILE: ClassVar[tuple[str, ...]] = ("size",)
-
     content_size: int = 0
     routing_key: str | None = None
     headers: dict[str, HeaderValue] | None = None
@@ -129,11 +136,11 @@ class Message(Frozen):
         if routing_key is not None and (
             type(routing_key) is not str or len(routing_key) > 63 or not routing_key.isascii()
         ):
-            encodable("routing_key", routing_key, 255)
+            routing_key = encodable("routing_key", routing_key, 255)
         if durable is not False and durable is not True:
             raise TypeError(f"durable is True or False; got {durable!r}")
         if label != "":
-            encodable("label", label)
+            label = encodable("label", label)
         if headers is not None and type(headers) is not dict and not isinstance(headers, Mapping):
             raise TypeError(f"headers is a mapping; got {headers!r}")
         if content is not None:
@@ -316,8 +323,10 @@ class Message(Frozen):
         return size + _STRUCT if size else 0
 
 
-def encodable(what: str, text: str, most: int = 0) -> None:
-    """Refuse a text that AMQP cannot carry: no string, half a character, or over so many bytes.
+def encodable(what: str, text: str, most: int = 0) -> str:
+    """Return a text, plain if it is of a subclass of str; refuse one that AMQP cannot carry.
+
+    TypeError for anything else, ValueError for half a character, or more bytes than ``most``.
 
     Examples
     --------
@@ -334,6 +343,7 @@ def encodable(what: str, text: str, most: int = 0) -> None:
         raise ValueError(f"{what} is a text that UTF-8 can carry; got {text!r}") from None
     if most and size > most:
         raise ValueError(f"{what} is at most {most} bytes; got {size}")
+    return text if type(text) is str else str.__str__(text)
 
 
 def _whole(what: str, value: int, most: int = _UINT64) -> None:

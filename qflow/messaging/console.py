@@ -434,8 +434,8 @@ class Broker:
     def getAmqpSession(self) -> EngineSession:
         """Return the console's own session at the broker, attached when it is first asked for."""
         if self._engine_session is None:
-            name = self.host.unique_name("console")
-            self._engine_session = self.host.broker.session(name)
+            with self.host.using():
+                self._engine_session = self.host.broker.session(self.host.unique_name("console"))
         return self._engine_session
 
     def getSessionId(self) -> str:
@@ -458,14 +458,14 @@ class Broker:
 
     def find(self, identity: str) -> Object | None:
         """Return the object of an identity, or None."""
-        self.host.begin()
-        content = find_object(self.host.broker, identity)
+        with self.host.using():
+            content = find_object(self.host.broker, identity)
         return None if content is None else Object(self, content)
 
     def find_all(self, kind: str) -> list[Object]:
         """Return the objects of a class."""
-        self.host.begin()
-        return [Object(self, content) for content in find_objects(self.host.broker, kind)]
+        with self.host.using():
+            return [Object(self, content) for content in find_objects(self.host.broker, kind)]
 
     def invoke(
         self, identity: ObjectId, name: str, args: Iterable[Any], kwargs: dict[str, Any]
@@ -475,14 +475,13 @@ class Broker:
         names, given = METHODS.get(kind, {}).get(name, ()), list(args)
         if len(given) > len(names):
             raise TypeError(f"{name} takes {', '.join(names)}; got {len(given)} arguments")
-        self.host.begin()
-        try:
-            arguments = dict(zip(names, given, strict=False)) | kwargs
-            return MethodResult(OK, "OK", call(self.host.broker, identity.getObject(), name, arguments))
-        except ManagementError as error:
-            return MethodResult(error.status, error.text, {})
-        finally:
-            self.host.publish_events()
+        arguments = dict(zip(names, given, strict=False)) | kwargs
+        with self.host.using():
+            try:
+                answer = call(self.host.broker, identity.getObject(), name, arguments)
+                return MethodResult(OK, "OK", answer)
+            except ManagementError as error:
+                return MethodResult(error.status, error.text, {})
 
     def invoke_later(self, identity: ObjectId, name: str, args: Iterable[Any], kwargs: dict[str, Any]) -> int:
         """Call a method; return the number that its answer comes with, between commands."""

@@ -24,10 +24,12 @@ from qflow.broker import Broker, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.events import Observer
 from qflow.broker.exchanges import AGENT_NAME, topic_matches
+from qflow.broker.links import LinkSession
 from qflow.broker.message import Transfer
 from qflow.broker.statistics import ConnectionStatistics
 
 EVENTS_EXCHANGE = "qmf.default.topic"
+REQUESTS = "qmf.default.direct"
 PACKAGE = "org.apache.qpid.broker"
 AGENT_SESSION = "qmf.agent"
 APP_ID = "x-amqp-0-10.app-id"
@@ -224,10 +226,11 @@ def _subscriptions(broker: Broker) -> Named:
 def _connections(broker: Broker) -> Named:
     for name, connection in broker.connections.items():
         if connection.sessions and name != AGENT_SESSION:
-            yield name, _connection(connection.statistics())
+            speaks_links = any(isinstance(session, LinkSession) for session in connection.sessions)
+            yield name, _connection(connection.statistics(), "AMQP 1.0" if speaks_links else "AMQP 0-10")
 
 
-def _connection(statistics: ConnectionStatistics) -> Values:
+def _connection(statistics: ConnectionStatistics, protocol: str) -> Values:
     values = asdict(statistics)
     return {
         "address": values.pop("name"),
@@ -236,7 +239,7 @@ def _connection(statistics: ConnectionStatistics) -> Values:
         "saslMechanism": "ANONYMOUS",
         "saslSsf": 0,
         "remoteProperties": {},
-        "protocol": "AMQP 0-10",
+        "protocol": protocol,
         "closing": False,
         **values,
     }
@@ -498,8 +501,11 @@ class Agent:
     # Requests
 
     def __call__(self, transfer: Transfer) -> None:
+        """Take a message from the exchange: :meth:`answer` it."""
+        self.answer(transfer.message)
+
+    def answer(self, request: Message) -> None:
         """Carry out a request and send the answer; the broker ignores one without a ``reply_to``, too."""
-        request = transfer.message
         if request.reply_to is None or QMF not in (request.app_id, request.header(APP_ID)):
             return
         exchange, key = request.reply_to

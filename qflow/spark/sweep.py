@@ -178,7 +178,7 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
     """
     path = Path(path)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise SettingsError(f"{path.name}: a grid of settings must be JSON; {error}") from None
     if not isinstance(value, dict) or not value:

@@ -251,7 +251,7 @@ def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[
 def _logged(workload: Workload) -> Iterator[LogRow]:
     with uncollected():
         stage = set_up(workload)
-    client_side = ClientSide()
+    client_side = ClientSide(workload.producers)
     stage.broker.observe(client_side.append)
     stage.events = client_side  # type: ignore[assignment]
     now = 0

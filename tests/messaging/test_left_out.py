@@ -11,7 +11,8 @@ from qflow.broker import Broker
 from qflow.broker.errors import LEFT_OUT, AmqpException, ManagementError, StartupError, refuse
 from qflow.broker.options import NOT_MODELLED, read_options
 from qflow.maintain.reference import left_out_page
-from qflow.messaging import Connection, ConnectionError, Empty, Message, brokers
+from qflow.messaging import ConnectError, Connection, ConnectionError, Empty, Message, brokers
+from qflow.messaging import refuse as refuse_url
 from qflow.messaging.qmf import BROKER_NAME, PACKAGE, call
 
 Ask = Callable[[Broker], object]
@@ -91,7 +92,7 @@ def test_what_is_left_out_is_refused(
 
 
 def test_amqp_1_0_is_refused() -> None:
-    """CM-18: in the real client's words."""
+    """CM-18: this client speaks the older protocol, and says so in the real one's words."""
     with pytest.raises(ConnectionError, match="'amqp1.0' unsupported .must be amqp0-10"):
         Connection("somewhere", protocol="amqp1.0")
 
@@ -141,6 +142,13 @@ def test_nothing_is_refused_by_itself(options: dict[str, str]) -> None:
     assert session.receiver("q").fetch(0).user_id == "another"
 
 
+def test_a_url_can_be_refused() -> None:
+    """For programs that have to be tried without a broker."""
+    refuse_url("gone.away:5673")
+    with pytest.raises(ConnectError):
+        Connection.establish("gone.away:5673")
+
+
 def test_the_older_protocol_of_management_is_not_answered() -> None:
     """QMFv1: a binary request for the broker's identity; it is routed, as any message is."""
     bench = Bench()
@@ -157,7 +165,7 @@ def test_the_older_protocol_of_management_is_not_answered() -> None:
 
 def test_the_list_is_whole() -> None:
     """Each entry says why, and what asking for it gives; each is tested here."""
-    others = "acl, amqp 1.0, cluster, passwords, persistence, QMFv1, refused connections, wire protocol"
+    others = "acl, cluster, passwords, persistence, QMFv1, refused connections, wire protocol"
     tested = {row[0] for row in REFUSED} | set(others.split(", "))
     assert set(LEFT_OUT) == tested
     page = left_out_page()

@@ -182,7 +182,7 @@ def test_references() -> None:
     assert own.address == bench.connection.id
     assert subscription.name == str(receiver.id)
     assert (queue.altExchange, queue._altExchange_ if queue.altExchange else None) == (None, None)
-    assert identity == copy.deepcopy(queue).getObjectId()
+    assert identity == copy.copy(queue).getObjectId()
     assert {identity: 1}[ObjectId(identity.asMap())] == 1
 
 
