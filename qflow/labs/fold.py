@@ -167,6 +167,7 @@ class Fold:
         self._newest: dict[tuple[str, str], int] = {}
         self._holding: dict[tuple[str, int], tuple[int, int]] = {}
         self._lock: dict[tuple[str, str], int] = {}
+        self._deaths: list[tuple[int, int, str]] = []
         self._finish(0, 0)
 
     def follow(self, events: Sequence[Event]) -> None:
@@ -205,6 +206,7 @@ class Fold:
             lasting,
             tuple(self._groups),
             self._rows[:],
+            tuple(self._deaths),
         )
 
     def whole(self, end: int) -> Frames:
@@ -364,9 +366,10 @@ class Fold:
             self._note("channel_resumed" if is_active else "channel_stopped")
 
     def _exception(self, event: Fields) -> None:
-        session, (code,) = event[3], event[9]
+        session, (code, name, text) = event[3], event[9]
         now = self._now
         for index, at in self._sessions.get(session, ()):
+            self._deaths.append((self.count, index, f"{name}: {text}"))
             now[at + MOOD] = DEAD
             now[at + OUTSTANDING] = now[at + P_HELD] = now[at + BLOCKED] = 0
             self._holds.pop(at, None)
@@ -605,7 +608,7 @@ _HANDLERS: dict[str, tuple[Callable[[Fold, Fields], None], tuple[str, ...]]] = {
     "client.block": (Fold._blocked, ()),
     "client.unblock": (Fold._unblocked, ()),
     "channel_flow": (Fold._channel_flow, ("active",)),
-    "exception": (Fold._exception, ("code",)),
+    "exception": (Fold._exception, ("code", "name", "text")),
     "enqueued": (Fold._enqueued, ("position", "depth", "bytes")),
     "dequeued": (Fold._dequeued, ("position", "reason", "depth", "bytes")),
     "dropped": (Fold._dropped, ()),

@@ -49,7 +49,7 @@ MOST_ODD = 1_000
 """So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
 
 AT_CONSUMERS = ("deliver", "accept", "release", "reject")
-AT_PRODUCERS = ("transfer", "complete", "block", "unblock")
+AT_PRODUCERS = ("transfer", "complete", "refused", "block", "unblock")
 KEEPING = ("accept", "acquire", "reject")
 """Why a message leaves a queue when no policy drops it."""
 
@@ -240,7 +240,7 @@ class Ways:
             own = self._alone.setdefault(client, [0, "", 0])
             own[0] += 1
             own[1:] = (label, time) if own[0] == 1 else ("", 0)
-        elif event == "complete":
+        elif event in ("complete", "refused"):
             own = self._alone.setdefault(client, [0, "", 0])
             own[0] -= 1
             if label == own[1] and time - own[2] < LONGEST_LAG:
@@ -536,6 +536,7 @@ class RuleChecks:
         self.rows: dict[str, Callable[..., None]] = {
             "transfer": self._transfer,
             "complete": self._complete,
+            "refused": self._refused,
             "deliver": self._deliver,
             **dict.fromkeys(("accept", "release", "reject"), self._settle),
             "error": self._error,
@@ -611,6 +612,20 @@ class RuleChecks:
         if not sent.open:
             del self._sent[label]
             self._odd.pop(label, None)
+
+    def _refused(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
+        """What the broker gave back is on no queue: nothing has to become of it."""
+        sent = self._sent.pop(label, None)
+        self._odd.pop(label, None)
+        if sent is None:
+            if label not in self._sent_labels:
+                self._find(Finding(row, time, "never sent", client, queue, label, event))
+            return
+        for state in self._queues.values():
+            state.overtaken.pop(label, None)
+            state.waiting.get(client, {}).get(sent.group, {}).pop(label, None)
 
     def _can_have_been_on(self, queues: Iterable[str], since: int) -> bool:
         return any(self._queues[name].course.can_have_been_on(since) for name in queues)

@@ -1,8 +1,9 @@
 """Client logs as files: the columns of a log, and the one reader of all its kinds.
 
 A log is a table with one row for each thing that a client did or saw, in order of time.  It is a ``.csv`` or
-a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file.  It may number its rows itself, in a
-first column ``seq``; they may then be shuffled, and what is missing shows.
+a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file, or a folder ``.parquet`` with such
+files as its parts, as Spark and ``qflow record`` write one.  It may number its rows itself, in a first column
+``seq``; they may then be shuffled, and what is missing shows.
 
 Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the
 column and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which
@@ -33,6 +34,7 @@ LOG_EVENTS = (
     "complete",
     "block",
     "unblock",
+    "refused",
     "error",
     "deliver",
     "accept",
@@ -43,6 +45,9 @@ LOG_EVENTS = (
 """What a row of a client log may be about."""
 
 LOG_ENDINGS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet")
+
+PART = "part-{:05d}.parquet"
+"""The name of a part of a log that is a folder; the parts are in order of their names."""
 
 MOST_ROWS = 10_000
 """Rows that are read at once."""
@@ -181,8 +186,8 @@ def read_log(path: str | Path) -> Iterator[Bit]:
     Parameters
     ----------
     path : str or Path
-        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them.  Parquet
-        needs pyarrow.
+        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them; or a
+        folder of Parquet files.  Parquet needs pyarrow.
 
     Raises
     ------
@@ -536,12 +541,16 @@ def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
         raise LogError(
             "reading Parquet needs pyarrow: pip install pyarrow, or give the log as .csv.gz"
         ) from None
+    parts = sorted(path.glob("part-*.parquet")) if path.is_dir() else [path]
+    if not parts:
+        raise LogError("a folder that is a log holds parts, part-*.parquet; this one holds none")
     try:
-        with parquet.ParquetFile(path) as file:
-            reader.begin(file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=MOST_ROWS):
-                if batch.num_rows:
-                    yield reader.take_batch(batch)
+        for part in parts:
+            with parquet.ParquetFile(part) as file:
+                reader.begin(file.schema_arrow.names)
+                for batch in file.iter_batches(batch_size=MOST_ROWS):
+                    if batch.num_rows:
+                        yield reader.take_batch(batch)
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise

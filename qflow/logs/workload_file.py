@@ -87,7 +87,7 @@ class Guess:
             client.outstanding += 1
             client.window = max(client.window, client.outstanding)
             self._last = max(self._last, time)
-        elif event == "complete":
+        elif event in ("complete", "refused"):
             client.outstanding -= 1
         elif event == "deliver":
             client.delivered += 1
