@@ -18,6 +18,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from qflow.broker.events import Event
+from qflow.kit import RefusalError
 from qflow.labs.charts import Chart
 from qflow.labs.html_export import to_html
 from qflow.labs.picture import Comparison, Picture, compare, picture_of
@@ -74,15 +75,22 @@ class Lab(widgets.VBox):
 
     @property
     def first(self) -> Picture:
-        """The picture, or of several the last: the one that changes."""
-        if isinstance(self.picture, Comparison):
-            return list(self.picture.pictures.values())[-1]
-        return self.picture
+        """The picture, or of several the last: the one that changes; RefusalError once the lab is closed."""
+        if not isinstance(self.picture, Comparison):
+            return self.picture
+        if not self.picture.pictures:
+            raise RefusalError("this lab is closed, and shows no picture any more; open it again")
+        return list(self.picture.pictures.values())[-1]
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that open this lab again as it is now."""
         return {}
+
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """The arguments that draw what is shown, which another lab is opened with."""
+        return self.settings
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
         """Show the picture of a run, given by its number, unless a later one is shown; return whether."""
@@ -150,7 +158,7 @@ class Lab(widgets.VBox):
         """
         if not self.can_share:
             raise TokenError("no token can open this lab")
-        return Token(self.name, self.settings, time, back).text()
+        return Token(self.name, self.shown_settings, time, back).text()
 
     def opened(self, token: Token) -> None:
         """Go to a token's instant, and say what differs here from where the token was made."""
