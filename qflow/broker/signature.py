@@ -14,10 +14,13 @@ from typing import Any
 from qflow.broker.message import encodable, map_size
 
 _NAMES = "queue exchange alternate_exchange key tag type"
-_TEXTS = "name body srcQueue destQueue sourceQueue targetQueue"
-_FLAGS = "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync"
+_TEXTS = "address role name body srcQueue destQueue sourceQueue targetQueue"
+_FLAGS = (
+    "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync "
+    "transactional delivery_failed undeliverable_here"
+)
 _NUMBERS = "accept_mode acquire_mode flow_mode unit value request qty sequence"
-_MAPS = "arguments properties options filter"
+_MAPS = "arguments properties options filter annotations"
 
 
 class Signature:
