@@ -544,7 +544,9 @@ class Session(Endpoint):
 
     def _named(self, address: str | None) -> str | None:
         """Put a UUID in front of an address that begins with ``#``; another ``#`` means nothing (RF-41)."""
-        if not isinstance(address, str) or not address.startswith("#"):
+        if address is not None and not isinstance(address, str):
+            raise TypeError(f"an address is a string; got {address!r}")
+        if address is None or not address.startswith("#"):
             return address
         return TemporaryAddress(self.connection.broker_host.unique_id() + address)
 
