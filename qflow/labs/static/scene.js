@@ -53,6 +53,10 @@ function render({ model, el }) {
     player.load(track);
     for (const view of shown) view.hand.loaded();
     if (!before) show();
+    if (!before && model.get("plays")) {
+      player.show(0);
+      player.toggle();
+    }
   };
   const show = () => {
     const place = model.get("place");
