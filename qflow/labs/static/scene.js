@@ -60,7 +60,10 @@ function render({ model, el }) {
   };
   const show = () => {
     const place = model.get("place");
-    if (player.track && place && place.time !== undefined) player.show(player.track.at(place.time) - (place.back ?? 0));
+    if (player.track && place && place.time !== undefined) {
+      player.show(player.track.at(place.time) - (place.back ?? 0));
+      player.glide();
+    }
   };
   // An instant is of the run that came with it, which may still be on its way into the picture.
   const go = async () => {
