@@ -655,7 +655,7 @@ def _history_verdict(picture: Picture) -> str:
     fate = f"p1 sent {sent}, c1 accepted {accepted}; at most {deepest} deep; p1 waited {waited} of the time"
     if picture.run.errors:
         return f"p1's session died of 506 at {seconds(death_of(picture, 'p1'))}; {fate}."
-    return f"nobody was thrown out; {fate}."
+    return f"no session died; {fate}."
 
 
 def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> SliderLab:

@@ -55,7 +55,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
 }
 
 const DEAD = 3;
-const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "told to stop"];
+const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "asked to stop"];
 
 function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];
