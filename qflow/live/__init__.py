@@ -1,6 +1,7 @@
 """Live: the engine behind a socket, for clients of AMQP 1.0 in any language.
 
-``qflow serve`` on the command line, :func:`serve` in code.
+``qflow serve`` on the command line, :func:`serve` in code.  ``qflow record`` writes down what clients and any
+broker say to each other.
 
 Examples
 --------
@@ -17,6 +18,8 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.live.peer import Limits as Limits
+    from qflow.live.recording import Recording as Recording
+    from qflow.live.recording_tap import Upstream as Upstream
     from qflow.live.serving import Serving as Serving
     from qflow.live.serving import serve as serve
 
