@@ -438,6 +438,15 @@ class Subscription(Consumer):
             self.target.send_command()
         return True
 
+    def is_choosy(self) -> bool:
+        """Return whether the subscription may pass over messages that its queue offers."""
+        return self.selector is not None
+
+    def wants(self, message: QueuedMessage) -> bool:
+        """Return whether the selector, if there is one, lets a message through."""
+        selector = self.selector
+        return selector is None or selector.matches(message.transfer, message.delivery_count)
+
     def flush(self) -> None:
         """Send while there are credit and messages, then take the credit away (RF-08)."""
         while self.credit.exists():
@@ -489,10 +498,11 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
     wake: NotificationSet | None = None
     has_expired = False
     has_any_bytes = credit.volume.granted == INFINITE
+    is_choosy = consumer.is_choosy()
     while True:
         # Where any size will do, the cursor never goes back.
         before = None if has_any_bytes else consumer.cursor.save()
-        message = queue.distributor.next(consumer, has_any_bytes and consumer.selector is None)
+        message = queue.distributor.next(consumer, has_any_bytes and not is_choosy)
         if message is None:
             _wait(queue, consumer)
             break
@@ -502,7 +512,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
             queue.remove(message, "ttl")
             has_expired = True
             continue
-        if consumer.selector is not None and not consumer.selector.matches(transfer, message.delivery_count):
+        if is_choosy and not consumer.wants(message):
             if consumer.acquires:
                 wake = _others(queue, wake)
             continue

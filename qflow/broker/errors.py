@@ -128,6 +128,21 @@ class InvalidArgumentException(SessionException):
     name: ClassVar[str] = "invalid-argument"
 
 
+class LinkException(SessionException):
+    """A link of AMQP 1.0 is refused or closed, under a condition of that protocol (LNK-08).
+
+    Examples
+    --------
+    >>> error = LinkException("Node not found: orders", "amqp:not-found")
+    >>> error.condition, error.text
+    ('amqp:not-found', 'Node not found: orders')
+    """
+
+    def __init__(self, text: str, condition: str = "amqp:internal-error") -> None:
+        super().__init__(text)
+        self.condition = condition
+
+
 class InvalidConversion(InvalidArgumentException):
     """542: a declare argument of the wrong type (CF-03).
 
@@ -147,7 +162,6 @@ LEFT_OUT: dict[str, str] = {
     "cluster": "removed from the broker in 2012; what replicas had to agree on is in ``history`` (CM-16)",
     "acl": "every client may do everything: access control changes nothing about flow control or groups",
     "wire protocol": "commands are method calls; frames, negotiation and heartbeats are left out",
-    "amqp 1.0": "the model speaks AMQP 0-10, as the documents do (CM-18, DQ-10)",
     "federation": "links and bridges to other brokers are left out",
 }
 """What this model leaves out, and why.  Asking for one of these is refused with the reason."""

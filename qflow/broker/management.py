@@ -16,6 +16,7 @@ from qflow.broker.consuming import OutputScheduler
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.exchanges import EXCHANGE_TYPES, Arguments
+from qflow.broker.link_nodes import POLICIES, LinkNodes
 from qflow.broker.queue import Queue
 from qflow.broker.registry import EXCEPTION, MessageFilter, QueueRegistry, end_redirect, move, purge
 from qflow.broker.restorable import Dependent
@@ -100,9 +101,12 @@ class Management(Dependent):
     8
     """
 
-    __slots__ = ("context", "queues", "exchanges", "scheduler")
+    __slots__ = ("context", "queues", "exchanges", "scheduler", "nodes")
 
-    def __init__(self, context: BrokerContext, queues: QueueRegistry, scheduler: OutputScheduler) -> None:
+    def __init__(
+        self, context: BrokerContext, queues: QueueRegistry, scheduler: OutputScheduler, nodes: LinkNodes
+    ) -> None:
+        self.nodes = nodes
         self.context = context
         self.queues = queues
         self.exchanges = queues.exchanges
@@ -112,7 +116,10 @@ class Management(Dependent):
     def create(
         self, type: str, name: str, properties: Mapping[str, Argument] | None = None, strict: bool = False
     ) -> None:
-        """Create a queue, an exchange or a binding; ``strict`` is ignored, as in the broker (IN-06)."""
+        """Create a queue, an exchange, a binding or a policy of nodes (LNK-20).
+
+        ``strict`` is ignored, as in the broker (IN-06).
+        """
         options = dict(properties or {})
         if type == "queue":
             self._create_queue(name, options)
@@ -120,12 +127,14 @@ class Management(Dependent):
             self._create_exchange(name, options)
         elif type == "binding":
             self._bind(name, options)
+        elif type in POLICIES:
+            self.nodes.add_policy(type, name, options)
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
 
     @_method
     def delete(self, type: str, name: str, options: Mapping[str, Argument] | None = None) -> None:
-        """Delete a queue, an exchange or a binding."""
+        """Delete a queue, an exchange, a binding or a policy of nodes."""
         given = options or {}
         if type == "queue":
             if_unused, if_empty = (to_bool(given.get(key, False)) for key in ("if_unused", "if_empty"))
@@ -134,6 +143,8 @@ class Management(Dependent):
             self.exchanges.delete(name)
         elif type == "binding":
             self._unbind(name)
+        elif type in POLICIES:
+            self.nodes.remove_policy(type, name)
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
 

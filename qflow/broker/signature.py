@@ -13,10 +13,15 @@ from typing import Any
 
 from qflow.broker.message import map_size
 
-_TEXTS = "queue exchange alternate_exchange key tag type name body srcQueue destQueue sourceQueue targetQueue"
-_FLAGS = "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync"
+_TEXTS = (
+    "queue exchange alternate_exchange key tag type role name body srcQueue destQueue sourceQueue targetQueue"
+)
+_FLAGS = (
+    "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync "
+    "transactional delivery_failed undeliverable_here"
+)
 _NUMBERS = "accept_mode acquire_mode flow_mode unit value request qty sequence"
-_MAPS = "arguments properties options filter"
+_MAPS = "arguments properties options filter annotations"
 
 
 class Signature:
@@ -103,5 +108,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(_NUMBERS.split(), _number),
     **dict.fromkeys(_MAPS.split(), _map),
     "key": _key,
+    "address": _text,
     "transfers": delivery_numbers,
 }

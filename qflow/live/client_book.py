@@ -236,6 +236,10 @@ class ClientBook:
         client.answered += 1
         self._row(time, client.name, "complete", "", label)
 
+    def window(self, time: int, client: SeenClient, event: str) -> None:
+        """Note that a producer's window is full (``block``), or has room again (``unblock``)."""
+        self._row(time, client.name, event, "", "")
+
     def refused(self, time: int, client: SeenClient, label: str) -> None:
         """Note that the broker gives a message back."""
         client.unsettled = max(0, client.unsettled - 1)
