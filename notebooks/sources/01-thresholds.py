@@ -266,7 +266,7 @@ assert refused.code == 542
 # picture below was made by the same engine you have just used by hand.
 #
 # ![The lab, stopped while flow control is ON: the producer's window is full of held transfers, the queue
-# stands above its resume line, the depth is drawn over time below](images/flow-lab.png)
+# is above its resume line, the depth is drawn over time below](images/flow-lab.png)
 #
 # - On the left the **producer's window**, one cell for each transfer it may have outstanding.
 # - In the middle the **queue**, with its limit and both thresholds. The thick line is the one that counts

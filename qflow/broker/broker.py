@@ -12,6 +12,7 @@ from qflow.broker.exchanges import ExchangeRegistry
 from qflow.broker.link_nodes import LinkNodes
 from qflow.broker.links import LinkSession
 from qflow.broker.management import Management
+from qflow.broker.message import encodable
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queue import Queue, QueueCounters
 from qflow.broker.registry import QueueCleaner, QueueRegistry
@@ -66,7 +67,7 @@ class Broker(BrokerContext):
         self.management = Management(self, self.queues, self.scheduler, self.nodes)
 
     def session(self, name: str, connection: str = "") -> Session:
-        """Attach a session; 530 if a session of that name is attached.
+        """Attach a session; 530 if a session of that name is attached, TypeError if a name is no text.
 
         Parameters
         ----------
@@ -75,6 +76,7 @@ class Broker(BrokerContext):
         connection : str
             The connection it uses, shared by all sessions that name it; its own if not given.
         """
+        name = encodable("a session's name", name)
         shared = self._connection(name, connection)
         session = Session(self, self.queues, name, shared)
         self.sessions[name] = session
@@ -99,6 +101,7 @@ class Broker(BrokerContext):
                 del self.sessions[ended.name]
                 if not ended.connection.sessions:
                     self.connections.pop(ended.connection.name, None)
+        name = encodable("a session's name", name)
         shared = self._connection(name, connection)
         session = LinkSession(self, self.queues, name, shared, self.nodes, container)
         self.sessions[name] = session
@@ -114,7 +117,7 @@ class Broker(BrokerContext):
             raise NotAllowedException(
                 f"session {session!r} is attached already; close it first, or use another name"
             )
-        shared = name or session
+        shared = encodable("a connection's name", name) or session
         if shared not in self.connections:
             self.connections[shared] = Connection(shared, self.scheduler)
         return self.connections[shared]
@@ -132,8 +135,12 @@ class Broker(BrokerContext):
     def advance(self, now: int) -> None:
         """Set the time, in microseconds since the start, and do what was due until then.
 
-        ValueError if time would go back.
+        ValueError if time would go back, or on beyond 63 bits; TypeError for anything but an int.
         """
+        if type(now) is not int:
+            raise TypeError(f"time is a whole number of microseconds; got {now!r}")
+        if now >> 63:
+            raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {now}")
         if now < self.now:
             raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
         due = self.timers.next_due

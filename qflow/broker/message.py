@@ -12,7 +12,8 @@ messages know neither sessions nor exchanges nor flow control: :class:`CommandOw
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -25,6 +26,7 @@ HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | di
 
 _STRUCT: Final = 8
 _INTEGER: Final = 8
+_UINT64: Final = (1 << 64) - 1
 
 
 # A message never changes, and yet it is not frozen: that takes five times as long to make, for every message
@@ -54,8 +56,10 @@ class Message(Frozen):
 
     Raises
     ------
+    TypeError
+        If a property is of another type.
     ValueError
-        If a number is out of its range, or the routing key is longer than AMQP allows.
+        If a number is out of its range, or a text is longer than AMQP allows, or not to be encoded.
 
     Examples
     --------
@@ -99,14 +103,25 @@ class Message(Frozen):
         label: str = "",
         content: Any = None,
     ) -> None:
-        if content_size < 0 or ttl < 0:
-            raise ValueError(
-                f"content_size and ttl are 0 or more; got content_size={content_size}, ttl={ttl}"
-            )
-        if priority is not None and not 0 <= priority <= 255:
-            raise ValueError(f"priority is None or 0 to 255; got {priority!r}")
-        if routing_key is not None and len(routing_key) > 63 and len(routing_key.encode()) > 255:
-            raise ValueError(f"routing_key is at most 255 bytes; got {len(routing_key.encode())}")
+        # This is done for every message sent, so what is right is found to be so with few questions.
+        if type(content_size) is not int or not 0 <= content_size <= _UINT64:
+            _whole("content_size", content_size)
+        if type(ttl) is not int or not 0 <= ttl <= _UINT64:
+            _whole("ttl", ttl)
+        if priority is not None and (type(priority) is not int or not 0 <= priority <= 255):
+            _whole("priority", priority, 255)
+        if routing_key is not None and (
+            type(routing_key) is not str or len(routing_key) > 63 or not routing_key.isascii()
+        ):
+            routing_key = encodable("routing_key", routing_key, 255)
+        if durable is not False and durable is not True:
+            raise TypeError(f"durable is True or False; got {durable!r}")
+        if label != "":
+            label = encodable("label", label)
+        if headers is not None and type(headers) is not dict and not isinstance(headers, Mapping):
+            raise TypeError(f"headers is a mapping; got {headers!r}")
+        if content is not None:
+            _plain("content", content)
         self.content_size = content_size
         self.routing_key = routing_key
         # The caller may go on to change the map; what was sent stays as it was.
@@ -122,6 +137,30 @@ class Message(Frozen):
         self.app_id = app_id
         self.label = label
         self.content = content
+        if (
+            timestamp is not None
+            or message_id is not None
+            or correlation_id is not None
+            or content_type is not None
+            or user_id is not None
+            or app_id is not None
+        ):
+            self._check_properties()
+
+    def _check_properties(self) -> None:
+        """Refuse what AMQP cannot carry in the properties that are seldom given."""
+        if self.timestamp is not None:
+            _whole("timestamp", self.timestamp)
+        if self.message_id is not None and not isinstance(self.message_id, UUID):
+            raise TypeError(f"message_id is a UUID; got {self.message_id!r}")
+        for name, value, most in (
+            ("correlation_id", self.correlation_id, 65_535),
+            ("user_id", self.user_id, 65_535),
+            ("app_id", self.app_id, 65_535),
+            ("content_type", self.content_type, 255),
+        ):
+            if value is not None:
+                encodable(name, value, most)
 
     def header(self, key: str) -> HeaderValue:
         """Return one application header, or None when it is absent."""
@@ -179,6 +218,52 @@ class Message(Frozen):
         return size + _STRUCT if size else 0
 
 
+def encodable(what: str, text: str, most: int = 0) -> str:
+    """Return a text, plain if it is of a subclass of str; refuse one that AMQP cannot carry.
+
+    TypeError for anything else, ValueError for half a character, or more bytes than ``most``.
+
+    Examples
+    --------
+    >>> encodable("queue", "n" * 256, 255)
+    Traceback (most recent call last):
+        ...
+    ValueError: queue is at most 255 bytes; got 256
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is a string; got {text!r}")
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} is a text that UTF-8 can carry; got {text!r}") from None
+    if most and size > most:
+        raise ValueError(f"{what} is at most {most} bytes; got {size}")
+    return text if type(text) is str else str.__str__(text)
+
+
+def _whole(what: str, value: int, most: int = _UINT64) -> None:
+    """Refuse anything but an int from 0 to ``most``."""
+    if type(value) is not int:
+        raise TypeError(f"{what} is a whole number; got {value!r}")
+    if not 0 <= value <= most:
+        raise ValueError(f"{what} is 0 to {most}; got {value!r}")
+
+
+def _plain(what: str, value: object) -> None:
+    """Refuse content that a snapshot could not hold."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            _plain(what, item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _plain(what, key)
+            _plain(what, item)
+    elif value is not None and not isinstance(value, bool | int | float | str | bytes | UUID):
+        raise TypeError(
+            f"{what} is made of None, bool, int, float, str, bytes, UUID, list and dict; got {value!r}"
+        )
+
+
 def _short_text(text: str) -> int:
     return 1 + (len(text) if text.isascii() else len(text.encode()))
 
@@ -188,9 +273,11 @@ def _long_text(text: str) -> int:
 
 
 def map_size(entries: dict[str, Any]) -> int:
-    """Return the bytes of a map; TypeError if AMQP cannot carry a value."""
+    """Return the bytes of a map; TypeError or ValueError if AMQP cannot carry an entry."""
     size = 8
     for key, value in entries.items():
+        if type(key) is not str or len(key) > 63 or not key.isascii():
+            encodable("the name of an entry", key, 255)
         size += _short_text(key) + 1 + _value_size(value)
     return size
 
@@ -204,6 +291,8 @@ def _value_size(value: object) -> int:
     if isinstance(value, bool):
         return 1
     if isinstance(value, int | float):
+        if not isinstance(value, float) and not -(1 << 63) <= value <= _UINT64:
+            raise ValueError(f"a whole number in a map has 64 bits at most; got {value!r}")
         return _INTEGER
     if isinstance(value, UUID):
         return 16
@@ -269,6 +358,8 @@ class Transfer(Restorable):
         Virtual microseconds after which the message is dead (QT-07).
     origin, connection, exchange : str
         Names of the session and connection that sent it, and of the exchange it was sent to.
+    annotations : dict or None
+        What the exchanges of the routing in progress add to its headers; each copy takes them with it.
 
     Examples
     --------
@@ -336,9 +427,7 @@ class Transfer(Restorable):
 
     def annotate(self, key: str, value: HeaderValue) -> None:
         """Add a header of the broker's own to the message's for its consumers (EX-11); not counted."""
-        if self.annotations is None:
-            self.annotations = {}
-        self.annotations[key] = value
+        self.annotations = {**(self.annotations or {}), key: value}
 
     def apart(self) -> Transfer:
         """Return the same message outside its transaction: complete, and without an owner."""
@@ -423,6 +512,9 @@ class Router(Dependent):
         raise NotImplementedError
 
 
+TRACE: Final = "x-qpid.trace"
+"""The header that says which queues with a ``qpid.trace.id`` a message has been on (QT-17)."""
+
 AVAILABLE: Final = 0
 ACQUIRED: Final = 1
 REMOVED: Final = 2
@@ -435,6 +527,8 @@ class QueuedMessage(Restorable):
 
     ``position`` counts from 1 and is never used again (QT-20).  ``delivery_count`` starts at -1
     and grows with each acquiring delivery; above 0 a delivery is flagged redelivered (CN-15).
+    ``annotations`` are headers that exchanges and queues added to this copy, and to no other; a dict is
+    never changed, as several copies may share it.
 
     Examples
     --------
@@ -453,7 +547,7 @@ class QueuedMessage(Restorable):
         self.state = AVAILABLE
         self.delivery_count = delivery_count
         self.group = ""
-        self.annotations: dict[str, HeaderValue] | None = None
+        self.annotations: dict[str, HeaderValue] | None = transfer.annotations
 
     @property
     def redelivered(self) -> bool:
@@ -462,18 +556,27 @@ class QueuedMessage(Restorable):
 
     def annotate(self, key: str, value: HeaderValue) -> None:
         """Add a header of the queue's own to the message's for its consumers (QT-15); not counted."""
-        if self.annotations is None:
-            self.annotations = {}
-        self.annotations[key] = value
+        self.annotations = {**(self.annotations or {}), key: value}
+
+    @contextmanager
+    def leaving(self, keeps_trace: bool = False) -> Iterator[Transfer]:
+        """Give the transfer to be routed on from here, with this copy's annotations (QT-17).
+
+        A reject and a move keep the trace; a reroute, an eviction and the queue's end clear it.
+        """
+        transfer = self.transfer
+        before = transfer.annotations
+        transfer.annotations = self.annotations
+        if not keeps_trace:
+            transfer.annotate(TRACE, "")
+        try:
+            yield transfer
+        finally:
+            transfer.annotations = before
 
     def headers(self) -> dict[str, HeaderValue]:
         """Return the application headers as a consumer sees them, annotations included."""
-        transfer = self.transfer
-        return {
-            **(transfer.message.headers or {}),
-            **(transfer.annotations or {}),
-            **(self.annotations or {}),
-        }
+        return {**(self.transfer.message.headers or {}), **(self.annotations or {})}
 
     def __repr__(self) -> str:
         state = ("AVAILABLE", "ACQUIRED", "REMOVED")[self.state]

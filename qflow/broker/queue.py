@@ -40,7 +40,16 @@ from qflow.broker.context import BrokerContext, TimerTask
 from qflow.broker.errors import SessionException
 from qflow.broker.flow_limit import FlowState, effective_max_size
 from qflow.broker.groups import MessageGroupManager
-from qflow.broker.message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage, QueueObserver, Router, Transfer
+from qflow.broker.message import (
+    ACQUIRED,
+    AVAILABLE,
+    REMOVED,
+    TRACE,
+    QueuedMessage,
+    QueueObserver,
+    Router,
+    Transfer,
+)
 from qflow.broker.readers import Consumer, MessageDistributor, QueueListeners, QueueUsers
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
@@ -48,8 +57,6 @@ from qflow.broker.settings import LIFETIMES, QueueSettings
 from qflow.broker.statistics import QueueStatistics
 from qflow.broker.stores import make_store
 from qflow.broker.transactions import TxOperation
-
-TRACE: Final = "x-qpid.trace"
 
 _ENQUEUED: Final[tuple[str, ...]] = ("position", "depth", "bytes")
 _DEQUEUED: Final[tuple[str, ...]] = ("position", "reason", "depth", "bytes")
@@ -219,7 +226,8 @@ class Queue(Dependent):
         self.remove(message, "reject")
         try:
             if self.alternate is not None:
-                self.alternate.route_with_alternate(message.transfer)
+                with message.leaving(keeps_trace=True) as transfer:
+                    self.alternate.route_with_alternate(transfer)
         finally:
             # Even if the alternate refuses it (RF-34).
             self.settle()
@@ -228,7 +236,8 @@ class Queue(Dependent):
         """Drop a message to make room; the alternate exchange gets it (LP-10.3)."""
         self.remove(message, "ring")
         if self.alternate is not None:
-            self.alternate.route_with_alternate(message.transfer, message.delivery_count)
+            with message.leaving() as transfer:
+                self.alternate.route_with_alternate(transfer, message.delivery_count)
 
     def settle(self, was_emptied: bool = False) -> None:
         """Do what follows a dequeue: wake one for a freed group; auto-delete, even if refilled (QT-09)."""
@@ -388,9 +397,10 @@ class Queue(Dependent):
         settings = self.settings
         if settings.queue_msg_sequence and not settings.last_value_queue_key:
             message.annotate(settings.queue_msg_sequence, message.position)
-        if settings.trace_id:
-            been = _trace(message.transfer)
-            message.annotate(TRACE, f"{been},{settings.trace_id}" if been else settings.trace_id)
+        been, own = message.transfer.message.property_as_string(TRACE), settings.trace_id
+        # The real broker looks for the id anywhere in the text.
+        if own not in been:
+            message.annotate(TRACE, f"{been},{own}" if been else own)
 
     def _show_enqueued(self, message: QueuedMessage) -> None:
         transfer, group = message.transfer, self.group_of(message)
@@ -655,14 +665,9 @@ class TxPublish(TxOperation):
 
 def _is_excluded(transfer: Transfer, excluded: str) -> bool:
     """Return whether the message has been at a place that the queue excludes (QT-17)."""
-    return not _names(_trace(transfer)).isdisjoint(_names(excluded))
+    return not _names(transfer.message.property_as_string(TRACE)).isdisjoint(_names(excluded))
 
 
 def _names(trace: str) -> set[str]:
     """Take a list apart; commas and blanks separate, as in the broker."""
     return set(trace.replace(",", " ").split(" ")) - {""}
-
-
-def _trace(transfer: Transfer) -> str:
-    value = transfer.message.header(TRACE)
-    return value if isinstance(value, str) else ""

@@ -72,6 +72,7 @@ the queue is ON again at the same instant, and it would never be seen OFF."""
 FLOW_KNOBS = (
     stop_knob(1_200, 10),
     resume_knob(1_200, 10),
+    limit_knob(1_200, 10),
     CAPACITY,
     PREFETCH,
     Knob(
@@ -176,15 +177,13 @@ def flow_steps(
     return (yield from drawing(workload, messages))
 
 
-def flow_lab(*, messages: int = FLOW_MESSAGES, limit: int = 1_000, **settings: float) -> SliderLab:
+def flow_lab(*, messages: int = FLOW_MESSAGES, **settings: float) -> SliderLab:
     """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
 
     Parameters
     ----------
     messages
         How many messages a run sends.
-    limit
-        ``qpid.max_count`` of the queue; 0 for none.
     **settings
         Where the sliders begin; as in :func:`qflow.labs.flow_workload`.
 
@@ -210,7 +209,7 @@ def flow_lab(*, messages: int = FLOW_MESSAGES, limit: int = 1_000, **settings: f
     The broker refuses these settings: invalid-argument: Queue "orders": qpid.flow_resume_count=30 \
 must be less or equal to qpid.flow_stop_count=20
     """
-    return _open("flow", FLOW_KNOBS, flow_workload, flow_steps, settings, messages=messages, limit=limit)
+    return _open("flow", FLOW_KNOBS, flow_workload, flow_steps, settings, messages=messages)
 
 
 # Capacity
@@ -656,7 +655,7 @@ def _history_verdict(picture: Picture) -> str:
     fate = f"p1 sent {sent}, c1 accepted {accepted}; at most {deepest} deep; p1 waited {waited} of the time"
     if picture.run.errors:
         return f"p1's session died of 506 at {seconds(death_of(picture, 'p1'))}; {fate}."
-    return f"nobody was thrown out; {fate}."
+    return f"no session died; {fate}."
 
 
 def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> SliderLab:

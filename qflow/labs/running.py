@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD
 from qflow.workload import Run, Workload
-from qflow.workload.agenda import SECOND
+from qflow.workload.agenda import SECOND, SEND
 from qflow.workload.simulate import set_up
 from qflow.workload.stage import Stage, uncollected
 
@@ -110,7 +111,41 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
         slices.aim = yield part
     run = stage.finish(workload)
     with uncollected():
-        return picture_of(run, frames=folding.whole(run.end))
+        return replace(picture_of(run, frames=folding.whole(run.end)), messages=messages)
+
+
+def simulated_on(
+    workload: Workload, messages: int, time: int, act: Callable[[Stage], None], until: int | None = None
+) -> Run:
+    """Run a workload in which something else is done at an instant, and its clients react to that.
+
+    Parameters
+    ----------
+    workload, messages
+        As for :func:`running`.
+    time
+        The instant, in microseconds; what the clients do then comes first.
+    act
+        Called with the stage at that instant.
+    until
+        The last instant of the run at the latest, in microseconds: a client may then wait for ever.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_workload
+    >>> from qflow.workload import simulate
+    >>> run = simulated_on(flow_workload(), 100, 50_000, lambda stage: stage.broker.sessions["c1"].close())
+    >>> same = simulate(flow_workload(), message_limit=100)
+    >>> first = next(event for event, other in zip(run.events, same.events) if event != other)
+    >>> first.time, first.kind
+    (50000, 'session.detach')
+    """
+    with uncollected():
+        stage = set_up(workload, messages)
+        stage.agenda.enter(time, SEND + 1, partial(act, stage))
+        stage.agenda.end = min(stage.agenda.end, until or stage.agenda.end)
+        stage.run()
+    return stage.finish(workload)
 
 
 def _sketch(stage: Stage, workload: Workload, folding: Fold, done: int, room: int) -> Picture:

@@ -40,6 +40,9 @@ _INTERVAL = 0.2
 _TIDYING = 10
 """Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
 
+HANDLES = ("stop", "resume", "limit", "capacity", "prefetch")
+"""The settings that are levels of a tank, or a client's window: they can be dragged on the picture."""
+
 _KEPT = "The picture below is that of the last settings it accepted."
 
 Shown = Picture | Comparison
@@ -101,6 +104,14 @@ class SliderLab(Lab):
         """What the sliders say, and what they do not set."""
         chosen = {knob.setting: self.sliders[knob.setting].value * knob.unit for knob in self._knobs}
         return {**self._more, **chosen}
+
+    def _handles(self) -> dict[str, widgets.IntSlider]:
+        return {setting: slider for setting, slider in self.sliders.items() if setting in HANDLES}
+
+    def _set(self, setting: str, value: int) -> None:
+        super()._set(setting, value)
+        # A handle that came back to where it was has not moved its slider.
+        self._moved(None)
 
     def _moved(self, _: object) -> None:
         # A slider that rested here before it was let go of has its picture already, or soon.

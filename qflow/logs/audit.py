@@ -27,11 +27,11 @@ from qflow.logs.player import LogPlayer
 from qflow.logs.workload_file import workload_text
 from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import WorkloadError
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import uncollected
 
-FORMAT = "qflow auditor 2"
+FORMAT = "qflow auditor 3"
 
 LakeRow = tuple[int, int, str, str, str, str, int, str, str | None]
 """Seq, ts_us, client, event, queue, label, size, group, workload: a row of LAKE without its component."""
@@ -47,6 +47,13 @@ class Intervals:
     """Folds the engine's events; what has ended is in :attr:`results` until it is taken away.
 
     Memory does not grow with the length of a log.
+
+    Attributes
+    ----------
+    results : list
+        What has ended: intervals and findings.
+    senders : Senders
+        Whose what is held is, where producers share a session.
 
     Examples
     --------
@@ -64,11 +71,12 @@ class Intervals:
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self.results: list[Any] = []
+        self.senders = Senders(())
         self._sender = ""
         # Of a queue: since when it is ON, of which message, count, bytes; and how often it was.
         self._flow: dict[str, list[Any]] = {}
         self._stops: dict[str, int] = {}
-        # Of a session: command: queue: since when, which ON, bytes, message (a log may send a label twice).
+        # Of a producer: command: queue: since when, which ON, bytes, message (a log may send a label twice).
         self._held: dict[str, dict[str, dict[str, list[Any]]]] = {}
         # Of a queue: group: since when, and whose.
         self._groups: dict[str, dict[str, list[Any]]] = {}
@@ -126,13 +134,15 @@ class Intervals:
 
     def _on_held(self, event: Event) -> None:
         detail: Any = event.detail
-        commands = self._held.setdefault(event.session, {})
+        sender = self.senders.of(event.session, event.message) or event.session
+        commands = self._held.setdefault(sender, {})
         since = [event.time, self._stops.get(event.queue, 0), event.size, event.message]
         commands.setdefault(str(detail["command"]), {})[event.queue] = since
 
     def _on_let_go(self, event: Event) -> None:
         detail: Any = event.detail
-        self._let_go(event.session, str(detail["command"]), event.queue, event.time)
+        sender = self.senders.of(event.session, event.message) or event.session
+        self._let_go(sender, str(detail["command"]), event.queue, event.time)
 
     def _on_stopped(self, event: Event) -> None:
         detail: Any = event.detail
@@ -389,6 +399,7 @@ class Auditor:
     def begin(self, workload: Workload, state: tuple[Any, Any] = (None, None)) -> None:
         """Begin a component; raises the broker's own refusal of a queue."""
         intervals, observer = self.intervals, self._observer
+        intervals.senders = Senders(workload.producers)
         self._checks = checks = RuleChecks(workload, self.tolerance, self._find, self._pending, state[1])
         handlers = dict(intervals.handlers)
         for kind, check in checks.events.items():

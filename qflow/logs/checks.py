@@ -27,7 +27,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 
 SHORTEST_LAG = 60_000
 """Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
@@ -35,6 +35,9 @@ SHORTEST_LAG = 60_000
 LONGEST_LAG = 1_000_000
 PATIENCE = SECOND
 """Microseconds by which a busy client may learn late of what is complete."""
+
+MOST_DIGITS = 18
+"""Of a label's number; what is longer is no number of a message."""
 
 MOST_ODD = 1_000
 """So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
@@ -135,6 +138,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "group order": ("MG-06", "delivered after {name}; allowed: the one sent first, first"),
     "group owned by another": ("MG-07", "delivered while {name} owns its group; allowed: to {name}"),
     "not held": ("CN-13", "{name}; allowed: what was delivered to the client and is not settled"),
+    "sends on": (
+        "LP-06",
+        "{number} messages left out, the engine has ended its session; allowed: an error in its log, then a "
+        "new session",
+    ),
     "discarded": ("LP-05", "never delivered, later ones are; allowed: policy {name} drops nothing it took"),
     # What makes a result uncertain.
     "gap": ("", "events {expected} to {seen} are missing; what follows is not certain"),
@@ -225,7 +233,7 @@ class LabelSet:
     def add(self, label: str) -> bool:
         """Add a label; return whether it is new."""
         name, _, number = label.rpartition("-")
-        if name and number.isdecimal() and number[0] != "0":
+        if name and _is_number(number):
             ranges = self._ranges.get(name)
             if ranges is None:
                 ranges = self._ranges[name] = RangeSet()
@@ -238,7 +246,7 @@ class LabelSet:
 
     def __contains__(self, label: str) -> bool:
         name, _, number = label.rpartition("-")
-        if name in self._ranges and number.isdecimal() and number[0] != "0":
+        if name in self._ranges and _is_number(number):
             return int(number) - 1 in self._ranges[name]
         return label in self._odd
 
@@ -246,6 +254,11 @@ class LabelSet:
         """Return the labels as a plain value."""
         ranges = {name: [list(pair) for pair in kept.ranges()] for name, kept in self._ranges.items()}
         return {**ranges, "": list(self._odd)}
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a number is written as clients write it, so that no other label has the same one."""
+    return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST_DIGITS
 
 
 class QueueCourse:
@@ -433,6 +446,7 @@ class RuleChecks:
     ) -> None:
         self._skew, self._lag, self._find = tolerance.skew, tolerance.lag, find
         self._capacity = {producer.name: producer.capacity for producer in workload.producers}
+        self._senders = Senders(workload.producers)
         self._readers = {consumer.name: consumer for consumer in workload.consumers}
         prefetch = dict.fromkeys(workload.queues, 0)
         for consumer in workload.consumers:
@@ -448,6 +462,8 @@ class RuleChecks:
         self._odd: dict[str, None] = {}
         self.pending: list[list[Any]] = [] if pending is None else pending
         self._suspects: dict[str, list[Any]] = {}
+        # Of a producer: the first transfer on a session that the engine has ended, how many, until when.
+        self._left_out: dict[str, list[Any]] = {}
         self.rows: dict[str, Callable[..., None]] = {
             "transfer": self._transfer,
             "complete": self._complete,
@@ -461,6 +477,7 @@ class RuleChecks:
             "dequeued": self._on_dequeued,
             "held": self._on_held,
             "let_go": self._on_let_go,
+            "client.differs": self._on_differs,
         }
         if state is not None:
             self._continue(state)
@@ -667,7 +684,8 @@ class RuleChecks:
     def _error(
         self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
     ) -> None:
-        """A session that ends gives back all that it holds (MG-16)."""
+        """A session that ends gives back all that it holds (MG-16); until now its client did not know."""
+        self._left_out.pop(client, None)
         for state in self._queues.values():
             for label in [label for label, holder in state.holders.items() if holder[0] == client]:
                 _, group = state.holders.pop(label)
@@ -684,7 +702,8 @@ class RuleChecks:
         state = self._queues[event.queue]
         state.course.move(event.time, detail["depth"], detail["bytes"])
         if event.session not in state.windows:
-            state.windows[event.session] = self._capacity.get(event.session, 0)
+            names = self._senders.on(event.session)
+            state.windows[event.session] = sum(self._capacity[name] for name in names)
         sent = self._sent.get(event.message)
         if sent is not None:
             if not sent.open:
@@ -727,6 +746,14 @@ class RuleChecks:
         if suspect is not None and suspect[3] == event.queue:
             self._accuse(event.message, event.time)
 
+    def _on_differs(self, event: Event) -> None:
+        detail: Any = event.detail
+        sent = self._sent.get(event.message)
+        if detail["logged"] == "transfer" and sent is not None:
+            first = [sent.row, event.time, event.queue, event.message, 0, 0]
+            left_out = self._left_out.setdefault(event.session, first)
+            left_out[4:] = left_out[4] + 1, event.time - left_out[1]
+
     def _forget(self, label: str) -> None:
         sent = self._sent.get(label)
         if sent is not None and not sent.open:
@@ -765,6 +792,11 @@ class RuleChecks:
             self._accuse(label, end + SECOND)
         for label in list(self._ahead):
             self._never_sent(label)
+        for client, (row, time, queue, label, number, long) in self._left_out.items():
+            # What is on its way when a session ends is lost; its client hears of that within the lag.
+            if long > self._lag + self._skew:
+                found = Finding(row, time, "sends on", client, queue, label, gap=long, number=number)
+                self._find(found)
         gone = set(dead)
         for name, state in self._queues.items():
             for group in list(state.pending):
@@ -795,6 +827,7 @@ class RuleChecks:
             "odd": list(self._odd),
             "pending": self.pending,
             "suspects": self._suspects,
+            "left out": self._left_out,
             "queues": {name: queue.state() for name, queue in self._queues.items()},
         }
 
@@ -805,6 +838,7 @@ class RuleChecks:
         self._odd = dict.fromkeys(state["odd"])
         self.pending += state["pending"]
         self._suspects = state["suspects"]
+        self._left_out = state["left out"]
         for name, queue in state["queues"].items():
             self._queues[name].restore(queue)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
 from qflow.progress import progress
+from qflow.writing import require_apart
 
 if TYPE_CHECKING:
     from qflow.logs.audit import Audit
@@ -70,6 +71,7 @@ def run(namespace: argparse.Namespace) -> int:
 def _import(namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog
 
+    require_apart([namespace.out, namespace.workload], [namespace.log, _given(namespace)])
     with progress(f"reading {Path(namespace.log).name}"):
         log, quarantine = ClientLog.read(namespace.log)
     workload, source = _workload(namespace, log)
@@ -92,8 +94,7 @@ def _import(namespace: argparse.Namespace) -> int:
 def _workload(namespace: argparse.Namespace, log: ClientLog) -> tuple[Workload, str]:
     from qflow.workload.model import Workload
 
-    beside = Path(namespace.log).with_name(f"{log.name}.json")
-    path = namespace.given or (beside if beside.is_file() else None)
+    path = _given(namespace)
     if path is not None:
         return Workload.load(path), Path(path).name
     from qflow.logs.workload_file import inferred_workload
@@ -101,14 +102,25 @@ def _workload(namespace: argparse.Namespace, log: ClientLog) -> tuple[Workload, 
     return inferred_workload(log), "guessed from the log, queues with default arguments"
 
 
+def _given(namespace: argparse.Namespace) -> str | Path | None:
+    """Return the workload file that is read: the one asked for, or the one beside the log."""
+    from qflow.logs.log_file import source_of
+
+    beside = Path(namespace.log).with_name(f"{source_of(namespace.log)}.json")
+    given: str | None = namespace.given
+    return given or (beside if beside.is_file() else None)
+
+
 def _audited(log: ClientLog, workload: Workload, skew: float | None) -> Audit:
     from qflow.logs.audit import audit
     from qflow.logs.checks import Tolerance
+    from qflow.workload.attributes import LARGEST_NUMBER
 
     tolerance = Tolerance.estimated(log.rows)
     if skew is not None:
-        if not 0 <= skew < float("inf"):
-            raise RefusalError(f"--skew: must be a number of milliseconds from 0, got {skew:g}")
+        if not 0 <= skew <= LARGEST_NUMBER:
+            allowed = f"a number of milliseconds from 0, up to {LARGEST_NUMBER}"
+            raise RefusalError(f"--skew: must be {allowed}, got {skew:g}")
         tolerance = Tolerance(round(skew * _MILLISECOND), tolerance.lag)
     return audit(log, workload, tolerance)
 

@@ -16,6 +16,7 @@ from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import SETUP, Consumer, Producer, Workload
+from qflow.writing import written
 
 
 def inferred_workload(log: ClientLog) -> Workload:
@@ -113,7 +114,9 @@ def write_workload(workload: Workload, path: str | Path) -> None:
     OSError
         If the file cannot be written.
     """
-    Path(path).write_text(json.dumps(workload_json(workload), indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(workload_json(workload), indent=1) + "\n"
+    with written(path) as beside:
+        beside.write_text(text, encoding="utf-8")
 
 
 def _stated(value: Any) -> Any:

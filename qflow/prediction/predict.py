@@ -30,11 +30,13 @@ from qflow.prediction.replays import (
 )
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
-from qflow.workload.attributes import require
+from qflow.workload.attributes import is_whole, require
 from qflow.workload.model import MODELS, Workload
-from qflow.workload.run import Measures, Run
+from qflow.workload.run import Measures, Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
 from qflow.workload.stage import GRACE
+
+MOST_REPLAYS = 1_000
 
 Tell = Callable[[str, int, int], None]
 
@@ -126,7 +128,8 @@ def predict(
     >>> report["model"], report["queues"]["q"]["predicted"]["max_depth"]
     ('open', 12)
     """
-    require(replays is None or replays >= 1, "predict", "replays", replays, "a whole number from 1, or None")
+    is_right = replays is None or is_whole(replays, 1, MOST_REPLAYS)
+    require(is_right, "predict", "replays", replays, f"a whole number from 1 to {MOST_REPLAYS}, or None")
     evidence = Evidence(log, workload)
     extraction = evidence.extraction(model)
     settings = settings or Settings()
@@ -284,7 +287,7 @@ def _replays_text(replays: Mapping[str, Any]) -> list[str]:
         )
     for name, spread in replays["spread"].items():
         parts = [
-            f"{key} {_number(spread[key][0])} to {_number(spread[key][1])}"
+            f"{key} {measure_text(spread[key][0])} to {measure_text(spread[key][1])}"
             for key in ("mean_depth", "share_on", "flowStoppedCount", "throughput")
         ]
         lines.append(f"  queue {name}: {', '.join(parts)}")
@@ -307,19 +310,17 @@ def _sources(sources: Mapping[str, str]) -> list[str]:
 
 def _rows(entry: Mapping[str, Any]) -> list[str]:
     recorded, difference = entry["recorded"] or {}, entry["difference"] or {}
-    return [
-        f"  {key:<22}{_number(recorded.get(key)):>12}{_number(value):>12}{_number(difference.get(key)):>12}"
-        for key, value in entry["predicted"].items()
-    ]
-
-
-def _number(value: float | int | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    rows = []
+    for key, value in entry["predicted"].items():
+        words = map(measure_text, (recorded.get(key), value, difference.get(key)))
+        rows.append(f"  {key:<22}" + "".join(f"{word:>12}" for word in words))
+    return rows
 
 
 def _difference(differ: Mapping[str, Any]) -> str:
     parts = [
-        f"{name}: mean_depth {_number(measures['mean_depth'])}, share_on {_number(measures['share_on'])}"
+        f"{name}: "
+        + ", ".join(f"{measure} {measure_text(measures[measure])}" for measure in ("mean_depth", "share_on"))
         for name, measures in differ["queues"].items()
     ]
     return f"The {differ['other']} model differs by: " + "; ".join(parts)

@@ -141,7 +141,7 @@ def _bits(path: str) -> Iterator[Bit]:
         yield from read_log(path)
         return
     trace, quarantine = read_trace(path)
-    rows = list(client_rows(trace.events()))
+    rows = list(client_rows(trace.events(), trace.workload.producers if trace.workload else ()))
     yield Bit(list(range(len(rows))), rows, quarantine)
 
 

@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple
 from qflow.broker.events import EFFECTS
 from qflow.kit import install_command
 from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, decode_detail
+from qflow.writing import written
 
 _WHOLE_ROW = ""
 _LARGEST = (1 << 63) - 1
@@ -81,7 +82,7 @@ class Quarantine(list[QuarantinedRow]):
 
     def write(self, path: str | Path) -> None:
         """Write the table as JSON lines: row, column, reason, values."""
-        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+        with written(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
             for entry in self:
                 file.write(json.dumps(entry._asdict(), ensure_ascii=False) + "\n")
 
@@ -206,7 +207,7 @@ ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
 
 def write_trace(trace: Trace, path: str | Path, progress: Progress | None = None) -> None:
-    """Write a trace; the same trace gives the same bytes.
+    """Write a trace; the same trace gives the same bytes, and no half of one takes an earlier one's place.
 
     Parameters
     ----------
@@ -233,11 +234,10 @@ def write_trace(trace: Trace, path: str | Path, progress: Progress | None = None
     """
     path = Path(path)
     try:
-        if path.name.endswith(".parquet"):
-            _write_parquet(trace, path, progress)
-        else:
-            _require_lines(path)
-            _write_lines(trace, path, progress)
+        _require_lines(path)
+        with written(path) as beside:
+            write = _write_parquet if path.name.endswith(".parquet") else _write_lines
+            write(trace, beside, path.name.endswith(".gz"), progress)
     except TraceError as error:
         raise TraceError(f"{path.name}: {error}") from None
 
@@ -307,9 +307,9 @@ def _require_lines(path: Path) -> None:
 _dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
-def _write_lines(trace: Trace, path: Path, progress: Progress | None = None) -> None:
+def _write_lines(trace: Trace, path: Path, is_packed: bool, progress: Progress | None = None) -> None:
     """Write a trace; whatever interrupts it, the lines that are there are whole."""
-    with _opened_to_write(path) as file:
+    with _opened_to_write(path, is_packed) as file:
         file.write((_dump(trace.header()) + "\n").encode())
         for done, row in enumerate(trace.rows(), 1):
             file.write((_dump(row._asdict()) + "\n").encode())
@@ -318,9 +318,9 @@ def _write_lines(trace: Trace, path: Path, progress: Progress | None = None) -> 
 
 
 @contextmanager
-def _opened_to_write(path: Path) -> Iterator[IO[bytes]]:
+def _opened_to_write(path: Path, is_packed: bool) -> Iterator[IO[bytes]]:
     with path.open("wb") as raw:
-        if path.name.endswith(".gz"):
+        if is_packed:
             # Neither name nor time in it: the same trace gives the same bytes.
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
                 yield packed  # type: ignore[misc]
@@ -429,7 +429,7 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def _write_parquet(trace: Trace, path: Path, progress: Progress | None = None) -> None:
+def _write_parquet(trace: Trace, path: Path, _: bool, progress: Progress | None = None) -> None:
     """Write a trace, group of rows by group; interrupted, the file holds the groups that were done."""
     arrow, parquet = _pyarrow()
     types = {"text": arrow.string(), "int64": arrow.int64()}

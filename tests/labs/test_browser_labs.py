@@ -78,6 +78,8 @@ class Seen:
         self.root = labs.page.locator(".qflow-lab").nth(list(OPEN).index(name))
         self.scene = self.root.locator(".qflow-scene").last
         self.root.scroll_into_view_if_needed()
+        for more in self.root.locator(".qflow-scene:not(.qf-is-open) .qf-more").all():
+            more.click()
 
     def stage(self, index: int = 0) -> dict[str, str]:
         return dict(self.root.locator(".qf-stage").nth(index).evaluate("stage => ({ ...stage.dataset })"))

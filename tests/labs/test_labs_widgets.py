@@ -11,6 +11,7 @@ import re
 import threading
 import xml.etree.ElementTree as ElementTree
 import zlib
+from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -310,7 +311,7 @@ def test_choosing_a_state_loads_its_history():
     assert lab.scene.answer["links"][0]["text"].startswith("q has been ON since")
     assert "purge:q" in dict(lab.scene.actions)
     ask(lab, ask="fork", action="leave:C1", time=200_000, back=0, frame=4)
-    assert list(lab.picture.pictures) == ["as it was", "C1 goes away"]
+    assert list(lab.picture.pictures) == ["as it was", "C1 goes away (clients repeat what was recorded)"]
     nodes = lab.map.graph["nodes"]
     assert len(nodes) == len(lab.space.states.graph)
     json.dumps(lab.map.graph)
@@ -338,6 +339,17 @@ def test_the_scene_is_answered(small):
     assert small.scene.answer["refusal"]
 
 
+def test_what_is_held_is_no_reason_for_a_producer_to_be_free():
+    """CAP-01: it may send because its window has room."""
+    picture = flow_run(messages=200, stop=20, resume=10, capacity=50)
+    frames = picture.frames
+    held, blocked = (frames.column(f"producer.p1.{name}").tolist() for name in ("held", "blocked"))
+    frame = next(index for index in range(frames.count) if held[index] and not blocked[index])
+    texts = [link["text"] for link in why(picture, frame, "producer:p1")["links"]]
+    assert "p1 is not blocked" in texts[0] and "of 50 outstanding" in texts[0]
+    assert not [text for text in texts if "not complete" in text]
+
+
 # Forks and comparisons
 
 
@@ -348,12 +360,47 @@ def test_a_fork_is_the_same_up_to_its_frame_and_another_run_after_it():
     for action in actions_of(picture):
         both = fork_picture(picture, frame, action)
         was, now = both.pictures.values()
-        broker = [event for event in was.run.events if not event.kind.startswith("client.")]
-        pairs = zip(broker, now.run.events, strict=False)
+        pairs = zip(was.run.events, now.run.events, strict=False)
         common = next(index for index, (one, other) in enumerate(pairs) if one[:7] != other[:7])
-        assert broker[common].time >= picture.frames.at(frame)["time"]
+        assert was.run.events[common].time >= picture.frames.at(frame)["time"]
     with pytest.raises(KeyError, match="no action 'explode'"):
         fork_picture(picture, frame, "explode")
+
+
+def test_the_clients_of_a_simulated_fork_react():
+    """CAP-01, CN-06: a producer keeps to its window, and a consumer goes on at once."""
+    picture = flow_run(messages=200, stop=20, resume=10, capacity=5)
+    frame = picture.frames.transitions[0].frame + 20
+    gone = fork_picture(picture, frame, "leave:c1").pictures["c1 goes away"].frames
+    assert max(gone.column("producer.p1.outstanding")) <= 5
+    assert gone.at(-1)["producer.p1.blocked"] == 1
+    purged = fork_picture(picture, frame, "purge:orders").pictures["orders is purged"]
+    assert purged.frames.at(-1)["producer.p1.sent"] == 200
+    assert purged.frames.at(-1)["consumer.c1.holds"] == 0
+
+
+def test_a_recorded_fork_says_beside_the_picture_that_its_clients_repeat():
+    picture = replace(flow_run(messages=60, stop=20, resume=10), messages=0)
+    both = fork_picture(picture, 80, "purge:orders")
+    assert list(both.pictures) == ["as it was", "orders is purged (clients repeat what was recorded)"]
+
+
+@pytest.mark.parametrize("verdict", ["accept", "release", "reject"])
+@pytest.mark.parametrize("messages", [60, 0], ids=["simulated", "recorded"])
+def test_a_message_at_a_consumer_can_be_answered_by_hand(verdict, messages):
+    """CN-13, CN-14, CN-16."""
+    picture = replace(flow_run(messages=60, stop=20, resume=10), messages=messages)
+    holdings, stays = (picture.frames.lasting[name] for name in ("holdings", "stays"))
+    frame = 80
+    row = list(holdings.alive(frame))[-1]
+    label = f"p1-{stays.get(holdings.get(row, 'stay'), 'number')}"
+    both = fork_picture(picture, frame, f"{verdict}:c1:{label}")
+    forked = list(both.pictures.values())[1].run.events
+    time = picture.frames.at(frame)["time"]
+    kinds = {event.kind for event in forked if event.message == label and event.time == time}
+    assert ("requeued" if verdict == "release" else "dequeued") in kinds
+    with pytest.raises(TraceError, match="c1 does not hold p1-1 at that instant"):
+        fork_picture(picture, frame, f"{verdict}:c1:p1-1")
 
 
 def test_fork_and_compare_from_the_scene(small):

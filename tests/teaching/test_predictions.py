@@ -150,7 +150,8 @@ def test_progress_survives_a_broken_file(file):
     file.parent.mkdir()
     file.write_text("{ not json")
     assert learner.read("exercises") == {}
-    assert learner.keep("exercises", "a", {"solved": True})
+    with pytest.warns(UserWarning, match="is damaged; it is kept as progress.damaged.json"):
+        assert learner.keep("exercises", "a", {"solved": True})
     assert learner.read("exercises") == {"a": {"solved": True}}
 
 

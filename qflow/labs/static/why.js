@@ -15,7 +15,10 @@ class WhyPanel {
     this.panel = html("section", { class: "qf-why", "aria-live": "polite", hidden: "" }, parent);
   }
 
+  // An answer is of the run that was asked about.
   load(timelines, isAnswered) {
+    this.number += 1;
+    this.panel.hidden = true;
     this.bar.hidden = !isAnswered;
     this.choice.replaceChildren();
     html("option", { value: "" }, this.choice, "choose, or click on anything");
@@ -35,6 +38,7 @@ class WhyPanel {
     this.number += 1;
     const option = [...this.choice.options].find((one) => one.value === subject && Number(one.dataset.picture) === picture);
     if (option) option.selected = true;
+    openMore(this.panel.closest(".qflow-scene"), true);
     this.panel.hidden = false;
     this.panel.replaceChildren();
     html("p", { class: "qf-why-wait" }, this.panel, `Asking the engine why ${subject.replace(":", " ")} is as it is …`);
