@@ -221,7 +221,7 @@ class ClientBook:
         client.messages += 1
         client.bytes += size
         label = f"{client.name}-{client.messages}"
-        self.labels.sent(label, client.key, mark, bool(client.exchange))
+        self.labels.sent(label, client.key, mark, size, bool(client.exchange))
         self._row(time, client.name, "transfer", client.queue, label, size, group)
         if is_settled:
             client.settled_by_sender += 1
@@ -253,8 +253,12 @@ class ClientBook:
     def deliver(
         self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
     ) -> str:
-        """Note a message that is delivered; return its label."""
-        label = self.labels.delivered(client.queue, mark)
+        """Note a message that is delivered; return its label.
+
+        Its size is the one that it was sent with, if that was seen: a broker adds to it on the way.
+        """
+        label, sent_size = self.labels.delivered(client.queue, mark)
+        size = size if sent_size is None else sent_size
         client.messages += 1
         client.bytes += size
         self._row(time, client.name, "deliver", client.queue, label, size, group)

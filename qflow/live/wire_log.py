@@ -85,6 +85,7 @@ class _Link:
     is_coordinator: bool = False
     is_dynamic: bool = False
     is_browser: bool = False
+    is_over: bool = False
     address: str | None = None
     queue: str = ""
     delivered: int = 0
@@ -361,6 +362,10 @@ got b'GET / HT'")
         is_settled = bool(transfer.settled or first.settled)
         if link.is_coordinator:
             self._to_coordinator(session, first, bytes(link.payload))
+        elif link.is_over:
+            # What crosses the end of a link on its way is not taken; the broker keeps its messages.
+            if link.is_incoming:
+                self.book.find(time, f"{link.name!r} sends after its link is closed: the broker drops that")
         elif link.is_incoming:
             if not self._is_ignored(connection, link):
                 self._sent(connection, session, link, first, is_settled, time)
@@ -543,7 +548,7 @@ got b'GET / HT'")
 
     def _end_link(self, session: _Session, link: _Link, time: int, error: str, reason: str) -> None:
         side = CLIENT if link.is_incoming else BROKER
-        unsettled = session.unsettled[side]
+        unsettled, link.is_over = session.unsettled[side], True
         left = [unsettled.pop(number) for number, one in list(unsettled.items()) if one.link is link]
         for client in link.clients.values():
             own = [(one.label, one.mark) for one in left if one.client is client]

@@ -194,6 +194,21 @@ def test_a_consumer_that_leaves_with_messages_gives_them_back():
     assert wire.rows() == [("c/orders", "deliver", "orders", "unseen-1")]
 
 
+def test_a_delivery_that_crosses_the_end_of_its_link_is_still_the_brokers():
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.attach(1, "orders", is_receiver=True)
+    wire.transfer(CLIENT, 0, message("one"))
+    wire.rows()
+    wire.frame(CLIENT, 0x16, uint(1), True)
+    wire.transfer(BROKER, 1, message("one"))
+    assert wire.rows() == []
+    wire.begin("c")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.transfer(BROKER, 0, message("one"))
+    assert wire.rows() == [("c", "deliver", "orders", "p/orders-1")]
+
+
 def test_a_consumer_that_leaves_with_nothing_is_gone_before_the_next_message_comes():
     wire = Wire("c")
     wire.attach(0, "orders", is_receiver=True)
