@@ -32,6 +32,8 @@ for n in range(9):
     session.message_transfer(Message(n, routing_key="q", headers={"g": f"g{n % 3}"}), sync=True)
 reader.message_accept((0,))
 reader.message_release((1,))
+broker.management.setTimestampConfig(True)
+session.message_transfer(Message.of("text", "q", size=50))
 """
 
 
