@@ -81,7 +81,8 @@ class Object:
         LookupError
             The object is gone.
         """
-        found = find_object(self._host.broker, self.getObjectId())
+        with self._host:
+            found = find_object(self._host.broker, self.getObjectId())
         if found is None:
             raise LookupError(f"{self.getObjectId()} is gone")
         self._content = found
@@ -92,14 +93,13 @@ class Object:
         def invoke(*args: Any, **kwargs: Any) -> MethodResult:
             if len(args) > len(names):
                 raise TypeError(f"{name} takes {', '.join(names)}; got {len(args)} arguments")
-            self._host.begin()
-            try:
-                arguments = dict(zip(names, args, strict=False)) | kwargs
-                return MethodResult(OK, "OK", call(self._host.broker, self.getObjectId(), name, arguments))
-            except ManagementError as error:
-                return MethodResult(error.status, error.text, {})
-            finally:
-                self._host.publish_events()
+            arguments = dict(zip(names, args, strict=False)) | kwargs
+            with self._host:
+                try:
+                    found = call(self._host.broker, self.getObjectId(), name, arguments)
+                except ManagementError as error:
+                    return MethodResult(error.status, error.text, {})
+            return MethodResult(OK, "OK", found)
 
         return invoke
 
@@ -144,9 +144,14 @@ class Session:
             Object(host, content)
             for host in self._hosts
             if only is None or host is only
-            for content in find_objects(host.broker, kind)
+            for content in _objects(host, kind)
             if all(content["_values"].get(key) == value for key, value in wanted.items())
         ]
+
+
+def _objects(host: Host, kind: str) -> list[dict[str, Any]]:
+    with host:
+        return find_objects(host.broker, kind)
 
 
 __all__ = ["MethodResult", "Object", "Session"]
