@@ -183,6 +183,7 @@ class Queue(Dependent):
             self._annotate(message)
         if transfer.message.durable:
             self.counters.msgPersistEnqueues += 1
+            self.counters.bytePersistEnqueues += transfer.size
             self.context.store.enqueue(self.name, transfer)
         replaced = self.store.publish(message)
         wake = self.listeners.take() if self.listeners.count else None
@@ -208,6 +209,7 @@ class Queue(Dependent):
         self.counters.dequeue(transfer.size, in_transaction)
         if transfer.message.durable:
             self.counters.msgPersistDequeues += 1
+            self.counters.bytePersistDequeues += transfer.size
         if self.context.observer is not None:
             self._show_dequeued(message, reason)
         for observer in self.observers:
@@ -296,6 +298,12 @@ class Queue(Dependent):
         if self.is_unused:
             self.consider_deletion()
 
+    def leave(self, is_controlling: bool) -> None:
+        """Forget a link that sent here; its going may end the queue (LNK-18)."""
+        self.users.leave(is_controlling)
+        if is_controlling or self.is_unused:
+            self.delete_unless_needed()
+
     # Lifetime
 
     def consider_deletion(self) -> None:
@@ -328,7 +336,9 @@ class Queue(Dependent):
                 self.context.destroy_queue(self.name, "auto-delete")
 
     def _may_go(self) -> bool:
-        return not self.is_deleted and self.lifetime.is_over(self.is_unused, self.is_empty)
+        users = self.users
+        is_unused = not (users.total or users.senders)
+        return not self.is_deleted and self.lifetime.is_over(is_unused, self.is_empty, users.controllers > 0)
 
     @property
     def is_unused(self) -> bool:
@@ -474,8 +484,8 @@ def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
 COUNTER_NAMES: tuple[str, ...] = (
     "msgTotalEnqueues", "byteTotalEnqueues", "msgTotalDequeues", "byteTotalDequeues", "msgTxnEnqueues",
     "byteTxnEnqueues", "msgTxnDequeues", "byteTxnDequeues", "msgPersistEnqueues", "msgPersistDequeues",
-    "acquires", "releases", "discardsTtl", "discardsRing", "discardsLvq", "discardsOverflow",
-    "discardsSubscriber", "discardsPurge", "reroutes",
+    "bytePersistEnqueues", "bytePersistDequeues", "acquires", "releases", "discardsTtl", "discardsRing",
+    "discardsLvq", "discardsOverflow", "discardsSubscriber", "discardsPurge", "reroutes",
 )  # fmt: skip
 
 
@@ -497,6 +507,8 @@ class QueueCounters(Restorable):
         self.byteTxnDequeues = 0
         self.msgPersistEnqueues = 0
         self.msgPersistDequeues = 0
+        self.bytePersistEnqueues = 0
+        self.bytePersistDequeues = 0
         self.acquires = 0
         self.releases = 0
         self.discardsTtl = 0
@@ -544,8 +556,8 @@ class Lifetime(Restorable):
     Parameters
     ----------
     policy : str
-        One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, or "" for
-        a queue that stays until a client deletes it.
+        One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, of a link's
+        node also ``delete-if-empty`` (LNK-18), or "" for a queue that stays until a client deletes it.
     timeout : int
         Seconds between the decision and the deletion; 0 means at once.
 
@@ -586,10 +598,12 @@ class Lifetime(Restorable):
         """Whether the queue is auto-delete."""
         return bool(self.policy)
 
-    def is_over(self, is_unused: bool, is_empty: bool) -> bool:
-        """Return whether the policy lets the queue go now (RF-19)."""
+    def is_over(self, is_unused: bool, is_empty: bool, is_controlled: bool = False) -> bool:
+        """Return whether the policy lets the queue go now (RF-19); a link may control it (LNK-18)."""
         if self.policy in ("", "delete-on-close"):
-            return bool(self.policy)
+            return bool(self.policy) and not is_controlled
+        if self.policy == "delete-if-empty":
+            return is_empty and not is_controlled
         return not self.owner and is_unused and (is_empty or self.policy == "delete-if-unused")
 
     def start_timer(self) -> int:

@@ -419,7 +419,9 @@ class Session(Dependent):
         """
         self.require_attached("message.transfer")
         if type(exchange) is not str or len(exchange) > 63 or not exchange.isascii():
-            encodable("message.transfer: exchange", exchange, 255)
+            exchange = encodable("message.transfer: exchange", exchange, 255)
+        if sync is not False and sync is not True:
+            raise TypeError(f"message.transfer: sync is True or False; got {sync!r}")
         completions = self.completions
         try:
             transfer = self._transfer(completions.next_number, message, exchange)
@@ -428,14 +430,18 @@ class Session(Dependent):
         number = self.begin()
         if self.context.observer is not None:
             self._show_transfer(transfer, message, exchange, sync)
+        traffic = self.connection.from_client
         try:
             self._route(transfer, exchange)
         except Exception as error:
             transfer.owner = None
-            if not isinstance(error, AmqpException):
+            if isinstance(error, AmqpException):
+                traffic.count(transfer.size, message.content_size)
+            else:
                 self.transfer_count -= 1
             self.give_up(error, number)
             raise
+        traffic.count(transfer.size, message.content_size)
         if sync:
             completions.report_when_complete(number)
         transfer.end_routing()
@@ -448,7 +454,7 @@ class Session(Dependent):
 
     def _show_transfer(self, transfer: Transfer, message: Message, exchange: str, sync: bool) -> None:
         names: Names = _TRANSFER
-        values: Values = (transfer.number, message, exchange, bool(sync))
+        values: Values = (transfer.number, message, exchange, sync)
         if self.is_pipelining:
             names, values = _PIPELINED, (*values, True)
         label, size = transfer.label, transfer.size
@@ -610,6 +616,7 @@ class Session(Dependent):
 
         Three commands in one write, so that the flush runs before any other output (RF-08).
         """
+        tag = encodable("fetch: tag", tag, 255)
         with self.pipelined():
             self.message_flow(tag, BYTE_UNIT, INFINITE)
             self.message_flow(tag, MESSAGE_UNIT, 1)

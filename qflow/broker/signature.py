@@ -14,10 +14,13 @@ from typing import Any
 from qflow.broker.message import encodable, map_size
 
 _NAMES = "queue exchange alternate_exchange key tag type"
-_TEXTS = "name body srcQueue destQueue sourceQueue targetQueue"
-_FLAGS = "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync"
+_TEXTS = "address role name body srcQueue destQueue sourceQueue targetQueue connection level"
+_FLAGS = (
+    "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync "
+    "transactional delivery_failed undeliverable_here receive"
+)
 _NUMBERS = "accept_mode acquire_mode flow_mode unit value request qty sequence"
-_MAPS = "arguments properties options filter"
+_MAPS = "arguments properties options filter annotations"
 
 
 class Signature:
@@ -59,14 +62,8 @@ def delivery_numbers(what: str, value: Iterable[int]) -> tuple[int, ...]:
     return numbers
 
 
-def _text(what: str, value: Any) -> Any:
-    encodable(what, value)
-    return value
-
-
-def _name(what: str, value: Any) -> Any:
-    encodable(what, value, 255)
-    return value
+def _name(what: str, value: Any) -> str:
+    return encodable(what, value, 255)
 
 
 def _flag(what: str, value: Any) -> bool:
@@ -99,7 +96,7 @@ def _map(what: str, value: Any) -> dict[str, Any]:
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(_NAMES.split(), _name),
-    **dict.fromkeys(_TEXTS.split(), _text),
+    **dict.fromkeys(_TEXTS.split(), encodable),
     **dict.fromkeys(_FLAGS.split(), _flag),
     **dict.fromkeys(_NUMBERS.split(), _number),
     **dict.fromkeys(_MAPS.split(), _map),

@@ -294,6 +294,9 @@ class Fold:
         outstanding = now[at + OUTSTANDING] = now[at + OUTSTANDING] + 1
         if outstanding >= self._capacities[index]:
             now[at + MOOD] = FULL
+        elif now[at + MOOD] == DEAD:
+            # It sends on a new session.
+            now[at + MOOD] = FREE
         found = self._known.get(label) or self._message(label)
         now[SENDER], number = found
         now[NUMBER] = number

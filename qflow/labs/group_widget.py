@@ -79,6 +79,13 @@ class GroupLab(Lab):
         dealt = {"messages": self._messages, "prefetch": prefetch, "wake_up": self._wake_up}
         return {**dealt, "moves": self.table.moves}
 
+    def _settle(self, content: dict[str, Any]) -> None:
+        consumer, label = content["message"]
+        self.do(lambda: self.table.settle(str(consumer), str(content["verdict"]), str(label)))
+
+    def _handles(self) -> dict[str, widgets.IntSlider]:
+        return {f"prefetch-{name}": slider for name, slider in self.sliders.items()}
+
     def _deal(self, _: object) -> None:
         prefetch = [slider.value for slider in self.sliders.values()]
         self.table = GroupTable(self._messages, prefetch, wake_up=self._wake_up)

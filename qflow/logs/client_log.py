@@ -180,7 +180,7 @@ def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
             sent += 1
             outstanding += 1
             alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
-        elif row.event == "complete":
+        elif row.event in ("complete", "refused"):
             outstanding -= 1
             if row.label == alone:
                 trips.append((since, sent, row.ts_us - since))

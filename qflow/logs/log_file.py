@@ -1,8 +1,9 @@
 """Client logs as files: the columns of a log, and the one reader of all its kinds.
 
 A log is a table with one row for each thing that a client did or saw, in order of time.  It is a ``.csv`` or
-a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file.  It may number its rows itself, in a
-first column ``seq``; they may then be shuffled, and what is missing shows.
+a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file, or a folder ``.parquet`` with such
+files as its parts, as Spark and ``qflow record`` write one.  It may number its rows itself, in a first column
+``seq``; they may then be shuffled, and what is missing shows.
 
 Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the
 column and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which
@@ -22,6 +23,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 
 from qflow.trace.files import QuarantinedRow
@@ -32,6 +34,7 @@ LOG_EVENTS = (
     "complete",
     "block",
     "unblock",
+    "refused",
     "error",
     "deliver",
     "accept",
@@ -42,6 +45,9 @@ LOG_EVENTS = (
 """What a row of a client log may be about."""
 
 LOG_ENDINGS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet")
+
+PART = "part-{:05d}.parquet"
+"""The name of a part of a log that is a folder; the parts are in order of their names."""
 
 MOST_ROWS = 10_000
 """Rows that are read at once."""
@@ -138,7 +144,7 @@ class Bit(NamedTuple):
         """Return the good rows as such."""
         if isinstance(self.rows, list):
             return self.rows
-        return list(map(LogRow, *(column.to_pylist() for column in self.rows.columns)))
+        return list(map(_row_of, *(column.to_pylist() for column in self.rows.columns)))
 
 
 def source_of(path: str | Path) -> str:
@@ -180,8 +186,8 @@ def read_log(path: str | Path) -> Iterator[Bit]:
     Parameters
     ----------
     path : str or Path
-        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them.  Parquet
-        needs pyarrow.
+        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them; or a
+        folder of Parquet files.  Parquet needs pyarrow.
 
     Raises
     ------
@@ -352,7 +358,12 @@ def _checked(values: Sequence[object]) -> LogRow:
     if event == "stats" and sample_values(texts[1]) is None:
         names = ", ".join(SAMPLE_FIELDS)
         raise _BadRowError("label", f"must be a JSON list of {names}, got {texts[1]!r}")
-    return LogRow(time, client, str(event), texts[0], texts[1], length, texts[2])
+    return _row_of(time, client, str(event), texts[0], texts[1], length, texts[2])
+
+
+def _row_of(time: int, client: str, event: str, queue: str, label: str, size: int, group: str) -> LogRow:
+    """Return a row; of each name that comes again and again there is one object, which saves memory."""
+    return LogRow(time, intern(client), intern(event), intern(queue), label, size, intern(group))
 
 
 def _whole(column: str, value: object, largest: int = _LARGEST) -> int:
@@ -530,12 +541,16 @@ def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
         raise LogError(
             "reading Parquet needs pyarrow: pip install pyarrow, or give the log as .csv.gz"
         ) from None
+    parts = sorted(path.glob("part-*.parquet")) if path.is_dir() else [path]
+    if not parts:
+        raise LogError("a folder that is a log holds parts, part-*.parquet; this one holds none")
     try:
-        with parquet.ParquetFile(path) as file:
-            reader.begin(file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=MOST_ROWS):
-                if batch.num_rows:
-                    yield reader.take_batch(batch)
+        for part in parts:
+            with parquet.ParquetFile(part) as file:
+                reader.begin(file.schema_arrow.names)
+                for batch in file.iter_batches(batch_size=MOST_ROWS):
+                    if batch.num_rows:
+                        yield reader.take_batch(batch)
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise

@@ -11,8 +11,10 @@ real broker did, or later, or never.  Two rules keep the two together:
 
 - A message is settled where the engine delivered it, as soon as it has.
 - When a consumer settles a message that the engine has not delivered, its oldest delivery which the log has
-not
-  shown leaves its window: the real consumer had another message in that place.
+  not shown leaves its window: the real consumer had another message in that place.
+
+A client whose log says that its session ended, and that goes on, has begun a new one: so does the player, at
+the first transfer or delivery after that.
 
 The player never looks ahead: a stream has no "ahead", and a batch, a checkpoint and a whole file must give
 what the stream gives.  Between two rows its state is a plain value that JSON can hold.
@@ -80,7 +82,7 @@ class LogPlayer:
 
     __slots__ = (
         "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_senders", "_sessions",
-        "_consumers", "_joins", "_holders", "_owned", "_early", "_shown", "_arrived",
+        "_consumers", "_joins", "_holders", "_owned", "_early", "_shown", "_arrived", "_ended",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +105,8 @@ class LogPlayer:
         self._early: dict[Key, str] = {}
         self._shown: dict[Key, None] = {}
         self._arrived: list[tuple[Key, str]] = []
+        # Clients that know that their session has ended.
+        self._ended: dict[str, None] = {}
         self._stage = Stage(workload, 0)
         if state is None:
             self.broker = self._stage.broker
@@ -122,6 +126,8 @@ class LogPlayer:
         """Send a message."""
         self.pass_time(time)
         session = self._sessions[client]
+        if client in self._ended:
+            session = self._begin_again(session.name)
         if not session.is_attached:
             self._differs(client, queue, label, "transfer", "its session is dead")
             return
@@ -133,9 +139,11 @@ class LogPlayer:
         if self._arrived:
             self._settle_arrived()
 
-    def deliver(self, time: int, _client: str, queue: str, label: str, _size: int, _group: str) -> None:
+    def deliver(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
         """Note that the real broker delivered this message."""
         self.pass_time(time)
+        if client in self._ended and client in self._consumers:
+            self._join_again(client)
         key = (queue, label)
         holder = self._holders.get(key)
         if holder is not None:
@@ -162,6 +170,7 @@ class LogPlayer:
         if session is not None:
             self._died(session, session.error or error_of(label))
             session.close()
+            self._ended |= dict.fromkeys(self._senders.on(session.name) or (client,))
             if self._arrived:
                 self._settle_arrived()
 
@@ -206,7 +215,24 @@ class LogPlayer:
         """Let engine and clients know each other no more, so that nothing of them stays in memory."""
         self._stage.dissolve()
 
+    def _begin_again(self, name: str) -> Session:
+        """Attach a session once more, for all the producers on it."""
+        session = self.broker.session(name)
+        for producer in self._senders.on(name):
+            self._sessions[producer] = session
+            self._ended.pop(producer, None)
+        return session
+
     # Consumers
+
+    def _join_again(self, name: str) -> None:
+        """Subscribe once more; what was delivered before is no more the consumer's (MG-16)."""
+        del self._ended[name]
+        self._owned[name].clear()
+        for key in [key for key, holder in self._holders.items() if holder[0] == name]:
+            del self._holders[key]
+        self._join(name)
+        self._settle_arrived()
 
     def _join(self, name: str) -> None:
         try:
@@ -293,6 +319,7 @@ class LogPlayer:
             },
             "early": [[*key, verdict] for key, verdict in self._early.items()],
             "shown": [list(key) for key in self._shown],
+            "ended": list(self._ended),
         }
 
     def _continue(self, state: dict[str, Any]) -> None:
@@ -302,6 +329,7 @@ class LogPlayer:
         self._holders = {(queue, label): rest for queue, label, *rest in state["holders"]}
         self._early = {(queue, label): verdict for queue, label, verdict in state["early"]}
         self._shown = dict.fromkeys((queue, label) for queue, label in state["shown"])
+        self._ended = dict.fromkeys(state["ended"])
         for name, entries in state["owned"].items():
             self._owned[name] = {number: (queue, label) for number, queue, label in entries}
         for name in self._consumers:

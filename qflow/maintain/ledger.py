@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qflow.broker import INFINITE, Broker, Event, Session
+from qflow.broker.flow_limit import QueueFlowLimit
 
 GROUP = "g"
 """The application header that groups messages, and that last value queues look at."""
@@ -109,12 +110,15 @@ def same(rule: str, shown: object, booked: object) -> None:
 
 @dataclass
 class Copy:
-    """One message on one queue."""
+    """One message on one queue; its owner is None while it is available.
+
+    Acquired by name, of a subscription without one, it is owned by "", which is no owner to its group.
+    """
 
     label: str
     size: int
     group: str
-    owner: str = ""
+    owner: str | None = None
 
 
 @dataclass
@@ -155,7 +159,12 @@ class Purse:
     """A subscription's credit in credit mode: messages and bytes, None for unlimited."""
 
     balance: list[int | None] = field(default_factory=lambda: [0, 0])
-    clear: bool = False
+    is_flushed: bool = False
+
+    def end_flush(self) -> None:
+        """Take what is left away, once a flush has delivered what it can."""
+        if self.is_flushed:
+            self.balance, self.is_flushed = [0, 0], False
 
 
 class Ledger:
@@ -218,8 +227,7 @@ class Ledger:
             self._finish(transfer)
         self._routing.clear()
         for purse in self.purses.values():
-            if purse.clear:
-                purse.balance, purse.clear = [0, 0], False
+            purse.end_flush()
 
     def forget(self, label: str) -> None:
         """Take a transfer that was refused out of the books."""
@@ -291,13 +299,13 @@ class Ledger:
 
     def _on_acquired(self, event: Event, detail: dict[str, Any]) -> None:
         copy = self.pages[event.queue].copies[detail["position"]]
-        same("CN-12: a message belongs to one consumer at a time", copy.owner, "")
+        same("CN-12: a message belongs to one consumer at a time", copy.owner, None)
         copy.owner = event.link
 
     def _on_requeued(self, event: Event, detail: dict[str, Any]) -> None:
         copy = self.pages[event.queue].copies[detail["position"]]
-        holds(copy.owner, "CN-14: only an acquired message is requeued")
-        copy.owner = ""
+        holds(copy.owner is not None, "CN-14: only an acquired message is requeued")
+        copy.owner = None
 
     def _on_dropped(self, event: Event, detail: dict[str, Any]) -> None:
         self.fates.add(event.message)
@@ -313,7 +321,9 @@ class Ledger:
 
     def _on_message_transfer(self, event: Event, detail: dict[str, Any]) -> None:
         life = self.life(event.session)
-        holds(event.message not in self.sent, "a message is sent once")
+        # A session that attaches again counts, and so labels, its messages from 1 again.
+        known = self.sent.get(event.message)
+        holds(known is None or known.session != life, f"{event.message} is sent twice by one session")
         in_transaction = life in self.transactional
         transfer = Sent(event.message, life, detail["command"], in_transaction, is_done=in_transaction)
         self.sent[event.message] = transfer
@@ -343,7 +353,10 @@ class Ledger:
     def _credit(self, event: Event, detail: dict[str, Any]) -> Purse | None:
         """Return the purse of a subscription in credit mode; None in window mode, or if it has none."""
         key = (event.session, detail["tag"])
-        return self.purses.get(key) if self.modes.get(key) == 0 else None
+        purse = self.purses.get(key)
+        if purse is not None:
+            purse.end_flush()
+        return purse if self.modes.get(key) == 0 else None
 
     def _on_message_set_flow_mode(self, event: Event, detail: dict[str, Any]) -> None:
         self.modes[event.session, detail["tag"]] = detail["flow_mode"]
@@ -366,12 +379,12 @@ class Ledger:
     def _on_message_flush(self, event: Event, detail: dict[str, Any]) -> None:
         purse = self._credit(event, detail)
         if purse is not None:
-            purse.clear = True
+            purse.is_flushed = True
 
     def _on_delivered(self, event: Event, detail: dict[str, Any]) -> None:
         copy = self.pages[event.queue].copies[detail["position"]]
         same("CN-10: the message of a position is delivered", event.message, copy.label)
-        expected = f"{event.session}::{event.link}" if detail["acquired"] else ""
+        expected = f"{event.session}::{event.link}" if detail["acquired"] else None
         same("CN-10, CN-12: acquired by its consumer, or available to a browser", expected, copy.owner)
         if detail["mode"] == "credit":
             balance = self.purses[event.session, event.link].balance
@@ -396,10 +409,10 @@ class Ledger:
         """DQ-01, FC-14, FC-16, FC-19, LP-02, CF-09: levels, flow state, counts and limits."""
         same("CF-09: queues", set(broker.queues.queues), set(self.pages))
         for name, page in self.pages.items():
-            queue = broker.queue(name)
+            queue = broker.queues.queues[name]
             shown, depth = queue.statistics(), queue.depth
             count, size = len(page.copies), page.size
-            free = sum(not copy.owner for copy in page.copies.values())
+            free = sum(copy.owner is None for copy in page.copies.values())
             same(f"DQ-01: depth of {name}", (shown.msgDepth, shown.byteDepth), (count, size))
             same(f"DQ-01: available on {name}", shown.messageCount, free)
             moves = (page.enqueued, page.dequeued)
@@ -407,10 +420,8 @@ class Ledger:
             positions = [message.position for message in queue.store]
             same(f"QT-20: positions on {name}", positions, sorted(page.copies))
             same(f"DQ-03: room on {name}", (depth.count, depth.size), (count, size))
-            is_within = all(
-                not most or n <= most for n, most in ((count, depth.max_count), (size, depth.max_size))
-            )
-            holds(is_within, f"LP-02: {name} is above its limit")
+            for number, most in ((count, depth.max_count), (size, depth.max_size)):
+                holds(not most or number <= most, f"LP-02: {name} is above its limit: {number} > {most}")
             if self.follows_flow:
                 state = (page.is_on, page.stops)
                 same(f"FC-14, FC-16: state of {name}", (shown.flowStopped, shown.flowStoppedCount), state)
@@ -425,7 +436,7 @@ class Ledger:
         same("CF-10: on the queues", enqueued - dequeued, sum(len(page.copies) for page in pages))
 
     def check_held(self, broker: Broker) -> None:
-        """FC-15, FC-17, CM-02, CM-03: held is what queues that are ON hold, and the rest is complete, once."""
+        """FC-15, FC-17, CM-02, CM-03: held is what queues that are ON hold; the rest is complete, once."""
         for session in _attached(broker):
             mine = self._open.get(self.life(session.name), {})
             same(f"FC-15: held of {session.name}", [one.label for one in session.held], list(mine))
@@ -454,7 +465,7 @@ class Ledger:
     def check_groups(self, broker: Broker) -> None:
         """MG-06, MG-07, MG-08: one owner a group, who has every acquired member; owned while there is one."""
         for name, page in self.pages.items():
-            groups = broker.queue(name).groups
+            groups = broker.queues.queues[name].groups
             if groups is None:
                 continue
             shown = {one["group_id"]: (one["msg_count"], one["consumer"]) for one in groups.state()}
@@ -463,10 +474,19 @@ class Ledger:
                 members.setdefault(copy.group, []).append(copy)
             booked = {}
             for group, copies in members.items():
-                owners = {copy.owner for copy in copies} - {""}
+                owners = {copy.owner for copy in copies if copy.owner}
                 holds(len(owners) <= 1, f"MG-07: group {group!r} of {name} has the owners {sorted(owners)}")
                 booked[group] = (len(copies), "".join(owners))
             same(f"MG-06, MG-08: groups of {name}", shown, booked)
+
+
+def levels_of(broker: Broker, queue: str) -> Levels | None:
+    """Return the levels of a queue as the broker has worked them out, for queues declared anyhow."""
+    limit = broker.queues.queues[queue].flow_limit
+    if not isinstance(limit, QueueFlowLimit):
+        return None
+    found = limit.thresholds
+    return found.stop_count, found.resume_count, found.stop_size, found.resume_size
 
 
 def _attached(broker: Broker) -> list[Session]:
@@ -493,7 +513,7 @@ def visible(broker: Broker, without: str = "") -> dict[str, object]:
             "messages": [
                 (m.transfer.label, m.position, m.state, m.delivery_count, m.group) for m in queue.store
             ],
-            "groups": broker.management.query("queue", name),
+            "groups": None if queue.groups is None else queue.groups.state(),
             "exclusive": queue.lifetime.owner,
         }
     sessions = {}

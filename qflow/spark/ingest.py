@@ -75,7 +75,9 @@ def log_files(paths: Iterable[str | Path]) -> list[str]:
     """
     files: list[str] = []
     for path in map(Path, paths):
-        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        # A folder that is called as a log is one: its files are its parts.
+        is_folder = path.is_dir() and not path.name.endswith(".parquet")
+        inside = sorted(path.iterdir()) if is_folder else [path]
         found = [str(item) for item in inside if item.name.endswith(LOG_ENDINGS)]
         if not found:
             raise RefusalError(

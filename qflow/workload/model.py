@@ -39,6 +39,9 @@ from qflow.workload.attributes import (
 )
 from qflow.workload.network import Network
 
+INFERRED = "inferred"
+"""Key of a workload file under which a recorder says what it inferred, and from what."""
+
 SETUP = "setup"
 """Name of the session that declares the queues; no client may have it."""
 
@@ -517,7 +520,8 @@ class Workload:
         mapping : mapping
             Attributes of the same names as the parameters of :class:`Workload`; ``queues`` and
             ``duration`` are required, clients are mappings of their parameters, and their ``network``
-            is a mapping of those of :class:`qflow.workload.Network`.
+            is a mapping of those of :class:`qflow.workload.Network`.  ``inferred``, which a recorder writes,
+            says for readers which values were not seen; it decides nothing.
         name : str
             Used if the mapping holds none.
 
@@ -536,6 +540,8 @@ class Workload:
         qflow.workload.attributes.WorkloadError: consumer 1: the attribute 'prefetch' is missing, \
 required are name, queue, prefetch, service
         """
+        if isinstance(mapping, Mapping):
+            mapping = {name: value for name, value in mapping.items() if name != INFERRED}
         given = dict(_attributes(cls, "workload", mapping, optional=("name",)))
         for group, kind in (("producers", Producer), ("consumers", Consumer)):
             items = given.get(group, [])

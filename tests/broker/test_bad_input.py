@@ -247,6 +247,24 @@ def test_messages_that_cannot_be(properties, error, counted):
     assert bench.broker.state_hash() == before
 
 
+class Text(str):
+    """A text of a kind of its own, as NumPy's are."""
+
+
+def test_a_text_of_another_kind_is_kept_as_a_plain_one():
+    """CF-04: so that a restored broker shows the same."""
+    bench = Bench()
+    session = bench.broker.session(Text("s"), Text("line"))
+    session.queue_declare(Text("q"))
+    session.message_subscribe(Text("q"), Text("t"))
+    session.message_transfer(Message(1, routing_key=Text("q"), label=Text("m")), Text("amq.direct"))
+    shown = [
+        value for event in bench.events for value in (event.queue, event.session, event.link, event.message)
+    ]
+    assert {type(value) for value in shown} == {str}
+    assert type(session.name) is str and type(session.connection.name) is str
+
+
 LONG = "n" * 256
 NAMED = [
     lambda s: s.exchange_bind("q", "amq.direct", LONG),
@@ -360,7 +378,9 @@ MISTAKES = [
     pytest.param(
         lambda s: s.message_transfer(Message(1, routing_key="q"), b"amq.fanout"), id="bytes for a name"
     ),
+    pytest.param(lambda s: s.message_transfer(Message(1, routing_key="q"), sync=[1]), id="a list for sync"),
     pytest.param(lambda s: s.message_cancel([]), id="a list for a tag"),
+    pytest.param(lambda s: s.fetch(5), id="CN-09 a number for a tag"),
     pytest.param(lambda s: s.message_flow("groups", 0, 2.5), id="half a message of credit"),
     pytest.param(lambda s: s.message_flow("groups", 0), id="an argument too few"),
     pytest.param(lambda s: s.queue_delete("q", queue="q"), id="an argument twice"),

@@ -7,16 +7,28 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import chromium_page
 
-from qflow.labs import Picture, capacity_run, flow_run, save_html
+from qflow.labs import (
+    Comparison,
+    Picture,
+    capacity_run,
+    compare,
+    fanout_run,
+    flow_run,
+    history_run,
+    policy_run,
+    recorded_picture,
+    save_html,
+)
 from qflow.labs.claims import state_sentence, step_sentence
 from qflow.labs.group import GroupTable, group_picture
+from qflow.labs.html_export import to_html
 
 pytestmark = [pytest.mark.browser]
 
@@ -210,3 +222,104 @@ def test_how_smooth_it_is(saved, name, speed):
     saved.scene("scene.player.pause();")
     print(f"\n{name}: {seen['rate']:.0f} frames a second, {seen['marks']} marks in the median frame")
     assert seen["marks"] > 20
+
+
+# Texts that lie on one another, or on a line or card's edge of the drawing that is not theirs.
+OVERLAPS = """() => {
+    const box = element => element.getBoundingClientRect();
+    const isSeen = element => {
+        const style = getComputedStyle(element);
+        return style.visibility !== "hidden" && style.display !== "none" && element.textContent.trim();
+    };
+    const found = [];
+    for (const stage of document.querySelectorAll(".qf-stage, .qf-plot")) {
+        const texts = [...stage.querySelectorAll("text:not(.qf-letter)")].filter(isSeen);
+        const links = [...stage.querySelectorAll(".qf-link, .qf-back")];
+        texts.forEach((one, index) => {
+            const a = box(one);
+            for (const other of texts.slice(index + 1)) {
+                const b = box(other);
+                const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+                const tall = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+                if (wide > 1 && tall > 3) found.push(`${one.textContent} / ${other.textContent}`);
+            }
+            for (const link of links) {
+                const matrix = link.getScreenCTM();
+                const length = link.getTotalLength();
+                for (let at = 0; at <= length; at += 3) {
+                    const { x, y } = link.getPointAtLength(at).matrixTransform(matrix);
+                    if (x > a.left + 1 && x < a.right - 1 && y > a.top + 4 && y < a.bottom - 4) {
+                        found.push(`${one.textContent} / a link`);
+                        break;
+                    }
+                }
+            }
+        });
+    }
+    return [...new Set(found)];
+}"""
+
+LABS: dict[str, Callable[[], Picture | Comparison]] = {
+    "flow": flow_run,
+    "capacity": capacity_run,
+    "one dies": lambda: capacity_run(capacity=30),
+    "fanout": fanout_run,
+    "groups": by_hand,
+    "policies": policy_run,
+    "history": history_run,
+    "compared": lambda: compare(capacity_run(), capacity_run(capacity=30)),
+    "recorded": lambda: recorded_picture("slow-consumer"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize("size", [(1440, 900), (1280, 720)], ids=["1440", "1280"])
+def test_no_text_lies_on_another_and_a_lab_fits_on_a_screen(saved, name, size):
+    width, height = size
+    saved.page.set_viewport_size({"width": width, "height": height})
+    saved.open(LABS[name]())
+    scene = saved.page.locator(".qflow-scene")
+    assert scene.bounding_box()["height"] <= 720
+    end = saved.scene("return scene.player.track.count - 1;")
+    for moment, share in enumerate((0.2, 0.45, 0.8)):
+        saved.scene(f"scene.player.show({int(share * end)});")
+        assert saved.page.evaluate(OVERLAPS) == []
+        saved.shot(f"{name}-{width}-{moment}")
+    saved.page.set_viewport_size({"width": 1400, "height": 1000})
+
+
+def test_the_stage_has_the_whole_window_and_the_arrow_keys_go_from_turn_to_turn(saved):
+    picture = flow_run(messages=60, rate=400, service=0.02, **SLOW)
+    saved.open(picture)
+    scene = saved.page.locator(".qflow-scene")
+    scene.press("Home")
+    scene.press("s")
+    assert scene.get_attribute("class").endswith("qf-is-stage")
+    for change in picture.frames.transitions[:3]:
+        scene.press("ArrowRight")
+        assert saved.text(".qf-step") == step_sentence(picture.frames, change.frame)
+    saved.shot("stage")
+    scene.press("s")
+    assert "qf-is-stage" not in scene.get_attribute("class")
+
+
+def test_one_thing_at_first(saved):
+    saved.open(flow_run(messages=60, **SLOW))
+    shown = "buttons => buttons.filter(one => one.checkVisibility()).map(one => one.textContent)"
+    buttons = saved.page.locator(".qflow-scene button")
+    assert buttons.evaluate_all(shown) == ["play", "turn ▸", "stage", "more"]
+    saved.page.locator(".qf-more").click()
+    assert {"◂ step", "step ▸", "◂ turn"} <= set(buttons.evaluate_all(shown))
+    keys = saved.text(".qf-keys")
+    assert "W: " not in keys and "C: " not in keys, "a saved page has no kernel that could answer"
+
+
+def test_a_page_can_play_by_itself_when_it_is_opened(saved):
+    path = saved.folder / "plays.html"
+    path.write_text(to_html(flow_run(messages=60, **SLOW), plays=True), encoding="utf-8")
+    saved.page.goto(path.as_uri())
+    moved = "() => document.querySelector('.qf-stage')?.dataset.frame > 3"
+    saved.page.wait_for_function(moved, timeout=20_000)
+    assert saved.scene("return scene.player.isPlaying;")
+    saved.scene("scene.player.pause();")

@@ -31,6 +31,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const mood = svg("text", { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" }, group);
   if (form.moodBelow) mood.classList.add("qf-mood-below");
   const strip = buildStrip(group, spot.capacity, 14, form.strip, box.width - 28, marks, "cell", form);
+  buildGrip(group, timeline, ["capacity"], spot, spot.capacity, ...strip.end);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const sent = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   const { sendings } = timeline;
@@ -60,6 +61,7 @@ function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];
   const group = buildCard(root, "consumer", spot, place, height, box, form);
   const strip = buildStrip(group, spot.prefetch, 14, form.strip, box.width - 28, marks, "slot", form);
+  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, ...strip.end);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const accepted = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   const { stays, holdings } = timeline;
@@ -84,7 +86,7 @@ function buildConsumer(root, timeline, index, place, height, box, form, marks) {
 // A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar. `at` says where a cell lies on the stage.
 function buildStrip(parent, capacity, x, y, width, marks, kind, form) {
   const grid = cellGrid(capacity, width, form);
-  if (!grid) return { paint: buildBar(parent, capacity, x, y, width, marks, kind), at: () => () => null };
+  if (!grid) return { paint: buildBar(parent, capacity, x, y, width, marks, kind), at: () => () => null, end: [x + width - 8, y, 18] };
   const corner = (index) => [x + (index % grid.columns) * grid.pitch, y + Math.floor(index / grid.columns) * grid.pitch];
   const cells = Array.from({ length: capacity }, (_, index) => {
     const cell = new Cell(parent, grid.size, kind, marks);
@@ -102,7 +104,8 @@ function buildStrip(parent, capacity, x, y, width, marks, kind, form) {
     const [across, down] = corner(index);
     return [left + across + grid.size / 2, top + down + grid.size / 2, grid.size];
   };
-  return { paint, at };
+  const [across, down] = corner(capacity - 1);
+  return { paint, at, end: [across + grid.size + 8, down, grid.size] };
 }
 
 function buildBar(parent, capacity, x, y, width, marks, kind) {

@@ -40,6 +40,8 @@ class Flights {
     const { sendings, stays } = this.timeline;
     this.sendingOf = new Int32Array(stays.count).fill(-1);
     this.stayOf = new Int32Array(sendings.count).fill(-1);
+    // Of several queues the one that held a completion longest.
+    this.heldIn = new Int32Array(sendings.count).fill(-1);
     let first = 0;
     for (let row = 0; row < stays.count; row += 1) {
       while (first < sendings.count && sendings.start[first] < stays.start[row]) first += 1;
@@ -48,6 +50,9 @@ class Flights {
         if (!isIts) continue;
         this.sendingOf[row] = one;
         if (this.stayOf[one] < 0) this.stayOf[one] = row;
+        const before = this.heldIn[one];
+        const isHeld = stays.get(row, "held_start") < NEVER;
+        if (isHeld && (before < 0 || stays.get(before, "held_end") < stays.get(row, "held_end"))) this.heldIn[one] = row;
       }
     }
   }

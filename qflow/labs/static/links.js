@@ -18,7 +18,11 @@ function buildRoute(parent, source, tank, geometry, marks, via = null) {
   const way = `M${from.x},${from.y} C${bend},${from.y} ${bend - geometry.bend / 3},${inlet} ${bend + geometry.bend / 2},${inlet} H${middle - 12} Q${middle},${inlet} ${middle},${inlet + turn} V${top - 2}`;
   const out = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
   const half = (gate.x - source.right) / 2;
-  const home = `M${gate.x},${gate.y} C${gate.x - half},${gate.y} ${source.right + half},${source.back} ${source.right + 3},${source.back}`;
+  const below = via ? via.y + 32 : 0;
+  const straight = `C${gate.x - half},${gate.y} ${source.right + half},${source.back} ${source.right + 3},${source.back}`;
+  // Round below an exchange: completions do not pass through it.
+  const round = via && `C${gate.x - 24},${gate.y} ${via.right + 24},${below} ${via.right - 16},${below} H${via.left + 16} C${via.left - 12},${below} ${source.right + 16},${source.back} ${source.right + 3},${source.back}`;
+  const home = `M${gate.x},${gate.y} ${round || straight}`;
   tank.home.set(source.index, svg("path", { d: home, class: "qf-back", "marker-end": marks.back }, parent));
   return out;
 }

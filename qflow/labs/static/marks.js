@@ -144,7 +144,7 @@ const DRAWN = {
       pen.fill(path);
       pen.stroke(path);
       [pen.fillStyle, pen.font, pen.textAlign, pen.textBaseline] = ["#fff", "700 5px system-ui, sans-serif", "center", "middle"];
-      if (size >= 6) pen.fillText(letterOf(groups, group), 0, 0.3);
+      if (size >= 7) pen.fillText(letterOf(groups, group), 0, 0.3);
       return;
     }
     pen.fillStyle = colour("blue");
