@@ -276,9 +276,11 @@ def map_size(entries: dict[str, Any]) -> int:
     """Return the bytes of a map; TypeError or ValueError if AMQP cannot carry an entry."""
     size = 8
     for key, value in entries.items():
-        if type(key) is not str or len(key) > 63 or not key.isascii():
+        if type(key) is str and key.isascii() and len(key) <= 255:
+            size += 2 + len(key) + _value_size(value)
+        else:
             encodable("the name of an entry", key, 255)
-        size += _short_text(key) + 1 + _value_size(value)
+            size += _short_text(key) + 1 + _value_size(value)
     return size
 
 
