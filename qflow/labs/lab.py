@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
@@ -269,13 +268,9 @@ class Lab(widgets.VBox):
         self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
 
     def _save(self, content: dict[str, Any]) -> None:
+        """Send the run as a page to the browser, which keeps it among the reader's downloads."""
         place = {"time": int(content["time"]), "back": int(content["back"])}
-        path, number = Path("qflow-run.html"), 1
-        while path.exists():  # none is overwritten
-            number += 1
-            path = path.with_stem(f"qflow-run-{number}")
-        path.write_text(to_html(self.picture, place=place), encoding="utf-8")
-        self.scene.token = f"saved: {path}"
+        self.scene.send({"page": "qflow-run.html"}, buffers=[to_html(self.picture, place=place).encode()])
 
     def close(self) -> None:
         """Free everything the lab used: its widgets, here and in the browser, and its run."""

@@ -218,6 +218,23 @@ def test_the_learner_is_the_consumer(opened, tmp_path):
     assert int(lab.stage()["run"]) > run
 
 
+def test_a_message_at_a_consumer_is_answered_where_it_is(opened):
+    """CN-14: by mouse and by keyboard; the log of the lab says what was done."""
+    lab = Seen(opened, "group")
+    slots = lab.root.locator(".qf-consumer[data-name=c3] .qf-slot[data-why]")
+    label = slots.first.get_attribute("data-why").removeprefix("message:")
+    run = int(lab.stage()["run"])
+    slots.first.click()
+    lab.root.locator(".qf-menu [data-verdict=release]").click()
+    lab.await_run(run)
+    lab.root.locator(".qf-log li", has_text=f"c3 releases {label}.").wait_for(timeout=10_000)
+    slots.first.focus()
+    for key in ("Enter", "ArrowDown", "ArrowUp", "Enter"):
+        lab.page.keyboard.press(key)
+    lab.await_run(run + 1)
+    lab.root.locator(".qf-log li", has_text="c3 accepts").wait_for(timeout=10_000)
+
+
 def test_typing_a_configuration(opened, tmp_path):
     lab = Seen(opened, "config")
     lab.shot("first", tmp_path)

@@ -454,10 +454,14 @@ def test_share_and_save_from_the_scene(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ask(small, ask="token", time=5_000, back=1, frame=3)
     assert Token.read(small.scene.token).time == 5_000
-    for expected in ("qflow-run.html", "qflow-run-2.html"):
-        ask(small, ask="html", time=5_000, back=1, frame=3)
-        assert small.scene.token == f"saved: {expected}"
-        assert (tmp_path / expected).read_text().count("<script") == 2
+    token, sent = small.scene.token, []
+    monkeypatch.setattr(small.scene, "send", lambda content, buffers=None: sent.append((content, buffers)))
+    ask(small, ask="html", time=5_000, back=1, frame=3)
+    [(content, [page])] = sent
+    assert content == {"page": "qflow-run.html"}
+    assert page.decode().count("<script") == 2
+    assert small.scene.token == token, "the field of tokens is for tokens"
+    assert not list(tmp_path.iterdir()), "nothing is written beside the chapters"
 
 
 def test_a_file_of_a_run_asks_nobody(tmp_path):

@@ -13,6 +13,8 @@ class WhyPanel {
     this.bar = html("div", { class: "qf-why-bar" }, parent);
     const label = html("label", {}, this.bar, "why? ");
     this.choice = html("select", { class: "qf-why-choice", "aria-label": "Ask why about", title: "Ask why (W); or click on anything in the picture" }, label);
+    // What lies somewhere now can be asked about by keyboard too.
+    this.choice.addEventListener("focus", () => this.offerNow());
     this.choice.addEventListener("change", () => this.question(Number(this.choice.selectedOptions[0].dataset.picture), this.choice.value));
     this.again = html("button", { type: "button", class: "qf-why-ask", title: "Ask again at this instant" }, this.bar, "ask");
     this.again.addEventListener("click", () => this.question(Number(this.choice.selectedOptions[0]?.dataset.picture ?? 0), this.choice.value));
@@ -35,6 +37,18 @@ class WhyPanel {
       consumers.forEach((spot) => add("consumer", spot.name));
       if (timeline.locks.count) timeline.picture.groups.forEach((group) => add("group", group));
     });
+  }
+
+  // The oldest transfers that are held, and what the consumers have.
+  offerNow() {
+    for (const option of this.choice.querySelectorAll(".qf-now")) option.remove();
+    for (const view of this.panel.closest(".qflow-scene").querySelectorAll(".qf-view")) {
+      const add = (selector, most) => {
+        for (const cell of [...view.querySelectorAll(selector)].slice(0, most)) html("option", { class: "qf-now", value: cell.dataset.why, "data-picture": view.dataset.view }, this.choice, cell.dataset.why.replace(":", " "));
+      };
+      add(".qf-cell-held[data-why]", 5);
+      add(".qf-slot[data-why]", 5);
+    }
   }
 
   question(picture, subject) {
