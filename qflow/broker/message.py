@@ -129,7 +129,7 @@ class Message(Sent):
         # This is done for every message sent, so what is right is found to be so with few questions.
         if type(content_size) is not int or not 0 <= content_size <= _UINT64:
             _whole("content_size", content_size)
-        if type(ttl) is not int or not 0 <= ttl <= _UINT64:
+        if type(ttl) is not int or (ttl and not 0 <= ttl <= _UINT64):
             _whole("ttl", ttl)
         if priority is not None and (type(priority) is not int or not 0 <= priority <= 255):
             _whole("priority", priority, 255)
