@@ -82,6 +82,16 @@ def test_a_state_has_the_same_hash_and_snapshot_in_both_forms(site):
     assert Broker.restore(there).state_hash() == there_hash
 
 
+RESTORED = """
+from qflow.trace.timeline import Checkpoint
+print(Checkpoint(broker).restore().state_hash() == broker.state_hash())
+"""
+
+
+def test_time_can_be_taken_back_in_both_forms(site):
+    assert run(site, "-c", STORY + RESTORED).strip() == "True"
+
+
 REFUSED = """
 try:
     session.message_transfer(7)
