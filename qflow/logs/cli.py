@@ -163,9 +163,10 @@ def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str
     path = _given(namespace)
     if path is not None:
         return Workload.load(path), Path(path).name
-    return seen.guess.workload(
-        source_of(namespace.log)
-    ), "guessed from the log, queues with default arguments"
+    if not seen.rows and seen.quarantine:
+        raise RefusalError(f"{Path(namespace.log).name}: {seen.quarantine.summary()}")
+    guessed = seen.guess.workload(source_of(namespace.log))
+    return guessed, "guessed from the log, queues with default arguments"
 
 
 def _given(namespace: argparse.Namespace) -> str | Path | None:

@@ -6,9 +6,9 @@ the column of its own name, or of a usual one (``timestamp``, ``message_id``); t
 
 Times are numbers since 1970 in seconds, milliseconds, microseconds or nanoseconds, which their size shows:
 from 2000 to 2100 the four have no number in common.  Or they are ISO text, or numbers that count from
-anywhere: whole ones are microseconds then, others seconds.  All are made relative to the earliest of the first
-rows.  The unit is that of the first two rows that agree; a row in another unit, or more than :data:`FAR` from
-the one before, is set aside, as no workload pauses so long and a clock that was set does.
+anywhere: whole ones are microseconds then, others seconds.  All are made relative to the earliest of the
+first rows.  The unit is that of the first two rows that agree; a row in another unit, or more than :data:`FAR`
+from the one before, is set aside, as no workload pauses so long and a clock that was set does.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _unseen_text(unseen: Mapping[str, str]) -> str:
     names = ", ".join(unseen)
     first, words = next(iter(unseen.items()))
     return (
-        f"capacity of {names} is not seen in the log, and when they block is a guess: give it with "
+        f"capacity of {names}: not seen in the log, what is predicted of blocks is a guess; give it with "
         f"--capacity {first}=N ({words.partition(': ')[2]})"
     )
 

@@ -263,7 +263,7 @@ def test_a_capacity_that_no_row_shows_is_not_one_in_silence(tmp_path, capsys):
     assert status_of("predict", made, path) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith(
-        "capacity of p is not seen in the log, and when they block is a guess: give it with"
+        "capacity of p: not seen in the log, what is predicted of blocks is a guess; give it with"
     )
     assert status_of("predict", made, path, "--json") == 0
     assert json.loads(capsys.readouterr().out)["capacity_not_seen"] == {"p": words}
