@@ -362,11 +362,40 @@ class _Reader:
 
     def take_batch(self, batch: Any) -> Bit:
         """Check an Arrow batch: at once if every row is good, else one by one."""
-        good = None if self.recognised else self._all_good(batch)
+        own = self._as_own(batch) if self.recognised else batch
+        good = None if own is None else self._all_good(own)
         if good is None:
             return self.take(_batch_rows(batch))
         self.number += batch.num_rows
         return good
+
+    def _as_own(self, batch: Any) -> Any | None:
+        """Return a batch of foreign columns or times as one of a log's own; None if it cannot be at once."""
+        import pyarrow
+
+        assert self.recognised is not None
+        columns, clock = self.recognised.columns, self.recognised.clock
+        there = dict(zip(batch.schema.names, batch.columns, strict=True))
+        time = _instants(there[self._name("ts_us")])
+        is_signed = pyarrow.types.is_signed_integer(time.type)
+        time = clock.column(time.cast(pyarrow.int64())) if is_signed else None
+        if time is None:
+            return None
+        made = {"ts_us": time}
+        for column in NUMBERED if self._is_numbered else COLUMNS:
+            if column == "ts_us":
+                continue
+            values = there.get(self._name(column))
+            if values is None:
+                values = pyarrow.repeat(0 if column == "size" else "", batch.num_rows)
+            elif column not in ("seq", "size") and pyarrow.types.is_integer(values.type) and columns:
+                values = values.cast(pyarrow.string())
+            if column == "event" and columns and columns.words and _text_column(values) is not None:
+                coded = _text_column(values).dictionary_encode()
+                words = [columns.words.get(word, word) for word in coded.dictionary.to_pylist()]
+                values = pyarrow.array(words, pyarrow.string()).take(coded.indices)
+            made[column] = values
+        return pyarrow.RecordBatch.from_pydict(made)
 
     def _all_good(self, batch: Any) -> Bit | None:
         import pyarrow
@@ -388,6 +417,8 @@ class _Reader:
             return None
         if not _is_sound(made):
             return None
+        if self.recognised and self._goes_far(made["ts_us"]):
+            return None
         if self._is_numbered:
             numbers = made["seq"]
             if pc.min(numbers).as_py() < 0:
@@ -399,8 +430,17 @@ class _Reader:
                 return None
             self._time = time[-1].as_py()
             numbers = pyarrow.array(range(self.number, self.number + len(time)), pyarrow.int64())
+        self._near = made["ts_us"][-1].as_py()
         rows = pyarrow.RecordBatch.from_arrays([made[name] for name in COLUMNS], names=list(COLUMNS))
-        return Bit(numbers, rows, [])
+        return Bit(numbers, rows, [], self.recognised)
+
+    def _goes_far(self, time: Any) -> bool:
+        """Return whether a column of times goes too far from one row to the next."""
+        import pyarrow.compute as pc
+
+        most = pc.max(pc.abs(pc.pairwise_diff(time))).as_py() or 0
+        is_far: bool = max(most, abs(time[0].as_py() - self._near)) > FAR
+        return is_far
 
 
 # One row
@@ -504,15 +544,16 @@ def _text_column(column: Any) -> Any:
 
 def _batch_rows(batch: Any) -> list[tuple[object, ...]]:
     """Return the rows of an Arrow batch; its times, of whatever unit, as microseconds since 1970."""
+    return list(zip(*(_instants(column).to_pylist() for column in batch.columns), strict=True))
+
+
+def _instants(column: Any) -> Any:
+    """Return a column of instants as microseconds since 1970, any other as it is."""
     import pyarrow
 
-    columns = []
-    for column in batch.columns:
-        if pyarrow.types.is_timestamp(column.type):
-            zone = column.type.tz
-            column = column.cast(pyarrow.timestamp("us", zone), safe=False).cast(pyarrow.int64())
-        columns.append(column.to_pylist())
-    return list(zip(*columns, strict=True))
+    if not pyarrow.types.is_timestamp(column.type):
+        return column
+    return column.cast(pyarrow.timestamp("us", column.type.tz), safe=False).cast(pyarrow.int64())
 
 
 # Files

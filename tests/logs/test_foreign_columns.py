@@ -4,6 +4,7 @@ import json
 
 import pytest
 from commands import status_of
+from recordings import WORKLOADS
 
 from qflow.logs import ClientLog
 from qflow.logs.foreign_columns import ColumnMap
@@ -113,6 +114,57 @@ def test_parquet_with_instants_of_any_unit(tmp_path, kind):
     assert [tuple(row[1:]) for row in rows] == [row[1:] for row in EXPECTED]
 
 
+ARROW = [
+    # Units, times, and what else is changed: read at once, and row by row if one row is bad.
+    ("s", [INSTANT, INSTANT + 2, INSTANT + 3], {}),
+    ("ms", [INSTANT * 1000, INSTANT * 1000 + 1, INSTANT * 1000 + 9], {}),
+    ("ns", [INSTANT * 10**9 + 999, INSTANT * 10**9 + 1001, INSTANT * 10**9 + 10**9], {}),
+    ("us", [0, 5, 7], {"id": [1, 1, 1]}),
+    ("us", [5, 9, 7], {}),
+    ("ms", [INSTANT * 1000, INSTANT * 1000 + 1, INSTANT], {}),
+    ("ms", [INSTANT * 1000, INSTANT * 1000 + 1, None], {}),
+    ("s", [INSTANT, INSTANT + 1, INSTANT + 9_000_000], {}),
+    ("s", [INSTANT, INSTANT + 1, INSTANT + 2], {"action": ["sent", "sent", "ping"]}),
+    ("s", [INSTANT, INSTANT + 1, INSTANT + 2], {"bytes": [1.0, None, 2.5]}),
+    ("s", [INSTANT, INSTANT + 1, INSTANT + 2], {"seq": [2, 0, 1]}),
+]
+
+
+@pytest.mark.parametrize(("unit", "times", "changed"), ARROW)
+def test_parquet_read_at_once_is_csv_read_row_by_row(tmp_path, unit, times, changed):
+    import csv
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = {"when": times, "host": ["shop"] * 3, "action": ["sent"] * 3, "address": ["q"] * 3,
+               "id": ["a", "b", "c"], "bytes": [1, 2, 3], **changed}  # fmt: skip
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    with (tmp_path / "log.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
+    of_parquet, of_text = (ClientLog.read(tmp_path / name, MAP) for name in ("log.parquet", "log.csv"))
+    assert of_parquet[0].rows == of_text[0].rows
+    assert [entry[:2] for entry in of_parquet[1]] == [entry[:2] for entry in of_text[1]]
+    bits = [next(read_log(tmp_path / name, MAP)) for name in ("log.parquet", "log.csv")]
+    assert {bit.recognised.clock.unit for bit in bits} == {unit}
+    assert bits[0].recognised == bits[1].recognised
+
+
+def test_a_good_batch_of_foreign_parquet_is_read_at_once(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = {"when": [INSTANT, INSTANT + 1], "host": [7, 8], "action": ["sent", "acked"],
+               "address": ["q", None], "id": [1, 1]}  # fmt: skip
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    (bit,) = read_log(tmp_path / "log.parquet", "time=when,event=action:{sent=transfer,acked=complete}")
+    assert isinstance(bit.rows, pa.RecordBatch)
+    assert bit.log_rows() == [
+        (0, "7", "transfer", "q", "1", 0, ""),
+        (1_000_000, "8", "complete", "", "1", 0, ""),
+    ]
+
+
 BAD_MAPS = [
     (
         "tmie=when",
@@ -167,6 +219,8 @@ BAD_ROWS = [
      "must be ISO text with a zone as in the first rows, got '2025-11-22T18:56:46', which is ISO text"),
     ((1763837805, 1763837806, 1763837806 + 8 * 86_400, 1763837807), 3,
      "must be at most 7 days from the row before, got '1764528,'"),
+    (("2025-11-22T18:56:45Z", "2025-11-22T18:56:46Z", "9999-12-31T23:59:59-14:00"), 3,
+     "must be ISO text with a zone as in the first rows, got '9999-12-31T23:59:59-14:00'"),
     ((1763837805, 1763837806, ""), 3, "must be seconds since 1970 as in the first rows, got ''"),
     ((1763837805, 1763837807, 1763837806), 3,
      "time must not go back, got 1000000 after 2000000; the rows must be in order of time, sort them"),
@@ -252,6 +306,41 @@ def test_the_import_says_what_it_guessed_and_what_that_changes(tmp_path, capsys)
         "time=COLUMN:UNIT says which)"
     )
     assert "producers.shop.capacity: not seen: no row says what was completed" in lines[-1]
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "jsonl", "parquet"])
+def test_a_recording_in_foreign_columns_is_the_same_recording(tmp_path, capsys, ending):
+    """The real broker's, as another program would have written it (CM-15 for its statistics)."""
+    import csv
+    import gzip
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    log = ClientLog.load(WORKLOADS / "overflow-despite-flow-control.csv.gz")
+    names = ("at", "who", "what", "where", "id", "bytes", "set")
+    rows = [(row.ts_us + INSTANT * 1_000_000, *row[1:]) for row in log.rows]
+    path = tmp_path / f"log.{ending}"
+    if ending == "parquet":
+        table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+        parquet.write_table(table, path)
+    elif ending == "jsonl":
+        path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    else:
+        with gzip.open(path, "wt", newline="") as file:
+            csv.writer(file).writerows([names, *rows])
+    given = WORKLOADS / "overflow-despite-flow-control.json"
+    columns = "time=at,client=who,event=what,queue=where,label=id,group=set"
+    status = status_of("trace", "import", path, given, "--map", columns, "--json")
+    foreign = json.loads(capsys.readouterr().out)
+    assert status == status_of("trace", "import", given.with_suffix(".csv.gz"), given, "--json")
+    own = json.loads(capsys.readouterr().out)
+    shown = ("rows", "events", "statistics", "quarantine", "tolerance")
+    assert [foreign[name] for name in shown] == [own[name] for name in shown]
+    first = log.rows[0].ts_us
+    assert [row.ts_us + first for row in ClientLog.load(path, columns).rows] == [
+        row.ts_us for row in log.rows
+    ]
 
 
 def test_a_capacity_that_no_row_shows_is_not_one_in_silence(tmp_path, capsys):
