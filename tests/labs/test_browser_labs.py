@@ -168,7 +168,8 @@ def test_a_lab_with_sliders(opened, tmp_path, name, slider, share, thing):
     frame = int(link.get_attribute("data-frame"))
     link.locator("button").click()
     assert int(lab.stage()["frame"]) == frame
-    lab.root.locator(".qf-why-close").click()
+    lab.move(slider, share + 0.06)
+    assert not lab.root.locator(".qf-why").is_visible(), "an answer about a run that is not shown any more"
 
 
 def test_the_keyboard_alone_asks_why_and_goes_there(opened):
