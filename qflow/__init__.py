@@ -10,7 +10,8 @@ loaded when it is first used.
 ===================  =====================================================================================
 the engine           ``Broker``, ``BrokerOptions``, ``Session``, ``Message``, ``DelayedStore``,
                      ``statistics``; its refusals ``AmqpException``, ``StartupError``
-your own clients     ``serve``: the engine behind a port, for clients of AMQP 1.0 in any language
+your own clients     ``serve``: the engine behind a port, for clients of AMQP 1.0 in any language;
+                     ``recorder``: what a program's own connection does, as a client log
 runs                 ``Workload``, ``Producer``, ``Consumer``, ``simulate``, ``Run``, ``WorkloadError``
 traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_trace``, ``write_trace``,
                      ``explain`` (why?)
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from qflow.labs import state_space_run as state_space_run
     from qflow.labs import trace_lab as trace_lab
     from qflow.labs import trace_picture as trace_picture
+    from qflow.live import recorder as recorder
     from qflow.live import serve as serve
     from qflow.logs import ClientLog as ClientLog
     from qflow.logs import LogError as LogError

@@ -276,9 +276,9 @@ assert refused.code == 542
 # - On the right the **consumer** with the messages it has prefetched. They still count.
 # - Below, the queue's **depth** over time. Drag in it to go to any instant, forwards or back.
 #
-# Run the cell, press *play*, and drag the **stop** line on the tank. Each place of the line is another run: you
-# see it while you still hold the line, at the same instant, with the depth of the run before dashed below it.
-# *more* opens the sliders, single steps and questions; *stage* gives the picture the whole screen.
+# Run the cell, press *play*, and drag the **stop** line on the tank. Each place of the line is another run:
+# you see it while you still hold the line, at the same instant, with the depth of the run before dashed below
+# it. *more* opens the sliders, single steps and questions; *stage* gives the picture the whole screen.
 
 # %% id="lab"
 lab = qf.flow_lab()

@@ -210,8 +210,8 @@ assert "deeper than 5" in space.claims[1]
 # %% [markdown] id="manual-text"
 # ## The manual's example, by hand
 #
-# The two clients are the only ones. C1 has sent 100 messages, all complete. Then it sends until its window of 50
-# is full, and C2 until its window of 15 is. The resume threshold is left at 100, which means: OFF at 99.
+# The two clients are the only ones. C1 has sent 100 messages, all complete. Then it sends until its window of
+# 50 is full, and C2 until its window of 15 is. The resume threshold is left at 100, which means: OFF at 99.
 
 # %% id="manual"
 broker = qf.Broker()

@@ -19,6 +19,7 @@ import ipywidgets as widgets
 
 from qflow.broker.events import Event
 from qflow.broker.session import Session
+from qflow.kit import RefusalError
 from qflow.labs.charts import Chart
 from qflow.labs.group import VERDICTS
 from qflow.labs.html_export import to_html
@@ -84,15 +85,22 @@ class Lab(widgets.VBox):
 
     @property
     def first(self) -> Picture:
-        """The picture, or of several the last: the one that changes."""
-        if isinstance(self.picture, Comparison):
-            return list(self.picture.pictures.values())[-1]
-        return self.picture
+        """The picture, or of several the last: the one that changes; RefusalError where there is none."""
+        if not isinstance(self.picture, Comparison):
+            return self.picture
+        if not self.picture.pictures:
+            raise RefusalError("this lab shows no picture: it is closed, or still at work")
+        return list(self.picture.pictures.values())[-1]
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that open this lab again as it is now."""
         return {}
+
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """The arguments that draw what is shown, which another lab is opened with."""
+        return self.settings
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         """Return the sliders that have a handle on the picture too, by the name that it has there."""
@@ -164,7 +172,7 @@ class Lab(widgets.VBox):
         """
         if not self.can_share:
             raise TokenError("no token can open this lab")
-        return Token(self.name, self.settings, time, back).text()
+        return Token(self.name, self.shown_settings, time, back).text()
 
     def opened(self, token: Token) -> None:
         """Go to a token's instant, and say what differs here from where the token was made."""

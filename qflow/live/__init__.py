@@ -18,6 +18,8 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.live.peer import Limits as Limits
+    from qflow.live.recorder import Recorder as Recorder
+    from qflow.live.recorder import recorder as recorder
     from qflow.live.recording import Recording as Recording
     from qflow.live.recording_tap import Upstream as Upstream
     from qflow.live.serving import Serving as Serving

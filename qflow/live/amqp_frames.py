@@ -216,6 +216,9 @@ def owned(value: Any) -> Any:
         return {owned(key): owned(item) for key, item in value.items()}
     if kind in (list, tuple):
         return [owned(item) for item in value]
+    if hasattr(value, "elements"):
+        # An array, such as of several capabilities.
+        return owned(list(value.elements))
     if hasattr(value, "descriptor"):
         return type(value)(value.descriptor, owned(value.value))
     return value

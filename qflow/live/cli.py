@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,8 @@ def run(namespace: argparse.Namespace) -> int:
         print(f"qflow serve: {error}", file=sys.stderr)
         return 2
     _announce(server, namespace.host)
+    # A process that is asked to end writes its trace, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     try:
         server.run()
     except KeyboardInterrupt:

@@ -94,6 +94,10 @@ Mark = tuple[int, int]
 """What a message is recognised by: a hash of its bare bytes, and their number."""
 
 
+_Sent = tuple[int, str, int | None]
+"""Its number among all transfers, its label, its size."""
+
+
 class Labels:
     """The messages under way, by what they are recognised by.
 
@@ -107,32 +111,32 @@ class Labels:
     Examples
     --------
     >>> labels = Labels()
-    >>> labels.sent("p-1", "orders", (7, 3)); labels.sent("p-2", "orders", (7, 3))
+    >>> labels.sent("p-1", "orders", (7, 3), 9); labels.sent("p-2", "orders", (7, 3), 9)
     >>> labels.delivered("orders", (7, 3)), labels.alike
-    ('p-1', 1)
+    (('p-1', 9), 1)
     >>> labels.returned("orders", (7, 3), "p-1"); labels.delivered("orders", (7, 3))
-    'p-1'
+    ('p-1', 9)
     """
 
     def __init__(self) -> None:
         self.alike = self.unseen = 0
         self._count = 0
         # Of an address and a mark: the numbers of those waiting there, the oldest on top.
-        self._waiting: dict[tuple[str, Mark], list[tuple[int, str]]] = {}
+        self._waiting: dict[tuple[str, Mark], list[_Sent]] = {}
         # Of a mark: what was sent to exchanges; and up to where each queue has had it.
-        self._fanned: dict[Mark, list[tuple[int, str]]] = {}
+        self._fanned: dict[Mark, list[_Sent]] = {}
         self._fanned_count = 0
         self._reached: dict[Mark, dict[str, int]] = {}
-        self._numbers: dict[str, int] = {}
+        self._delivered: dict[str, _Sent] = {}
         self._refused: set[str] = set()
 
-    def sent(self, label: str, queue: str, mark: Mark, is_fanned: bool = False) -> None:
-        """Note a transfer, to a queue, or to an exchange whose queues are not known."""
+    def sent(self, label: str, queue: str, mark: Mark, size: int, is_fanned: bool = False) -> None:
+        """Note a transfer of so many bytes, to a queue, or to an exchange whose queues are not known."""
         self._count += 1
         if not is_fanned:
-            heappush(self._waiting.setdefault((queue, mark), []), (self._count, label))
+            heappush(self._waiting.setdefault((queue, mark), []), (self._count, label, size))
             return
-        self._fanned.setdefault(mark, []).append((self._count, label))
+        self._fanned.setdefault(mark, []).append((self._count, label, size))
         self._fanned_count += 1
         while self._fanned_count > MOST_UNMATCHED and len(self._fanned) > 1:
             oldest = next(iter(self._fanned))
@@ -143,17 +147,21 @@ class Labels:
         """Note that a transfer to a queue was given back, so that no delivery is of it."""
         self._refused.add(label)
 
-    def delivered(self, queue: str, mark: Mark) -> str:
-        """Return the label of a message that a queue delivers; ``unseen-<n>`` if it was not seen before."""
+    def delivered(self, queue: str, mark: Mark) -> tuple[str, int | None]:
+        """Return the label and the size of a message that a queue delivers.
+
+        What was not seen before is ``unseen-<n>``, of no size.
+        """
         waiting = self._waiting.get((queue, mark))
         while waiting:
             self.alike += len(waiting) > 1
-            number, label = heappop(waiting)
+            found = heappop(waiting)
+            label = found[1]
             if not waiting:
                 del self._waiting[queue, mark]
             if label not in self._refused:
-                self._numbers[label] = number
-                return label
+                self._delivered[label] = found
+                return label, found[2]
             self._refused.discard(label)
         fanned = self._fanned.get(mark)
         if fanned:
@@ -162,16 +170,17 @@ class Labels:
             if place < len(fanned):
                 self.alike += len(fanned) - place > 1
                 reached[queue] = place + 1
-                number, label = fanned[place]
-                self._numbers[label] = number
-                return label
+                found = fanned[place]
+                self._delivered[found[1]] = found
+                return found[1], found[2]
         self.unseen += 1
-        return f"unseen-{self.unseen}"
+        return f"unseen-{self.unseen}", None
 
     def returned(self, queue: str, mark: Mark, label: str) -> None:
         """Note that a message is back on its queue, at its old place."""
-        heappush(self._waiting.setdefault((queue, mark), []), (self._numbers.get(label, 0), label))
+        sent = self._delivered.get(label, (0, label, None))
+        heappush(self._waiting.setdefault((queue, mark), []), sent)
 
     def gone(self, label: str) -> None:
         """Note that a message was settled for good."""
-        self._numbers.pop(label, None)
+        self._delivered.pop(label, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from qflow.live.wire_log import SeenClient, WireLog
+from qflow.live.client_book import ClientBook, SeenClient
 from qflow.logs.workload_file import workload_json
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
@@ -26,38 +26,38 @@ SHORTEST_SERVICE = 0.000001
 """Seconds: what is settled within one read has taken less than the clock shows."""
 
 
-def recorded_workload(log: WireLog, name: str) -> dict[str, Any]:
+def recorded_workload(book: ClientBook, name: str) -> dict[str, Any]:
     """Return a workload as JSON holds it; ``inferred`` says which values were not seen.
 
     Parameters
     ----------
-    log : WireLog
+    book : ClientBook
         What was recorded until now.
     name : str
         For titles.
 
     Examples
     --------
-    >>> log = WireLog()
-    >>> log.queues["orders"] = {"qpid.flow_stop_count": 10}
-    >>> recorded_workload(log, "monday")["queues"]
+    >>> book = ClientBook()
+    >>> book.queues["orders"] = {"qpid.flow_stop_count": 10}
+    >>> recorded_workload(book, "monday")["queues"]
     {'orders': {'qpid.flow_stop_count': 10}}
     """
     inferred: dict[str, str] = {}
     producers, consumers = [], []
-    seconds = max(1.0, log.last / SECOND)
-    for client in log.clients.values():
+    seconds = max(1.0, book.last / SECOND)
+    for client in book.clients.values():
         if client.role == "producer" and client.messages:
             producers.append(_producer(client, seconds, inferred))
         elif client.role == "consumer":
             consumers.append(_consumer(client, inferred))
     reads = {consumer.queue for consumer in consumers}
     sends = {producer.to[1] for producer in producers if not producer.to[0]}
-    queues = {queue: dict(log.queues.get(queue, {})) for queue in sorted({*log.queues, *reads, *sends})}
+    queues = {queue: dict(book.queues.get(queue, {})) for queue in sorted({*book.queues, *reads, *sends})}
     for queue, arguments in queues.items():
-        if not arguments:
+        if not arguments and queue not in book.declared:
             inferred[f"queues.{queue}"] = "no arguments were seen: it may have been declared with some"
-    binds = tuple(bind for bind in log.binds if bind[1] in queues)
+    binds = tuple(bind for bind in book.binds if bind[1] in queues)
     inferred["duration"] = "until the last thing that was seen"
     workload = Workload(name, seconds, queues, binds, tuple(producers), tuple(consumers))
     return {**workload_json(workload), INFERRED: inferred}
@@ -96,16 +96,16 @@ def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
     return Consumer(client.name, client.queue, min(prefetch, LARGEST_PREFETCH), ("exp", mean), start=start)
 
 
-def recorded_workload_text(log: WireLog, name: str) -> str:
+def recorded_workload_text(book: ClientBook, name: str) -> str:
     """Return the same as the text of a file; what makes no workload is left out, and the text says why.
 
     Examples
     --------
-    >>> recorded_workload_text(WireLog(), "nothing").splitlines()[1]
+    >>> recorded_workload_text(ClientBook(), "nothing").splitlines()[1]
     ' "name": "nothing",'
     """
     try:
-        value = recorded_workload(log, name)
+        value = recorded_workload(book, name)
     except WorkloadError as error:
         value = {"name": name, "duration": 1, "queues": {}, INFERRED: {"workload": f"no workload: {error}"}}
     return json.dumps(value, indent=1) + "\n"

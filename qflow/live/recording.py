@@ -67,12 +67,7 @@ class Recording:
     def __init__(
         self, upstream: Upstream, out: Path, *, group_header: str = "", asks_statistics: bool = True
     ) -> None:
-        if not out.name.endswith(ENDING):
-            allowed = f"its name ends in {ENDING}"
-            raise RefusalError(f"a recording is a folder of Parquet parts, so {allowed}; got {out.name!r}")
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise RefusalError(f"{out}: something is there already, and it is kept; choose another name")
-        out.mkdir(parents=True, exist_ok=True)
+        checked_folder(out).mkdir(parents=True, exist_ok=True)
         self.out, self.problem = out, ""
         self._asks = asks_statistics
         self.tap = RecordingTap(upstream, CaptureWriter(out))
@@ -165,6 +160,27 @@ class Recording:
 
     def _keep(self, line: bytes) -> None:
         self.tap.capture.append(self.tap.now(), 0, STATISTICS, line)
+
+
+def checked_folder(out: Path) -> Path:
+    """Return the folder of a recording to come.
+
+    Raises
+    ------
+    RefusalError
+        If its name is of another kind, or something is there already.
+
+    Examples
+    --------
+    >>> checked_folder(Path("monday.parquet")).name
+    'monday.parquet'
+    """
+    if not out.name.endswith(ENDING):
+        allowed = f"its name ends in {ENDING}"
+        raise RefusalError(f"a recording is a folder of Parquet parts, so {allowed}; got {out.name!r}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RefusalError(f"{out}: something is there already, and it is kept; choose another name")
+    return out
 
 
 def _times(sentence: str, times: int) -> str:

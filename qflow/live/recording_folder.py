@@ -18,8 +18,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from qflow.live.client_book import ClientBook, Row
 from qflow.live.recorded_workload import recorded_workload_text
-from qflow.live.wire_log import Row, WireLog
 from qflow.logs.log_file import COLUMNS, PART
 
 REPORT = "_recording.json"
@@ -83,29 +83,29 @@ class RecordingFolder:
             self._parts += 1
             self.written += len(part)
 
-    def describe(self, log: WireLog, more: dict[str, Any]) -> None:
+    def describe(self, book: ClientBook, more: dict[str, Any]) -> None:
         """Write the workload beside the folder, and the report in it; the same bytes if nothing changed."""
         name = self.path.name.split(".")[0]
-        _replace(self.path.with_name(f"{name}.json"), recorded_workload_text(log, name))
-        _replace(self.path / REPORT, json.dumps({**report(log), **more}, indent=1) + "\n")
+        _replace(self.path.with_name(f"{name}.json"), recorded_workload_text(book, name))
+        _replace(self.path / REPORT, json.dumps({**report(book), **more}, indent=1) + "\n")
 
 
-def report(log: WireLog) -> dict[str, Any]:
+def report(book: ClientBook) -> dict[str, Any]:
     """Return what a reader of a recording should know, as JSON holds it.
 
     Examples
     --------
-    >>> report(WireLog())["connections"]
+    >>> report(ClientBook())["connections"]
     0
     """
     return {
-        "connections": log.accepted_connections,
-        "last_us": log.last,
-        "clients": [_facts(client) for client in log.clients.values()],
-        "labels": {"alike": log.labels.alike, "unseen": log.labels.unseen},
+        "connections": book.connections,
+        "last_us": book.last,
+        "clients": [_facts(client) for client in book.clients.values()],
+        "labels": {"alike": book.labels.alike, "unseen": book.labels.unseen},
         "findings": [
             {"sentence": words, "times": times, "first_us": first}
-            for words, (times, first) in log.findings.items()
+            for words, (times, first) in book.findings.items()
         ],
     }
 

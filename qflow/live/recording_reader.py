@@ -66,6 +66,7 @@ class RecordingReader:
         self._reader = CaptureReader(Path(path))
         self._tell = tell or (lambda _: None)
         self._begin = self._written = time.monotonic()
+        self._queues = 0
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Read until it is over, and all is read."""
@@ -74,12 +75,15 @@ class RecordingReader:
             was_over = is_over()
             for record in self._reader.records():
                 self._take(*record)
-                if len(self.log.rows) >= MOST_ROWS_OF_A_PART:
+                if len(self.log.book.rows) >= MOST_ROWS_OF_A_PART:
                     self._write()
             now = time.monotonic()
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE + (now - self._begin) / _GROWTH)
             if was_over or now - self._written >= pause:
                 self._write()
+            elif len(self.log.book.queues) > self._queues:
+                # Those who ask for statistics wait for it.
+                self._say()
             if was_over:
                 break
             time.sleep(_LOOK)
@@ -99,28 +103,32 @@ class RecordingReader:
             self._report(at, json.loads(data))
 
     def _report(self, at: int, said: dict[str, Any]) -> None:
-        log = self.log
+        book = self.log.book
         if "queue" in said:
-            log.queues.setdefault(said["queue"], {}).update(said.get("arguments", {}))
-            log.statistics(at, said["queue"], json.dumps(said["values"]))
+            book.statistics(at, said["queue"], json.dumps(said["values"]), said["arguments"])
         elif "exchanges" in said:
-            log.exchanges.update(said["exchanges"])
+            book.exchanges.update(said["exchanges"])
         else:
-            log.find(at, f"without the broker's statistics: {said.get('error', 'none came')}")
+            book.find(at, f"without the broker's statistics: {said.get('error', 'none came')}")
 
     def _write(self) -> None:
-        log = self.log
-        if log.rows:
-            self.folder.write(log.rows)
-            log.rows.clear()
-        self.folder.describe(log, {"rows": self.folder.written})
+        book = self.log.book
+        if book.rows:
+            self.folder.write(book.rows)
+            book.rows.clear()
+        self.folder.describe(book, {"rows": self.folder.written})
         self._written = time.monotonic()
+        self._say()
+
+    def _say(self) -> None:
+        book = self.log.book
+        self._queues = len(book.queues)
         self._tell(
             {
                 "rows": self.folder.written,
-                "findings": len(log.findings),
+                "findings": len(book.findings),
                 "read": self._reader.read,
-                "queues": [name for name in log.queues if not name.startswith("amq.")],
+                "queues": [name for name in book.queues if not name.startswith("amq.")],
             }
         )
 

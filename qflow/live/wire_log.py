@@ -26,7 +26,6 @@ says so beside each value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,61 +50,18 @@ from qflow.live.amqp_frames import (
     outcome_of,
     terminus_of,
 )
-from qflow.live.message_labels import Labels, Mark, sections_of, to_and_subject
+from qflow.live.client_book import ClientBook, SeenClient
+from qflow.live.message_labels import Mark, sections_of, to_and_subject
 
 CLIENT, BROKER = 0, 1
 """The two directions of a connection: whose bytes they are."""
 
 SIDES = ("the client", "the broker")
 KEPT_OF_A_MESSAGE = 1 << 20
-MOST_FINDINGS = 1_000
 _SERIAL = 1 << 32
 _MANAGEMENT = ("qmf.", "$")
-_RESERVED = ("setup", "broker")
 _DEFAULT_KEYS = {"amq.topic": "#"}
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 _SETTLEMENT = {"accepted": "accept", "released": "release", "modified": "release", "rejected": "reject"}
-
-Row = tuple[int, str, str, str, str, int, str]
-
-
-@dataclass(slots=True)
-class SeenClient:
-    """One client of the log, and what was seen of it.
-
-    Parameters
-    ----------
-    name : str
-        As in the log.
-    role : {"producer", "consumer"}
-    queue, exchange, key : str
-        What it reads; or where it sends to.
-    start : int
-        When its link was made, in microseconds.
-    origin : mapping
-        Its container, link, product and peer, for readers.
-    """
-
-    name: str
-    role: str
-    queue: str
-    exchange: str
-    key: str
-    start: int
-    origin: dict[str, str]
-    messages: int = 0
-    bytes: int = 0
-    last: int = 0
-    settled_by_sender: int = 0
-    answered: int = 0
-    refused: int = 0
-    unsettled: int = 0
-    most_unsettled: int = 0
-    most_credit: int = 0
-    service: int = 0
-    served: int = 0
-    settled_at: int = 0
-    ended: str = ""
 
 
 @dataclass(slots=True)
@@ -129,6 +85,7 @@ class _Link:
     is_coordinator: bool = False
     is_dynamic: bool = False
     is_browser: bool = False
+    is_over: bool = False
     address: str | None = None
     queue: str = ""
     delivered: int = 0
@@ -179,40 +136,23 @@ class WireLog:
 
     Attributes
     ----------
-    rows : list of tuple
-        In order of time; the list may be emptied.
-    clients : dict
-        Name to :class:`SeenClient`.
-    queues : dict
-        Queue name to its declare arguments, as far as they were seen.
-    findings : dict
-        Sentence to how often, and when first, in microseconds.
+    book : ClientBook
+        The log's rows and clients.
 
     Examples
     --------
     >>> log = WireLog()
     >>> log.opened(5, 1, "127.0.0.1:40000"); log.passed(6, 1, CLIENT, b"GET / HTTP/1.1")
-    >>> log.rows, next(iter(log.findings))
+    >>> log.book.rows, next(iter(log.book.findings))
     ([], "the client's bytes on connection 1 are not read: a connection begins with AMQP and a version, \
 got b'GET / HT'")
     """
 
     def __init__(self, group_header: str = "") -> None:
-        self.rows: list[Row] = []
-        self.clients: dict[str, SeenClient] = {}
-        self.queues: dict[str, dict[str, Any]] = {}
-        self.exchanges: set[str] = set()
-        self.binds: dict[tuple[str, str, str], None] = {}
-        self.findings: dict[str, list[int]] = {}
-        self.labels = Labels()
-        self.last = 0
+        self.book = ClientBook()
         self.connections: dict[int, _Connection] = {}
-        self.accepted_connections = 0
         self._group_header = group_header
         self._codec = Codec()
-        self._names: dict[str, int] = dict.fromkeys(_RESERVED, 1)
-        self._containers: dict[str, str] = {}
-        self._leaving: dict[str, tuple[SeenClient, str]] = {}
         self._handlers: dict[type, Callable[..., None]] = {
             Open: self._open,
             Begin: self._begin,
@@ -230,14 +170,14 @@ got b'GET / HT'")
     def opened(self, time: int, number: int, peer: str) -> None:
         """Note a connection."""
         self.connections[number] = _Connection(number, peer, self._codec)
-        self.accepted_connections += 1
+        self.book.connections += 1
 
     def passed(self, time: int, number: int, side: int, data: bytes) -> None:
         """Take bytes of one direction; what cannot be read is a finding, and the connection is left alone."""
         connection = self.connections.get(number)
         if connection is None or connection.is_unreadable:
             return
-        self.last = time
+        self.book.last = time
         reader = connection.readers[side]
         try:
             for frame in reader.feed(data):
@@ -245,37 +185,20 @@ got b'GET / HT'")
         except (FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             connection.is_unreadable = True
             words = str(error) if isinstance(error, FrameError) else f"it makes no sense ({error!r})"
-            self.find(time, f"{SIDES[side]}'s bytes on connection {number} are not read: {words}")
+            self.book.find(time, f"{SIDES[side]}'s bytes on connection {number} are not read: {words}")
             self._end_all(connection, time, "the connection cannot be read any more")
         if reader.is_secure:
             connection.is_unreadable = True
-            self.find(time, f"connection {number} goes over to TLS: it passes, and cannot be read")
+            self.book.find(time, f"connection {number} goes over to TLS: it passes, and cannot be read")
 
     def closed(self, time: int, number: int, reason: str) -> None:
         """Note that a connection is gone; the reason is empty if a peer ended it."""
         connection = self.connections.pop(number, None)
         if connection is not None:
-            self.last = time
+            self.book.last = time
             if reason:
-                self.find(time, f"connection {number} ({connection.peer}): {reason}")
+                self.book.find(time, f"connection {number} ({connection.peer}): {reason}")
             self._end_all(connection, time, reason or "the connection is gone")
-
-    def statistics(self, time: int, queue: str, label: str) -> None:
-        """Note what the broker reports of a queue."""
-        self.queues.setdefault(queue, {})
-        self._row(time, "broker", "stats", queue, label)
-
-    def find(self, time: int, words: str) -> None:
-        """Note what a reader of the log should know; the same words are counted."""
-        if words in self.findings:
-            self.findings[words][0] += 1
-        elif len(self.findings) < MOST_FINDINGS:
-            self.findings[words] = [1, time]
-
-    def _row(
-        self, time: int, client: str, event: str, queue: str, label: str, size: int = 0, group: str = ""
-    ) -> None:
-        self.rows.append((time, client, event, queue, label, size, group))
 
     # Connections, sessions, links
 
@@ -334,12 +257,14 @@ got b'GET / HT'")
             return
         given = {str(key): value for key, value in properties.items() if str(key).startswith("qpid.")}
         if given and not self._is_exchange(address):
-            known = self.queues.setdefault(address, {})
+            known = self.book.queues.setdefault(address, {})
             for key, value in given.items():
                 known.setdefault(key, int(value) if str(value).isdecimal() else value)
 
     def _is_exchange(self, address: str) -> bool:
-        return address not in self.queues and (address.startswith("amq.") or address in self.exchanges)
+        return address not in self.book.queues and (
+            address.startswith("amq.") or address in self.book.exchanges
+        )
 
     def _is_ignored(self, connection: _Connection, link: _Link) -> bool:
         if link.is_coordinator or link.is_browser:
@@ -357,10 +282,10 @@ got b'GET / HT'")
             asked = terminus_of(None if ours is None else ours.source)
             is_shared = "shared" in str(asked.capabilities)
             link.queue = link.name if is_shared else f"{connection.container}_{link.name}"
-            self.queues.setdefault(link.queue, {})
-            self.binds[address, link.queue, _binding_key(address, asked.filter)] = None
+            self.book.queues.setdefault(link.queue, {})
+            self.book.binds[address, link.queue, _binding_key(address, asked.filter)] = None
         if link.is_browser:
-            self.find(time, f"{link.name!r} only browses {address!r}: what it reads is not in the log")
+            self.book.find(time, f"{link.name!r} only browses {address!r}: what it reads is not in the log")
         elif not self._is_ignored(connection, link) and not link.is_dynamic:
             self._client(connection, link, "", "", time)
 
@@ -376,27 +301,17 @@ got b'GET / HT'")
                 "product": connection.product,
                 "peer": connection.peer,
             }
-            name = self._name(connection.container, queue)
-            client = SeenClient(name, role, queue, exchange, key, time, origin, most_credit=link.most_credit)
-            link.clients[exchange, key] = self.clients[name] = client
-            if not exchange:
-                self.queues.setdefault(queue, {})
+            client = link.clients[exchange, key] = self.book.client(
+                connection.container,
+                role,
+                queue,
+                time,
+                exchange=exchange,
+                key=key,
+                origin=origin,
+                most_credit=link.most_credit,
+            )
         return client
-
-    def _name(self, container: str, queue: str) -> str:
-        base = self._containers.get(container)
-        if base is None:
-            is_unreadable = not container or _UUID.fullmatch(container)
-            base = f"client-{len(self._containers) + 1}" if is_unreadable else container
-            self._containers[container] = base
-        for name in (base, f"{base}/{queue}"):
-            if name not in self._names:
-                self._names[name] = 1
-                return name
-        self._names[name] += 1
-        numbered = f"{name}.{self._names[name]}"
-        self._names[numbered] = 1
-        return numbered
 
     def _link(self, session: _Session, side: int, frame: Any) -> _Link:
         link = session.handles[side].get(frame.performative.handle)
@@ -447,6 +362,10 @@ got b'GET / HT'")
         is_settled = bool(transfer.settled or first.settled)
         if link.is_coordinator:
             self._to_coordinator(session, first, bytes(link.payload))
+        elif link.is_over:
+            # What crosses the end of a link on its way is not taken; the broker keeps its messages.
+            if link.is_incoming:
+                self.book.find(time, f"{link.name!r} sends after its link is closed: the broker drops that")
         elif link.is_incoming:
             if not self._is_ignored(connection, link):
                 self._sent(connection, session, link, first, is_settled, time)
@@ -474,7 +393,7 @@ got b'GET / HT'")
             target = to if address is None else address
             exchange, key = (target, subject) if self._is_exchange(target) else ("", target)
             if not exchange and not key:
-                self.find(time, f"{link.name!r} sends messages to no address: they are not in the log")
+                self.book.find(time, f"{link.name!r} sends messages to no address: they are not in the log")
                 return
         client = self._client(connection, link, exchange, key, time)
         group = str(parts.application.get(header, "")) if header else ""
@@ -484,22 +403,14 @@ got b'GET / HT'")
         def do(time: int, is_committed: bool) -> None:
             if not is_committed:
                 return
-            self._let_leave(time, key, exchange)
-            client.messages += 1
-            client.bytes += size
-            client.last = time
-            label = f"{client.name}-{client.messages}"
-            self.labels.sent(label, key, mark, bool(exchange))
-            self._row(time, client.name, "transfer", key or exchange, label, size, group)
-            if settled or transaction is not None:
-                client.settled_by_sender += 1
-                if transaction is not None:
-                    self._row(time, client.name, "complete", "", label)
-                return
-            client.unsettled += 1
-            client.most_unsettled = max(client.most_unsettled, client.unsettled)
-            delivery = _Delivery(client, label, mark, time, link)
-            session.unsettled[CLIENT][first.delivery_id or 0] = delivery
+            is_settled = settled or transaction is not None
+            label = self.book.transfer(time, client, size, mark, group, is_settled)
+            if transaction is not None:
+                # Accepted at once, and on its queue from the commit on.
+                self.book.complete(time, client, label)
+            elif not settled:
+                delivery = _Delivery(client, label, mark, time, link)
+                session.unsettled[CLIENT][first.delivery_id or 0] = delivery
 
         if transaction is None:
             do(time, True)
@@ -507,7 +418,7 @@ got b'GET / HT'")
             transaction.append(do)
 
     def _header_of(self, queue: str) -> str:
-        return self._group_header or str(self.queues.get(queue, {}).get("qpid.group_header_key", ""))
+        return self._group_header or str(self.book.queues.get(queue, {}).get("qpid.group_header_key", ""))
 
     def _delivered(
         self,
@@ -525,19 +436,9 @@ got b'GET / HT'")
         client = self._client(connection, link, "", "", time)
         group = str(parts.application.get(header, "")) if header else ""
         mark = (hash(parts.bare), len(parts.bare))
-        label = self.labels.delivered(link.queue, mark)
-        client.messages += 1
-        client.bytes += link.length
-        client.last = time
-        self._row(time, client.name, "deliver", link.queue, label, link.length, group)
-        if settled:
-            client.settled_by_sender += 1
-            self.labels.gone(label)
-            self._row(time, client.name, "accept", link.queue, label)
-            return
-        client.unsettled += 1
-        client.most_unsettled = max(client.most_unsettled, client.unsettled)
-        session.unsettled[BROKER][first.delivery_id or 0] = _Delivery(client, label, mark, time, link)
+        label = self.book.deliver(time, client, link.length, mark, group, settled)
+        if not settled:
+            session.unsettled[BROKER][first.delivery_id or 0] = _Delivery(client, label, mark, time, link)
 
     # Outcomes
 
@@ -581,32 +482,18 @@ got b'GET / HT'")
 
     def _answered(self, delivery: _Delivery, outcome: str, time: int) -> None:
         client = delivery.client
-        client.unsettled -= 1
         if outcome == "accepted":
-            client.answered += 1
-            self._row(time, client.name, "complete", "", delivery.label)
+            self.book.complete(time, client, delivery.label)
         elif outcome:
-            client.refused += 1
-            if not client.exchange:
-                self.labels.refused(delivery.label)
-            self._row(time, client.name, "refused", "", delivery.label)
+            self.book.refused(time, client, delivery.label)
         else:
-            self.find(time, f"{client.name!r}: deliveries settled without an outcome, neither yes nor no")
+            client.unsettled -= 1
+            words = f"{client.name!r}: deliveries settled without an outcome, neither yes nor no"
+            self.book.find(time, words)
 
     def _settled(self, delivery: _Delivery, outcome: str, time: int) -> None:
-        client, label = delivery.client, delivery.label
         event = _SETTLEMENT.get(outcome, "accept")
-        client.unsettled -= 1
-        client.answered += 1
-        client.service += time - max(delivery.time, client.settled_at)
-        client.served += 1
-        client.settled_at = time
-        if event == "release":
-            self._let_leave(time, client.queue, "")
-            self.labels.returned(client.queue, delivery.mark, label)
-        else:
-            self.labels.gone(label)
-        self._row(time, client.name, event, client.queue, label)
+        self.book.settle(time, delivery.client, event, delivery.label, delivery.mark, delivery.time)
 
     # Transactions
 
@@ -661,27 +548,11 @@ got b'GET / HT'")
 
     def _end_link(self, session: _Session, link: _Link, time: int, error: str, reason: str) -> None:
         side = CLIENT if link.is_incoming else BROKER
-        left = [number for number, one in session.unsettled[side].items() if one.link is link]
-        for number in left:
-            delivery = session.unsettled[side].pop(number)
-            if side == BROKER:
-                self.labels.returned(delivery.client.queue, delivery.mark, delivery.label)
+        unsettled, link.is_over = session.unsettled[side], True
+        left = [unsettled.pop(number) for number, one in list(unsettled.items()) if one.link is link]
         for client in link.clients.values():
-            client.unsettled, client.ended = 0, error or reason
-            if error or (left and side == BROKER):
-                self._row(time, client.name, "error", "", error or f"closed: {reason}")
-            elif left:
-                words = f"{client.name!r}: {reason}, and {len(left)} transfers have no outcome"
-                self.find(time, words)
-            elif side == BROKER:
-                self._leaving[client.name] = (client, reason)
-
-    def _let_leave(self, time: int, queue: str, exchange: str) -> None:
-        """Write that consumers have left, before something comes that they would have got."""
-        for name, (client, reason) in list(self._leaving.items()):
-            if exchange or client.queue == queue:
-                del self._leaving[name]
-                self._row(time, name, "error", "", f"closed: {reason}")
+            own = [(one.label, one.mark) for one in left if one.client is client]
+            self.book.ended(time, client, error, reason, own)
 
 
 def _binding_key(exchange: str, filters: Any) -> str:

@@ -91,8 +91,8 @@ class Wire:
         self.frame(side, 0x15, role, uint(first), uint(last), is_settled, state)
 
     def rows(self):
-        rows = [(row[1], row[2], row[3], row[4]) for row in self.log.rows]
-        self.log.rows.clear()
+        rows = [(row[1], row[2], row[3], row[4]) for row in self.log.book.rows]
+        self.log.book.rows.clear()
         return rows
 
 
@@ -113,7 +113,7 @@ def test_the_brokers_outcome_of_a_transfer(outcome, event):
         ("p", event, "", "p-1"),
         ("p", event, "", "p-2"),
     ]
-    assert wire.log.clients["p"].most_unsettled == 2
+    assert wire.log.book.clients["p"].most_unsettled == 2
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_settled_delivery_is_accepted_and_a_settled_transfer_never_complete():
     events = [(client, event, label) for client, event, _, label in wire.rows()]
     assert sorted(events[:1]) == [("p/orders", "transfer", "p/orders-1")]
     assert events[1:] == [("p", "deliver", "p/orders-1"), ("p", "accept", "p/orders-1")]
-    workload = recorded_workload(wire.log, "w")
+    workload = recorded_workload(wire.log.book, "w")
     assert workload["inferred"]["producers.p/orders.capacity"].startswith("not seen")
 
 
@@ -168,7 +168,7 @@ def test_deliveries_are_of_the_oldest_transfer_with_the_same_bytes_and_a_release
     wire.transfer(BROKER, 1, message("same"))
     wire.transfer(BROKER, 1, message("same"))
     assert [row[3] for row in wire.rows()] == ["p-1", "p-4"]
-    assert wire.log.labels.alike == 3
+    assert wire.log.book.labels.alike == 3
 
 
 def test_a_message_in_pieces_is_one_transfer_of_its_whole_size():
@@ -178,7 +178,7 @@ def test_a_message_in_pieces_is_one_transfer_of_its_whole_size():
     wire.transfer(CLIENT, 0, whole[:100], more=True)
     wire.transfer(CLIENT, 0, whole[100:600], more=True, first=False)
     wire.transfer(CLIENT, 0, whole[600:], first=False)
-    assert [(row[2], row[5]) for row in wire.log.rows] == [("transfer", len(whole))]
+    assert [(row[2], row[5]) for row in wire.log.book.rows] == [("transfer", len(whole))]
 
 
 def test_a_consumer_that_leaves_with_messages_gives_them_back():
@@ -192,6 +192,21 @@ def test_a_consumer_that_leaves_with_messages_gives_them_back():
     wire.attach(0, "orders", is_receiver=True)
     wire.transfer(BROKER, 0, message("one"))
     assert wire.rows() == [("c/orders", "deliver", "orders", "unseen-1")]
+
+
+def test_a_delivery_that_crosses_the_end_of_its_link_is_still_the_brokers():
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.attach(1, "orders", is_receiver=True)
+    wire.transfer(CLIENT, 0, message("one"))
+    wire.rows()
+    wire.frame(CLIENT, 0x16, uint(1), True)
+    wire.transfer(BROKER, 1, message("one"))
+    assert wire.rows() == []
+    wire.begin("c")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.transfer(BROKER, 0, message("one"))
+    assert wire.rows() == [("c", "deliver", "orders", "p/orders-1")]
 
 
 def test_a_consumer_that_leaves_with_nothing_is_gone_before_the_next_message_comes():
@@ -222,7 +237,7 @@ def test_deliveries_settled_without_a_state_are_neither_complete_nor_refused():
     wire.transfer(CLIENT, 0, message("one"))
     wire.settle(BROKER, 0, 0, None)
     assert len(wire.rows()) == 1
-    assert any("neither yes nor no" in words for words in wire.log.findings)
+    assert any("neither yes nor no" in words for words in wire.log.book.findings)
 
 
 @pytest.mark.parametrize(
@@ -256,8 +271,8 @@ def test_browsing_and_management_are_not_in_the_log():
     wire.transfer(BROKER, 0, message("browsed"))
     wire.transfer(CLIENT, 2, message("request"))
     wire.transfer(BROKER, 1, message("answer"))
-    assert wire.rows() == [] and wire.log.clients == {}
-    assert "'link-0' only browses 'orders': what it reads is not in the log" in wire.log.findings
+    assert wire.rows() == [] and wire.log.book.clients == {}
+    assert "'link-0' only browses 'orders': what it reads is not in the log" in wire.log.book.findings
 
 
 def test_exchanges_have_a_client_for_each_subject_and_subscriptions_their_queues():
@@ -271,7 +286,7 @@ def test_exchanges_have_a_client_for_each_subject_and_subscriptions_their_queues
     rows = wire.rows()
     assert [row[1:3] for row in rows] == [("transfer", "eu"), ("transfer", "us"), ("deliver", "p_link-0")]
     assert rows[2][3] == rows[1][3]
-    workload = recorded_workload(wire.log, "w")
+    workload = recorded_workload(wire.log.book, "w")
     assert workload["binds"] == [["amq.topic", "p_link-0", "#"]]
     assert [producer["to"] for producer in workload["producers"]] == [
         ["amq.topic", "eu"],
@@ -295,8 +310,8 @@ def test_the_group_is_the_application_property_of_the_queues_group_header():
     target = described(0x29, "orders", None, None, None, None, properties, symbol("create-on-demand"))
     wire.attach(0, "orders", target=target)
     wire.transfer(CLIENT, 0, message("one", group="blue"))
-    assert wire.log.rows[0][6] == "blue"
-    workload = recorded_workload(wire.log, "w")
+    assert wire.log.book.rows[0][6] == "blue"
+    workload = recorded_workload(wire.log.book, "w")
     assert workload["queues"]["orders"] == {"qpid.group_header_key": "team", "qpid.flow_stop_count": 9}
     assert "queues.orders" not in workload["inferred"]
 
@@ -310,7 +325,7 @@ def test_windows_and_service_times_are_marked_as_inferred_and_the_workload_can_b
         wire.transfer(CLIENT, 0, message(body))
         wire.transfer(BROKER, 1, message(body))
     wire.settle(CLIENT, 0, 2, "accepted")
-    stated = recorded_workload(wire.log, "w")
+    stated = recorded_workload(wire.log.book, "w")
     workload = Workload.from_json(stated)
     assert workload.producers[0].capacity == 3 and workload.consumers[0].prefetch == 20
     assert {key.rpartition(".")[2] for key in stated["inferred"]} >= {
@@ -330,7 +345,7 @@ def test_names_of_containers_are_kept_and_uuids_become_numbers():
     wire.attach(0, "orders", is_receiver=True)
     wire.attach(1, "orders", is_receiver=True)
     wire.attach(2, "orders", is_receiver=True)
-    assert list(wire.log.clients) == [
+    assert list(wire.log.book.clients) == [
         "client-1",
         "broker/orders",
         "worker",
@@ -343,7 +358,9 @@ def test_what_makes_no_sense_ends_only_the_reading_of_its_connection():
     wire = Wire()
     wire.attach(0, "orders")
     wire.transfer(CLIENT, 7, message("one"))
-    assert any("transfer on handle 7, on which no link is attached" in words for words in wire.log.findings)
+    assert any(
+        "transfer on handle 7, on which no link is attached" in words for words in wire.log.book.findings
+    )
     wire.transfer(CLIENT, 0, message("one"))
     assert wire.rows() == []
     wire.begin("q")

@@ -1,5 +1,9 @@
 // Why: whatever is clicked, or chosen by keyboard, is asked about; the answer is a chain whose links lead to their instants.
 
+const PATIENCE = 10; // seconds
+const GONE = "The kernel of this lab is gone: it was restarted or shut down. Run the lab's cell again, and ask there.";
+const SLOW = `No answer for ${PATIENCE} seconds: the kernel is busy, or gone. If it was restarted, run the lab's cell again, and ask there.`;
+
 class WhyPanel {
   // ask(picture, subject) sends the question; show(picture, frame) goes to an instant.
   constructor(parent, { ask, show }) {
@@ -56,12 +60,26 @@ class WhyPanel {
     this.panel.hidden = false;
     this.panel.replaceChildren();
     html("p", { class: "qf-why-wait" }, this.panel, `Asking the engine why ${subject.replace(":", " ")} is as it is …`);
-    this.ask(picture, subject, this.number);
+    clearTimeout(this.waiting);
+    try {
+      this.ask(picture, subject, this.number);
+      this.waiting = setTimeout(() => this.excuse(SLOW), PATIENCE * 1000);
+    } catch {
+      // Where a kernel was restarted, nothing can be sent to what was there before.
+      this.excuse(GONE);
+    }
+  }
+
+  // Say why there is no answer; one that comes later takes its place.
+  excuse(text) {
+    this.panel.replaceChildren();
+    html("p", { class: "qf-why-refusal" }, this.panel, text);
   }
 
   answer(found) {
     // An answer that comes after a later question is of no use any more.
     if (!found.number || found.number !== this.number) return;
+    clearTimeout(this.waiting);
     this.panel.hidden = false;
     this.panel.replaceChildren();
     const head = html("header", {}, this.panel);
