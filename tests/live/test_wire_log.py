@@ -6,6 +6,7 @@ pytest.importorskip("proton")
 
 from proton import Data, Described, symbol, uint, ulong
 
+from qflow.live.message_labels import Labels
 from qflow.live.recorded_workload import recorded_workload
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
@@ -367,3 +368,41 @@ def test_what_makes_no_sense_ends_only_the_reading_of_its_connection():
     wire.attach(0, "orders")
     wire.transfer(CLIENT, 0, message("one"))
     assert wire.rows() == [("q", "transfer", "orders", "q-1")]
+
+
+def test_a_message_that_comes_from_another_address_has_its_label():
+    """A subscription of another broker, or an alternate: the bare message is the same."""
+    wire = Wire()
+    wire.attach(0, "topic")
+    wire.attach(1, "topic/subscriptions/a", is_receiver=True)
+    wire.attach(2, "topic/subscriptions/b", is_receiver=True)
+    for _ in range(2):
+        wire.transfer(CLIENT, 0, message("same"))
+    for handle in (1, 2, 1):
+        wire.transfer(BROKER, handle, message("same"))
+    labels = [(row[0], row[3]) for row in wire.rows() if row[1] == "deliver"]
+    assert [label for _, label in labels] == ["p/topic-1", "p/topic-1", "p/topic-2"]
+
+
+def test_what_is_remembered_of_messages_that_are_all_alike_is_bounded(monkeypatch):
+    monkeypatch.setattr("qflow.live.message_labels.MOST_UNMATCHED", 100)
+    labels = Labels()
+    for number in range(10_000):
+        labels.sent(f"p-{number}", "amq.fanout", (number % 2, 9), 9, is_exchange=True)
+    assert labels._kept <= 101
+    assert sum(len(sent) for each in labels._passed.values() for sent, _ in each.values()) == labels._kept
+
+
+def test_how_long_a_sender_was_without_credit_is_counted():
+    """Brokers that brake by credit (Artemis, RabbitMQ); the delivery count may begin anywhere."""
+    wire = Wire()
+    wire.attach(0, "orders")
+    windows = (uint(0), uint(9), uint(0), uint(9))
+    wire.frame(BROKER, 0x13, *windows, uint(0), uint(0), uint(2))
+    for _ in range(2):
+        wire.transfer(CLIENT, 0, message("one"))
+    wire.time += 500
+    wire.frame(BROKER, 0x13, *windows, uint(0), uint(2), uint(2))
+    wire.transfer(CLIENT, 0, message("one"))
+    client = wire.log.book.clients["p"]
+    assert (client.times_without_credit, client.without_credit) == (1, 501)
