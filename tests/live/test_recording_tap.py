@@ -25,6 +25,7 @@ from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
 from recorded import Recorder, recording
 from small_broker import SmallBroker, SmallQueue
+from spark_kit import spark  # noqa: F401
 from waiting import wait_until
 
 from qflow.kit import RefusalError
@@ -441,3 +442,10 @@ def test_a_broker_with_tls_is_reached_and_checked(tmp_path):
             assert answer == (b"answer" if options else b"")
     assert heard == [b"question", "refused"]
     assert any("certificate" in words.lower() for words in finding_texts(out))
+
+
+@pytest.mark.slow
+def test_the_audit_on_spark_takes_a_recording(recorded, spark, tmp_path, capsys):  # noqa: F811
+    out, _ = recorded
+    assert status_of("spark", "audit", out, "--lake", tmp_path / "lake") == 0, capsys.readouterr().err
+    assert "8000" in capsys.readouterr().out
