@@ -210,17 +210,17 @@ assert "deeper than 5" in space.claims[1]
 # %% [markdown] id="manual-text"
 # ## The manual's example, by hand
 #
-# 100 messages are on the queue, all complete. Then C1 sends until its window of 50 is full, and C2 until
-# its window of 15 is. The resume threshold is left at 100, which means: OFF at 99.
+# The two clients are the only ones. C1 has sent 100 messages, all complete. Then it sends until its window of
+# 50 is full, and C2 until its window of 15 is. The resume threshold is left at 100, which means: OFF at 99.
 
 # %% id="manual"
 broker = qf.Broker()
 broker.session("admin").queue_declare("q", {"qpid.flow_stop_count": 100})
-warm_up, c1, c2 = (broker.session(name) for name in ("warm-up", "C1", "C2"))
+c1, c2 = (broker.session(name) for name in ("C1", "C2"))
 reader = qf.Reader(broker, "reader", "q")
 diary = qf.Diary.of_queue(broker, "q", c1, c2, caption="capacities 50 and 15, stop threshold 100")
 
-qf.send(warm_up, "q", 100)
+qf.send(c1, "q", 100)
 diary.note("100 messages before")
 qf.send(c1, "q")
 diary.note("C1 sends one")

@@ -6,7 +6,7 @@ from typing import Any
 
 from qflow.broker.consuming import Connection, OutputScheduler
 from qflow.broker.context import BrokerContext
-from qflow.broker.errors import NotAllowedException
+from qflow.broker.errors import ConnectionForcedException, NotAllowedException
 from qflow.broker.events import EventTable, Observer
 from qflow.broker.exchanges import ExchangeRegistry
 from qflow.broker.link_nodes import LinkNodes
@@ -161,6 +161,14 @@ class Broker(BrokerContext):
             self.scheduler.quiesce()
             task = self.timers.take(until)
 
+    def close_connection(self, name: str) -> bool:
+        """End all sessions of a connection by management (CF-11); return whether there was one."""
+        connection = self.connections.get(name)
+        if connection is None or not connection.sessions:
+            return False
+        connection.close(ConnectionForcedException("Closed by Management Request"))
+        return True
+
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue (FC-21)."""
         self.queues.destroy(name, reason)
@@ -201,8 +209,11 @@ class Broker(BrokerContext):
         totals.add(self.queues.retired)
         for queue in self.queues.queues.values():
             totals.add(queue.counters)
+        messages, size = totals.depth()
         return BrokerStatistics(
             queueCount=len(self.queues.queues),
+            msgDepth=messages,
+            byteDepth=size,
             discardsNoRoute=self.discardsNoRoute,
             abandoned=self.abandoned,
             abandonedViaAlt=self.abandonedViaAlt,

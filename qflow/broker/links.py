@@ -762,6 +762,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             link.route(transfer)
         except AmqpException as error:
             transfer.owner = None
+            self.connection.from_client.count(transfer.size, message.content_size)
             self._refuse(error, number, tag, transfer.label)
             self.quiesce()
             raise
@@ -769,6 +770,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             self.transfer_count -= 1
             super().give_up(error, number)
             raise
+        self.connection.from_client.count(transfer.size, message.content_size)
         transfer.end_routing()
         if transfer.pending:
             link.unsettled[number] = transfer

@@ -1,9 +1,11 @@
 """A message at its three stages: as it is sent, on its way, and on a queue.
 
-A producer makes a :class:`Message`: properties, and an amount of content; it never changes.  The command that
-carries it makes one :class:`Transfer`, shared by all queues that get a copy: how many bytes count, when it
-expires, and what still withholds its completion (the broker's AsyncCompletion, CM-02).  Each queue makes a
-:class:`QueuedMessage` of its own: a position, a state, and how often it was delivered.
+A producer makes a :class:`Message`: properties, and an amount of content; it never changes.  The constructor
+takes that amount, which is all that the broker asks for; :meth:`Message.of` takes a body instead, and counts
+the bytes of its AMQP 0-10 encoding.  The command that carries it makes one :class:`Transfer`, shared by all
+queues that get a copy: how many bytes count, when it expires, and what still withholds its completion (the
+broker's AsyncCompletion, CM-02).  Each queue makes a :class:`QueuedMessage` of its own: a position, a
+state, and how often it was delivered.
 
 What a transfer and a queued message are handed to is said here as well, by four small interfaces, so that
 messages know neither sessions nor exchanges nor flow control: :class:`CommandOwner`,
@@ -29,10 +31,19 @@ _INTEGER: Final = 8
 _UINT64: Final = (1 << 64) - 1
 
 
+class Sent(Frozen):
+    """What a snapshot of a message leaves out: how big its sender says it is, which its transfer keeps."""
+
+    # Not in the dataclass below: compiled, that counts a class's variable among its fields.
+    VOLATILE: ClassVar[tuple[str, ...]] = ("size",)
+
+    __slots__ = ()
+
+
 # A message never changes, and yet it is not frozen: that takes five times as long to make, for every message
 # sent.  It has a constructor of its own, as the compiler would leave the decorator's to the interpreter.
 @dataclass(slots=True, init=False)
-class Message(Frozen):
+class Message(Sent):
     """What a producer sends: properties and an amount of content.
 
     The broker never looks at the content, only at how many bytes it has: ``content_size``. ``content``
@@ -53,6 +64,10 @@ class Message(Frozen):
         Milliseconds to live; 0 means for ever (QT-07).
     durable : bool
         Sets delivery-mode, and hands the message to the store if there is one (CM-12).
+    size : int or None
+        Bytes that the broker is to count, where the sender knows them better: a message that came in another
+        encoding, such as that of AMQP 1.0.  None computes them as an AMQP 0-10 client encodes the message.
+        It is no part of the broker's state, which keeps it as the size of the transfer.
 
     Raises
     ------
@@ -60,6 +75,10 @@ class Message(Frozen):
         If a property is of another type.
     ValueError
         If a number is out of its range, or a text is longer than AMQP allows, or not to be encoded.
+
+    See Also
+    --------
+    Message.of : A message with a body.
 
     Examples
     --------
@@ -69,6 +88,8 @@ class Message(Frozen):
     14
     >>> Message(1, routing_key="ab", headers={"a": 1}).encoded_size("")
     40
+    >>> Message(1, routing_key="ab", size=113).encoded_size("")
+    113
     """
 
     content_size: int = 0
@@ -85,6 +106,7 @@ class Message(Frozen):
     app_id: str | None = None
     label: str = field(default="", compare=False)
     content: Any = field(default=None, compare=False)
+    size: int | None = field(default=None, repr=False)
 
     def __init__(
         self,
@@ -102,6 +124,7 @@ class Message(Frozen):
         app_id: str | None = None,
         label: str = "",
         content: Any = None,
+        size: int | None = None,
     ) -> None:
         # This is done for every message sent, so what is right is found to be so with few questions.
         if type(content_size) is not int or not 0 <= content_size <= _UINT64:
@@ -122,6 +145,8 @@ class Message(Frozen):
             raise TypeError(f"headers is a mapping; got {headers!r}")
         if content is not None:
             _plain("content", content)
+        if size is not None:
+            _whole("size", size)
         self.content_size = content_size
         self.routing_key = routing_key
         # The caller may go on to change the map; what was sent stays as it was.
@@ -137,6 +162,7 @@ class Message(Frozen):
         self.app_id = app_id
         self.label = label
         self.content = content
+        self.size = size
         if (
             timestamp is not None
             or message_id is not None
@@ -161,6 +187,83 @@ class Message(Frozen):
         ):
             if value is not None:
                 encodable(name, value, most)
+
+    @classmethod
+    def of(
+        cls,
+        body: object,
+        routing_key: str | None = None,
+        *,
+        reply_to: tuple[str | None, str | None] | None = None,
+        content_encoding: str | None = None,
+        **properties: Any,
+    ) -> Message:
+        """Return a message with a body, and the size that its encoding has.
+
+        The broker does not look at the body; clients and the management agent do.
+
+        Parameters
+        ----------
+        body : str, bytes, dict, list or None
+            Text is sent as UTF-8; a dict and a list in AMQP's own encoding, with the content type "amqp/map"
+            and "amqp/list" unless another is given.
+        routing_key : str or None
+            As for the constructor.
+        reply_to : tuple of (str or None, str or None), or None
+            Exchange and routing key of an answer; the default exchange is "" or None.
+        content_encoding : str or None
+            A name such as "utf-8".
+        **properties : object
+            All other parameters of the constructor but ``content_size`` and ``content``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If AMQP cannot carry the body or a property.
+
+        Examples
+        --------
+        >>> message = Message.of({"index": 0}, "orders", reply_to=("amq.direct", "answers"), priority=4)
+        >>> message.body, message.content_type, message.reply_to
+        ({'index': 0}, 'amqp/map', ('amq.direct', 'answers'))
+        >>> Message.of("abc", "ab").encoded_size("") == Message(3, "ab").encoded_size("")
+        True
+        """
+        apart: dict[str, HeaderValue] = {}
+        apart_size = 0
+        if isinstance(body, bytearray | memoryview):
+            body = bytes(body)
+        if reply_to is not None:
+            apart["reply_to"] = list(reply_to)
+            apart_size += reply_to_size(*reply_to)
+        if content_encoding is not None:
+            encodable("content_encoding", content_encoding, 255)
+            apart["encoding"] = content_encoding
+            apart_size += _short_text(content_encoding)
+        kind = _CONTENT_TYPES.get(type(body))
+        if kind is not None:
+            properties.setdefault("content_type", kind)
+        if apart and not cls(0, routing_key, **properties)._message_properties():
+            apart_size += _STRUCT
+        return cls(body_size(body) + apart_size, routing_key, content=enclose(body, apart), **properties)
+
+    @property
+    def body(self) -> Any:
+        """The body, as :meth:`of` got it; None if the message was made with an amount of content."""
+        content = self.content
+        return content[1] if _is_enclosed(content) else content
+
+    @property
+    def apart(self) -> dict[str, HeaderValue]:
+        """Properties that the engine has no field for; see :func:`enclose`."""
+        content = self.content
+        return content[2] if _is_enclosed(content) else {}
+
+    @property
+    def reply_to(self) -> tuple[str | None, str | None] | None:
+        """Exchange and routing key of an answer, or None."""
+        found: Any = self.apart.get("reply_to")
+        return None if found is None else (found[0], found[1])
 
     def header(self, key: str) -> HeaderValue:
         """Return one application header, or None when it is absent."""
@@ -190,6 +293,8 @@ class Message(Frozen):
 
     def encoded_size(self, exchange: str) -> int:
         """Return the bytes of header and content, the exchange's name included (DQ-05, DQ-06)."""
+        if self.size is not None:
+            return self.size
         size = self.content_size + _STRUCT + _short_text(exchange)
         if self.routing_key is not None:
             size += _short_text(self.routing_key)
@@ -270,6 +375,57 @@ def _short_text(text: str) -> int:
 
 def _long_text(text: str) -> int:
     return 2 + (len(text) if text.isascii() else len(text.encode()))
+
+
+_ENVELOPE: Final = "qflow.messaging"
+_CONTENT_TYPES: Final[dict[type, str]] = {dict: "amqp/map", list: "amqp/list"}
+
+
+def enclose(body: object, apart: dict[str, HeaderValue]) -> object:
+    """Return the content of a message with properties that the engine has no field for; clients read them.
+
+    Their bytes are counted with the content.  ``Message.body`` and ``Message.apart`` give both back.
+    """
+    return (_ENVELOPE, body, apart) if apart else body
+
+
+def _is_enclosed(content: object) -> bool:
+    return isinstance(content, tuple) and len(content) == 3 and content[0] == _ENVELOPE
+
+
+def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
+    """Return the bytes of a reply-to among a message's properties (DQ-07)."""
+    size = 4
+    for text in (exchange, routing_key):
+        if text is not None:
+            encodable("reply_to", text, 255)
+            size += _short_text(text)
+    return size
+
+
+def body_size(body: object) -> int:
+    """Return how many bytes a body has once it is encoded.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If AMQP cannot carry it.
+
+    Examples
+    --------
+    >>> body_size("ä"), body_size({"index": 0}), body_size([]), body_size(None)
+    (2, 23, 8, 0)
+    """
+    if body is None:
+        return 0
+    if isinstance(body, str):
+        encodable("a body", body)
+        return len(body.encode())
+    if isinstance(body, bytes | bytearray | memoryview):
+        return memoryview(body).nbytes
+    if isinstance(body, dict | list):
+        return _value_size(body)
+    raise TypeError(f"a body is text, bytes, a dict, a list or None; got {body!r}")
 
 
 def map_size(entries: dict[str, Any]) -> int:

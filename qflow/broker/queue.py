@@ -183,6 +183,7 @@ class Queue(Dependent):
             self._annotate(message)
         if transfer.message.durable:
             self.counters.msgPersistEnqueues += 1
+            self.counters.bytePersistEnqueues += transfer.size
             self.context.store.enqueue(self.name, transfer)
         replaced = self.store.publish(message)
         wake = self.listeners.take() if self.listeners.count else None
@@ -208,6 +209,7 @@ class Queue(Dependent):
         self.counters.dequeue(transfer.size, in_transaction)
         if transfer.message.durable:
             self.counters.msgPersistDequeues += 1
+            self.counters.bytePersistDequeues += transfer.size
         if self.context.observer is not None:
             self._show_dequeued(message, reason)
         for observer in self.observers:
@@ -482,8 +484,8 @@ def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
 COUNTER_NAMES: tuple[str, ...] = (
     "msgTotalEnqueues", "byteTotalEnqueues", "msgTotalDequeues", "byteTotalDequeues", "msgTxnEnqueues",
     "byteTxnEnqueues", "msgTxnDequeues", "byteTxnDequeues", "msgPersistEnqueues", "msgPersistDequeues",
-    "acquires", "releases", "discardsTtl", "discardsRing", "discardsLvq", "discardsOverflow",
-    "discardsSubscriber", "discardsPurge", "reroutes",
+    "bytePersistEnqueues", "bytePersistDequeues", "acquires", "releases", "discardsTtl", "discardsRing",
+    "discardsLvq", "discardsOverflow", "discardsSubscriber", "discardsPurge", "reroutes",
 )  # fmt: skip
 
 
@@ -505,6 +507,8 @@ class QueueCounters(Restorable):
         self.byteTxnDequeues = 0
         self.msgPersistEnqueues = 0
         self.msgPersistDequeues = 0
+        self.bytePersistEnqueues = 0
+        self.bytePersistDequeues = 0
         self.acquires = 0
         self.releases = 0
         self.discardsTtl = 0

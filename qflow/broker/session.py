@@ -430,14 +430,18 @@ class Session(Dependent):
         number = self.begin()
         if self.context.observer is not None:
             self._show_transfer(transfer, message, exchange, sync)
+        traffic = self.connection.from_client
         try:
             self._route(transfer, exchange)
         except Exception as error:
             transfer.owner = None
-            if not isinstance(error, AmqpException):
+            if isinstance(error, AmqpException):
+                traffic.count(transfer.size, message.content_size)
+            else:
                 self.transfer_count -= 1
             self.give_up(error, number)
             raise
+        traffic.count(transfer.size, message.content_size)
         if sync:
             completions.report_when_complete(number)
         transfer.end_routing()

@@ -14,10 +14,10 @@ from typing import Any
 from qflow.broker.message import encodable, map_size
 
 _NAMES = "queue exchange alternate_exchange key tag type"
-_TEXTS = "address role name body srcQueue destQueue sourceQueue targetQueue"
+_TEXTS = "address role name body srcQueue destQueue sourceQueue targetQueue connection level"
 _FLAGS = (
     "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync "
-    "transactional delivery_failed undeliverable_here"
+    "transactional delivery_failed undeliverable_here receive"
 )
 _NUMBERS = "accept_mode acquire_mode flow_mode unit value request qty sequence"
 _MAPS = "arguments properties options filter annotations"

@@ -40,7 +40,6 @@ from qflow.labs.knobs import (
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
 from qflow.workload import Consumer, Producer, Workload
-from qflow.workload.attributes import is_whole, require
 
 if TYPE_CHECKING:
     from qflow.labs.slider_lab import SliderLab
@@ -56,8 +55,6 @@ def _open(
 ) -> SliderLab:
     from qflow.labs.slider_lab import SliderLab
 
-    # None, or fewer, would be a run without an end.
-    require(is_whole(more["messages"], 1), "a lab", "messages", more["messages"], "a whole number from 1")
     return SliderLab(knobs, begin(f"{name}_lab", describe, knobs, settings), steps, name=name, more=more)
 
 

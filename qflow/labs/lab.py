@@ -13,13 +13,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
 
 from qflow.broker.events import Event
 from qflow.broker.session import Session
+from qflow.kit import RefusalError
 from qflow.labs.charts import Chart
 from qflow.labs.group import VERDICTS
 from qflow.labs.html_export import to_html
@@ -85,15 +85,22 @@ class Lab(widgets.VBox):
 
     @property
     def first(self) -> Picture:
-        """The picture, or of several the last: the one that changes."""
-        if isinstance(self.picture, Comparison):
-            return list(self.picture.pictures.values())[-1]
-        return self.picture
+        """The picture, or of several the last: the one that changes; RefusalError where there is none."""
+        if not isinstance(self.picture, Comparison):
+            return self.picture
+        if not self.picture.pictures:
+            raise RefusalError("this lab shows no picture: it is closed, or still at work")
+        return list(self.picture.pictures.values())[-1]
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that open this lab again as it is now."""
         return {}
+
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """The arguments that draw what is shown, which another lab is opened with."""
+        return self.settings
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         """Return the sliders that have a handle on the picture too, by the name that it has there."""
@@ -165,7 +172,7 @@ class Lab(widgets.VBox):
         """
         if not self.can_share:
             raise TokenError("no token can open this lab")
-        return Token(self.name, self.settings, time, back).text()
+        return Token(self.name, self.shown_settings, time, back).text()
 
     def opened(self, token: Token) -> None:
         """Go to a token's instant, and say what differs here from where the token was made."""
@@ -261,13 +268,9 @@ class Lab(widgets.VBox):
         self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
 
     def _save(self, content: dict[str, Any]) -> None:
+        """Send the run as a page to the browser, which keeps it among the reader's downloads."""
         place = {"time": int(content["time"]), "back": int(content["back"])}
-        path, number = Path("qflow-run.html"), 1
-        while path.exists():  # none is overwritten
-            number += 1
-            path = path.with_stem(f"qflow-run-{number}")
-        path.write_text(to_html(self.picture, place=place), encoding="utf-8")
-        self.scene.token = f"saved: {path}"
+        self.scene.send({"page": "qflow-run.html"}, buffers=[to_html(self.picture, place=place).encode()])
 
     def close(self) -> None:
         """Free everything the lab used: its widgets, here and in the browser, and its run."""

@@ -20,7 +20,8 @@ from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND, SEND
-from qflow.workload.simulate import set_up
+from qflow.workload.attributes import is_whole, require
+from qflow.workload.simulate import MOST_MESSAGES, set_up
 from qflow.workload.stage import Stage, uncollected
 
 Result = TypeVar("Result")
@@ -66,6 +67,8 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
     ------
     AmqpException
         The broker's own refusal of a queue.
+    WorkloadError
+        If the messages are no whole number from 1, or more than a run can have.
 
     Examples
     --------
@@ -75,8 +78,7 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
     >>> finished(running(flow_workload(stop=20, resume=10), 300)).events == whole.events
     True
     """
-    with uncollected():
-        stage = set_up(workload, messages)
+    stage = _set_up(workload, messages)
     slices = _Slices(stage)
     for _ in slices:
         slices.aim = yield 1 - (stage.remaining or 0) / messages
@@ -96,8 +98,8 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
     >>> picture.frames.data == flow_run(messages=300, stop=20, resume=10).frames.data
     True
     """
+    stage = _set_up(workload, messages)
     with uncollected():
-        stage = set_up(workload, messages)
         folding = Fold(Topology.of(workload, stage.agenda.end))
     slices = _Slices(stage)
     for done in slices:
@@ -146,6 +148,15 @@ def simulated_on(
         stage.agenda.end = min(stage.agenda.end, until or stage.agenda.end)
         stage.run()
     return stage.finish(workload)
+
+
+def _set_up(workload: Workload, messages: int) -> Stage:
+    """Return the stage of a run with so many messages; without a limit it would have no end."""
+    allowed = f"a whole number from 1 to {MOST_MESSAGES:,}"
+    is_allowed = is_whole(messages, 1) and messages <= MOST_MESSAGES
+    require(is_allowed, "a lab", "messages", messages, allowed)
+    with uncollected():
+        return set_up(workload, messages)
 
 
 def _sketch(stage: Stage, workload: Workload, folding: Fold, done: int, room: int) -> Picture:

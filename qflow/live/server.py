@@ -14,7 +14,6 @@ All access to the broker is made by one thread at a time: the loop, or a thread 
 
 from __future__ import annotations
 
-import json
 import socket
 import traceback
 from collections.abc import Iterable
@@ -26,13 +25,11 @@ from typing import Any, cast
 from uuid import uuid4
 
 from qflow import __version__
-from qflow.broker import Broker, BrokerOptions
+from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.events import Event, EventTable
 from qflow.live.encoded import Decoder, Encoded
 from qflow.live.peer import Limits, Peer
 from qflow.messaging import qmf
-from qflow.messaging.exceptions import MessagingError
-from qflow.messaging.messages import Message
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
 
@@ -100,6 +97,7 @@ class Server:
         elif self.stage is not None:
             self.stage.events = Forgotten()
         self.broker.observe(self.events)
+        self.agent = qmf.Agent.of(self.broker)
         self.password = password
         self.limits = limits or Limits()
         self.container = str(uuid4())
@@ -363,12 +361,15 @@ class Server:
         if "qmf.opcode" not in properties:
             return False
         try:
-            request = Message(body if isinstance(body, dict) else {}, properties=properties)
-            # On this wire an address is a name, and nothing in it has a meaning.
-            request.reply_to = None if encoded.reply_to is None else json.dumps(encoded.reply_to)
-            request.correlation_id = None if correlation is None else str(correlation)
-            qmf.answer(self.broker, request)
-        except (MessagingError, TypeError, ValueError) as error:
+            request = Message.of(
+                body if isinstance(body, dict) else {},
+                headers=properties,
+                # On this wire an address is a name, and nothing in it has a meaning.
+                reply_to=None if encoded.reply_to is None else ("", encoded.reply_to),
+                correlation_id=None if correlation is None else str(correlation),
+            )
+            self.agent.answer(request)
+        except (TypeError, ValueError) as error:
             self.note_incident("management", str(error))
         return True
 

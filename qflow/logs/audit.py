@@ -14,7 +14,7 @@ same code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -590,20 +590,55 @@ def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None
     """
     tolerance = tolerance or Tolerance.estimated(log.rows)
     events = EventTable()
-    auditor = Auditor(log.name, None, tolerance, events)
+    return audit_parts(log.name, [log.rows], workload, tolerance, events)
+
+
+def audit_parts(
+    name: str,
+    parts: Iterable[Sequence[LogRow]],
+    workload: Workload,
+    tolerance: Tolerance,
+    events: EventTable,
+    tell: Callable[[int], None] | None = None,
+) -> Audit:
+    """Audit a log that is given part by part, so that none of it need be kept: as :func:`audit` otherwise.
+
+    Parameters
+    ----------
+    name : str
+        Of the log.
+    parts : iterable of sequences of LogRow
+        The log, in order.
+    workload, tolerance
+        As for :func:`audit`.
+    events : EventTable
+        Gets the engine's events; whoever empties it between the parts has a run without them.
+    tell : callable or None
+        Called after each part with the number of rows so far.
+    """
+    auditor = Auditor(name, None, tolerance, events)
     auditor.begin(workload)
     auditor.next_seq = 1
-    end = max(0, log.rows[-1].ts_us) if log.rows else 0
-    results = auditor.feed(_numbered(log.rows))
-    results += auditor.feed([(len(log.rows) + 1, end, "", END, "", "", 0, "", None)])
+    done = end = 0
+    found: list[Finding] = []
+
+    def keep(results: Iterable[ResultRow]) -> None:
+        found.extend(finding_of(result) for result in results if result[2] == "finding")
+
+    for rows in parts:
+        keep(auditor.feed(_numbered(rows, done + 1)))
+        done += len(rows)
+        end = max(0, rows[-1].ts_us) if rows else end
+        if tell is not None:
+            tell(done)
+    keep(auditor.feed([(done + 1, end, "", END, "", "", 0, "", None)]))
     player = auditor.player
     assert player is not None
     player.dissolve()
-    found = [finding_of(result) for result in results if result[2] == "finding"]
     run = Run(workload, events, end, player.errors)
     return Audit(run, sorted(one for one in found if one.rule), tolerance, auditor.intervals.agreements())
 
 
-def _numbered(rows: Iterable[LogRow]) -> Iterator[LakeRow]:
-    for number, (time, client, event, queue, label, size, group) in enumerate(rows, 1):
+def _numbered(rows: Iterable[LogRow], first: int) -> Iterator[LakeRow]:
+    for number, (time, client, event, queue, label, size, group) in enumerate(rows, first):
         yield (number, max(0, time), client, event, queue, label, size, group, None)

@@ -16,6 +16,7 @@ in a set of ranges.  Between two rows the state is a plain value.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,7 +25,6 @@ from qflow.broker.completions import RangeSet
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
-from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Senders, Workload
@@ -35,6 +35,12 @@ SHORTEST_LAG = 60_000
 LONGEST_LAG = 1_000_000
 PATIENCE = SECOND
 """Microseconds by which a busy client may learn late of what is complete."""
+
+MOST_UNDER_WAY = 100_000
+"""So many messages at most are remembered to measure their ways."""
+
+MOST_WAYS = 1_000_000
+"""So many measures at most are kept of them."""
 
 MOST_DIGITS = 18
 """Of a label's number; what is longer is no number of a message."""
@@ -186,26 +192,89 @@ class Tolerance:
 
     @classmethod
     def estimated(cls, rows: Sequence[LogRow]) -> Tolerance:
-        """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each.
+        """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each."""
+        seen = Ways()
+        for row in rows:
+            seen.take(row)
+        return seen.tolerance()
 
-        Nothing arrives before it is sent.  If more than one in a hundred messages seems to, the clocks
-        differ by that much; if fewer do, these are findings.
-        """
-        sent: dict[str, int] = {}
-        ways: list[int] = []
-        by_client: dict[str, list[LogRow]] = {}
-        for row in rows:
-            if row.event == "transfer":
-                sent.setdefault(row.label, row.ts_us)
-            if row.event in ("transfer", "complete"):
-                by_client.setdefault(row.client, []).append(row)
-        for row in rows:
-            if row.event == "deliver" and row.label in sent:
-                ways.append(row.ts_us - sent[row.label])
-        trips = sorted(trip for own in by_client.values() for _, _, trip in round_trips(own))
-        trips = [trip for trip in trips if trip < LONGEST_LAG]
+
+class Ways:
+    """How long messages and completions were on their way, as far as a log shows: for a Tolerance.
+
+    Nothing arrives before it is sent.  If more than one in a hundred messages seems to, the clocks differ by
+    that much; if fewer do, these are findings.  What is remembered does not grow with the log: of a long one,
+    the messages that are nearest (:data:`MOST_UNDER_WAY`), and every second, fourth, ... measure.
+
+    Examples
+    --------
+    >>> ways = Ways()
+    >>> ways.take(LogRow(5, "c", "deliver", "q", "p-1", 7, ""))
+    >>> ways.take(LogRow(9, "p", "transfer", "q", "p-1", 7, ""))
+    >>> ways.tolerance()
+    Tolerance(skew=4, lag=60000)
+    """
+
+    def __init__(self) -> None:
+        self._sent: dict[str, int] = {}
+        self._ahead: dict[str, list[int]] = {}
+        self._ways, self._trips = _Sample(), _Sample()
+        # Of a producer: how many are not complete; the one that is alone on its way, and since when.
+        self._alone: dict[str, list[Any]] = {}
+
+    def take(self, row: LogRow) -> None:
+        """Take a row, in the order of the log."""
+        time, client, event, _, label, _, _ = row
+        if event == "deliver":
+            if label in self._sent:
+                self._ways.add(time - self._sent[label])
+            else:
+                self._ahead.setdefault(label, []).append(time)
+                _keep(self._ahead)
+        elif event == "transfer":
+            if label not in self._sent:
+                self._sent[label] = time
+                _keep(self._sent)
+                for earlier in self._ahead.pop(label, ()):
+                    self._ways.add(earlier - time)
+            own = self._alone.setdefault(client, [0, "", 0])
+            own[0] += 1
+            own[1:] = (label, time) if own[0] == 1 else ("", 0)
+        elif event in ("complete", "refused"):
+            own = self._alone.setdefault(client, [0, "", 0])
+            own[0] -= 1
+            if label == own[1] and time - own[2] < LONGEST_LAG:
+                self._trips.add(time - own[2])
+
+    def tolerance(self) -> Tolerance:
+        """Return what these ways explain."""
+        trips = sorted(self._trips.values)
         lag = 3 * _at(trips, 99) if len(trips) >= 100 else 0
-        return cls(max(0, -_at(sorted(ways), 1)), min(LONGEST_LAG, max(SHORTEST_LAG, lag)))
+        skew = max(0, -_at(sorted(self._ways.values), 1))
+        return Tolerance(skew, min(LONGEST_LAG, max(SHORTEST_LAG, lag)))
+
+
+class _Sample:
+    """All values up to a number of them; of more, each second, each fourth, ..., the same in every run."""
+
+    __slots__ = ("values", "_step", "_count")
+
+    def __init__(self) -> None:
+        self.values = array("q")
+        self._step, self._count = 1, 0
+
+    def add(self, value: int) -> None:
+        self._count += 1
+        if self._count % self._step == 0:
+            self.values.append(value)
+            if len(self.values) >= MOST_WAYS:
+                self.values = self.values[1::2]
+                self._step *= 2
+
+
+def _keep(memory: dict[str, Any]) -> None:
+    if len(memory) > MOST_UNDER_WAY:
+        del memory[next(iter(memory))]
 
 
 def _at(ordered: Sequence[int], percent: int) -> int:

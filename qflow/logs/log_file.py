@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 
 from qflow.trace.files import QuarantinedRow
@@ -143,7 +144,7 @@ class Bit(NamedTuple):
         """Return the good rows as such."""
         if isinstance(self.rows, list):
             return self.rows
-        return list(map(LogRow, *(column.to_pylist() for column in self.rows.columns)))
+        return list(map(_row_of, *(column.to_pylist() for column in self.rows.columns)))
 
 
 def source_of(path: str | Path) -> str:
@@ -357,7 +358,12 @@ def _checked(values: Sequence[object]) -> LogRow:
     if event == "stats" and sample_values(texts[1]) is None:
         names = ", ".join(SAMPLE_FIELDS)
         raise _BadRowError("label", f"must be a JSON list of {names}, got {texts[1]!r}")
-    return LogRow(time, client, str(event), texts[0], texts[1], length, texts[2])
+    return _row_of(time, client, str(event), texts[0], texts[1], length, texts[2])
+
+
+def _row_of(time: int, client: str, event: str, queue: str, label: str, size: int, group: str) -> LogRow:
+    """Return a row; of each name that comes again and again there is one object, which saves memory."""
+    return LogRow(time, intern(client), intern(event), intern(queue), label, size, intern(group))
 
 
 def _whole(column: str, value: object, largest: int = _LARGEST) -> int:

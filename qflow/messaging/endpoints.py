@@ -81,7 +81,6 @@ from qflow.messaging.exceptions import (
 )
 from qflow.messaging.hosts import DEFAULT_URL, Host, brokers, parse_url
 from qflow.messaging.messages import (
-    APP_ID,
     REJECTED,
     RELEASED,
     UNLIMITED,
@@ -102,7 +101,6 @@ from qflow.messaging.nodes import (
     declaration,
     without_dashes,
 )
-from qflow.messaging.qmf import REQUESTS, answer
 from qflow.windows import QpidPythonWindow, Step, Window, make_window
 
 ErrorHandler = Callable[["Endpoint", Exception], None]
@@ -410,6 +408,11 @@ class Session(Endpoint):
         """Attach to the broker and link what there is, as far as the connection is attached."""
         if not self.connection.attached() or self.closed or self.channel is not None:
             return
+        for other in self.connection.sessions.values():
+            # Management may have closed the connection (CF-11), which each session notices by itself.
+            other.get_error()
+        if self.connection.error is not None:
+            return
         self.channel = Channel(self.broker_host, self.name, self.connection.id, self)
         if self.transactional:
             self.channel.give(self.channel.engine.tx_select)
@@ -541,7 +544,9 @@ class Session(Endpoint):
 
     def _named(self, address: str | None) -> str | None:
         """Put a UUID in front of an address that begins with ``#``; another ``#`` means nothing (RF-41)."""
-        if not isinstance(address, str) or not address.startswith("#"):
+        if address is not None and not isinstance(address, str):
+            raise TypeError(f"an address is a string; got {address!r}")
+        if address is None or not address.startswith("#"):
             return address
         return TemporaryAddress(self.connection.broker_host.unique_id() + address)
 
@@ -1118,9 +1123,6 @@ class Sender(LinkEndpoint):
             message.durable = self.durable
         waits = self.window.default_sync if sync is None else sync
         encoded = self._encode(channel, message)
-        if self._exchange == REQUESTS and message.properties.get(APP_ID) == "qmf2":
-            channel.control(answer, channel.host.broker, message)
-            return
         if self._is_tracked:
             self._make_room(channel, timeout)
         self._transfer(channel, encoded, waits)

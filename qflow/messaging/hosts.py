@@ -41,11 +41,10 @@ from dataclasses import dataclass
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary, WeakSet
 
-from qflow.broker import Broker, BrokerOptions, Event
-from qflow.broker.events import Observer
+from qflow.broker import Broker, BrokerOptions
 from qflow.broker.message import AVAILABLE
 from qflow.messaging.messages import AMQP_PORT
-from qflow.messaging.qmf import EVENTS_EXCHANGE, is_published, publish_event
+from qflow.messaging.qmf import Agent
 
 MICROSECONDS = 1_000_000
 MOST_STEPS = 10_000
@@ -56,9 +55,6 @@ POLL = 0.05
 
 STARTING = 2.0
 """Seconds for which a thread that has not used the broker yet is taken to be about to."""
-
-GENERATIONS = 2
-"""Events that publishing an event causes are published; those which that causes are not, or it never ends."""
 
 DEFAULT_URL = "localhost"
 REFUSED = "[Errno 111] Connection refused"
@@ -92,6 +88,8 @@ class Host:
     ----------
     broker : Broker
         The engine.
+    agent : Agent
+        Its management agent.
     lock : threading.RLock
         Held by every call of the API.  A thread that works on ``broker`` itself, while other threads use
         the API, has to hold it, too.
@@ -101,15 +99,12 @@ class Host:
 
     def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
         self.broker = broker
+        self.agent = Agent.of(broker)
         self.lock = threading.RLock()
         self.refusal: str | None = None
         self._names = 0
         self._clock = clock
         self._read_at = clock() if clock is not None else 0.0
-        self._pending: list[Event] = []
-        self._other_observer: Observer | None = None
-        # One object, for comparison with the observer in place; a bound method is new each time.
-        self._own_observer: Observer = self._observe
         # Clients that were sent something, in that order.
         self._news: dict[Callable[[], None], None] = {}
         self._is_settling = False
@@ -169,32 +164,11 @@ class Host:
             passed, self._read_at = round((now - self._read_at) * MICROSECONDS), now
             if passed > 0:
                 self.broker.advance(self.broker.now + passed)
-        is_wanted = bool(self.broker.exchanges.get(EVENTS_EXCHANGE).bindings)
-        is_observing = self.broker.observer is self._own_observer
-        if is_wanted and not is_observing:
-            self._other_observer = self.broker.observer
-            self.broker.observe(self._own_observer)
-        elif is_observing and not is_wanted:
-            self.broker.observe(self._other_observer)
-
-    def _observe(self, event: Event) -> None:
-        if is_published(event):
-            self._pending.append(event)
-        if self._other_observer is not None:
-            self._other_observer(event)
+        self.agent.watch()
 
     def publish_events(self) -> None:
-        """Publish the management events since the last time, and those that this causes in turn.
-
-        Called after each command, so that an alert never runs inside the enqueue that raised it.
-        """
-        for _ in range(GENERATIONS):
-            if not self._pending:
-                return
-            pending, self._pending = self._pending, []
-            for event in pending:
-                publish_event(self.broker, event)
-        self._pending.clear()
+        """Publish the management events since the last time; called after each command."""
+        self.agent.publish_events()
 
     def unique_name(self, kind: str) -> str:
         """Return a name that no session of the broker has; the same in every run, unlike the real ones."""
@@ -289,7 +263,8 @@ class Host:
         if not deadlines:
             return _next_event(self.broker)
         timer = self.broker.timers.next_due
-        return min([*deadlines, *([] if timer is None else [timer])])
+        looks = [self.agent.next_look] if self.agent.listeners else []
+        return min([*deadlines, *looks, *([] if timer is None else [timer])])
 
     def _look(self, is_done: Callable[[], bool]) -> bool:
         self.publish_events()

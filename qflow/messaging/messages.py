@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from qflow.broker.consuming import DeliveryRecord
-from qflow.broker.message import HeaderValue
+from qflow.broker.message import HeaderValue, body_size, enclose, reply_to_size
 from qflow.broker.message import Message as BrokerMessage
 from qflow.messaging.address import LexError, ParseError, parse
 from qflow.messaging.exceptions import EncodeError
@@ -282,7 +282,6 @@ ENCODING = "x-amqp-0-10.content-encoding"
 ROUTING_KEY = "x-amqp-0-10.routing-key"
 TIMESTAMP = "x-amqp-0-10.timestamp"
 LONGEST_KEY = 255
-_ENVELOPE = "qflow.messaging"
 _UUID_BYTES = 16
 
 
@@ -307,11 +306,6 @@ class ReplyTo(NamedTuple):
             return self.routing_key
         subject = "" if self.routing_key is None else f"/{self.routing_key}"
         return f"{self.exchange}{subject}; {{node: {{type: topic}}}}"
-
-    @property
-    def size(self) -> int:
-        """Bytes it takes among a message's properties."""
-        return 4 + sum(_short(text) for text in self if text is not None)
 
 
 def to_broker(
@@ -371,7 +365,7 @@ def to_broker(
             content_type=message.content_type,
             user_id=message.user_id,
             app_id=None if app_id is None else str(app_id),
-            content=(_ENVELOPE, body, extras) if extras else body,
+            content=enclose(body, extras),
         )
         encoded.encoded_size("")
     except (TypeError, ValueError, AttributeError) as error:
@@ -414,9 +408,9 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
     """
     transfer = record.message.transfer
     sent = transfer.message
-    body, extras = _unwrap(sent.content)
+    extras: dict[str, Any] = sent.apart
     headers: dict[str, Any] = copy.deepcopy(record.message.headers())
-    message = Message(copy.deepcopy(body), sent.content_type)
+    message = Message(copy.deepcopy(sent.body), sent.content_type)
     message.id = extras.get("id", sent.message_id)
     subject = headers.get(SUBJECT)
     message.subject = None if subject is None else str(subject)
@@ -455,28 +449,14 @@ def content_size(content: object, content_type: str | None) -> int:
     >>> content_size("ä", None), content_size({"index": 0}, "amqp/map"), content_size([], "amqp/list")
     (2, 23, 8)
     """
-    if content is None:
-        return 0
     wanted: type = {MAP: dict, LIST: list}.get(content_type or "", str)
-    if wanted is str and isinstance(content, bytes | bytearray | memoryview):
-        return len(content)
-    if not isinstance(content, wanted):
+    is_bytes = wanted is str and isinstance(content, bytes | bytearray | memoryview)
+    if content is not None and not is_bytes and not isinstance(content, wanted):
         got = type(content).__name__
         raise EncodeError(text=f"content of type {content_type!r}: got a {got}, wanted a {wanted.__name__}")
-    if isinstance(content, str):
-        return len(content.encode())
-    return _value_size(content)
-
-
-def _value_size(value: Any) -> int:
-    """Let the engine count: a header's bytes, less those of its 1-letter key, its type and the map."""
     try:
-        return (
-            BrokerMessage(headers={"k": value}).encoded_size("")
-            - BrokerMessage(headers={}).encoded_size("")
-            - (2 + 1)
-        )
-    except (TypeError, AttributeError) as error:
+        return body_size(content)
+    except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(text=f"cannot encode the content: {error}") from error
 
 
@@ -493,7 +473,7 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
         except (ParseError, LexError) as error:
             raise EncodeError(text=f"reply_to: {error}") from error
         extras["reply_to"] = list(reply_to)
-        size += reply_to.size
+        size += reply_to_size(*reply_to)
     encoding = message.properties.get(ENCODING)
     if encoding is not None:
         extras["encoding"] = str(encoding)
@@ -502,14 +482,6 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
         extras["durable"] = False
         size += 1
     return extras, size
-
-
-def _unwrap(content: object) -> tuple[Any, dict[str, Any]]:
-    # A body is never a tuple, so one that is has been wrapped by to_broker().
-    if isinstance(content, tuple):
-        _, body, extras = content
-        return body, extras
-    return content, {}
 
 
 def _short(text: str) -> int:

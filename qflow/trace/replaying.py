@@ -85,7 +85,10 @@ def trace_of(run: Run) -> Trace:
     return trace
 
 
-METHODS = ("create", "delete", "query", "purge", "reroute", "queueMoveMessages", "queueRedirect", "echo")
+METHODS = (
+    "create", "delete", "query", "purge", "reroute", "queueMoveMessages", "queueRedirect", "echo", "close",
+    "getTimestampConfig", "setTimestampConfig", "getLogLevel", "setLogLevel",
+)  # fmt: skip
 """The management methods that a trace may call."""
 
 FLAGS = ("pipelined", "sync")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
-from qflow.broker.errors import ManagementError, NotImplementedException
+from qflow.broker.errors import ManagementError
 
 SECOND = 1_000_000
 
@@ -321,22 +321,3 @@ def test_cf_12_management_events():
     kinds = [row.kind for row in rows if "." not in row.kind and row.kind != "completed"]
     bound = ["bind", "bind", "subscribe", "unsubscribe", "unbind"]
     assert kinds == ["exchangeDeclare", "queueDeclare", *bound, "exchangeDelete", "unbind", "queueDelete"]
-
-
-@pytest.mark.parametrize(
-    ("what", "ask"),
-    [
-        ("paging", lambda session: session.queue_declare("q", {"qpid.paging": True})),
-        ("dtx", lambda session: session.dtx_select()),
-    ],
-)
-def test_qt_19_what_is_left_out_is_refused_with_its_reason(what, ask):
-    """QT-19, DQ-10, CM-17, CM-18: 540, and the list says why."""
-    from qflow.broker.errors import LEFT_OUT
-
-    broker = Broker()
-    with pytest.raises(NotImplementedException) as refused:
-        ask(broker.session("s"))
-    assert refused.value.code == 540
-    assert LEFT_OUT[what] in refused.value.text
-    assert "q" not in broker.queues.queues

@@ -362,8 +362,11 @@ def test_a_refused_combination_shows_the_brokers_words_and_keeps_the_picture(lab
     lab.move("stop", 0.75)
     lab.page.wait_for_timeout(1_000)
     before = lab.seen()
+    top = "stage => stage.closest('.qf-views').offsetTop"
+    place = lab.page.locator(STAGE).evaluate(top)
     lab.move("resume", 0.95)
     lab.page.wait_for_selector(f"{LAB} .qf-refusal:not([hidden])", timeout=10_000)
+    assert lab.page.locator(STAGE).evaluate(top) == place, "the picture moved under the hand"
     stop = lab.page.locator(".qf-slider-stop .widget-readout").inner_text()
     resume = lab.page.locator(".qf-slider-resume .widget-readout").inner_text()
     words = (

@@ -101,6 +101,31 @@ def test_every_lab_moves_refuses_and_is_shared(name):
     assert again.scene.place == {"time": 1_000, "back": 0}
 
 
+def test_a_token_of_settings_that_are_refused_opens_what_is_shown(small):
+    before = Token.read(small.token(0, 0)).settings
+    small.sliders["resume"].value = small.sliders["stop"].value + 1
+    assert "must be less or equal" in small.scene.refusal
+    shared = Token.read(small.token(0, 0))
+    assert shared.settings == before
+    assert open_token(shared.text()).claims == small.claims
+
+
+def test_a_token_that_the_broker_refuses_ends_in_a_sentence():
+    token = Token("flow", {"stop": 10, "resume": 20, "messages": 20})
+    with pytest.raises(
+        TokenError, match="the broker here refuses the settings of this token: invalid-argument"
+    ):
+        open_token(token.text())
+
+
+def test_a_lab_that_is_closed_says_so(small):
+    small.compare()
+    small.close()
+    for ask_for in (small.compare, lambda: small.chart(labs.held_chart)):
+        with pytest.raises(RefusalError, match="this lab shows no picture: it is closed"):
+            ask_for()
+
+
 def test_a_token_of_another_engine_says_so():
     lab = open_token(Token("flow", {"messages": 20, "limit": 1_000}, engine="0" * 12).text())
     assert "made with another engine (000000000000" in lab.scene.refusal
@@ -158,8 +183,14 @@ def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
         (["flow", {}, 0, -1, "e"], "steps back must be a whole number from 0, got -1"),
         (["flow", {}, 0, 0, None], "engine must be its hash, got None"),
         (["flow", {"stop": "x"}, 0, 0, "e"], "flow_lab: stop must be a number, got 'x'"),
-        (["history", {"messages": -1}, 0, 0, "e"], "messages must be a whole number from 1, got -1"),
-        (["policy", {"messages": 1.5}, 0, 0, "e"], "messages must be a whole number from 1, got 1.5"),
+        (
+            ["history", {"messages": -1}, 0, 0, "e"],
+            "messages must be a whole number from 1 to 1,000,000, got -1",
+        ),
+        (
+            ["policy", {"messages": 1.5}, 0, 0, "e"],
+            "messages must be a whole number from 1 to 1,000,000, got 1.5",
+        ),
         (["config", {"text": {}}, 0, 0, "e"], "expected a unicode string"),
         (["config", {"broker_options": None}, 0, 0, "e"], "the lab of this token is another one here"),
         (["group", {"wake_up": [1]}, 0, 0, "e"], r"wake_up: got \[1\]"),
@@ -423,10 +454,14 @@ def test_share_and_save_from_the_scene(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ask(small, ask="token", time=5_000, back=1, frame=3)
     assert Token.read(small.scene.token).time == 5_000
-    for expected in ("qflow-run.html", "qflow-run-2.html"):
-        ask(small, ask="html", time=5_000, back=1, frame=3)
-        assert small.scene.token == f"saved: {expected}"
-        assert (tmp_path / expected).read_text().count("<script") == 2
+    token, sent = small.scene.token, []
+    monkeypatch.setattr(small.scene, "send", lambda content, buffers=None: sent.append((content, buffers)))
+    ask(small, ask="html", time=5_000, back=1, frame=3)
+    [(content, [page])] = sent
+    assert content == {"page": "qflow-run.html"}
+    assert page.decode().count("<script") == 2
+    assert small.scene.token == token, "the field of tokens is for tokens"
+    assert not list(tmp_path.iterdir()), "nothing is written beside the chapters"
 
 
 def test_a_file_of_a_run_asks_nobody(tmp_path):

@@ -28,6 +28,7 @@ from qflow.labs import (
 )
 from qflow.labs.claims import state_sentence, step_sentence
 from qflow.labs.group import GroupTable, group_picture
+from qflow.labs.html_export import to_html
 
 pytestmark = [pytest.mark.browser]
 
@@ -312,3 +313,13 @@ def test_one_thing_at_first(saved):
     assert {"◂ step", "step ▸", "◂ turn"} <= set(buttons.evaluate_all(shown))
     keys = saved.text(".qf-keys")
     assert "W: " not in keys and "C: " not in keys, "a saved page has no kernel that could answer"
+
+
+def test_a_page_can_play_by_itself_when_it_is_opened(saved):
+    path = saved.folder / "plays.html"
+    path.write_text(to_html(flow_run(messages=60, **SLOW), plays=True), encoding="utf-8")
+    saved.page.goto(path.as_uri())
+    moved = "() => document.querySelector('.qf-stage')?.dataset.frame > 3"
+    saved.page.wait_for_function(moved, timeout=20_000)
+    assert saved.scene("return scene.player.isPlaying;")
+    saved.scene("scene.player.pause();")

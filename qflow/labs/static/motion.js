@@ -195,7 +195,7 @@ class Motion {
     const rate = flights.rate(order, sendings.start, time, pace);
     const [from, until] = [time - 3 * TAKES.death * pace, time + TAKES.transfer * pace];
     const every = this.every(order, sendings.start, time, until);
-    this.places.say(rate > SINGLE ? rate / (pace / 1e6) : 0);
+    this.places.say("transfer", rate > SINGLE ? rate / (pace / 1e6) : 0);
     flights.each(order, sendings.start, from, until, (row, at) => {
       if (row % every) return;
       const begins = flights.departure(row, at, pace);
@@ -283,7 +283,9 @@ class Motion {
     const { flights, timeline, time, pace } = this;
     const { holdings } = timeline;
     const order = flights.byEnd.holdings;
-    const size = this.sizeAt(flights.rate(order, holdings.end, time, pace));
+    const rate = flights.rate(order, holdings.end, time, pace);
+    const size = this.sizeAt(rate);
+    this.places.say("accept", rate > SINGLE ? rate / (pace / 1e6) : 0);
     const until = time + TAKES.release * pace;
     const every = this.every(order, holdings.end, time, until);
     flights.each(order, holdings.end, time, until, (row, at) => {

@@ -80,17 +80,19 @@ function drawBands(root, lanes, x, marks, form, wordAt) {
   }
 }
 
-// A session that died, on the curve of the first queue that its producer feeds.
+// Sessions that died, on the curve of the first queue that their producer feeds; those that lie close together have one word.
 function drawDeaths(root, timeline, index, x, y) {
-  let before = -Infinity;
+  const near = [];
   for (const [frame, producer] of timeline.picture.deaths) {
     if ((timeline.topology.routes.find(([from]) => from === producer)?.[1] ?? 0) !== index) continue;
     const [across, down] = [x(timeline.time(frame)), y(timeline.queue(frame, index).depth)];
     const group = svg("g", { class: "qf-death" }, root);
     svg("path", { d: `M${across - 6},${down - 6}l12,12m0,-12l-12,12` }, group);
-    const near = across - before < 60;
-    if (!near) svg("text", { x: across + 12, y: down + 22 }, group, `${timeline.topology.producers[producer].name} dies`);
-    before = across;
+    const last = near[near.length - 1];
+    if (!last || across - last.across > 90) near.push({ across, group, word: svg("text", { x: across + 12, y: down + 22 }, group), names: [] });
+    const { names, word } = near[near.length - 1];
+    names.push(timeline.topology.producers[producer].name);
+    write(word, `${names.join(", ")} ${names.length > 1 ? "die" : "dies"}`);
   }
 }
 

@@ -53,10 +53,17 @@ function render({ model, el }) {
     player.load(track);
     for (const view of shown) view.hand.loaded();
     if (!before) show();
+    if (!before && model.get("plays")) {
+      player.show(0);
+      player.toggle();
+    }
   };
   const show = () => {
     const place = model.get("place");
-    if (player.track && place && place.time !== undefined) player.show(player.track.at(place.time) - (place.back ?? 0));
+    if (player.track && place && place.time !== undefined) {
+      player.show(player.track.at(place.time) - (place.back ?? 0));
+      player.glide();
+    }
   };
   // An instant is of the run that came with it, which may still be on its way into the picture.
   const go = async () => {

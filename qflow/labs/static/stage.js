@@ -62,8 +62,11 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
   const height = room + TOP + 10;
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
-  const lane = isNarrow || !tanks.length ? null : svg("text", { x: geometry.gate + 8, y: tanks[0].inlet - 8, class: "qf-lane-word" }, root);
-  const say = (rate) => lane && write(lane, rate ? `${Math.round(rate)} messages a second` : "");
+  const isWorded = !geometry.isSmall && queues.length === 1;
+  const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, root);
+  const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 8), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
+  // Where marks are too many to follow, their number in a second of the run.
+  const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "messages" : "accepted"} a second` : "");
   const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, sources, sinks, drains, out, say };
   const motion = new Motion(timeline, places);
 

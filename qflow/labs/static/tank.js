@@ -19,7 +19,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   if (geometry.isSmall) name.classList.add("qf-name-small");
   if (spot.policy && !geometry.isSmall) svg("text", { x: box.x + 12 + textWidth(spot.name) * 1.6, y: place + 26, class: "qf-note" }, group, spot.policy);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-tank" }, group);
-  const lines = buildLines(group, timeline, index, scale, y, geometry);
+  const lines = buildLines(group, timeline, index, scale, y, bottom, geometry);
   const fill = grid ? buildCells(group, timeline, index, box, bottom, grid, marks) : buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
   const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(spot.name) * 1.35, y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 46, class: "qf-cell-count" }, group) : null;
@@ -151,7 +151,7 @@ function slab(rect, y, from, to) {
   set(rect, { y: y(to), height: to > from && to > 0 ? Math.max(1.5, tall) : 0 });
 }
 
-function buildLines(group, timeline, index, scale, y, geometry) {
+function buildLines(group, timeline, index, scale, y, bottom, geometry) {
   const spot = timeline.topology.queues[index];
   const wanted = [
     ["limit", spot.max_count, ""],
@@ -161,12 +161,10 @@ function buildLines(group, timeline, index, scale, y, geometry) {
   const { x, width } = geometry.tank;
   const right = x + width;
   const hints = !geometry.isSmall;
-  let free = -Infinity;
+  const labels = labelPlaces(wanted.map(([, depth, hint]) => [y(depth), hint && hints ? 40 : 24]), bottom + 14);
   const drawn = {};
-  for (const [name, depth, hint] of wanted) {
-    const at = y(depth);
-    const label = Math.max(at, free);
-    free = label + (hint && hints ? 40 : 24);
+  for (const [place, [name, depth, hint]] of wanted.entries()) {
+    const [at, label] = [y(depth), labels[place]];
     const line = svg("g", { class: `qf-line qf-line-${name}`, "data-queue": index, "data-word": name }, group);
     const handle = handleOf(timeline, name);
     if (handle) svg("rect", { x: x - 8, y: at - 8, width: width + 16, height: 16, class: "qf-catch-line" }, line);
@@ -186,6 +184,22 @@ function buildLines(group, timeline, index, scale, y, geometry) {
   return (isOn) => {
     for (const [name, armed] of [["stop", !isOn], ["resume", isOn]]) drawn[name]?.classList.toggle("qf-armed", armed);
   };
+}
+
+// Labels beside their levels as near as they can be, none on another, none below an end: pairs of level and height, from the top.
+function labelPlaces(wanted, end) {
+  let free = -Infinity;
+  const places = wanted.map(([level, tall]) => {
+    const place = Math.max(level, free);
+    free = place + tall;
+    return place;
+  });
+  let below = end;
+  for (let at = wanted.length - 1; at >= 0; at -= 1) {
+    places[at] = Math.min(places[at], below - wanted[at][1]);
+    below = places[at];
+  }
+  return places;
 }
 
 // The state in shape, word and colour: an octagon that says ON, a circle that says OFF.
