@@ -442,8 +442,10 @@ got b'GET / HT'")
         settled: bool,
         time: int,
     ) -> None:
-        if link.is_dynamic and not link.queue:
-            link.queue = link.address or ""
+        link.queue = link.queue or link.address or ""
+        if not link.queue:
+            self.book.find(time, f"{link.name!r} gets messages from no address: they are not in the log")
+            return
         header = self._header_of(link.queue)
         parts = sections_of(bytes(link.payload), self._codec, whole=bool(header))
         client = self._client(connection, link, "", "", time)
