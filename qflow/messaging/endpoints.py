@@ -117,7 +117,7 @@ def synchronized(method: Method) -> Method:
 
     @wraps(method)
     def run(self: Endpoint, *args: Any, **kwargs: Any) -> Any:
-        with self.broker_host.using():
+        with self.broker_host:
             return method(self, *args, **kwargs)
 
     return cast(Method, run)
@@ -236,7 +236,7 @@ class Connection(Endpoint):
         self.username = user or options.get("username")
         self.password = password or options.get("password")
         self.broker_host = brokers.host(self.url)
-        with self.broker_host.using():
+        with self.broker_host:
             self.id = self.broker_host.unique_name("client")
         self.session_counter = 0
         self.sessions: dict[str, Session] = {}
@@ -553,8 +553,13 @@ class Session(Endpoint):
     def _link(self, link: Sender | Receiver) -> None:
         if self.closed or not self.connection.attached():
             return
-        link.attach()
-        self.dispatch()
+        try:
+            link.attach()
+            self.dispatch()
+        except (TypeError, ValueError):
+            # AMQP cannot carry what the address says, such as a name of 300 bytes: the broker saw nothing.
+            (self.senders if isinstance(link, Sender) else self.receivers).remove(link)  # type: ignore[arg-type]
+            raise
         try:
             link.wait_until(lambda: link.linked, f"the {link.ROLE} for {link.given!r}")
         except LinkError:
@@ -1037,7 +1042,7 @@ class Sender(LinkEndpoint):
 
     @capacity.setter
     def capacity(self, capacity: int | Constant) -> None:
-        with self.broker_host.using():
+        with self.broker_host:
             channel = self.session.channel
             if self.window.resize(_bounded(capacity)) and channel is not None and self.linked:
                 channel.give_control(channel.engine.session_flush)
@@ -1291,7 +1296,7 @@ class Receiver(LinkEndpoint):
 
     @capacity.setter
     def capacity(self, capacity: int | Constant) -> None:
-        with self.broker_host.using():
+        with self.broker_host:
             self._capacity = _bounded(capacity)
             self._want_credit()
             self.session.dispatch()
