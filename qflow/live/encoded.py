@@ -144,7 +144,7 @@ class Decoder:
 
         Examples
         --------
-        >>> raw = ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode()
+        >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)
         >>> message.content_size == len(raw), message.headers, message.priority
         (True, {'n': 1, 'qpid.subject': 'news'}, 4)
