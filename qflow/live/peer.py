@@ -19,7 +19,7 @@ the broker does; all else uses those objects.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import uuid4
@@ -822,7 +822,7 @@ class Peer:
         if lib.pn_delivery_remote_state(delivery) != _TRANSACTIONAL:
             return False
         data = Delivery.wrap(delivery).remote.data
-        return bool(data) and _bytes(data[0]) == session.transaction
+        return isinstance(data, list) and bool(data) and _bytes(data[0]) == session.transaction
 
     def _on_disposition(self, receiving: Receiving, delivery: Any) -> None:
         state, is_settled = lib.pn_delivery_remote_state(delivery), lib.pn_delivery_settled(delivery)
@@ -861,7 +861,7 @@ class Peer:
             engine.message_reject([number])
         else:
             remote = Delivery.wrap(delivery).remote
-            annotations = {_name(key): plain(value) for key, value in (remote.annotations or {}).items()}
+            annotations = {_name(key): plain(value) for key, value in _items(remote.annotations)}
             engine.message_modify([number], bool(remote.failed), bool(remote.undeliverable), annotations)
 
     def _flush_accepts(self) -> None:
@@ -996,7 +996,7 @@ def _options(terminus: Terminus) -> dict[str, Any]:
     capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
     given = _value_of(terminus.properties)
     properties: dict[str, Any] = {}
-    for key, value in (given or {}).items():
+    for key, value in _items(given):
         properties[_name(key)] = _lifetime(value) if str(key) == "lifetime-policy" else plain(value)
     return {
         "dynamic": bool(terminus.dynamic),
@@ -1014,7 +1014,7 @@ def _filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
     """Return the filters by name: descriptor, value, and as they came."""
     found: dict[str, tuple[str, Any, Any]] = {}
     given = _value_of(data)
-    for key, value in (given if isinstance(given, dict) else {}).items():
+    for key, value in _items(given):
         if isinstance(value, Described):
             descriptor = value.descriptor
             name = _FILTERS.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
@@ -1054,6 +1054,11 @@ def _product_of(data: Any) -> str:
         return ""
     parts = [str(given[key]) for key in ("product", "version") if given.get(key)]
     return " ".join(parts)[:_LONGEST_NAME]
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the entries of what should be a map, and may be anything."""
+    return value.items() if isinstance(value, dict) else ()
 
 
 def _name(key: Any) -> str:

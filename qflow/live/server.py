@@ -157,6 +157,8 @@ class Server:
     def turn(self, ready: Iterable[Any]) -> None:
         """Do what the sockets that are ready ask for, and write what comes of it."""
         self.tell_time()
+        # Consoles may have subscribed to management's events, or gone.
+        self.agent.watch()
         for key, mask in ready:
             if key.data is None:
                 self._accept()
@@ -166,6 +168,7 @@ class Server:
             else:
                 self._serve(key.data, mask)
         self._tick()
+        self.agent.publish_events()
         self._write_all()
 
     def tell_time(self) -> None:

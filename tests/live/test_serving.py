@@ -248,6 +248,18 @@ def test_a_client_of_the_messaging_api_reads_the_same_queue():
             session.acknowledge()
 
 
+def test_a_console_gets_management_s_events():
+    """CF-12: of what other clients do, as messages."""
+    with qf.serve() as broker:
+        connection = BlockingConnection(broker.url, timeout=10)
+        console = connection.create_receiver("qmf.default.topic", credit=10)
+        connection.create_receiver("amq.fanout")
+        seen = console.receive(timeout=10)
+        connection.close()
+    assert seen.properties["qmf.content"] == "_event"
+    assert broker.server.failures == []
+
+
 def test_the_command_serves_writes_a_trace_and_ends(tmp_path):
     trace = tmp_path / "served.jsonl"
     words = ["serve", "--port", "0", "--queue", STOP, "--trace", str(trace), "--host", "0.0.0.0"]
