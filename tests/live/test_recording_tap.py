@@ -28,7 +28,7 @@ from small_broker import SmallBroker, SmallQueue
 from waiting import wait_until
 
 from qflow.kit import INTERRUPTED, RefusalError
-from qflow.live.capture import CaptureWriter
+from qflow.live.capture import CaptureReader, CaptureWriter
 from qflow.live.recording import Recording
 from qflow.live.recording_tap import RecordingTap, Upstream
 from qflow.logs import ClientLog, audit
@@ -389,6 +389,22 @@ def say(connection, data, piece):
     for place in range(0, len(data), piece):
         connection.sendall(data[place : place + piece])
     connection.shutdown(socket.SHUT_WR)
+
+
+def test_a_capture_is_read_behind_and_takes_no_more_room_than_what_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("qflow.live.capture.SEGMENT", 1_000)
+    writer, reader, chance = CaptureWriter(tmp_path), CaptureReader(tmp_path), random.Random(3)
+    written, read = [], []
+    for number in range(500):
+        written.append((number, number % 7, number % 5, chance.randbytes(chance.randint(0, 400))))
+        writer.append(*written[-1])
+        if chance.random() < 0.1:
+            read += reader.records()
+            assert read == written and len(list(tmp_path.iterdir())) == 1
+    writer.close()
+    read += reader.records()
+    reader.remove()
+    assert read == written and not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_stops_the_recording_and_not_the_bytes(tmp_path, monkeypatch):
