@@ -47,6 +47,8 @@ class Stage:
         self.events: list[Event] | EventTable = table
         self.errors: dict[str, AmqpException] = {}
         self.remaining = message_limit
+        # When a producer that had waited was last sent a completion.
+        self.woken_at = -1
         # What breaks the references between clients at the end.
         self.at_end: list[Action] = []
         self.broker.observe(table)
