@@ -10,6 +10,8 @@ loaded when it is first used.
 ===================  =====================================================================================
 the engine           ``Broker``, ``BrokerOptions``, ``Session``, ``Message``, ``DelayedStore``,
                      ``statistics``; its refusals ``AmqpException``, ``StartupError``
+your own clients     ``serve``: the engine behind a port, for clients of AMQP 1.0 in any language;
+                     ``recorder``: what a program's own connection does, as a client log
 runs                 ``Workload``, ``Producer``, ``Consumer``, ``simulate``, ``Run``, ``WorkloadError``
 traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_trace``, ``write_trace``,
                      ``explain`` (why?)
@@ -27,8 +29,8 @@ charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``blocked
 chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``send``, ``Reader``, ``Diary``,
                      ``Table``; recordings: ``scenarios``, ``beside``, ``kit_path``; ``RefusalError``
 rooms, for all       ``broker``, ``messaging`` (the client API of ``qpid.messaging``), ``configuration``,
-that is in them      ``workload``, ``trace``, ``logs``, ``prediction``, ``design``, ``labs``, ``teaching``,
-                     ``conformance``, ``spark``
+that is in them      ``workload``, ``trace``, ``logs``, ``prediction``, ``design``, ``labs``, ``live``,
+                     ``teaching``, ``conformance``, ``spark``
 ===================  =====================================================================================
 
 Examples
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from qflow import conformance as conformance
     from qflow import design as design
     from qflow import labs as labs
+    from qflow import live as live
     from qflow import logs as logs
     from qflow import messaging as messaging
     from qflow import prediction as prediction
@@ -103,6 +106,8 @@ if TYPE_CHECKING:
     from qflow.labs import state_space_run as state_space_run
     from qflow.labs import trace_lab as trace_lab
     from qflow.labs import trace_picture as trace_picture
+    from qflow.live import recorder as recorder
+    from qflow.live import serve as serve
     from qflow.logs import ClientLog as ClientLog
     from qflow.logs import LogError as LogError
     from qflow.logs import audit as audit

@@ -173,13 +173,17 @@ class QpidPythonWindow(Window):
         self.threshold = threshold
 
     def next_step(self) -> Step:
-        """Wait while no place is free; a capacity of 0 never has one."""
+        """Wait while no place is free; a capacity of 0 never has one.
+
+        In a window made smaller than what is outstanding, less than no place is free, and that is no 0: the
+        real client sends.
+        """
         available = self.available()
         if available is None:
             return Step.SEND
         if self._capacity is not None and self._capacity <= 0:
             return Step.REFUSE
-        return Step.SEND if available > 0 else Step.WAIT
+        return Step.SEND if available else Step.WAIT
 
     def sync_flag(self, sync: bool) -> bool:
         """Return True from the moment on when half of the window is used."""

@@ -3,7 +3,7 @@
 #
 # *25 minutes. They go with chapter 2.*
 #
-# How checks and hints work is told at the top of exercises 1.
+# Exercises 1 explains at its top how checks and hints work.
 
 # %% id="setup"
 import qflow as qf

@@ -3,7 +3,7 @@
 #
 # *30 minutes. They go with chapter 4.*
 #
-# How checks and hints work is told at the top of exercises 1.
+# Exercises 1 explains at its top how checks and hints work.
 
 # %% id="setup"
 import qflow as qf
@@ -12,7 +12,7 @@ import qflow as qf
 # ## From 101 to 165
 #
 # Exactly `stop` messages are on the queue, all of them complete. Several producers start, each with a
-# capacity; nobody reads. How many messages are on the queue when all of them stand still? In the manual's
+# capacity; nobody reads. How many messages are on the queue when all of them are blocked? In the manual's
 # example stop is 100 and the capacities are 50 and 15.
 
 
@@ -29,7 +29,7 @@ qf.check(worst_depth)
 # %% [markdown] id="worst_depth-why" tags=["solution"]
 # **Why.** Every message they send is held, so each producer gets rid of exactly its capacity. The message
 # that turns flow control ON is one of them (CAP-08). 165 is an upper bound: it takes empty windows at the
-# very moment the queue stands at stop.
+# very moment the depth is at stop.
 
 # %% [markdown] id="after_the_stall-task"
 # ## Down to 99, and up again
@@ -67,7 +67,7 @@ qf.check(after_the_stall)
 # A sender of the qpid-cpp client starts on an *empty* queue, alone, and is faster than any answer. When as
 # many transfers are outstanding as its capacity allows, it does not wait for one of them: it sends
 # `execution.sync` and waits for **all**, then goes on with an empty window. How many messages are on the
-# queue when it stands still for good? (Nobody reads. Golden scenario G-04: stop 10, capacities 1, 2, 3.)
+# queue when it is blocked for good? (Nobody reads. Golden scenario G-04: stop 10, capacities 1, 2, 3.)
 
 
 # %% id="cpp_depth"
@@ -84,7 +84,7 @@ def cpp_depth(stop, capacity):
 qf.check(cpp_depth)
 
 # %% [markdown] id="cpp_depth-why" tags=["solution"]
-# **Why.** It only ever stands still after a multiple of its capacity. The first multiple above stop is where
+# **Why.** It is only ever blocked after a multiple of its capacity. The first multiple above stop is where
 # one of the outstanding transfers is held and the sync does not return (CAP-02). So capacities 1, 2 and 3
 # give 11, 12 and 12, and not 11, 12 and 13. Clients that hear of completions in between land elsewhere below
 # the bound; in recordings of the example it was 115 to 165.
@@ -110,8 +110,9 @@ def overflow(limit, stop, sends):
 qf.check(overflow)
 
 # %% [markdown] id="overflow-why" tags=["solution"]
-# **Why.** Flow control only withholds completions. Whoever does not wait for them runs into the limit: 506,
-# and the session is gone; the connection and what was accepted stay (FC-24, LP-06, golden scenario G-05).
+# **Why.** Flow control only withholds completions. A client that does not wait for them runs into the limit:
+# 506, and the session is gone; the connection and what was accepted stay (FC-24, LP-06, golden scenario
+# G-05).
 
 # %% id="progress" tags=["task"]
 qf.show_progress()

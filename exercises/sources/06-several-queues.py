@@ -3,7 +3,7 @@
 #
 # *20 minutes. They go with chapter 6.*
 #
-# How checks and hints work is told at the top of exercises 1.
+# Exercises 1 explains at its top how checks and hints work.
 
 # %% id="setup"
 import qflow as qf
@@ -12,8 +12,8 @@ import qflow as qf
 # ## One sync for everything
 #
 # A session sends to several queues (`sends`, in order; `stops` are the stop thresholds; nobody reads), and
-# then asks with `execution.sync` to be told when everything is complete. Is it told at once? Return `True` or
-# `False`.
+# then asks with `execution.sync` for a report when everything is complete. Does the report come at once?
+# Return `True` or `False`.
 
 
 # %% id="can_sync"
@@ -54,7 +54,7 @@ qf.check(slowest_decides)
 # sets the pace of all, however many there are.
 
 # %% [markdown] id="session_plan-task"
-# ## Nobody waits for somebody else's queue
+# ## No producer waits for another's queue
 #
 # *A design task: many answers are right.* You send to several queues, any of which may become slow. Return a
 # dict that names a session for each queue, so that a stopped queue never holds up senders to another one.

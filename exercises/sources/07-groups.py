@@ -3,7 +3,7 @@
 #
 # *35 minutes. They go with chapter 7.*
 #
-# How checks and hints work is told at the top of exercises 1.
+# Exercises 1 explains at its top how checks and hints work.
 
 # %% id="setup"
 import qflow as qf
@@ -31,10 +31,10 @@ def second_gets(labels, first_accepts):
 qf.check(second_gets)
 
 # %% [markdown] id="second_gets-why" tags=["solution"]
-# **Why.** Whoever acquires a message of a free group owns the group until all it holds of it is settled
-# (MG-07, MG-08). Other groups are not held up (MG-12). So `remove` cannot overtake `add`, and B is served
-# although it stands behind A. *May* pass it on, says the document: a consumer that has accepted everything
-# owns nothing, and the next message goes to whoever looks first.
+# **Why.** A consumer that acquires a message of a free group owns the group until all it holds of it is
+# settled (MG-07, MG-08). Other groups are not held up (MG-12). So `remove` cannot overtake `add`, and B is
+# served although it is behind A. *May* pass it on, says the document: a consumer that has accepted everything
+# owns nothing, and the next message goes to the consumer that looks first.
 
 # %% [markdown] id="shares-task"
 # ## The first N messages

@@ -3,7 +3,7 @@
 #
 # *50 minutes; pick those you like. They go with chapter 9.*
 #
-# How checks and hints work is told at the top of exercises 1.
+# Exercises 1 explains at its top how checks and hints work.
 
 # %% id="setup"
 import qflow as qf
@@ -36,8 +36,8 @@ qf.check(ring_priorities)
 
 # %% [markdown] id="ring_priorities-why" tags=["solution"]
 # **Why.** Only one message is looked at: the oldest of the lowest priority. It goes if its priority is at
-# most that of the new one; if not, the *new* one is dropped, and nobody is told (LP-12, golden scenario
-# G-12).
+# most that of the new one; if not, the *new* one is dropped, and no client hears of it (LP-12, golden
+# scenario G-12).
 
 # %% [markdown] id="ring_last_values-task"
 # ## A ring of last values

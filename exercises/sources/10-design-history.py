@@ -3,7 +3,7 @@
 #
 # *20 minutes. They go with chapter 10.*
 #
-# How checks and hints work is told at the top of exercises 1.
+# Exercises 1 explains at its top how checks and hints work.
 
 # %% id="setup"
 import qflow as qf
@@ -41,9 +41,9 @@ def what_happens(design, limit, threshold, sends):
 qf.check(what_happens)
 
 # %% [markdown] id="what_happens-why" tags=["solution"]
-# **Why.** Three questions tell the designs apart: where does a message wait, who is told what, and how far
-# can it overshoot (ALT-13). Only the overflow list never refuses, and it hides messages from consumers. The
-# proposal and what shipped differ by one message (ALT-08).
+# **Why.** Three questions tell the designs apart: where does a message wait, who gets which message, and how
+# far can it overshoot (ALT-13). Only the overflow list never refuses, and it hides messages from consumers.
+# The proposal and what shipped differ by one message (ALT-08).
 
 # %% [markdown] id="on_the_queues-task"
 # ## The overflow list keeps the order

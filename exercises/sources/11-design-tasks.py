@@ -28,7 +28,7 @@ def safe_stop(limit, capacities):
 qf.check(safe_stop)
 
 # %% [markdown] id="safe_stop-why" tags=["solution"]
-# **Why.** At worst all windows fill while the queue stands at stop. There is no overflow exactly if stop and
+# **Why.** At worst all windows fill while the depth is at stop. There is no overflow exactly if stop and
 # all capacities together are not more than the limit (CAP-11). This is the highest safe answer.
 
 # %% [markdown] id="share_the_room-task"

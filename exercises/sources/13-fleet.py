@@ -3,7 +3,7 @@
 #
 # *20 minutes. They go with chapter 13, and need neither Spark nor Java.*
 #
-# How checks and hints work is told at the top of exercises 1.
+# Exercises 1 explains at its top how checks and hints work.
 
 # %% id="setup"
 import qflow as qf

@@ -7,7 +7,7 @@
 # At the end of this tour you have
 #
 # - seen a queue that makes its producers wait, and a group of messages that keeps its order;
-# - laid the model beside what a real broker did;
+# - compared the model with what a real broker did;
 # - found the chapter that answers *your* question.
 #
 # **A question to begin with.** A shop sends orders to a queue, a warehouse takes them off. For an hour more
@@ -18,8 +18,8 @@
 #
 # A **broker** is a program that keeps messages for others. A **producer** sends a message to a **queue** on
 # the broker; a **consumer** takes it off. The consumer **accepts** a message when it is done with it. And the
-# producer, for its part, is told when the broker has processed what it sent: that is the **completion**.
-# Most of this book is about that last word.
+# producer, for its part, hears from the broker when it has processed what it sent: that is the
+# **completion**. Most of this book is about that last word.
 #
 # Guess one number before you go on; you will find out in two minutes.
 
@@ -86,7 +86,7 @@ assert diary.column("held") == [0, 1, 2, 3, 3, 0]
 diary
 
 # %% [markdown] id="flow-then"
-# Eight, and the three the producer was still allowed: eleven. Nobody was thrown out, nothing was lost.
+# Eight, and the three the producer was still allowed: eleven. No session died, nothing was lost.
 # **Chapter 1** takes this apart, **2** counts bytes as well, **3** looks at the completions, **4** derives
 # the eleven.
 
@@ -179,7 +179,7 @@ recorded
 # ## And when it is your own broker?
 #
 # A client's log, which anybody can write, is enough to replay what happened, to ask *why*, and to ask *what
-# if*. Here the engine explains a producer that stands still. **Chapter 12** does it with recordings of real
+# if*. Here the engine explains a producer that is blocked. **Chapter 12** does it with recordings of real
 # clients.
 
 # %% id="why"

@@ -266,18 +266,19 @@ assert refused.code == 542
 # picture below was made by the same engine you have just used by hand.
 #
 # ![The lab, stopped while flow control is ON: the producer's window is full of held transfers, the queue
-# stands above its resume line, the depth is drawn over time below](images/flow-lab.png)
+# is above its resume line, the depth is drawn over time below](images/flow-lab.png)
 #
 # - On the left the **producer's window**, one cell for each transfer it may have outstanding.
 # - In the middle the **queue**, with its limit and both thresholds. The thick line is the one that counts
 #   now. Hatched: messages whose completion is held.
 # - Between them the **gate** that completions pass. Messages always get through; completions only while it
-#   is open.
+#   is open. Those that are held wait behind it, one mark each.
 # - On the right the **consumer** with the messages it has prefetched. They still count.
 # - Below, the queue's **depth** over time. Drag in it to go to any instant, forwards or back.
 #
-# Run the cell, then move a slider. The state you see is of the same instant of the new run. You need not let
-# go of it: rest where you are curious, and the run for that place is drawn while you still hold the slider.
+# Run the cell, press *play*, and drag the **stop** line on the tank. Each place of the line is another run:
+# you see it while you still hold the line, at the same instant, with the depth of the run before dashed below
+# it. *more* opens the sliders, single steps and questions; *stage* gives the picture the whole screen.
 
 # %% id="lab"
 lab = qf.flow_lab()
@@ -286,7 +287,7 @@ lab
 # %% [markdown] id="lab-try"
 # **Try this.**
 #
-# 1. Press *ON/OFF ▸* and then *◂ step*, *step ▸* a few times. Find the two messages around the stop
+# 1. Press *turn ▸*, then *more*, and *◂ step*, *step ▸* a few times. Find the two messages around the stop
 #    threshold.
 # 2. Make the gap between the thresholds small. What happens to the hatched bands in the plot?
 # 3. Put `qpid.flow_resume_count` above `qpid.flow_stop_count`, and read what the broker says.

@@ -7,7 +7,7 @@
 #
 # - say how many bytes the broker counts for a message, and why that is never just its content;
 # - say when flow control turns ON and OFF with thresholds in bytes, in messages, and in both;
-# - recognise a queue that is stopped by the unit nobody was looking at.
+# - recognise a queue that is stopped by the unit that was not looked at.
 #
 # **A question to begin with.** A queue has room for 1,000 messages. After 80 of them the producers stand
 # still, and the console shows: flow control is ON. Nobody has set any threshold. What happened?
@@ -223,7 +223,7 @@ assert old_way.statistics().msgDepth == 81
 # %% [markdown] id="surprise-text"
 # ## The surprise: a unit that is switched off can still keep you waiting
 #
-# Somebody wants thresholds in bytes only, and switches the count off by setting its stop threshold to 0.
+# A team wants thresholds in bytes only, and switches the count off by setting its stop threshold to 0.
 # The queue has room for 100 messages. The default *resume* threshold for the count, 70 percent, was not
 # switched off. It cannot turn anything ON, but it takes part in the decision to turn OFF. *(FC-09)*
 

@@ -82,7 +82,7 @@ print(on_queue)
 assert on_queue == ["a book", "a lamp", "a chair", "a chair"]
 
 # %% [markdown] id="naive-then"
-# Both chairs are there. The time-out did not say *the message did not arrive*. It said *I have not been told
+# Both chairs are there. The time-out did not say *the message did not arrive*. It said *I have not heard
 # that it is complete*. Those are different sentences, and this chapter is about the difference.
 
 # %% [markdown] id="mechanism-text"
@@ -133,7 +133,7 @@ print("in order: ", old_producer.completed)
 assert len(old_producer.completed) == 1
 
 # %% [markdown] id="told-text"
-# ### Being complete, and being told so
+# ### Complete, and reported as complete
 #
 # The broker does not send a completion for each transfer; that would double the traffic. It reports when it
 # is asked to: by a flag on the transfer, by `session.flush`, or by `execution.sync`. *(CM-05)*
@@ -185,6 +185,46 @@ assert sync_number + 1 in producer.completed
 # This is **head-of-line blocking**: what goes to `idle` waits for what went to `busy`. The designers knew
 # it. "This appears to be unavoidable given the 0.10 model", says the proposal of 2010, as its second known
 # issue. Chapter 6 measures what it costs, and shows the cure: one session for each destination.
+
+# %% [markdown] id="both-text"
+# ### One session for both directions
+#
+# A client reads the set only up to its first hole. *(CM-14)* So behind a held transfer it misses **every**
+# answer on that session, not only the one to a sync: the answers that `session.receiver(...)` needs, the end
+# of a `fetch` that finds nothing, the confirmation of `acknowledge` and of `close`. *(CAP-12)*
+#
+# A program with one session for sending and receiving can stop itself for ever: the consumer that would make
+# room cannot be made. With a broker on the network the line with `session.receiver` never returns; here it
+# says why.
+
+# %% id="both"
+connection = qf.messaging.Connection.establish("both.example")
+session = connection.session()
+sender = session.sender(
+    "jobs; {create: always, node: {x-declare: {arguments: {'qpid.flow_stop_count': 1}}}}", capacity=2
+)
+for job in ("job 1", "job 2"):
+    sender.send(job, sync=False)
+
+try:
+    session.receiver("jobs")
+    own = "made"
+except qf.messaging.SyncWouldBlock as problem:
+    own = str(problem)
+
+receiver = connection.session().receiver("jobs")
+taken = [receiver.fetch(timeout=1).content for _ in range(2)]
+receiver.session.acknowledge()
+sender.sync(timeout=1)
+
+print("on the producer's session:", own)
+print("on a session of its own:  ", taken, "and the producer has", sender.unsettled(), "unsettled")
+
+assert "held by queue 'jobs'" in own
+assert taken == ["job 1", "job 2"] and sender.unsettled() == 0
+
+# %% [markdown] id="both-then"
+# So: **one session for sending, another for receiving**, wherever a queue can stop.
 
 # %% [markdown] id="release-text"
 # ## What lets a held transfer go
@@ -267,7 +307,7 @@ qf.Table(
 # ### Over time
 #
 # The run of chapter 1, seen from the producer: how many of its completions are held. The line climbs while
-# the queue is ON, stands still when the producer's window of 100 is full, and falls to 0 at once.
+# the queue is ON, stops growing when the producer's window of 100 is full, and falls to 0 at once.
 
 # %% id="held-chart"
 picture = qf.flow_run()
@@ -302,7 +342,7 @@ print(
     f"after the commit:  {after_commit.msgDepth} messages, ON: {after_commit.flowStopped}, "
     f"held of the transaction: {len(careful.held)}"
 )
-print(f"the next plain transfer of somebody else is held: {len(plain.held) == 1}")
+print(f"the next plain transfer of another session is held: {len(plain.held) == 1}")
 
 assert before_commit == 0
 assert after_commit.msgDepth == 10 and after_commit.flowStopped
@@ -327,7 +367,7 @@ recorded
 # %% [markdown] id="answer-text"
 # ## Back to the question
 #
-# Nobody's mistake, or everybody's: the program took silence for a no. A program that must not send twice
+# No part of the system made a mistake: the program took silence for a no. A program that must not send twice
 # either waits (flow control is *supposed* to make it wait), or gives each message an identifier by which a
 # consumer can tell a repetition. With `sync=False` and a capacity, the same client goes on sending until
 # its window is full, and never times out on a single message.
@@ -364,6 +404,8 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 # - A held transfer has arrived; only its **completion** is missing. No answer does not mean no. *(CM-01)*
 # - Completions form a **set** with holes; a later transfer may complete before an earlier one. *(CM-04)*
 # - A **sync** waits for every earlier command of its session, whatever queue it went to. *(CM-06)*
+# - A client misses every answer behind a held transfer of its session: **one session for each direction**.
+#   *(CAP-12)*
 # - A transfer is let go when its message leaves the queue, or when the queue turns OFF. *(FC-17)*
 # - Transfers in a transaction are never held. *(CM-10)*
 #

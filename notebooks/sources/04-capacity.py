@@ -81,7 +81,8 @@ assert broker.queue("orders").statistics().flowStopped
 # ## Discover the law
 #
 # Let us do what one does with an unknown law: small experiments, many of them. Each row of the table is one
-# stop threshold, each column a set of producers, and the number is the depth at which everybody stands still.
+# stop threshold, each column a set of producers, and the number is the depth at which all of them are
+# blocked.
 
 # %% id="discover"
 from itertools import cycle
@@ -191,7 +192,7 @@ qf.Table(
 # %% [markdown] id="states-lab-text"
 # ### The lab: every state as a picture
 #
-# Each dot is a state, each line a thing that somebody can do. Click a dot, and the queue beside it gets into
+# Each dot is a state, each line a thing that a client can do. Click a dot, and the queue beside it gets into
 # that state on the shortest way. The claims below the picture say how many states there are, and which is the
 # deepest.
 #
@@ -209,17 +210,17 @@ assert "deeper than 5" in space.claims[1]
 # %% [markdown] id="manual-text"
 # ## The manual's example, by hand
 #
-# 100 messages are on the queue, all complete. Then C1 sends until its window of 50 is full, and C2 until
-# its window of 15 is. The resume threshold is left at 100, which means: OFF at 99.
+# The two clients are the only ones. C1 has sent 100 messages, all complete. Then it sends until its window of
+# 50 is full, and C2 until its window of 15 is. The resume threshold is left at 100, which means: OFF at 99.
 
 # %% id="manual"
 broker = qf.Broker()
 broker.session("admin").queue_declare("q", {"qpid.flow_stop_count": 100})
-warm_up, c1, c2 = (broker.session(name) for name in ("warm-up", "C1", "C2"))
+c1, c2 = (broker.session(name) for name in ("C1", "C2"))
 reader = qf.Reader(broker, "reader", "q")
 diary = qf.Diary.of_queue(broker, "q", c1, c2, caption="capacities 50 and 15, stop threshold 100")
 
-qf.send(warm_up, "q", 100)
+qf.send(c1, "q", 100)
 diary.note("100 messages before")
 qf.send(c1, "q")
 diary.note("C1 sends one")
@@ -276,7 +277,7 @@ assert beyond.run.errors
 # The held completions of the three over time, with the capacity of 15. Whatever happens, no line rises above
 # 15, and together they never exceed 45: the part of the queue above the stop threshold.
 #
-# The chart belongs to the lab above: its line stands at the lab's instant, a click in it takes the lab there,
+# The chart belongs to the lab above: its line is at the lab's instant, a click in it takes the lab there,
 # and a slider moved up there draws it anew.
 
 # %% id="held-chart"
@@ -398,6 +399,57 @@ qf.depth_chart(overflow)
 # with 506, in the middle of flow control. From then on the queue was left to `p2` alone, and never filled
 # again.
 
+# %% [markdown] id="thread-text"
+# ## In a program: a thread that waits
+#
+# A producer whose window is full does not fail, it waits: in the call `send`, until there is room. Let it
+# wait in a thread of its own, and consume in this one. The queue stops above 4, the window is 2.
+#
+# `sleep` lets time pass in the broker. No other thread can do anything then: the producer waits as well.
+
+# %% id="thread"
+import threading
+
+connection = qf.messaging.Connection.establish("threads.example")
+sender = connection.session().sender(
+    "orders; {create: always, node: {x-declare: {arguments: {'qpid.flow_stop_count': 4}}}}",
+    capacity=2,
+    window="ideal",
+)
+orders = [f"order {number}" for number in range(1, 13)]
+sent = []
+
+
+def produce():
+    for order in orders:
+        sender.send(order, sync=False)
+        sent.append(order)
+    sender.sync()
+
+
+producer_thread = threading.Thread(target=produce)
+producer_thread.start()
+qf.messaging.sleep(60, "threads.example")
+blocked = len(sent)
+print("sent before it waits: ", blocked, "of", len(orders))
+
+receiver = connection.session().receiver("orders")
+received = []
+while len(received) < len(orders):
+    received.append(receiver.fetch(timeout=60).content)
+    receiver.session.acknowledge()
+producer_thread.join()
+print("received, as it goes on:", len(received), "in order:", received == orders)
+
+assert blocked == 4 + 2
+assert sent == received == orders
+
+# %% [markdown] id="thread-then"
+# It sent stop + capacity, and waited. Each acknowledgement made the queue shorter; when flow control turned
+# OFF, the thread went on by itself. No message was lost, none came twice, and the program has no line that
+# handles flow control. If the consumer stopped too, both would wait for each other: of threads on one broker
+# the kit knows that, and the last one to wait gets an error that says so.
+
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
@@ -421,5 +473,5 @@ predictions.compare(one=stall(2, (3,)), two=stall(2, (3, 2)), again=again)
 #
 # - Next: [5 · Configuration](05-configuration.ipynb), how to set all of this.
 # - Sizing your own queues from a log: [12 · Reading your own broker](12-reading-your-broker.ipynb).
-# - In code: `qflow/messaging/windows.py` holds the three windows, `qflow/design/explore.py` visits the
+# - In code: `qflow/windows.py` holds the three windows, `qflow/design/explore.py` visits the
 #   states.

@@ -173,7 +173,7 @@ assert len(dropped & delivered) > len(dropped - delivered) > 0
 # closely.
 
 # %% [markdown] id="session-text"
-# ## The surprise: a queue nobody is slow on
+# ## The surprise: a queue without a slow reader
 #
 # Now a producer that sends to **two** queues, each message to one of them: `busy` is stopped, `idle` has all
 # the room in the world. Both transfers go over one session, from one window. *(ALT-09, CM-06)*
@@ -206,7 +206,7 @@ qf.Table(
 )
 
 # %% [markdown] id="session-then"
-# With one session the producer stands still after four messages to `idle`, with a queue in front of it that
+# With one session the producer stops after four messages to `idle`, with a queue in front of it that
 # would take all ten. The proposal of 2010 lists this as a known issue: "A pending transfer of a message to a
 # different - possibly unblocked - destination would be blocked by the current outstanding messages."
 #

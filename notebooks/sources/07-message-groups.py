@@ -126,7 +126,7 @@ diary
 # ### A does not block B
 #
 # A consumer scans the queue from the front and takes the first message whose group is free or its own. What
-# it may not have, it **skips**. So a message of group B that stands *behind* a blocked group A is available.
+# it may not have, it **skips**. So a message of group B that is *behind* a blocked group A is available.
 
 # %% id="ab"
 broker = shop_with_groups("A-1 A-2 B-1")
@@ -407,7 +407,7 @@ qf.Table(
 
 # %% [markdown] id="real-clients-then"
 # Why? A consumer that holds 20 messages owns the groups of all of them, up to 20, although it works on one
-# at a time. The others look at the queue and find only messages of groups that are somebody else's. The same
+# at a time. The others look at the queue and find only messages of groups that others own. The same
 # workload, simulated for five seconds, tells how often each looked in vain:
 
 # %% id="real-clients-idle"

@@ -242,7 +242,7 @@ diary
 
 # %% [markdown] id="surprise-then"
 # Nothing happens. The accept frees the group, but **wakes nobody**. The message lies on the queue, a consumer
-# with credit stands beside it, and both wait, until something quite different wakes the consumer: here a
+# with credit is there, and both wait, until something quite different wakes the consumer: here a
 # message of another group. On a quiet queue that may take for ever. *(MG-13)*
 #
 # We can ask the engine for its reasons:
@@ -326,8 +326,8 @@ lost
 # %% [markdown] id="answer-text"
 # ## Back to the question
 #
-# The line that releases the first message while the second one is kept. Whoever gives back one message of a
-# group has to give back all later ones of that group too, or reject instead.
+# The line that releases the first message while the second one is kept. A consumer that gives back one
+# message of a group has to give back all later ones of that group too, or reject instead.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions

@@ -75,7 +75,7 @@ assert deepest["ring"] == 20 and deepest["last value"] <= 6
 # ## Ring: the oldest goes
 #
 # `qpid.policy_type=ring`. A ring makes room for each new message by dropping the oldest. It does not ask
-# whether somebody is working on it.
+# whether a consumer is working on it.
 
 
 # %% id="ring"
@@ -120,7 +120,7 @@ diary
 # ## Last value: one for each key
 #
 # `qpid.last_value_queue_key=k`: a new message **replaces** the one with the same value in header `k`. The new
-# one stands at the end.
+# one is at the end.
 
 # %% id="lvq"
 broker = qf.Broker()
@@ -242,7 +242,7 @@ qf.Table(
 #
 # Five queues side by side, the same messages into each. Move the limit and the rate. Which of them notices
 # first that the consumer is too slow? Which ones never tell anybody? All five are drawn to one scale, so the
-# queue that stands higher is the deeper one.
+# queue that is drawn higher is the deeper one.
 #
 # ![The policy lab: five queues of different kinds side by side at the same instant, each with its depth over
 # time](images/policy-lab.png)
@@ -308,7 +308,7 @@ qf.Table([[one, *row.values()] for one, row in matrix.items()], ("with", *FEATUR
 #
 # Ring and groups are accepted together. A group keeps its order as long as its owner holds one of its
 # messages. But a ring takes messages out of its owner's hands. When it has taken the last one, the group is
-# free, while the owner is still at work, and the next message goes to somebody else. *(MG-20)*
+# free, while the owner is still at work, and the next message goes to another consumer. *(MG-20)*
 
 # %% id="surprise"
 broker = qf.Broker()

@@ -169,7 +169,7 @@ qf.Table(
 # %% [markdown] id="java-text"
 # ### The neighbour: the Java broker
 #
-# While this was discussed, somebody pointed to the Java broker, which had flow control already. It does not
+# While this was discussed, a reader pointed to the Java broker, which had flow control already. It does not
 # withhold anything. It **tells the channel to stop**, when it has sent to a queue that is overfull. That
 # message is still taken; so each channel overshoots by one message, whatever its window. But it stops the
 # *whole* channel, counts bytes only, and needs a protocol with such a command.
@@ -198,7 +198,7 @@ story.append(("5 taken", broker.queue("q").statistics().byteDepth, told[-1], len
 assert [row[2] for row in story] == [""] * 10 + ["stop", "go on"]
 assert all(held == 0 for *_, held in story)
 qf.Table(
-    story[8:], ("after", "bytes", "the channel was told", "held"), "capacity 1,000 bytes, resume capacity 600"
+    story[8:], ("after", "bytes", "the channel says", "held"), "capacity 1,000 bytes, resume capacity 600"
 )
 
 # %% [markdown] id="compare-designs-text"
@@ -242,8 +242,8 @@ qf.Table(
 # |---|---|---|---|---|
 # | before | nowhere | its session dies | nobody | none |
 # | proof of concept | in a list beside the session | no completion | the whole session | none |
-# | watermarks | on the queue | no completion | whoever sends there | the capacities |
-# | shipped | on the queue | no completion | whoever sends there | the capacities |
+# | watermarks | on the queue | no completion | each sender to it | the capacities |
+# | shipped | on the queue | no completion | each sender to it | the capacities |
 # | Java broker | on the queue | an explicit *stop* | the whole channel | one message a channel |
 
 # %% id="chart-shipped"
@@ -290,14 +290,14 @@ qf.Table(
 # machines: then they would not have the same state any more, and "crash sporadically". That alone rules out
 # the overflow list. What shipped has no timer; all is caused by messages coming and going.
 #
-# And a broker that *joins* must be told the state. For flow control that was 36 bytes and a list of held
+# And a broker that *joins* must receive the state. For flow control that was 36 bytes and a list of held
 # messages. Whether the queue is ON was not among it. The newcomer concluded: ON, if something is held.
 # Mostly.
 
 
 # %% id="surprise"
 def after_joining(consumed):
-    """Return how a queue is, what is told of it, and how it is at a newcomer; 5 sent, some consumed."""
+    """Return how a queue is, what is sent of it, and how it is at a newcomer; 5 sent, some consumed."""
     broker = qf.Broker()
     producer = broker.session("producer")
     producer.queue_declare("q", {"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 1})
@@ -322,7 +322,7 @@ outcomes = [
 assert [(original, twin) for _, original, _, twin in outcomes] == [(True, True), (True, True), (True, False)]
 qf.Table(
     outcomes,
-    ("consumed before", "ON at the original", "held positions told", "ON at the newcomer"),
+    ("consumed before", "ON at the original", "held positions sent", "ON at the newcomer"),
     "stop 3, resume 1, five messages sent; then a broker joins",
 )
 

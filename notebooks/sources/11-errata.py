@@ -111,7 +111,7 @@ EXAMPLE = {"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resum
 # %% [markdown] id="states-text"
 # ## On and off
 #
-# The sentence of the question stands in the draft, and contradicts the next one ("greater than 900 … ON").
+# The sentence of the question is in the draft, and contradicts the next one ("greater than 900 … ON").
 # It should say *less* than or equal, and it is silent about the beginning. The ticket proposes "at and above"
 # and defines the way down twice, "at or below" and "falls below". What shipped is: above, and below.
 

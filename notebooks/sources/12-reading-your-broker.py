@@ -110,7 +110,7 @@ print(
 assert queue.flowStopped and queue.flowStoppedCount == 1
 
 # %% [markdown] id="alert-text"
-# ### Alerts: ask to be told
+# ### Alerts: ask for a message
 #
 # A queue can raise an event when it fills up. Its threshold is 80 percent of a declared limit by default, the
 # same as flow control's, but it compares differently: an alert comes **at** the threshold, flow control
@@ -183,7 +183,7 @@ assert "turned ON 13 times, the engine's 13 times" in replayed.claims[-2]
 # %% [markdown] id="why-text"
 # ### Why?
 #
-# Now to Sunday night. Take any instant: at eight and a half seconds the producer `p1` stands still. Why? The
+# Now to Sunday night. Take any instant: at eight and a half seconds the producer `p1` is blocked. Why? The
 # answer is a chain. Each link rests on the ones below it, down to what nobody in the broker decided: a
 # setting, or what a client did on its own.
 
@@ -222,7 +222,7 @@ qf.trace_lab(recordings / "capacity-165.csv.gz")
 # other settings. First under the recorded ones, to see how good that is:
 
 # %% id="what-if"
-same = qf.predict(workload, log, compare_models=False)
+same = qf.predict(workload, log, compare_models=False, replays=9)
 MEASURES = ("mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput")
 orders = same["queues"]["orders"]
 
@@ -247,8 +247,8 @@ qf.Table(
 #
 # Record the same workload twice and you get two results: the machine had other work to do at other moments,
 # and of two things that happened at almost the same time the other one was first. So the prediction is made
-# of nineteen replays, each with another chance, and says between which values a measure lies. Four of five
-# recordings should lie there:
+# of several replays, here nine, each with another chance, and says between which values a measure lies. Four
+# of five recordings should lie there:
 
 # %% id="how-sure"
 interval = orders["interval"]
@@ -282,7 +282,7 @@ assert orders["near_critical"] is None
 
 # %% id="what-if-other"
 lower = qf.Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
-other = qf.predict(workload, log, lower, compare_models=False)["queues"]["orders"]["predicted"]
+other = qf.predict(workload, log, lower, compare_models=False, replays=3)["queues"]["orders"]["predicted"]
 before = orders["predicted"]
 
 qf.Table(
@@ -381,7 +381,8 @@ predictions.compare(
 #
 # - The depth alone says little. Look at what is **available**, at `flowStopped`, and at `flowStoppedCount`
 #   twice. *(DQ-01, CM-15)*
-# - Nobody tells you about flow control. Set an **alert** below the stop threshold. *(QT-11 to QT-14)*
+# - The broker reports nothing about flow control. Set an **alert** below the stop threshold. *(QT-11 to
+#   QT-14)*
 # - A **client log** is enough to replay, to explain, and to predict.
 # - A longer queue does not make a slow consumer faster; it makes messages older.
 #

@@ -140,7 +140,7 @@ if spark:
 # ## The audit
 #
 # Now the same engine that you have stepped through since chapter 1 runs over each component. It gets what the
-# clients did, and works out what nobody recorded: whose completion was held, by which queue, and why it was
+# clients did, and works out what no log recorded: whose completion was held, by which queue, and why it was
 # let go.
 
 # %% id="audit"
@@ -154,7 +154,7 @@ if spark:
 # ### Can you trust it?
 #
 # Twenty times a second the real broker was asked for its statistics. They were *not* given to the engine, so
-# they can be laid beside what it worked out.
+# they can be compared with what it worked out.
 
 # %% id="trust"
 if spark:
@@ -199,7 +199,7 @@ if spark:
 # %% [markdown] id="worst-text"
 # ## Who waited for whom
 #
-# A queue that is ON is not yet a problem. What costs is a transfer whose completion somebody waits for. So
+# A queue that is ON is not yet a problem. What costs is a transfer whose completion a producer waits for. So
 # the queues are ranked by the time that all the transfers they held have waited, taken together.
 
 # %% id="worst"
@@ -219,7 +219,7 @@ if spark:
 # %% [markdown] id="groups-text"
 # ## Groups
 #
-# Eight queues share ordered messages among consumers by groups. Which groups were somebody's nearly all the
+# Eight queues share ordered messages among consumers by groups. Which groups had an owner nearly all the
 # time?
 
 # %% id="groups"

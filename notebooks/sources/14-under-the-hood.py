@@ -10,7 +10,7 @@
 # - say which sentences must hold after every step, and check them on thousands of random ones;
 # - break one rule on purpose, and find the sentence of the manual, and the recording, that notices.
 #
-# **A question to begin with.** Somebody changes one character in a broker: `>` becomes `>=`. All programs
+# **A question to begin with.** A developer changes one character in a broker: `>` becomes `>=`. All programs
 # still work. Which sentence of the manual is now false, and who would ever find out?
 
 # %% [markdown] id="predict-text"
@@ -39,9 +39,9 @@ predictions.predict(
 # ## The naive way: watch the broker from outside
 #
 # From outside you see messages come and go. Inside, one transfer is a chain of small steps, and the engine
-# tells each of them to whoever listens. This is all there is: **commands go in, events come out.** The
+# shows each of them to its observer. This is all there is: **commands go in, events come out.** The
 # engine has no
-# clock, no network, no threads and no chance; time is told to it.
+# clock, no network, no threads and no chance; the caller sets its time.
 
 # %% id="naive"
 broker = qf.Broker()
@@ -95,12 +95,12 @@ broker.session("admin").queue_declare(
     "q", {"qpid.max_count": 10, "qpid.group_header_key": "g", "qpid.shared_msg_group": 1}
 )
 observers = [type(observer).__name__ for observer in broker.queue("q").observers]
-told = [name for name in vars(QueueObserver) if not name.startswith("_")]
+called = [name for name in vars(QueueObserver) if not name.startswith("_")]
 print("observers:", *observers)
-print("are told: ", *told)
+print("are called: ", *called)
 
 assert observers == ["MessageGroupManager", "ThresholdAlerts", "QueueFlowLimit"]
-assert told == ["enqueued", "acquired", "requeued", "dequeued"]
+assert called == ["enqueued", "acquired", "requeued", "dequeued"]
 
 # %% [markdown] id="machine-text"
 # ### Flow control as a table
@@ -338,7 +338,7 @@ wrong
 # ### Your own
 #
 # Now change something yourself. Replace the function below, and run the two cells. Can you find a change
-# that **no** recording notices? (If you do, you have found a rule that nobody has checked; please tell us.)
+# that **no** recording notices? (If you do, you have found a rule without a test; please report it.)
 
 
 # %% id="yours"

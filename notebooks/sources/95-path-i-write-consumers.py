@@ -13,7 +13,7 @@
 # 4. [9 · Other queues](09-other-queues.ipynb), **20 minutes**. *Ring*, *Last value* and *The surprise*: what
 #    can be taken out of your hands.
 # 5. [3 · Held completions](03-held-completions.ipynb), **15 minutes**. *The naive way* and *What lets a held
-#    transfer go*: what your accept means to somebody else.
+#    transfer go*: what your accept means to others.
 # 6. [12 · Reading your own broker](12-reading-your-broker.ipynb), **10 minutes**. Only *Why?*: the chain of
 #    reasons usually ends at a consumer.
 #

@@ -6,10 +6,13 @@ from typing import Any
 
 from qflow.broker.consuming import Connection, OutputScheduler
 from qflow.broker.context import BrokerContext
-from qflow.broker.errors import NotAllowedException
+from qflow.broker.errors import ConnectionForcedException, NotAllowedException
 from qflow.broker.events import EventTable, Observer
 from qflow.broker.exchanges import ExchangeRegistry
+from qflow.broker.link_nodes import LinkNodes
+from qflow.broker.links import LinkSession
 from qflow.broker.management import Management
+from qflow.broker.message import encodable
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queue import Queue, QueueCounters
 from qflow.broker.registry import QueueCleaner, QueueRegistry
@@ -41,7 +44,16 @@ class Broker(BrokerContext):
     False
     """
 
-    __slots__ = ("queues", "exchanges", "scheduler", "connections", "cleaner", "sessions", "management")
+    __slots__ = (
+        "queues",
+        "exchanges",
+        "scheduler",
+        "connections",
+        "cleaner",
+        "sessions",
+        "management",
+        "nodes",
+    )
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
         super().__init__(options, store)
@@ -51,10 +63,11 @@ class Broker(BrokerContext):
         self.connections: dict[str, Connection] = {}
         self.cleaner = QueueCleaner(self, self.queues)
         self.sessions: dict[str, Session] = {}
-        self.management = Management(self, self.queues, self.scheduler)
+        self.nodes = LinkNodes(self.queues)
+        self.management = Management(self, self.queues, self.scheduler, self.nodes)
 
     def session(self, name: str, connection: str = "") -> Session:
-        """Attach a session; 530 if a session of that name is attached.
+        """Attach a session; 530 if a session of that name is attached, TypeError if a name is no text.
 
         Parameters
         ----------
@@ -63,19 +76,51 @@ class Broker(BrokerContext):
         connection : str
             The connection it uses, shared by all sessions that name it; its own if not given.
         """
-        existing = self.sessions.get(name)
-        if existing is not None and existing.is_attached:
-            raise NotAllowedException(
-                f"session {name!r} is attached already; close it first, or use another name"
-            )
-        shared = connection or name
-        if shared not in self.connections:
-            self.connections[shared] = Connection(shared, self.scheduler)
-        session = Session(self, self.queues, name, self.connections[shared])
+        name = encodable("a session's name", name)
+        shared = self._connection(name, connection)
+        session = Session(self, self.queues, name, shared)
         self.sessions[name] = session
         if self.observer is not None:
-            self.emit("session.attach", session=name, detail={"connection": shared})
+            self.emit("session.attach", session=name, detail={"connection": shared.name})
         return session
+
+    def link_session(self, name: str, connection: str = "", container: str = "") -> LinkSession:
+        """Attach a session of AMQP 1.0; 530 if a session of that name is attached.
+
+        Sessions of AMQP 1.0 that have ended are forgotten here: clients of a server come and go.
+
+        Parameters
+        ----------
+        name, connection : str
+            As for :meth:`session`.
+        container : str
+            The client's container-id.
+        """
+        for ended in [one for one in self.sessions.values() if not one.is_attached]:
+            if isinstance(ended, LinkSession):
+                del self.sessions[ended.name]
+                if not ended.connection.sessions:
+                    self.connections.pop(ended.connection.name, None)
+        name = encodable("a session's name", name)
+        shared = self._connection(name, connection)
+        session = LinkSession(self, self.queues, name, shared, self.nodes, container)
+        self.sessions[name] = session
+        if self.observer is not None:
+            detail = {"connection": shared.name, "container": container}
+            self.emit("session.attach", session=name, detail=detail)
+        return session
+
+    def _connection(self, session: str, name: str) -> Connection:
+        """Return the connection of a new session; 530 if a session of its name is attached."""
+        existing = self.sessions.get(session)
+        if existing is not None and existing.is_attached:
+            raise NotAllowedException(
+                f"session {session!r} is attached already; close it first, or use another name"
+            )
+        shared = encodable("a connection's name", name) or session
+        if shared not in self.connections:
+            self.connections[shared] = Connection(shared, self.scheduler)
+        return self.connections[shared]
 
     def queue(self, name: str) -> Queue:
         """Return a queue to look at; 404 if there is none of that name."""
@@ -90,8 +135,12 @@ class Broker(BrokerContext):
     def advance(self, now: int) -> None:
         """Set the time, in microseconds since the start, and do what was due until then.
 
-        ValueError if time would go back.
+        ValueError if time would go back, or on beyond 63 bits; TypeError for anything but an int.
         """
+        if type(now) is not int:
+            raise TypeError(f"time is a whole number of microseconds; got {now!r}")
+        if now >> 63:
+            raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {now}")
         if now < self.now:
             raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
         due = self.timers.next_due
@@ -111,6 +160,14 @@ class Broker(BrokerContext):
             action.fire(due)
             self.scheduler.quiesce()
             task = self.timers.take(until)
+
+    def close_connection(self, name: str) -> bool:
+        """End all sessions of a connection by management (CF-11); return whether there was one."""
+        connection = self.connections.get(name)
+        if connection is None or not connection.sessions:
+            return False
+        connection.close(ConnectionForcedException("Closed by Management Request"))
+        return True
 
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue (FC-21)."""
@@ -152,8 +209,11 @@ class Broker(BrokerContext):
         totals.add(self.queues.retired)
         for queue in self.queues.queues.values():
             totals.add(queue.counters)
+        messages, size = totals.depth()
         return BrokerStatistics(
             queueCount=len(self.queues.queues),
+            msgDepth=messages,
+            byteDepth=size,
             discardsNoRoute=self.discardsNoRoute,
             abandoned=self.abandoned,
             abandonedViaAlt=self.abandonedViaAlt,

@@ -38,7 +38,7 @@ from qflow.broker.readers import Consumer, NotificationSet
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
-from qflow.broker.statistics import SubscriptionStatistics
+from qflow.broker.statistics import ConnectionStatistics, SubscriptionStatistics
 from qflow.broker.transactions import TxOperation
 
 INFINITE: Final = 0xFFFFFFFF
@@ -171,10 +171,47 @@ class Peer(Protocol):
         """Die of an error."""
 
 
-class Connection(Dependent):
-    """A client's connection: a FIFO of subscriptions to serve, one message each in turn."""
+_FRAME_CONTENT: Final = 65_535 - 12
+"""Bytes of content in a frame of the largest size that AMQP 0-10 allows, without its head."""
 
-    __slots__ = ("name", "scheduler", "tasks", "is_ready", "sessions")
+
+class Traffic(Restorable):
+    """Messages that went over a connection in one direction, with their bytes and frames (CF-10).
+
+    Examples
+    --------
+    >>> traffic = Traffic()
+    >>> traffic.count(112, 100); traffic.count(12, 0)
+    >>> traffic.messages, traffic.size, traffic.frames
+    (2, 124, 5)
+    """
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ("messages", "size", "frames")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.size = 0
+        self.frames = 0
+
+    def count(self, size: int, content_size: int) -> None:
+        """Count a message of so many bytes, of which so many are content."""
+        self.messages += 1
+        self.size += size
+        self.frames += 2 - -content_size // _FRAME_CONTENT
+
+
+class Connection(Dependent):
+    """A client's connection: a FIFO of subscriptions to serve, one message each in turn.
+
+    Attributes
+    ----------
+    from_client, to_client : Traffic
+        What went over it.
+    """
+
+    __slots__ = ("name", "scheduler", "tasks", "is_ready", "sessions", "from_client", "to_client")
 
     def __init__(self, name: str, scheduler: OutputScheduler) -> None:
         self.name = name
@@ -182,6 +219,8 @@ class Connection(Dependent):
         self.tasks: deque[Subscription] = deque()
         self.is_ready = False
         self.sessions: list[Peer] = []
+        self.from_client = Traffic()
+        self.to_client = Traffic()
 
     def schedule(self, task: Subscription) -> None:
         """Put a subscription at the end of the FIFO, unless it is in the FIFO already."""
@@ -200,6 +239,18 @@ class Connection(Dependent):
         """End every session of the connection: one of them broke the protocol (LP-06)."""
         for session in list(self.sessions):
             session.fail(error)
+
+    def statistics(self) -> ConnectionStatistics:
+        """Return what management shows of the connection (CF-10)."""
+        return ConnectionStatistics(
+            name=self.name,
+            msgsFromClient=self.from_client.messages,
+            msgsToClient=self.to_client.messages,
+            bytesFromClient=self.from_client.size,
+            bytesToClient=self.to_client.size,
+            framesFromClient=self.from_client.frames,
+            framesToClient=self.to_client.frames,
+        )
 
     def serve(self) -> None:
         """Give turns until no subscription gets a message any more."""
@@ -239,7 +290,10 @@ class OutputScheduler(Dependent):
         self._repliers.append(replier)
 
     def quiesce(self) -> None:
-        """Make all deliveries that are possible, then report to clients what is complete (CM-08)."""
+        """Make all deliveries that are possible, then report to clients what is complete (CM-08).
+
+        At last management answers what it was asked.
+        """
         while True:
             reading = self.reading
             if reading is not None:
@@ -260,6 +314,8 @@ class OutputScheduler(Dependent):
             reporters, context.reporters = context.reporters, []
             for reporter in reporters:
                 reporter.report()
+        if context.requests:
+            context.answer_requests()
 
 
 class DeliveryRecord(Dependent):
@@ -444,6 +500,15 @@ class Subscription(Consumer):
             self.target.send_command()
         return True
 
+    def is_choosy(self) -> bool:
+        """Return whether the subscription may pass over messages that its queue offers."""
+        return self.selector is not None
+
+    def wants(self, message: QueuedMessage) -> bool:
+        """Return whether the selector, if there is one, lets a message through."""
+        selector = self.selector
+        return selector is None or selector.matches(message.transfer, message.delivery_count)
+
     def flush(self) -> None:
         """Send while there are credit and messages, then take the credit away (RF-08)."""
         while self.credit.exists():
@@ -495,10 +560,11 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
     wake: NotificationSet | None = None
     has_expired = False
     has_any_bytes = credit.volume.granted == INFINITE
+    is_choosy = consumer.is_choosy()
     while True:
         # Where any size will do, the cursor never goes back.
         before = None if has_any_bytes else consumer.cursor.save()
-        message = queue.distributor.next(consumer, has_any_bytes and consumer.selector is None)
+        message = queue.distributor.next(consumer, has_any_bytes and not is_choosy)
         if message is None:
             _wait(queue, consumer)
             break
@@ -508,7 +574,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
             queue.remove(message, "ttl")
             has_expired = True
             continue
-        if consumer.selector is not None and not consumer.selector.matches(transfer, message.delivery_count):
+        if is_choosy and not consumer.wants(message):
             if consumer.acquires:
                 wake = _others(queue, wake)
             continue
@@ -637,6 +703,8 @@ class SemanticState(Dependent):
     def deliver(self, subscription: Subscription, message: QueuedMessage) -> None:
         """Send a message; with accept mode none an acquired one is dequeued now (CN-11)."""
         record = subscription.record(self.send_command(), message)
+        transfer = message.transfer
+        self.connection.to_client.count(transfer.size, transfer.message.content_size)
         if record.is_needed:
             self.records[record.id] = record
             self.unacked_messages = len(self.records)

@@ -7,13 +7,17 @@ at a later time is a :class:`TimerTask`; tasks of one instant keep the order in 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from qflow.broker.events import Detail, Event, Names, Observer, Values, packed, unpacked
-from qflow.broker.message import CommandOwner
+from qflow.broker.message import CommandOwner, Transfer
 from qflow.broker.options import BrokerOptions
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.store import MessageStore
+
+Agent = Callable[[Transfer], object]
+"""Answers the requests to management; it gives commands itself, as any client does."""
 
 
 class TimerTask(Dependent):
@@ -68,12 +72,12 @@ class Timers(Restorable):
 class BrokerContext(Restorable):
     """What the parts of a broker know of it, so that a queue need not know sessions and exchanges."""
 
-    VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "fresh", "stamp")
+    VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "fresh", "stamp", "agent", "requests")
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
 
     __slots__ = (
         "options", "counts_content", "stamps_arrivals", "store", "timers", "now", "observer", "fresh",
-        "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters",
+        "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters", "agent", "requests",
     )  # fmt: skip
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
@@ -94,6 +98,9 @@ class BrokerContext(Restorable):
         self.abandoned = 0
         self.abandonedViaAlt = 0
         self.reporters: list[CommandOwner] = []
+        self.agent: Agent | None = None
+        # What the agent is to answer when the command is over.
+        self.requests: list[Transfer] | None = None
 
     def emit(
         self,
@@ -131,10 +138,26 @@ class BrokerContext(Restorable):
             # Half the time of Event(…): this runs ten times for each message of a traced run.
             self.observer(tuple.__new__(Event, row))
 
+    def ask_agent(self, request: Transfer) -> None:
+        """Keep a request for the management agent, if there is one, until the command is over."""
+        if self.agent is not None:
+            self.requests = [*(self.requests or ()), request]
+
+    def answer_requests(self) -> None:
+        """Let the agent answer, now that everything is quiet: its answers are commands like any other."""
+        requests, self.requests = self.requests or [], None
+        for request in requests:
+            if self.agent is not None:
+                self.agent(request)
+
     def store_finishes(self, label: str) -> None:
         """Show the observer an answer of the store, which is a command to the broker (CM-12)."""
         if self.observer is not None:
             self.emit("store.finish", message=label, detail={"message": label})
+
+    def close_connection(self, name: str) -> bool:
+        """Close a client's connection by management; return whether there is one.  The broker does it."""
+        raise NotImplementedError
 
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue; the broker does it."""

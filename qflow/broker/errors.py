@@ -7,7 +7,7 @@ search for the very words a production log shows.  Their codes: rules.md#error-c
 
 from __future__ import annotations
 
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NamedTuple, NoReturn
 
 
 class AmqpException(Exception):
@@ -128,6 +128,21 @@ class InvalidArgumentException(SessionException):
     name: ClassVar[str] = "invalid-argument"
 
 
+class LinkException(SessionException):
+    """A link of AMQP 1.0 is refused or closed, under a condition of that protocol (LNK-08).
+
+    Examples
+    --------
+    >>> error = LinkException("Node not found: orders", "amqp:not-found")
+    >>> error.condition, error.text
+    ('amqp:not-found', 'Node not found: orders')
+    """
+
+    def __init__(self, text: str, condition: str = "amqp:internal-error") -> None:
+        super().__init__(text)
+        self.condition = condition
+
+
 class InvalidConversion(InvalidArgumentException):
     """542: a declare argument of the wrong type (CF-03).
 
@@ -139,18 +154,64 @@ class InvalidConversion(InvalidArgumentException):
         return self.text
 
 
-LEFT_OUT: dict[str, str] = {
-    "paging": "all messages stay in memory, so there is nothing to page (QT-19)",
-    "persistence": "nothing is written to disk; what a store's delay does to completions is there (CM-12)",
-    "dtx": "distributed transactions need a transaction manager and recovery; local transactions are there",
-    "high availability": "there is one broker; replication of queues is another subject (CM-17)",
-    "cluster": "removed from the broker in 2012; what replicas had to agree on is in ``history`` (CM-16)",
-    "acl": "every client may do everything: access control changes nothing about flow control or groups",
-    "wire protocol": "commands are method calls; frames, negotiation and heartbeats are left out",
-    "amqp 1.0": "the model speaks AMQP 0-10, as the documents do (CM-18, DQ-10)",
-    "federation": "links and bridges to other brokers are left out",
+class LeftOut(NamedTuple):
+    """Something that this model leaves out: why, and what a program gets that asks for it."""
+
+    reason: str
+    answer: str
+
+
+LEFT_OUT: dict[str, LeftOut] = {
+    "paging": LeftOut(
+        "all messages stay in memory, so there is nothing to page (QT-19)",
+        "540 not-implemented: a queue declared with `qpid.paging`",
+    ),
+    "persistence": LeftOut(
+        "nothing is written to disk; what a store's delay does to completions is there (CM-12)",
+        "nothing is raised: durable queues and messages are taken, and counted as persistent",
+    ),
+    "dtx": LeftOut(
+        "distributed transactions need a transaction manager and recovery; local transactions are there",
+        "540 not-implemented: `dtx_select`",
+    ),
+    "high availability": LeftOut(
+        "there is one broker; replication of queues is another subject (CM-17)",
+        "status 2, UnknownMethod: the methods of `habroker`; `qpid.replicate` is taken and does nothing",
+    ),
+    "cluster": LeftOut(
+        "removed from the broker in 2012; what replicas had to agree on is in ``history`` (CM-16)",
+        "StartupError, unrecognised option: `--cluster-name` and its like, as from qpidd",
+    ),
+    "acl": LeftOut(
+        "every client may do everything: access control changes nothing about flow control or groups",
+        "nothing is raised: `--acl-file` is taken and reported as not modelled; nothing is denied (403)",
+    ),
+    "passwords": LeftOut(
+        "there is nothing to protect in one process; the model is a broker that runs with `--auth no`",
+        "nothing is raised: any user, password and mechanism is let in, and none is checked later",
+    ),
+    "refused connections": LeftOut(
+        "a URL names a broker of this process, which is made when the URL is first used",
+        "ConnectError: a URL that `qflow.messaging.refuse` was given; no other is refused, or lost later",
+    ),
+    "wire protocol": LeftOut(
+        "commands are method calls; frames, negotiation and heartbeats are left out",
+        "nothing: no port speaks AMQP 0-10, and the one of `qflow serve` speaks AMQP 1.0",
+    ),
+    "federation": LeftOut(
+        "links and bridges to other brokers are left out",
+        "status 7 with 540 not-implemented: management's `create` and `delete` of a link or bridge",
+    ),
+    "xml exchange": LeftOut(
+        "its bindings are XQuery programs, which a module of the broker runs; here that module is not loaded",
+        "404 not-found, or status 7 from management: the exchange type `xml`, as without the module",
+    ),
+    "QMFv1": LeftOut(
+        "the older management protocol, in binary; qpidd leaves it off by default (`mgmt-qmf1`)",
+        "nothing is raised and nothing answers: a message to `qpid.management` is routed like any other",
+    ),
 }
-"""What this model leaves out, and why.  Asking for one of these is refused with the reason."""
+"""What this model leaves out, why, and what asking for it gives; some of it is refused with the reason."""
 
 
 def refuse(what: str, asked: str) -> NoReturn:
@@ -163,7 +224,7 @@ def refuse(what: str, asked: str) -> NoReturn:
         ...
     qflow.broker.errors.NotImplementedException: not-implemented: dtx.select: distributed ...
     """
-    raise NotImplementedException(f"{asked}: {LEFT_OUT[what]}")
+    raise NotImplementedException(f"{asked}: {LEFT_OUT[what].reason}")
 
 
 class FramingErrorException(AmqpException):
@@ -171,6 +232,13 @@ class FramingErrorException(AmqpException):
 
     code: ClassVar[int] = 501
     name: ClassVar[str] = "framing-error"
+
+
+class ConnectionForcedException(AmqpException):
+    """320: an operator closed the connection, by management (CF-11)."""
+
+    code: ClassVar[int] = 320
+    name: ClassVar[str] = "connection-forced"
 
 
 class SessionDetached(AmqpException):

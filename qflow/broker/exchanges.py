@@ -5,6 +5,9 @@ Its four types differ in which bindings a message satisfies: the same key (direc
 EX-05), a pattern over the key's words (topic, EX-06), conditions on the headers (headers, EX-07).  The
 :class:`ExchangeRegistry` declares, deletes and finds exchanges (EX-01 … EX-03).
 
+The two exchanges ``qmf.default.…`` look at a message first: a request to management goes to the agent
+(:attr:`qflow.broker.context.BrokerContext.agent`), which answers when the command is over (CF-16).
+
 A deleted exchange does not always end at once: its bindings stay counted until nothing refers to the object
 any more, neither a session whose last transfer went to it nor an exchange whose alternate it is (RF-18).
 """
@@ -35,6 +38,12 @@ Identity = tuple[str, str]
 MSG_SEQUENCE = "qpid.msg_sequence"
 INITIAL_VALUE = "qpid.ive"
 FED_OP = "qpid.fed.op"
+AGENT_NAME = "apache.org:qpidd:qflow"
+REQUEST_KEYS = {
+    "qmf.default.direct": ("broker", AGENT_NAME),
+    "qmf.default.topic": ("console.request.agent_locate",),
+}
+"""Routing keys of requests to the management agent, by the exchange that takes them."""
 
 
 class Binding(Dependent):
@@ -101,6 +110,12 @@ class Exchange(Router):
         if alternate is not None:
             alternate.alternate_users += 1
             alternate.references += 1
+
+    @property
+    def arguments(self) -> dict[str, int]:
+        """What a declare asked for, by key, with 1 for a value, which nothing looks at (EX-11)."""
+        options = {MSG_SEQUENCE: self.sequence is not None, INITIAL_VALUE: self.keeps_last}
+        return {key: 1 for key, is_set in options.items() if is_set}
 
     def _make_index(self) -> None:
         """Prepare what a type needs to find bindings fast."""
@@ -214,7 +229,12 @@ class Exchange(Router):
         """Give the transfer to every matching queue (LP-08); return whether there was one.
 
         The first refusal is raised after every queue has been tried; what was accepted stays.
+        A request to management is for the agent, not for queues, and is not counted.
         """
+        if self.name in REQUEST_KEYS and self._is_request(transfer):
+            self.context.ask_agent(transfer)
+            if self.type == "direct":
+                return True
         if self.annotates:
             self._annotate(transfer)
         bindings = self._matching(transfer)
@@ -229,6 +249,9 @@ class Exchange(Router):
             raise refusal
         self._count(transfer, len(bindings))
         return bool(bindings)
+
+    def _is_request(self, transfer: Transfer) -> bool:
+        return (transfer.message.routing_key or "") in REQUEST_KEYS[self.name]
 
     def _annotate(self, transfer: Transfer) -> None:
         """Number messages, and keep the last one for queues bound later, if asked to (EX-11)."""

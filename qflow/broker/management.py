@@ -1,4 +1,4 @@
-"""Management: the QMF methods of the broker and of its queues.
+"""Management: the QMF methods of the broker, of its queues and of its connections.
 
 A method runs to quiescence like a command of a session (:mod:`qflow.broker.session`), though it has no number
 and no session to end: a refusal is a :class:`~qflow.broker.errors.ManagementError` with a status.
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from qflow.broker.consuming import OutputScheduler
 from qflow.broker.context import BrokerContext
-from qflow.broker.errors import AmqpException, ManagementError
+from qflow.broker.errors import AmqpException, ManagementError, refuse
 from qflow.broker.exchanges import EXCHANGE_TYPES, Arguments
+from qflow.broker.link_nodes import POLICIES, LinkNodes
 from qflow.broker.queue import Queue
 from qflow.broker.registry import EXCEPTION, MessageFilter, QueueRegistry, end_redirect, move, purge
 from qflow.broker.restorable import Dependent
@@ -24,6 +25,8 @@ from qflow.broker.signature import Signature
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
 USER = 0x10000
+LOG_LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical")
+FEDERATION = ("link", "bridge")
 
 
 def redirect(queues: QueueRegistry, source: str, target: str) -> None:
@@ -100,19 +103,29 @@ class Management(Dependent):
     8
     """
 
-    __slots__ = ("context", "queues", "exchanges", "scheduler")
+    VOLATILE: ClassVar[tuple[str, ...]] = ("log_level",)
 
-    def __init__(self, context: BrokerContext, queues: QueueRegistry, scheduler: OutputScheduler) -> None:
+    __slots__ = ("context", "queues", "exchanges", "scheduler", "nodes", "log_level")
+
+    def __init__(
+        self, context: BrokerContext, queues: QueueRegistry, scheduler: OutputScheduler, nodes: LinkNodes
+    ) -> None:
+        self.nodes = nodes
         self.context = context
         self.queues = queues
         self.exchanges = queues.exchanges
         self.scheduler = scheduler
+        # There is no log: what is set is no part of the state, and changes nothing.
+        self.log_level: str | None = None
 
     @_method
     def create(
         self, type: str, name: str, properties: Mapping[str, Argument] | None = None, strict: bool = False
     ) -> None:
-        """Create a queue, an exchange or a binding; ``strict`` is ignored, as in the broker (IN-06)."""
+        """Create a queue, an exchange, a binding or a policy of nodes (LNK-20).
+
+        ``strict`` is ignored, as in the broker (IN-06).
+        """
         options = dict(properties or {})
         if type == "queue":
             self._create_queue(name, options)
@@ -120,12 +133,18 @@ class Management(Dependent):
             self._create_exchange(name, options)
         elif type == "binding":
             self._bind(name, options)
+        elif type in POLICIES:
+            self.nodes.add_policy(type, name, options)
+        elif type in FEDERATION:
+            refuse("federation", f"create {type}")
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
 
     @_method
-    def delete(self, type: str, name: str, options: Mapping[str, Argument] | None = None) -> None:
-        """Delete a queue, an exchange or a binding."""
+    def delete(
+        self, type: str, name: str, options: Mapping[str, Argument] | None = None, strict: bool = False
+    ) -> None:
+        """Delete a queue, an exchange, a binding or a policy of nodes; ``strict`` is ignored, too."""
         given = options or {}
         if type == "queue":
             if_unused, if_empty = (to_bool(given.get(key, False)) for key in ("if_unused", "if_empty"))
@@ -134,6 +153,10 @@ class Management(Dependent):
             self.exchanges.delete(name)
         elif type == "binding":
             self._unbind(name)
+        elif type in POLICIES:
+            self.nodes.remove_policy(type, name)
+        elif type in FEDERATION:
+            refuse("federation", f"delete {type}")
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
 
@@ -193,11 +216,41 @@ class Management(Dependent):
         """Answer what was asked."""
         return sequence, body
 
+    @_method
+    def getTimestampConfig(self) -> bool:
+        """Return whether messages get the time of their arrival."""
+        return self.context.stamps_arrivals
+
+    @_method
+    def setTimestampConfig(self, receive: bool) -> None:
+        """Let messages get the time of their arrival from now on, or not: the option ``enable-timestamp``."""
+        self.context.stamps_arrivals = receive
+
+    @_method
+    def getLogLevel(self) -> str:
+        """Return the selectors of the log; this model has none, and returns what was set, or the default."""
+        return self.log_level or "notice+"
+
+    @_method
+    def setLogLevel(self, level: str) -> None:
+        """Set selectors of the log, such as ``"notice+ debug+:broker"``: checked and kept, nothing more."""
+        selectors = level.replace(",", " ").split()
+        for selector in selectors:
+            name = selector.removeprefix("!").partition(":")[0].rstrip("+-")
+            if name not in LOG_LEVELS:
+                raise ManagementError(EXCEPTION, f"Invalid log level name: {name}")
+        self.log_level = ",".join(selectors)
+
+    @_method
+    def close(self, connection: str) -> None:
+        """Close a client's connection: each of its sessions dies of 320, connection-forced."""
+        if not self.context.close_connection(connection):
+            raise _unknown_object("connection", connection)
+
     def _queue_object(self, name: str) -> Queue:
         queue = self.queues.queues.get(name)
         if queue is None:
-            identity = f"org.apache.qpid.broker:queue:{name}"
-            raise ManagementError(UNKNOWN_OBJECT, f"No object found with ID=0-0-0--0({identity})")
+            raise _unknown_object("queue", name)
         return queue
 
     def _create_queue(self, name: str, options: dict[str, Argument]) -> None:
@@ -236,6 +289,11 @@ class Management(Dependent):
         source, target = self.queues.bindable(exchange, queue, "Unbind")
         if source.unbind(target, key):
             self.exchanges.consider(source)
+
+
+def _unknown_object(kind: str, name: str) -> ManagementError:
+    identity = f"org.apache.qpid.broker:{kind}:{name}"
+    return ManagementError(UNKNOWN_OBJECT, f"No object found with ID=0-0-0--0({identity})")
 
 
 def _binding_parts(name: str) -> tuple[str, str, str]:

@@ -1,9 +1,11 @@
 """A message at its three stages: as it is sent, on its way, and on a queue.
 
-A producer makes a :class:`Message`: properties, and an amount of content; it never changes.  The command that
-carries it makes one :class:`Transfer`, shared by all queues that get a copy: how many bytes count, when it
-expires, and what still withholds its completion (the broker's AsyncCompletion, CM-02).  Each queue makes a
-:class:`QueuedMessage` of its own: a position, a state, and how often it was delivered.
+A producer makes a :class:`Message`: properties, and an amount of content; it never changes.  The constructor
+takes that amount, which is all that the broker asks for; :meth:`Message.of` takes a body instead, and counts
+the bytes of its AMQP 0-10 encoding.  The command that carries it makes one :class:`Transfer`, shared by all
+queues that get a copy: how many bytes count, when it expires, and what still withholds its completion (the
+broker's AsyncCompletion, CM-02).  Each queue makes a :class:`QueuedMessage` of its own: a position, a
+state, and how often it was delivered.
 
 What a transfer and a queued message are handed to is said here as well, by four small interfaces, so that
 messages know neither sessions nor exchanges nor flow control: :class:`CommandOwner`,
@@ -12,7 +14,8 @@ messages know neither sessions nor exchanges nor flow control: :class:`CommandOw
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -25,12 +28,22 @@ HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | di
 
 _STRUCT: Final = 8
 _INTEGER: Final = 8
+_UINT64: Final = (1 << 64) - 1
+
+
+class Sent(Frozen):
+    """What a snapshot of a message leaves out: how big its sender says it is, which its transfer keeps."""
+
+    # Not in the dataclass below: compiled, that counts a class's variable among its fields.
+    VOLATILE: ClassVar[tuple[str, ...]] = ("size",)
+
+    __slots__ = ()
 
 
 # A message never changes, and yet it is not frozen: that takes five times as long to make, for every message
 # sent.  It has a constructor of its own, as the compiler would leave the decorator's to the interpreter.
 @dataclass(slots=True, init=False)
-class Message(Frozen):
+class Message(Sent):
     """What a producer sends: properties and an amount of content.
 
     The broker never looks at the content, only at how many bytes it has: ``content_size``. ``content``
@@ -51,11 +64,21 @@ class Message(Frozen):
         Milliseconds to live; 0 means for ever (QT-07).
     durable : bool
         Sets delivery-mode, and hands the message to the store if there is one (CM-12).
+    size : int or None
+        Bytes that the broker is to count, where the sender knows them better: a message that came in another
+        encoding, such as that of AMQP 1.0.  None computes them as an AMQP 0-10 client encodes the message.
+        It is no part of the broker's state, which keeps it as the size of the transfer.
 
     Raises
     ------
+    TypeError
+        If a property is of another type.
     ValueError
-        If a number is out of its range, or the routing key is longer than AMQP allows.
+        If a number is out of its range, or a text is longer than AMQP allows, or not to be encoded.
+
+    See Also
+    --------
+    Message.of : A message with a body.
 
     Examples
     --------
@@ -65,6 +88,8 @@ class Message(Frozen):
     14
     >>> Message(1, routing_key="ab", headers={"a": 1}).encoded_size("")
     40
+    >>> Message(1, routing_key="ab", size=113).encoded_size("")
+    113
     """
 
     content_size: int = 0
@@ -81,6 +106,7 @@ class Message(Frozen):
     app_id: str | None = None
     label: str = field(default="", compare=False)
     content: Any = field(default=None, compare=False)
+    size: int | None = field(default=None, repr=False)
 
     def __init__(
         self,
@@ -98,15 +124,29 @@ class Message(Frozen):
         app_id: str | None = None,
         label: str = "",
         content: Any = None,
+        size: int | None = None,
     ) -> None:
-        if content_size < 0 or ttl < 0:
-            raise ValueError(
-                f"content_size and ttl are 0 or more; got content_size={content_size}, ttl={ttl}"
-            )
-        if priority is not None and not 0 <= priority <= 255:
-            raise ValueError(f"priority is None or 0 to 255; got {priority!r}")
-        if routing_key is not None and len(routing_key) > 63 and len(routing_key.encode()) > 255:
-            raise ValueError(f"routing_key is at most 255 bytes; got {len(routing_key.encode())}")
+        # This is done for every message sent, so what is right is found to be so with few questions.
+        if type(content_size) is not int or not 0 <= content_size <= _UINT64:
+            _whole("content_size", content_size)
+        if type(ttl) is not int or not 0 <= ttl <= _UINT64:
+            _whole("ttl", ttl)
+        if priority is not None and (type(priority) is not int or not 0 <= priority <= 255):
+            _whole("priority", priority, 255)
+        if routing_key is not None and (
+            type(routing_key) is not str or len(routing_key) > 63 or not routing_key.isascii()
+        ):
+            routing_key = encodable("routing_key", routing_key, 255)
+        if durable is not False and durable is not True:
+            raise TypeError(f"durable is True or False; got {durable!r}")
+        if label != "":
+            label = encodable("label", label)
+        if headers is not None and type(headers) is not dict and not isinstance(headers, Mapping):
+            raise TypeError(f"headers is a mapping; got {headers!r}")
+        if content is not None:
+            _plain("content", content)
+        if size is not None:
+            _whole("size", size)
         self.content_size = content_size
         self.routing_key = routing_key
         # The caller may go on to change the map; what was sent stays as it was.
@@ -122,6 +162,108 @@ class Message(Frozen):
         self.app_id = app_id
         self.label = label
         self.content = content
+        self.size = size
+        if (
+            timestamp is not None
+            or message_id is not None
+            or correlation_id is not None
+            or content_type is not None
+            or user_id is not None
+            or app_id is not None
+        ):
+            self._check_properties()
+
+    def _check_properties(self) -> None:
+        """Refuse what AMQP cannot carry in the properties that are seldom given."""
+        if self.timestamp is not None:
+            _whole("timestamp", self.timestamp)
+        if self.message_id is not None and not isinstance(self.message_id, UUID):
+            raise TypeError(f"message_id is a UUID; got {self.message_id!r}")
+        for name, value, most in (
+            ("correlation_id", self.correlation_id, 65_535),
+            ("user_id", self.user_id, 65_535),
+            ("app_id", self.app_id, 65_535),
+            ("content_type", self.content_type, 255),
+        ):
+            if value is not None:
+                encodable(name, value, most)
+
+    @classmethod
+    def of(
+        cls,
+        body: object,
+        routing_key: str | None = None,
+        *,
+        reply_to: tuple[str | None, str | None] | None = None,
+        content_encoding: str | None = None,
+        **properties: Any,
+    ) -> Message:
+        """Return a message with a body, and the size that its encoding has.
+
+        The broker does not look at the body; clients and the management agent do.
+
+        Parameters
+        ----------
+        body : str, bytes, dict, list or None
+            Text is sent as UTF-8; a dict and a list in AMQP's own encoding, with the content type "amqp/map"
+            and "amqp/list" unless another is given.
+        routing_key : str or None
+            As for the constructor.
+        reply_to : tuple of (str or None, str or None), or None
+            Exchange and routing key of an answer; the default exchange is "" or None.
+        content_encoding : str or None
+            A name such as "utf-8".
+        **properties : object
+            All other parameters of the constructor but ``content_size`` and ``content``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If AMQP cannot carry the body or a property.
+
+        Examples
+        --------
+        >>> message = Message.of({"index": 0}, "orders", reply_to=("amq.direct", "answers"), priority=4)
+        >>> message.body, message.content_type, message.reply_to
+        ({'index': 0}, 'amqp/map', ('amq.direct', 'answers'))
+        >>> Message.of("abc", "ab").encoded_size("") == Message(3, "ab").encoded_size("")
+        True
+        """
+        apart: dict[str, HeaderValue] = {}
+        apart_size = 0
+        if isinstance(body, bytearray | memoryview):
+            body = bytes(body)
+        if reply_to is not None:
+            apart["reply_to"] = list(reply_to)
+            apart_size += reply_to_size(*reply_to)
+        if content_encoding is not None:
+            encodable("content_encoding", content_encoding, 255)
+            apart["encoding"] = content_encoding
+            apart_size += _short_text(content_encoding)
+        kind = _CONTENT_TYPES.get(type(body))
+        if kind is not None:
+            properties.setdefault("content_type", kind)
+        if apart and not cls(0, routing_key, **properties)._message_properties():
+            apart_size += _STRUCT
+        return cls(body_size(body) + apart_size, routing_key, content=enclose(body, apart), **properties)
+
+    @property
+    def body(self) -> Any:
+        """The body, as :meth:`of` got it; None if the message was made with an amount of content."""
+        content = self.content
+        return content[1] if _is_enclosed(content) else content
+
+    @property
+    def apart(self) -> dict[str, HeaderValue]:
+        """Properties that the engine has no field for; see :func:`enclose`."""
+        content = self.content
+        return content[2] if _is_enclosed(content) else {}
+
+    @property
+    def reply_to(self) -> tuple[str | None, str | None] | None:
+        """Exchange and routing key of an answer, or None."""
+        found: Any = self.apart.get("reply_to")
+        return None if found is None else (found[0], found[1])
 
     def header(self, key: str) -> HeaderValue:
         """Return one application header, or None when it is absent."""
@@ -151,6 +293,8 @@ class Message(Frozen):
 
     def encoded_size(self, exchange: str) -> int:
         """Return the bytes of header and content, the exchange's name included (DQ-05, DQ-06)."""
+        if self.size is not None:
+            return self.size
         size = self.content_size + _STRUCT + _short_text(exchange)
         if self.routing_key is not None:
             size += _short_text(self.routing_key)
@@ -179,6 +323,52 @@ class Message(Frozen):
         return size + _STRUCT if size else 0
 
 
+def encodable(what: str, text: str, most: int = 0) -> str:
+    """Return a text, plain if it is of a subclass of str; refuse one that AMQP cannot carry.
+
+    TypeError for anything else, ValueError for half a character, or more bytes than ``most``.
+
+    Examples
+    --------
+    >>> encodable("queue", "n" * 256, 255)
+    Traceback (most recent call last):
+        ...
+    ValueError: queue is at most 255 bytes; got 256
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is a string; got {text!r}")
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} is a text that UTF-8 can carry; got {text!r}") from None
+    if most and size > most:
+        raise ValueError(f"{what} is at most {most} bytes; got {size}")
+    return text if type(text) is str else str.__str__(text)
+
+
+def _whole(what: str, value: int, most: int = _UINT64) -> None:
+    """Refuse anything but an int from 0 to ``most``."""
+    if type(value) is not int:
+        raise TypeError(f"{what} is a whole number; got {value!r}")
+    if not 0 <= value <= most:
+        raise ValueError(f"{what} is 0 to {most}; got {value!r}")
+
+
+def _plain(what: str, value: object) -> None:
+    """Refuse content that a snapshot could not hold."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            _plain(what, item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _plain(what, key)
+            _plain(what, item)
+    elif value is not None and not isinstance(value, bool | int | float | str | bytes | UUID):
+        raise TypeError(
+            f"{what} is made of None, bool, int, float, str, bytes, UUID, list and dict; got {value!r}"
+        )
+
+
 def _short_text(text: str) -> int:
     return 1 + (len(text) if text.isascii() else len(text.encode()))
 
@@ -187,10 +377,63 @@ def _long_text(text: str) -> int:
     return 2 + (len(text) if text.isascii() else len(text.encode()))
 
 
+_ENVELOPE: Final = "qflow.messaging"
+_CONTENT_TYPES: Final[dict[type, str]] = {dict: "amqp/map", list: "amqp/list"}
+
+
+def enclose(body: object, apart: dict[str, HeaderValue]) -> object:
+    """Return the content of a message with properties that the engine has no field for; clients read them.
+
+    Their bytes are counted with the content.  ``Message.body`` and ``Message.apart`` give both back.
+    """
+    return (_ENVELOPE, body, apart) if apart else body
+
+
+def _is_enclosed(content: object) -> bool:
+    return isinstance(content, tuple) and len(content) == 3 and content[0] == _ENVELOPE
+
+
+def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
+    """Return the bytes of a reply-to among a message's properties (DQ-07)."""
+    size = 4
+    for text in (exchange, routing_key):
+        if text is not None:
+            encodable("reply_to", text, 255)
+            size += _short_text(text)
+    return size
+
+
+def body_size(body: object) -> int:
+    """Return how many bytes a body has once it is encoded.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If AMQP cannot carry it.
+
+    Examples
+    --------
+    >>> body_size("ä"), body_size({"index": 0}), body_size([]), body_size(None)
+    (2, 23, 8, 0)
+    """
+    if body is None:
+        return 0
+    if isinstance(body, str):
+        encodable("a body", body)
+        return len(body.encode())
+    if isinstance(body, bytes | bytearray | memoryview):
+        return memoryview(body).nbytes
+    if isinstance(body, dict | list):
+        return _value_size(body)
+    raise TypeError(f"a body is text, bytes, a dict, a list or None; got {body!r}")
+
+
 def map_size(entries: dict[str, Any]) -> int:
-    """Return the bytes of a map; TypeError if AMQP cannot carry a value."""
+    """Return the bytes of a map; TypeError or ValueError if AMQP cannot carry an entry."""
     size = 8
     for key, value in entries.items():
+        if type(key) is not str or len(key) > 63 or not key.isascii():
+            encodable("the name of an entry", key, 255)
         size += _short_text(key) + 1 + _value_size(value)
     return size
 
@@ -204,6 +447,8 @@ def _value_size(value: object) -> int:
     if isinstance(value, bool):
         return 1
     if isinstance(value, int | float):
+        if not isinstance(value, float) and not -(1 << 63) <= value <= _UINT64:
+            raise ValueError(f"a whole number in a map has 64 bits at most; got {value!r}")
         return _INTEGER
     if isinstance(value, UUID):
         return 16
@@ -269,6 +514,8 @@ class Transfer(Restorable):
         Virtual microseconds after which the message is dead (QT-07).
     origin, connection, exchange : str
         Names of the session and connection that sent it, and of the exchange it was sent to.
+    annotations : dict or None
+        What the exchanges of the routing in progress add to its headers; each copy takes them with it.
 
     Examples
     --------
@@ -336,9 +583,7 @@ class Transfer(Restorable):
 
     def annotate(self, key: str, value: HeaderValue) -> None:
         """Add a header of the broker's own to the message's for its consumers (EX-11); not counted."""
-        if self.annotations is None:
-            self.annotations = {}
-        self.annotations[key] = value
+        self.annotations = {**(self.annotations or {}), key: value}
 
     def apart(self) -> Transfer:
         """Return the same message outside its transaction: complete, and without an owner."""
@@ -423,6 +668,9 @@ class Router(Dependent):
         raise NotImplementedError
 
 
+TRACE: Final = "x-qpid.trace"
+"""The header that says which queues with a ``qpid.trace.id`` a message has been on (QT-17)."""
+
 AVAILABLE: Final = 0
 ACQUIRED: Final = 1
 REMOVED: Final = 2
@@ -435,6 +683,8 @@ class QueuedMessage(Restorable):
 
     ``position`` counts from 1 and is never used again (QT-20).  ``delivery_count`` starts at -1
     and grows with each acquiring delivery; above 0 a delivery is flagged redelivered (CN-15).
+    ``annotations`` are headers that exchanges and queues added to this copy, and to no other; a dict is
+    never changed, as several copies may share it.
 
     Examples
     --------
@@ -453,7 +703,7 @@ class QueuedMessage(Restorable):
         self.state = AVAILABLE
         self.delivery_count = delivery_count
         self.group = ""
-        self.annotations: dict[str, HeaderValue] | None = None
+        self.annotations: dict[str, HeaderValue] | None = transfer.annotations
 
     @property
     def redelivered(self) -> bool:
@@ -462,18 +712,27 @@ class QueuedMessage(Restorable):
 
     def annotate(self, key: str, value: HeaderValue) -> None:
         """Add a header of the queue's own to the message's for its consumers (QT-15); not counted."""
-        if self.annotations is None:
-            self.annotations = {}
-        self.annotations[key] = value
+        self.annotations = {**(self.annotations or {}), key: value}
+
+    @contextmanager
+    def leaving(self, keeps_trace: bool = False) -> Iterator[Transfer]:
+        """Give the transfer to be routed on from here, with this copy's annotations (QT-17).
+
+        A reject and a move keep the trace; a reroute, an eviction and the queue's end clear it.
+        """
+        transfer = self.transfer
+        before = transfer.annotations
+        transfer.annotations = self.annotations
+        if not keeps_trace:
+            transfer.annotate(TRACE, "")
+        try:
+            yield transfer
+        finally:
+            transfer.annotations = before
 
     def headers(self) -> dict[str, HeaderValue]:
         """Return the application headers as a consumer sees them, annotations included."""
-        transfer = self.transfer
-        return {
-            **(transfer.message.headers or {}),
-            **(transfer.annotations or {}),
-            **(self.annotations or {}),
-        }
+        return {**(self.transfer.message.headers or {}), **(self.annotations or {})}
 
     def __repr__(self) -> str:
         state = ("AVAILABLE", "ACQUIRED", "REMOVED")[self.state]

@@ -40,7 +40,16 @@ from qflow.broker.context import BrokerContext, TimerTask
 from qflow.broker.errors import SessionException
 from qflow.broker.flow_limit import FlowState, effective_max_size
 from qflow.broker.groups import MessageGroupManager
-from qflow.broker.message import ACQUIRED, AVAILABLE, REMOVED, QueuedMessage, QueueObserver, Router, Transfer
+from qflow.broker.message import (
+    ACQUIRED,
+    AVAILABLE,
+    REMOVED,
+    TRACE,
+    QueuedMessage,
+    QueueObserver,
+    Router,
+    Transfer,
+)
 from qflow.broker.readers import Consumer, MessageDistributor, QueueListeners, QueueUsers
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
@@ -48,8 +57,6 @@ from qflow.broker.settings import LIFETIMES, QueueSettings
 from qflow.broker.statistics import QueueStatistics
 from qflow.broker.stores import make_store
 from qflow.broker.transactions import TxOperation
-
-TRACE: Final = "x-qpid.trace"
 
 _ENQUEUED: Final[tuple[str, ...]] = ("position", "depth", "bytes")
 _DEQUEUED: Final[tuple[str, ...]] = ("position", "reason", "depth", "bytes")
@@ -176,6 +183,7 @@ class Queue(Dependent):
             self._annotate(message)
         if transfer.message.durable:
             self.counters.msgPersistEnqueues += 1
+            self.counters.bytePersistEnqueues += transfer.size
             self.context.store.enqueue(self.name, transfer)
         replaced = self.store.publish(message)
         wake = self.listeners.take() if self.listeners.count else None
@@ -201,6 +209,7 @@ class Queue(Dependent):
         self.counters.dequeue(transfer.size, in_transaction)
         if transfer.message.durable:
             self.counters.msgPersistDequeues += 1
+            self.counters.bytePersistDequeues += transfer.size
         if self.context.observer is not None:
             self._show_dequeued(message, reason)
         for observer in self.observers:
@@ -219,7 +228,8 @@ class Queue(Dependent):
         self.remove(message, "reject")
         try:
             if self.alternate is not None:
-                self.alternate.route_with_alternate(message.transfer)
+                with message.leaving(keeps_trace=True) as transfer:
+                    self.alternate.route_with_alternate(transfer)
         finally:
             # Even if the alternate refuses it (RF-34).
             self.settle()
@@ -228,7 +238,8 @@ class Queue(Dependent):
         """Drop a message to make room; the alternate exchange gets it (LP-10.3)."""
         self.remove(message, "ring")
         if self.alternate is not None:
-            self.alternate.route_with_alternate(message.transfer, message.delivery_count)
+            with message.leaving() as transfer:
+                self.alternate.route_with_alternate(transfer, message.delivery_count)
 
     def settle(self, was_emptied: bool = False) -> None:
         """Do what follows a dequeue: wake one for a freed group; auto-delete, even if refilled (QT-09)."""
@@ -287,6 +298,12 @@ class Queue(Dependent):
         if self.is_unused:
             self.consider_deletion()
 
+    def leave(self, is_controlling: bool) -> None:
+        """Forget a link that sent here; its going may end the queue (LNK-18)."""
+        self.users.leave(is_controlling)
+        if is_controlling or self.is_unused:
+            self.delete_unless_needed()
+
     # Lifetime
 
     def consider_deletion(self) -> None:
@@ -319,7 +336,9 @@ class Queue(Dependent):
                 self.context.destroy_queue(self.name, "auto-delete")
 
     def _may_go(self) -> bool:
-        return not self.is_deleted and self.lifetime.is_over(self.is_unused, self.is_empty)
+        users = self.users
+        is_unused = not (users.total or users.senders)
+        return not self.is_deleted and self.lifetime.is_over(is_unused, self.is_empty, users.controllers > 0)
 
     @property
     def is_unused(self) -> bool:
@@ -380,9 +399,10 @@ class Queue(Dependent):
         settings = self.settings
         if settings.queue_msg_sequence and not settings.last_value_queue_key:
             message.annotate(settings.queue_msg_sequence, message.position)
-        if settings.trace_id:
-            been = _trace(message.transfer)
-            message.annotate(TRACE, f"{been},{settings.trace_id}" if been else settings.trace_id)
+        been, own = message.transfer.message.property_as_string(TRACE), settings.trace_id
+        # The real broker looks for the id anywhere in the text.
+        if own not in been:
+            message.annotate(TRACE, f"{been},{own}" if been else own)
 
     def _show_enqueued(self, message: QueuedMessage) -> None:
         transfer, group = message.transfer, self.group_of(message)
@@ -464,8 +484,8 @@ def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
 COUNTER_NAMES: tuple[str, ...] = (
     "msgTotalEnqueues", "byteTotalEnqueues", "msgTotalDequeues", "byteTotalDequeues", "msgTxnEnqueues",
     "byteTxnEnqueues", "msgTxnDequeues", "byteTxnDequeues", "msgPersistEnqueues", "msgPersistDequeues",
-    "acquires", "releases", "discardsTtl", "discardsRing", "discardsLvq", "discardsOverflow",
-    "discardsSubscriber", "discardsPurge", "reroutes",
+    "bytePersistEnqueues", "bytePersistDequeues", "acquires", "releases", "discardsTtl", "discardsRing",
+    "discardsLvq", "discardsOverflow", "discardsSubscriber", "discardsPurge", "reroutes",
 )  # fmt: skip
 
 
@@ -487,6 +507,8 @@ class QueueCounters(Restorable):
         self.byteTxnDequeues = 0
         self.msgPersistEnqueues = 0
         self.msgPersistDequeues = 0
+        self.bytePersistEnqueues = 0
+        self.bytePersistDequeues = 0
         self.acquires = 0
         self.releases = 0
         self.discardsTtl = 0
@@ -534,8 +556,8 @@ class Lifetime(Restorable):
     Parameters
     ----------
     policy : str
-        One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, or "" for
-        a queue that stays until a client deletes it.
+        One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, of a link's
+        node also ``delete-if-empty`` (LNK-18), or "" for a queue that stays until a client deletes it.
     timeout : int
         Seconds between the decision and the deletion; 0 means at once.
 
@@ -576,10 +598,12 @@ class Lifetime(Restorable):
         """Whether the queue is auto-delete."""
         return bool(self.policy)
 
-    def is_over(self, is_unused: bool, is_empty: bool) -> bool:
-        """Return whether the policy lets the queue go now (RF-19)."""
+    def is_over(self, is_unused: bool, is_empty: bool, is_controlled: bool = False) -> bool:
+        """Return whether the policy lets the queue go now (RF-19); a link may control it (LNK-18)."""
         if self.policy in ("", "delete-on-close"):
-            return bool(self.policy)
+            return bool(self.policy) and not is_controlled
+        if self.policy == "delete-if-empty":
+            return is_empty and not is_controlled
         return not self.owner and is_unused and (is_empty or self.policy == "delete-if-unused")
 
     def start_timer(self) -> int:
@@ -645,14 +669,9 @@ class TxPublish(TxOperation):
 
 def _is_excluded(transfer: Transfer, excluded: str) -> bool:
     """Return whether the message has been at a place that the queue excludes (QT-17)."""
-    return not _names(_trace(transfer)).isdisjoint(_names(excluded))
+    return not _names(transfer.message.property_as_string(TRACE)).isdisjoint(_names(excluded))
 
 
 def _names(trace: str) -> set[str]:
     """Take a list apart; commas and blanks separate, as in the broker."""
     return set(trace.replace(",", " ").split(" ")) - {""}
-
-
-def _trace(transfer: Transfer) -> str:
-    value = transfer.message.header(TRACE)
-    return value if isinstance(value, str) else ""

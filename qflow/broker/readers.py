@@ -160,7 +160,10 @@ class QueueUsers(Restorable):
     them (QT-17).
     """
 
-    __slots__ = ("consumers", "browsers", "has_exclusive_consumer", "owner_connection", "consumer_connection")
+    __slots__ = (
+        "consumers", "browsers", "has_exclusive_consumer", "owner_connection", "consumer_connection",
+        "senders", "controllers",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.consumers = 0
@@ -168,6 +171,8 @@ class QueueUsers(Restorable):
         self.has_exclusive_consumer = False
         self.owner_connection = ""
         self.consumer_connection = ""
+        self.senders = 0
+        self.controllers = 0
 
     @property
     def total(self) -> int:
@@ -182,6 +187,20 @@ class QueueUsers(Restorable):
         self.consumers += 1
         self.has_exclusive_consumer = is_exclusive
         self.consumer_connection = connection if is_exclusive else ""
+
+    def enter(self, is_controlling: bool) -> None:
+        """Count a link of AMQP 1.0 that sends here, or one with which the queue goes (LNK-18)."""
+        if is_controlling:
+            self.controllers += 1
+        else:
+            self.senders += 1
+
+    def leave(self, is_controlling: bool) -> None:
+        """Count such a link less."""
+        if is_controlling:
+            self.controllers -= 1
+        else:
+            self.senders -= 1
 
     def is_local(self, connection: str) -> bool:
         """Return whether a connection is the exclusive owner's or the exclusive consumer's (RF-24)."""

@@ -157,7 +157,8 @@ class QueueRegistry(Dependent):
         for message in orphans:
             if alternate is not None:
                 try:
-                    alternate.route_with_alternate(message.transfer, message.delivery_count)
+                    with message.leaving() as transfer:
+                        alternate.route_with_alternate(transfer, message.delivery_count)
                 except SessionException as error:
                     # The real broker gives up at the first refusal too: the rest is lost.
                     refusal = error
@@ -250,7 +251,8 @@ def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router
     try:
         if destination is not None:
             for message in removed:
-                destination.route_with_alternate(message.transfer, message.delivery_count)
+                with message.leaving() as transfer:
+                    destination.route_with_alternate(transfer, message.delivery_count)
     finally:
         if removed:
             queue.settle(was_emptied)
@@ -272,7 +274,8 @@ def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> 
     was_emptied = source.is_empty
     try:
         for message in removed:
-            target.deliver(message.transfer, message.delivery_count)
+            with message.leaving(keeps_trace=True) as transfer:
+                target.deliver(transfer, message.delivery_count)
     finally:
         if removed:
             source.settle(was_emptied)
@@ -293,14 +296,19 @@ def end_redirect(queue: Queue) -> None:
 def remove_expired(queue: Queue) -> int:
     """Remove every AVAILABLE message whose time is over (QT-07); return how many there were.
 
-    The queue is read as a consumer reads it, which moves fair shares on, even if nothing has expired (RF-37).
+    The queue is read as a consumer reads it, which moves fair shares on, even if nothing has expired; each
+    batch of ``max-purge-batch`` begins to read anew (RF-37).
     """
-    now = queue.context.now
-    dead = _remove_available(queue, 0, lambda transfer: transfer.is_expired(now), "ttl")
-    if dead:
-        queue.counters.discardsTtl += len(dead)
-        queue.settle()
-    return len(dead)
+    now, batch = queue.context.now, queue.context.options.max_purge_batch
+    total = 0
+    while True:
+        dead = len(_remove_available(queue, batch, lambda transfer: transfer.is_expired(now), "ttl"))
+        if dead:
+            queue.counters.discardsTtl += dead
+            queue.settle()
+        total += dead
+        if not batch or dead < batch:
+            return total
 
 
 def _remove_available(

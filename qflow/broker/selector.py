@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final, NamedTuple
 
-from qflow.broker.errors import FramingErrorException
+from qflow.broker.errors import FramingErrorException, NotImplementedException
 from qflow.broker.message import HeaderValue, Message, Transfer
 
 # Names
@@ -52,18 +52,11 @@ def _expiry(subject: Subject) -> Value:
     return 0 if expiration is None else expiration // 1000
 
 
-def _message_id(subject: Subject) -> Value:
-    identity = subject.transfer.message.message_id
-    return None if identity is None else str(identity)
-
-
 NAMES: Final[dict[str, Callable[[Subject], Value]]] = {
     "amqp.delivery_mode": lambda s: "PERSISTENT" if s.transfer.message.durable else "NON_PERSISTENT",
     "amqp.subject": _subject,
     "amqp.redelivered": lambda s: s.delivery_count >= 0,
     "amqp.priority": lambda s: s.transfer.message.priority or 0,
-    "amqp.correlation_id": lambda s: s.transfer.message.correlation_id or None,
-    "amqp.message_id": _message_id,
     "amqp.to": lambda s: s.transfer.exchange or s.transfer.message.routing_key or None,
     "amqp.absolute_expiry_time": _expiry,
     "amqp.creation_time": lambda s: (s.transfer.message.timestamp or 0) * 1000,
@@ -83,14 +76,22 @@ JMS_NAMES: Final[dict[str, str]] = {
 }
 """The same by their names in JMS; another name that begins with JMS is NULL."""
 
+FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
+"""Names by which a selector ends the real broker, as soon as it looks at a message; refused here."""
+
 
 def _value_of(name: str) -> Expression:
     """Return what looks a name up: a property of the message's own, or one of its headers.
 
-    Lists, maps and UUIDs are no values that a selector could see.
+    Lists, maps and UUIDs are no values that a selector could see.  540 for a name of :data:`FATAL`.
     """
     if name.startswith(("amqp.", "JMS")):
-        return NAMES.get(JMS_NAMES.get(name, name), lambda subject: None)
+        meant = JMS_NAMES.get(name, name)
+        if meant in FATAL:
+            raise NotImplementedException(
+                f"a selector on {name} makes the real broker crash, so it is refused here; select by a header"
+            )
+        return NAMES.get(meant, lambda subject: None)
 
     def header(subject: Subject) -> Value:
         value = subject.transfer.message.header(name)
@@ -388,6 +389,8 @@ class Selector:
     FramingErrorException
         501, if it cannot be parsed, or has more than 32 nested parentheses; the broker closes the whole
         connection then (QT-16).
+    NotImplementedException
+        540, if it looks at the message id or the correlation id, of which the real broker crashes (RF-36).
 
     Examples
     --------

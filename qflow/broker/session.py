@@ -65,7 +65,7 @@ from qflow.broker.errors import (
 from qflow.broker.events import Detail, Names, Values
 from qflow.broker.exchanges import FED_OP, Exchange, fed_op
 from qflow.broker.history.overflow_list import OverflowList
-from qflow.broker.message import HeaderValue, Message, Transfer
+from qflow.broker.message import HeaderValue, Message, Transfer, encodable
 from qflow.broker.queue import Queue
 from qflow.broker.registry import (
     ExchangeBoundResult,
@@ -418,8 +418,10 @@ class Session(Dependent):
         (False, ('q',))
         """
         self.require_attached("message.transfer")
-        if not isinstance(exchange, str):
-            raise TypeError(f"message.transfer: exchange is a string; got {exchange!r}")
+        if type(exchange) is not str or len(exchange) > 63 or not exchange.isascii():
+            exchange = encodable("message.transfer: exchange", exchange, 255)
+        if sync is not False and sync is not True:
+            raise TypeError(f"message.transfer: sync is True or False; got {sync!r}")
         completions = self.completions
         try:
             transfer = self._transfer(completions.next_number, message, exchange)
@@ -428,14 +430,18 @@ class Session(Dependent):
         number = self.begin()
         if self.context.observer is not None:
             self._show_transfer(transfer, message, exchange, sync)
+        traffic = self.connection.from_client
         try:
             self._route(transfer, exchange)
         except Exception as error:
             transfer.owner = None
-            if not isinstance(error, AmqpException):
+            if isinstance(error, AmqpException):
+                traffic.count(transfer.size, message.content_size)
+            else:
                 self.transfer_count -= 1
             self.give_up(error, number)
             raise
+        traffic.count(transfer.size, message.content_size)
         if sync:
             completions.report_when_complete(number)
         transfer.end_routing()
@@ -448,7 +454,7 @@ class Session(Dependent):
 
     def _show_transfer(self, transfer: Transfer, message: Message, exchange: str, sync: bool) -> None:
         names: Names = _TRANSFER
-        values: Values = (transfer.number, message, exchange, bool(sync))
+        values: Values = (transfer.number, message, exchange, sync)
         if self.is_pipelining:
             names, values = _PIPELINED, (*values, True)
         label, size = transfer.label, transfer.size
@@ -458,7 +464,9 @@ class Session(Dependent):
         context = self.context
         if context.stamps_arrivals and message.timestamp is None:
             message = replace(message, timestamp=context.now // 1_000_000)
-        size = message.content_size if context.counts_content else message.encoded_size(exchange)
+        size = message.encoded_size(exchange)
+        if context.counts_content:
+            size = message.content_size
         expiration = context.now + message.ttl * 1000 if message.ttl else None
         self.transfer_count += 1
         transfer = Transfer(
@@ -608,6 +616,7 @@ class Session(Dependent):
 
         Three commands in one write, so that the flush runs before any other output (RF-08).
         """
+        tag = encodable("fetch: tag", tag, 255)
         with self.pipelined():
             self.message_flow(tag, BYTE_UNIT, INFINITE)
             self.message_flow(tag, MESSAGE_UNIT, 1)

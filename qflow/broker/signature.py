@@ -11,12 +11,16 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from qflow.broker.message import map_size
+from qflow.broker.message import encodable, map_size
 
-_TEXTS = "queue exchange alternate_exchange key tag type name body srcQueue destQueue sourceQueue targetQueue"
-_FLAGS = "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync"
+_NAMES = "queue exchange alternate_exchange key tag type"
+_TEXTS = "address role name body srcQueue destQueue sourceQueue targetQueue connection level"
+_FLAGS = (
+    "durable auto_delete exclusive passive if_unused if_empty set_redelivered useAltExchange strict sync "
+    "transactional delivery_failed undeliverable_here receive"
+)
 _NUMBERS = "accept_mode acquire_mode flow_mode unit value request qty sequence"
-_MAPS = "arguments properties options filter"
+_MAPS = "arguments properties options filter annotations"
 
 
 class Signature:
@@ -58,17 +62,8 @@ def delivery_numbers(what: str, value: Iterable[int]) -> tuple[int, ...]:
     return numbers
 
 
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} is a string; got {value!r}")
-    return value
-
-
-def _key(what: str, value: Any) -> str:
-    text = _text(what, value)
-    if len(text) > 63 and len(text.encode()) > 255:
-        raise ValueError(f"a binding key is at most 255 bytes; got {len(text.encode())}")
-    return text
+def _name(what: str, value: Any) -> str:
+    return encodable(what, value, 255)
 
 
 def _flag(what: str, value: Any) -> bool:
@@ -90,18 +85,20 @@ def _map(what: str, value: Any) -> dict[str, Any]:
     for key in entries:
         if not isinstance(key, str):
             raise TypeError(f"{what} has strings as keys; got {key!r}")
+    # Which whole numbers an argument may be is the broker's to say, in its own words (CF-03).
+    judged = {key: 0 if type(item) is int else item for key, item in entries.items()}
     try:
-        map_size(entries)
+        map_size(judged)
     except (TypeError, AttributeError) as error:
         raise TypeError(f"{what}: {error}") from error
     return entries
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(_TEXTS.split(), _text),
+    **dict.fromkeys(_NAMES.split(), _name),
+    **dict.fromkeys(_TEXTS.split(), encodable),
     **dict.fromkeys(_FLAGS.split(), _flag),
     **dict.fromkeys(_NUMBERS.split(), _number),
     **dict.fromkeys(_MAPS.split(), _map),
-    "key": _key,
     "transfers": delivery_numbers,
 }

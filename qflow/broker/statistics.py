@@ -29,6 +29,8 @@ class QueueStatistics:
     byteTxnDequeues: int
     msgPersistEnqueues: int
     msgPersistDequeues: int
+    bytePersistEnqueues: int
+    bytePersistDequeues: int
     msgDepth: int
     byteDepth: int
     messageCount: int
@@ -104,10 +106,29 @@ class SessionStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionStatistics:
+    """One connection: the messages that went over it, with their bytes and their frames (CF-10).
+
+    Bytes are those that the broker counts for a message (DQ-05).  A message has a frame for the command, one
+    for its header, and one for each 65,523 bytes of content or part of that, as AMQP 0-10 carries it.
+    """
+
+    name: str
+    msgsFromClient: int
+    msgsToClient: int
+    bytesFromClient: int
+    bytesToClient: int
+    framesFromClient: int
+    framesToClient: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatistics:
-    """The broker's totals, over the queues it has and those it had."""
+    """The broker's totals, over the queues it has and those it had; the depths are of those it has."""
 
     queueCount: int
+    msgDepth: int
+    byteDepth: int
     discardsNoRoute: int
     abandoned: int
     abandonedViaAlt: int

@@ -175,11 +175,13 @@ def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None
 def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal:
     broker = Broker(options)
     alternate = declaration.alternate_exchange
-    if alternate and not alternate.startswith("amq."):
-        # The exchange is another matter than the queue: it is taken for granted.
-        broker.management.create("exchange", alternate, {"exchange-type": "fanout"})
     try:
+        if alternate and not alternate.startswith("amq."):
+            # The exchange is another matter than the queue: it is taken for granted.
+            broker.management.create("exchange", alternate, {"exchange-type": "fanout"})
         broker.management.create("queue", declaration.name, declaration.properties())
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"no client can send this: {error}") from error
     except ManagementError as error:
         cause = error.__cause__
         if isinstance(cause, AmqpException):

@@ -63,7 +63,7 @@ def read_line(line: str | Sequence[str]) -> Declaration:
         words = shlex.split(line) if isinstance(line, str) else list(line)
     except ValueError as error:
         raise ConfigurationError(f"the line cannot be split into words: {error}") from error
-    for start in (["qpid-config"], ["qflow", "config"]):
+    for start in (["qpid-config"], ["qflow", "config"], []):
         if words[: len(start) + 2] == [*start, "add", "queue"]:
             words = words[len(start) + 2 :]
     parser = _LineParser(prog="qpid-config add queue", add_help=False)

@@ -165,7 +165,7 @@ def load_scenarios(path: str | Path) -> Iterator[Scenario]:
 
 def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(lines, 1):
@@ -190,7 +190,7 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
         Naming the file and the entry that cannot be read.
     """
     try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8"))
+        entries = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
     except RecursionError:

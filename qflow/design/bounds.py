@@ -108,6 +108,24 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
     return traffic
 
 
+def unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[str, str]:
+    """Return the producers whose messages reach no queue, each with where it sends, in a sentence.
+
+    Examples
+    --------
+    >>> workload = Workload("w", 1, {"q": {}}, producers=(Producer("p", ("", "queue"), 1, 1, 1),))
+    >>> unrouted(workload, traffic_of(workload))
+    {'p': "p's messages reach no queue: no binding of exchange '' matches the key 'queue' (EX-08)"}
+    """
+    reaching = {name for senders in traffic.values() for name in senders}
+    return {
+        producer.name: f"{producer.name}'s messages reach no queue: no binding of exchange "
+        f"{producer.to[0]!r} matches the key {producer.to[1]!r} (EX-08)"
+        for producer in workload.producers
+        if producer.name not in reaching
+    }
+
+
 Probe = tuple[int, str, str]
 """Content bytes, label and group of a message."""
 

@@ -117,9 +117,10 @@ def _numbers(option: str, words: Sequence[str], workload: Workload) -> dict[str,
     numbers: dict[str, int] = {}
     # What is said of one queue goes before what is said of all, in whatever order.
     for word in sorted(words, key=lambda word: "=" in word):
-        name, _, number = word.rpartition("=")
+        name, equals, number = word.rpartition("=")
         # As many digits as the limit of a queue can have: 64 bits.
-        if not (number.isdecimal() and len(number) <= 20 and int(number)):
+        is_number = number.isascii() and number.isdecimal() and len(number) <= 20 and int(number)
+        if not is_number or (equals and not name):
             raise DesignError(f"{option}: must be a whole number from 1, or QUEUE=N, got {word!r}")
         if name and name not in workload.queues:
             known = ", ".join(workload.queues) or "none"

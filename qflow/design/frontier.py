@@ -18,12 +18,12 @@ from typing import Any
 
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import Sender, Traffic, largest_stop, traffic_of
+from qflow.design.bounds import Sender, Traffic, largest_stop, traffic_of, unrouted
 from qflow.design.small import DesignError
 from qflow.design.verdict import judge
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.simulate import simulate
 from qflow.workload.stage import GRACE
@@ -231,6 +231,7 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
     end = max(1, min(run.end - GRACE, round(run.workload.duration * SECOND)))
     names, depth = list(producers), dict.fromkeys(queues, 0)
     blocked = {name: _Blocked(end) for name in names}
+    senders = Senders(run.workload.producers)
     sent: dict[tuple[str, Any], int] = {}
     latencies: list[int] = []
     flips = accepts = 0
@@ -238,7 +239,7 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
         if event.time > end:
             break
         kind = event.kind
-        if kind == "message.transfer" and event.session in blocked:
+        if kind == "message.transfer" and senders.of(event.session, event.message) in blocked:
             sent[event.session, _detail(event, "command")] = event.time
         elif kind == "completed":
             begin = sent.pop((event.session, _detail(event, "command")), None)
@@ -432,7 +433,7 @@ def frontier(
         Its queues, traffic and consumers.
     limits : mapping or None
         Queue name to what it may hold; a queue that is left out keeps the limits it is declared with, and
-        one without any, or with policy ring, is left as it is.
+        one without any, with policy ring, or that no producer's messages reach, is left as it is.
     keep_capacities : bool
         Whether the producers' windows may not be changed.
     message_limit : int or None
@@ -448,7 +449,7 @@ def frontier(
     Raises
     ------
     DesignError
-        If no queue has a limit, or no choice is safe.
+        If no queue that messages reach has a limit, or no choice is safe.
     AmqpException
         The broker's own refusal of a queue or a binding.
 
@@ -462,8 +463,8 @@ def frontier(
     >>> len(rows), rows[0].arguments["q"]["qpid.flow_stop_count"], any(row.is_pareto for row in rows)
     (6, 80, True)
     """
-    designed = _designed(workload, limits or {})
     traffic = traffic_of(workload)
+    designed = _designed(workload, limits or {}, traffic)
     parts = parts_of(traffic, {p.name: p.session for p in workload.producers if p.session})
     rows: list[Row] = []
     for done, choice in enumerate(choices(keep_capacities=keep_capacities), 1):
@@ -476,7 +477,9 @@ def frontier(
     return Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
 
 
-def _designed(workload: Workload, limits: Mapping[str, Limits]) -> dict[str, Limits]:
+def _designed(
+    workload: Workload, limits: Mapping[str, Limits], traffic: Mapping[str, Traffic]
+) -> dict[str, Limits]:
     """Return the limits of each queue that is designed."""
     for queue in limits:
         if queue not in workload.queues:
@@ -488,7 +491,14 @@ def _designed(workload: Workload, limits: Mapping[str, Limits]) -> dict[str, Lim
             "there is nothing to design: no queue that could stop its producers has a limit; give one, "
             "such as --max-count 500"
         )
-    return designed
+    reached = {queue: most for queue, most in designed.items() if traffic[queue]}
+    if not reached:
+        astray = "; ".join(unrouted(workload, traffic).values())
+        raise DesignError(
+            f"there is nothing to design: no producer's messages reach {', '.join(designed)}"
+            + (f"; {astray}" if astray else "")
+        )
+    return reached
 
 
 def _rows(

@@ -11,20 +11,21 @@ many, so it is repeated with other chances, and each figure has its range (:attr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
-from qflow.design.bounds import Traffic, stays_on, traffic_of
+from qflow.design.bounds import Traffic, stays_on, traffic_of, unrouted
 from qflow.design.frontier import MESSAGE_LIMIT, Costs, Limits, Part, Row, Tell, best, costs, frontier
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
 from qflow.prediction.replays import shifted
 from qflow.table import Tabular, columns_of
 from qflow.workload.model import Workload
+from qflow.workload.run import measure_text
 from qflow.workload.simulate import simulate
 
 
@@ -53,6 +54,8 @@ class Recommendation(Tabular):
     ranges : mapping
         For each figure of the costs between what it lies in :data:`RUNS` runs that differ by chance; the
         depth of a queue under ``maximum_depth`` and its name.
+    unrouted : mapping
+        Producer name to where it sends, if none of its messages reaches a queue.
     """
 
     workload: Workload
@@ -64,6 +67,7 @@ class Recommendation(Tabular):
     evidence: Costs
     kept: Mapping[str, str]
     ranges: Mapping[str, Any]
+    unrouted: Mapping[str, str] = field(default_factory=dict)
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return, for each designed queue, its qpid-config line and what is known of its safety."""
@@ -128,6 +132,7 @@ class Recommendation(Tabular):
                 for queue, line in self.lines.items()
             },
             "kept": dict(self.kept),
+            "unrouted": dict(self.unrouted),
             "capacities": self.capacities,
             "declared": asdict(self.declared),
             "recommended": asdict(self.evidence),
@@ -189,6 +194,7 @@ def recommend(
         chosen.update(dict.fromkeys(row.arguments, row))
     made = _applied(workload, chosen.values())
     verdicts = judge_workload(made)
+    traffic = traffic_of(workload)
     for queue in chosen:
         if verdicts[queue].can_overflow:
             raise DesignError(f"queue {queue!r}: {verdicts[queue].reasons[0]}")
@@ -201,8 +207,13 @@ def recommend(
         rows,
         _costs(workload, message_limit),
         evidence,
-        {queue: _why_kept(queue, verdicts[queue]) for queue in workload.queues if queue not in chosen},
+        {
+            queue: _why_kept(queue, verdicts[queue], bool(traffic[queue]))
+            for queue in workload.queues
+            if queue not in chosen
+        },
         _ranges(made, evidence, message_limit),
+        unrouted(workload, traffic),
     )
 
 
@@ -252,7 +263,9 @@ def _stays_on(thresholds: FlowThresholds, traffic: Traffic) -> str:
     )
 
 
-def _why_kept(queue: str, verdict: Verdict) -> str:
+def _why_kept(queue: str, verdict: Verdict, is_reached: bool) -> str:
+    if not is_reached:
+        return f"{queue}: left as it is; no producer's messages reach it"
     if verdict.policy == "ring":
         return f"{queue}: left as it is; a ring never stops its producers, it drops the oldest (FC-03, LP-10)"
     return f"{queue}: left as it is; it has no limit in messages or bytes of its own to exceed (LP-01)"
@@ -273,7 +286,7 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
         lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
         if made.before[queue].can_overflow:
             lines.append(f"  as declared it could overflow: {made.before[queue].reasons[0]}")
-    lines += [f"{reason}" for reason in made.kept.values()]
+    lines += [*made.kept.values(), *made.unrouted.values()]
     lines.append("")
     for name, capacity in made.capacities.items():
         was = "as it was" if capacity == before[name] else f"was {before[name]}"
@@ -292,7 +305,8 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
 def _costs_text(measured: Costs) -> str:
     died = "".join(f"; {name} died: {error}" for name, error in measured.errors.items())
     return (
-        f"{measured.transfers} messages sent in {measured.seconds:.3g} s, {measured.accepts} accepted, "
+        f"{measured.transfers} messages sent in {measure_text(measured.seconds)} s, "
+        f"{measured.accepts} accepted, "
         f"{measured.flips_per_minute:.1f} flips a minute, producers blocked "
         f"{measured.blocked_share:.1%} of the time, completion within {measured.latency_p50 * 1000:.1f} ms "
         f"(half), {measured.latency_p99 * 1000:.1f} ms (99 %){died}"

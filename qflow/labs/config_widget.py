@@ -166,7 +166,8 @@ def _field(label: str, text: str, tooltip: str) -> widgets.Textarea:
         tooltip=tooltip,
         continuous_update=False,
         rows=2,
-        layout={"width": "100%", "max_width": "1000px"},
+        # Its margins would push one of the full width out of sight.
+        layout={"width": "auto", "max_width": "1000px"},
     )
 
 
@@ -174,7 +175,8 @@ def _listed(picture: ConfigPicture) -> str:
     explanation = picture.explanation
     values = picture.values().values()
     if explanation.refusal:
-        said = picture.claims
+        # The refusal itself is said above the drawing.
+        said = tuple(claim for claim in picture.claims if picture.refusal not in claim)
     else:
         said = picture.claims[:1] + picture.claims[1 + len(values) :]
     items = "".join(f"<li>{html.escape(claim)}</li>" for claim in said)

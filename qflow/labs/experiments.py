@@ -40,7 +40,6 @@ from qflow.labs.knobs import (
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
 from qflow.workload import Consumer, Producer, Workload
-from qflow.workload.attributes import is_whole, require
 
 if TYPE_CHECKING:
     from qflow.labs.slider_lab import SliderLab
@@ -56,8 +55,6 @@ def _open(
 ) -> SliderLab:
     from qflow.labs.slider_lab import SliderLab
 
-    # None, or fewer, would be a run without an end.
-    require(is_whole(more["messages"], 1), "a lab", "messages", more["messages"], "a whole number from 1")
     return SliderLab(knobs, begin(f"{name}_lab", describe, knobs, settings), steps, name=name, more=more)
 
 
@@ -72,6 +69,7 @@ the queue is ON again at the same instant, and it would never be seen OFF."""
 FLOW_KNOBS = (
     stop_knob(1_200, 10),
     resume_knob(1_200, 10),
+    limit_knob(1_200, 10),
     CAPACITY,
     PREFETCH,
     Knob(
@@ -176,15 +174,13 @@ def flow_steps(
     return (yield from drawing(workload, messages))
 
 
-def flow_lab(*, messages: int = FLOW_MESSAGES, limit: int = 1_000, **settings: float) -> SliderLab:
+def flow_lab(*, messages: int = FLOW_MESSAGES, **settings: float) -> SliderLab:
     """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
 
     Parameters
     ----------
     messages
         How many messages a run sends.
-    limit
-        ``qpid.max_count`` of the queue; 0 for none.
     **settings
         Where the sliders begin; as in :func:`qflow.labs.flow_workload`.
 
@@ -210,7 +206,7 @@ def flow_lab(*, messages: int = FLOW_MESSAGES, limit: int = 1_000, **settings: f
     The broker refuses these settings: invalid-argument: Queue "orders": qpid.flow_resume_count=30 \
 must be less or equal to qpid.flow_stop_count=20
     """
-    return _open("flow", FLOW_KNOBS, flow_workload, flow_steps, settings, messages=messages, limit=limit)
+    return _open("flow", FLOW_KNOBS, flow_workload, flow_steps, settings, messages=messages)
 
 
 # Capacity
@@ -656,7 +652,7 @@ def _history_verdict(picture: Picture) -> str:
     fate = f"p1 sent {sent}, c1 accepted {accepted}; at most {deepest} deep; p1 waited {waited} of the time"
     if picture.run.errors:
         return f"p1's session died of 506 at {seconds(death_of(picture, 'p1'))}; {fate}."
-    return f"nobody was thrown out; {fate}."
+    return f"no session died; {fate}."
 
 
 def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> SliderLab:

@@ -32,6 +32,7 @@ from qflow.labs.frames import NEVER, Frames, Spans
 from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, DEAD, FREE, FULL, TOLD, WAITING
 from qflow.workload import Run
+from qflow.workload.model import Senders
 
 STEP_CHANNELS = (
     *("parts", "producer", "queue", "consumer", "sender", "number"),
@@ -146,6 +147,7 @@ class Fold:
         self._sessions: dict[str, list[Place]] = defaultdict(list)
         for spot in topology.producers:
             self._sessions[spot.session].append(self._producers[spot.name])
+        self._senders = Senders(topology.producers)
         self._alone = {session: places[0] for session, places in self._sessions.items() if len(places) == 1}
         self._by_link = {spot.link: consumers[spot.name] for spot in topology.consumers}
         self._readers: dict[str, list[Place]] = defaultdict(list)
@@ -165,6 +167,7 @@ class Fold:
         self._newest: dict[tuple[str, str], int] = {}
         self._holding: dict[tuple[str, int], tuple[int, int]] = {}
         self._lock: dict[tuple[str, str], int] = {}
+        self._deaths: list[tuple[int, int, str]] = []
         self._finish(0, 0)
 
     def follow(self, events: Sequence[Event]) -> None:
@@ -203,6 +206,7 @@ class Fold:
             lasting,
             tuple(self._groups),
             self._rows[:],
+            tuple(self._deaths),
         )
 
     def whole(self, end: int) -> Frames:
@@ -273,10 +277,8 @@ class Fold:
         return self._groups.setdefault(group, len(self._groups) + 1) if group else 0
 
     def _producer(self, session: str, label: str) -> Place | None:
-        """Return whose transfer an event is about; on a shared session only its label says (CAP-09)."""
-        if session not in self._sessions:
-            return None
-        return self._alone.get(session) or self._producers.get(label.rpartition("-")[0])
+        """Return whose transfer an event is about."""
+        return self._producers.get(self._senders.of(session, label))
 
     # Producers
 
@@ -292,6 +294,9 @@ class Fold:
         outstanding = now[at + OUTSTANDING] = now[at + OUTSTANDING] + 1
         if outstanding >= self._capacities[index]:
             now[at + MOOD] = FULL
+        elif now[at + MOOD] == DEAD:
+            # It sends on a new session.
+            now[at + MOOD] = FREE
         found = self._known.get(label) or self._message(label)
         now[SENDER], number = found
         now[NUMBER] = number
@@ -361,9 +366,10 @@ class Fold:
             self._note("channel_resumed" if is_active else "channel_stopped")
 
     def _exception(self, event: Fields) -> None:
-        session, (code,) = event[3], event[9]
+        session, (code, name, text) = event[3], event[9]
         now = self._now
         for index, at in self._sessions.get(session, ()):
+            self._deaths.append((self.count, index, f"{name}: {text}"))
             now[at + MOOD] = DEAD
             now[at + OUTSTANDING] = now[at + P_HELD] = now[at + BLOCKED] = 0
             self._holds.pop(at, None)
@@ -602,7 +608,7 @@ _HANDLERS: dict[str, tuple[Callable[[Fold, Fields], None], tuple[str, ...]]] = {
     "client.block": (Fold._blocked, ()),
     "client.unblock": (Fold._unblocked, ()),
     "channel_flow": (Fold._channel_flow, ("active",)),
-    "exception": (Fold._exception, ("code",)),
+    "exception": (Fold._exception, ("code", "name", "text")),
     "enqueued": (Fold._enqueued, ("position", "depth", "bytes")),
     "dequeued": (Fold._dequeued, ("position", "reason", "depth", "bytes")),
     "dropped": (Fold._dropped, ()),

@@ -108,6 +108,9 @@ class Frames:
         The names of the groups; spans count them from 1.
     rows
         For each frame, the place in the run of the last event that it shows.
+    deaths
+        Producers' sessions that died: the first frame that shows it, the producer's index, the broker's
+        words.
 
     Examples
     --------
@@ -125,6 +128,7 @@ class Frames:
     lasting: Mapping[str, Spans] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
     rows: array[int] = field(default_factory=lambda: array("i"))
+    deaths: tuple[tuple[int, int, str], ...] = ()
 
     def column(self, channel: str) -> array[int]:
         """Return one column, top to bottom.

@@ -209,7 +209,7 @@ class GroupTable:
         )
         run = Run(workload, list(self._events), self.broker.now)
         topology = Topology.of(workload, run.end)
-        producers = tuple(replace(spot, note="sends when it is told to") for spot in topology.producers)
+        producers = tuple(replace(spot, note="sends when asked to") for spot in topology.producers)
         consumers = tuple(replace(spot, note="does what you tell it") for spot in topology.consumers)
         return picture_of(run, topology=replace(topology, producers=producers, consumers=consumers))
 
@@ -319,5 +319,5 @@ def _idle(table: GroupTable) -> list[str]:
     idle = [name for name in table.consumers if not table.holds(name)]
     if free and idle:
         who, what = ", ".join(idle), ", ".join(free)
-        return [f"{who} waits with free credit although group {what} is free: nobody woke it (MG-13)."]
+        return [f"{who} waits with free credit although group {what} is free: nothing woke it (MG-13)."]
     return []

@@ -66,7 +66,7 @@ class GroupLab(Lab):
         self.group = widgets.Text(value="A", description="group", layout={"width": "130px"})
         send = _button("send one more", "p1 sends another message of this group (MG-04)", "qf-send")
         work = _button("let them all accept in turn", "Until nobody holds anything", "qf-work")
-        again = _button("start again", "The same messages, nobody has done anything yet", "qf-again-button")
+        again = _button("start again", "The same messages, nothing done yet", "qf-again-button")
         send.on_click(lambda _: self.do(lambda: self.table.send(self.group.value.strip() or "A")))
         work.on_click(lambda _: self.do(lambda: work_in_turn(self.table)))
         again.on_click(lambda _: self._deal(None))
@@ -78,6 +78,13 @@ class GroupLab(Lab):
         prefetch = [slider.value for slider in self.sliders.values()]
         dealt = {"messages": self._messages, "prefetch": prefetch, "wake_up": self._wake_up}
         return {**dealt, "moves": self.table.moves}
+
+    def _settle(self, content: dict[str, Any]) -> None:
+        consumer, label = content["message"]
+        self.do(lambda: self.table.settle(str(consumer), str(content["verdict"]), str(label)))
+
+    def _handles(self) -> dict[str, widgets.IntSlider]:
+        return {f"prefetch-{name}": slider for name, slider in self.sliders.items()}
 
     def _deal(self, _: object) -> None:
         prefetch = [slider.value for slider in self.sliders.values()]

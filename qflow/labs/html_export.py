@@ -16,9 +16,9 @@ from qflow.labs.picture import Comparison, Picture, payload_of
 
 # One idea a file; the browser wants one module, whose last part is the widget itself.
 SCRIPTS = (
-    *("svg.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js", "tank.js", "cards.js"),
-    *("links.js", "stage.js", "plot.js", "player.js", "transport.js", "why.js", "share.js", "sliders.js"),
-    "scene.js",
+    *("svg.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js", "marks.js", "flights.js"),
+    *("motion.js", "tank.js", "cards.js", "links.js", "stage.js", "plot.js", "player.js", "transport.js"),
+    *("why.js", "share.js", "sliders.js", "handles.js", "scene.js"),
 )
 STYLES = ("scene.css", "labs.css")
 
@@ -38,7 +38,8 @@ for (const picture of pictures) {{
   picture.numbers = Uint8Array.from(atob(picture.numbers), (letter) => letter.charCodeAt(0));
 }}
 // What a widget would ask its kernel is asked of these values; a question why has no answer here.
-const values = {{ run: 1, pictures, refusal: "", progress: 0, is_live: false, place: {place} }};
+const values = {{ run: 1, pictures, refusal: "", progress: 0, is_live: false, place: {place},
+  plays: {plays} }};
 const nothing = () => {{}};
 const get = (name) => values[name];
 const model = {{ get, set: nothing, save_changes: nothing, send: nothing, on: nothing, off: nothing }};
@@ -52,7 +53,11 @@ _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"
 
 
 def to_html(
-    picture: Picture | Comparison, title: str = "qflow: a run", place: dict[str, int] | None = None
+    picture: Picture | Comparison,
+    title: str = "qflow: a run",
+    place: dict[str, int] | None = None,
+    *,
+    plays: bool = False,
 ) -> str:
     """Return a run as one HTML page that plays it, and asks no server for anything.
 
@@ -64,6 +69,8 @@ def to_html(
         The page's heading.
     place
         The instant it opens at: ``time`` in microseconds, and steps ``back``; None for the most telling.
+    plays
+        Whether it plays by itself when it is opened, from the start.
 
     Examples
     --------
@@ -83,6 +90,7 @@ def to_html(
         pictures=json.dumps(pictures).translate(_ESCAPES),
         script=read_static(*SCRIPTS).replace("export default { render };", ""),
         place=json.dumps(place or {}),
+        plays=json.dumps(plays),
     )
 
 

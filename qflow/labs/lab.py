@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import html
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import ipywidgets as widgets
 
 from qflow.broker.events import Event
+from qflow.broker.session import Session
+from qflow.kit import RefusalError
 from qflow.labs.charts import Chart
+from qflow.labs.group import VERDICTS
 from qflow.labs.html_export import to_html
 from qflow.labs.picture import Comparison, Picture, compare, picture_of
+from qflow.labs.running import simulated_on
 from qflow.labs.scene import LinkedChart, Scene
 from qflow.labs.share import LABS, Token, TokenError
 from qflow.trace.explain import explain
@@ -28,8 +32,12 @@ from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
 from qflow.trace.timeline import Timeline
 from qflow.workload import Run
+from qflow.workload.model import SETUP
+from qflow.workload.stage import Stage
 
-_HOW = "Every client does what it did in the run, when it did it; only the broker's part is worked out anew."
+_REACTS = "The run is simulated on from that instant: every client reacts to what is different."
+_REPEATS = "Every client does what was recorded, when it did it; only the broker's part is worked out anew."
+_BESIDE = "{} (clients repeat what was recorded)"
 
 
 class Lab(widgets.VBox):
@@ -62,6 +70,9 @@ class Lab(widgets.VBox):
         self._text = widgets.HTML(_listed(picture.claims)).add_class("qf-claims")
         self._charts: list[LinkedChart] = []
         self._timelines: dict[int, tuple[Picture, Timeline]] = {}
+        self.scene.handles = [
+            [setting, slider.min, slider.max, slider.step] for setting, slider in self._handles().items()
+        ]
         super().__init__([*controls, self.scene, self._text])
         self.add_class("qflow-lab")
         self.scene.on_msg(self._answer)
@@ -74,14 +85,25 @@ class Lab(widgets.VBox):
 
     @property
     def first(self) -> Picture:
-        """The picture, or of several the last: the one that changes."""
-        if isinstance(self.picture, Comparison):
-            return list(self.picture.pictures.values())[-1]
-        return self.picture
+        """The picture, or of several the last: the one that changes; RefusalError where there is none."""
+        if not isinstance(self.picture, Comparison):
+            return self.picture
+        if not self.picture.pictures:
+            raise RefusalError("this lab shows no picture: it is closed, or still at work")
+        return list(self.picture.pictures.values())[-1]
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that open this lab again as it is now."""
+        return {}
+
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """The arguments that draw what is shown, which another lab is opened with."""
+        return self.settings
+
+    def _handles(self) -> dict[str, widgets.IntSlider]:
+        """Return the sliders that have a handle on the picture too, by the name that it has there."""
         return {}
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
@@ -150,7 +172,7 @@ class Lab(widgets.VBox):
         """
         if not self.can_share:
             raise TokenError("no token can open this lab")
-        return Token(self.name, self.settings, time, back).text()
+        return Token(self.name, self.shown_settings, time, back).text()
 
     def opened(self, token: Token) -> None:
         """Go to a token's instant, and say what differs here from where the token was made."""
@@ -197,12 +219,21 @@ class Lab(widgets.VBox):
                     self._fork(content)
                 case "compare":
                     self.compare()
+                case "set":
+                    self._set(str(content["setting"]), int(content["value"]))
+                case "settle":
+                    self._settle(content)
                 case "token":
                     self.scene.token = self.token(int(content["time"]), int(content["back"]))
                 case "html":
                     self._save(content)
         except Exception as error:  # a reader who only pressed a button is never shown a traceback
             self.scene.refusal = str(error)
+
+    def _set(self, setting: str, value: int) -> None:
+        """Move a slider to where its handle on the picture was let go of."""
+        slider = self._handles()[setting]
+        slider.value = min(slider.max, max(slider.min, value))
 
     def _answer_why(self, content: dict[str, Any]) -> None:
         shown = self.picture
@@ -232,14 +263,14 @@ class Lab(widgets.VBox):
             self.show_beside(fork_picture(self.picture, int(content["frame"]), content["action"], timeline))
             self.scene.place = {"time": int(content["time"]), "back": 0, "number": self.scene.run}
 
+    def _settle(self, content: dict[str, Any]) -> None:
+        """Let a consumer answer a message that it holds: here, in another course of events."""
+        self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
+
     def _save(self, content: dict[str, Any]) -> None:
+        """Send the run as a page to the browser, which keeps it among the reader's downloads."""
         place = {"time": int(content["time"]), "back": int(content["back"])}
-        path, number = Path("qflow-run.html"), 1
-        while path.exists():  # none is overwritten
-            number += 1
-            path = path.with_stem(f"qflow-run-{number}")
-        path.write_text(to_html(self.picture, place=place), encoding="utf-8")
-        self.scene.token = f"saved: {path}"
+        self.scene.send({"page": "qflow-run.html"}, buffers=[to_html(self.picture, place=place).encode()])
 
     def close(self) -> None:
         """Free everything the lab used: its widgets, here and in the browser, and its run."""
@@ -282,17 +313,19 @@ def actions_of(picture: Picture) -> dict[str, str]:
 def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
     """Return a run beside another course of events from a frame on.
 
-    The clients of the fork do what they did in the run, as far as they still can; only the broker's part
-    is worked out anew.
+    A simulated run is simulated on: its clients react. The clients of a recorded run, or of one done by hand,
+    do what they did, as far as they still can; only the broker's part is worked out anew, and the name of
+    the fork says so.
 
     Parameters
     ----------
     picture
         The run.
     frame
-        The last one that both have in common.
+        The last one that both have in common, with all else of its instant if the run is simulated.
     action
-        A key of :func:`actions_of`.
+        A key of :func:`actions_of`; or, of a message that a consumer holds then, ``accept``, ``release`` or
+        ``reject``, the consumer and the message: ``release:c1:p1-57``.
     timeline
         Of the picture's run, if it is at hand.
 
@@ -310,31 +343,87 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
     >>> list(both.pictures)
     ['as it was', 'orders is purged']
     """
-    known = actions_of(picture)
-    if action not in known:
-        raise KeyError(f"no action {action!r}; there are {', '.join(known)}")
+    name = _name_of(picture, action)
+    time = picture.frames.at(frame)["time"]
+    if picture.messages:
+        act = partial(_act, action, _sessions(picture))
+        run = simulated_on(picture.run.workload, picture.messages, time, act, until=picture.run.end)
+        topology = replace(picture.frames.topology, end=run.end)
+        forked = replace(picture_of(run, topology=topology), messages=picture.messages)
+        return compare(picture, replace(forked, claims=(_REACTS, *forked.claims)), ("as it was", name))
     timeline = timeline or Timeline(trace_of(picture.run))
     timeline.seek(max(0, picture.frames.rows[frame]))
-    trace = timeline.fork([_command(picture, action, timeline.row.time)])
+    trace = timeline.fork([_command(picture, action, timeline)])
     # What only clients know ends with the run in which they said it: a fork has the broker's part.
     events = [event for event in trace.events() if not event.kind.startswith("client.")]
-    run = Run(picture.run.workload, events, picture.run.end)
     topology = replace(picture.frames.topology, end=picture.run.end)
-    forked = picture_of(run, topology=topology)
+    forked = picture_of(Run(picture.run.workload, events, picture.run.end), topology=topology)
     # Nor can it be said who waited: every client acts when it did in the run.
     said = (claim.replace("; it never had to wait.", ".") for claim in forked.claims)
-    forked = replace(forked, claims=(_HOW, *said))
-    return compare(picture, forked, ("as it was", known[action]))
+    forked = replace(forked, claims=(_REPEATS, *said))
+    return compare(picture, forked, ("as it was", _BESIDE.format(name)))
 
 
-def _command(picture: Picture, action: str, time: int) -> Event:
-    kind, _, name = action.partition(":")
+def _name_of(picture: Picture, action: str) -> str:
+    """Return an action in a few words; KeyError if the picture has no such client, queue or message."""
+    known = actions_of(picture)
+    verdict, _, rest = action.partition(":")
+    consumer, _, label = rest.partition(":")
+    if verdict in VERDICTS and label and f"leave:{consumer}" in known:
+        return f"{consumer} {verdict}s {label}"
+    if action not in known:
+        raise KeyError(f"no action {action!r}; there are {', '.join(known)}")
+    return known[action]
+
+
+def _sessions(picture: Picture) -> dict[str, str]:
+    """Return the session of each client."""
     topology = picture.frames.topology
     sessions = {spot.name: spot.session for spot in topology.producers}
-    sessions |= {spot.name: spot.link.partition("::")[0] for spot in topology.consumers}
+    return sessions | {spot.name: spot.link.partition("::")[0] for spot in topology.consumers}
+
+
+def _act(action: str, sessions: Mapping[str, str], stage: Stage) -> None:
+    """Do a fork's action at a stage."""
+    kind, _, rest = action.partition(":")
+    name, _, label = rest.partition(":")
     if kind == "purge":
-        return Event(time, "queue.purge", session=next(iter(sessions.values())), detail={"queue": name})
-    return Event(time, "session.detach", session=sessions[name], detail={})
+        stage.broker.session(SETUP).queue_purge(name)
+        return
+    session = stage.broker.sessions.get(sessions[name])
+    if session is None:
+        raise TraceError(f"{name} is not there at that instant")
+    if kind == "leave":
+        session.close()
+        return
+    settle = {
+        "accept": session.message_accept,
+        "release": session.message_release,
+        "reject": session.message_reject,
+    }
+    settle[kind](_held_as(session, name, label))
+
+
+def _held_as(session: Session, name: str, label: str) -> tuple[int, ...]:
+    """Return the number of the delivery of a message that a consumer holds."""
+    found = [number for number, record in session.consuming.records.items() if record.label == label]
+    if not found:
+        raise TraceError(f"{name} does not hold {label} at that instant")
+    return (found[-1],)
+
+
+def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
+    """Return a fork's action as a command for a trace."""
+    kind, _, rest = action.partition(":")
+    name, _, label = rest.partition(":")
+    sessions, time = _sessions(picture), timeline.row.time
+    if kind == "purge":
+        session = next(iter(sessions.values()))
+        return Event(time, "queue.purge", session=session, detail={"queue": name})
+    if kind == "leave":
+        return Event(time, "session.detach", session=sessions[name], detail={})
+    transfers = _held_as(timeline.restore().sessions[sessions[name]], name, label)
+    return Event(time, f"message.{kind}", session=sessions[name], detail={"transfers": transfers})
 
 
 def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = None) -> dict[str, Any]:

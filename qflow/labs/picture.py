@@ -57,6 +57,8 @@ class Picture:
         What is drawn beside the depth.
     room
         Of a run that still goes on: how far the time axis reaches, in microseconds; 0 of a whole run.
+    messages
+        Of a simulated run: the most messages that it sent; 0 of one that was recorded or done by hand.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Picture:
     lanes: tuple[Lane, ...] = ()
     samples: tuple[Samples, ...] = ()
     room: int = 0
+    messages: int = 0
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -100,6 +103,7 @@ class Picture:
             "words": vocabulary(),
             "start": frames.most_telling(),
             "turns": _turns(frames),
+            "deaths": frames.deaths,
             "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
             "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
             **({"room": self.room} if self.room else {}),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -18,8 +19,9 @@ from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD
 from qflow.workload import Run, Workload
-from qflow.workload.agenda import SECOND
-from qflow.workload.simulate import set_up
+from qflow.workload.agenda import SECOND, SEND
+from qflow.workload.attributes import is_whole, require
+from qflow.workload.simulate import MOST_MESSAGES, set_up
 from qflow.workload.stage import Stage, uncollected
 
 Result = TypeVar("Result")
@@ -65,6 +67,8 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
     ------
     AmqpException
         The broker's own refusal of a queue.
+    WorkloadError
+        If the messages are no whole number from 1, or more than a run can have.
 
     Examples
     --------
@@ -74,8 +78,7 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
     >>> finished(running(flow_workload(stop=20, resume=10), 300)).events == whole.events
     True
     """
-    with uncollected():
-        stage = set_up(workload, messages)
+    stage = _set_up(workload, messages)
     slices = _Slices(stage)
     for _ in slices:
         slices.aim = yield 1 - (stage.remaining or 0) / messages
@@ -95,8 +98,8 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
     >>> picture.frames.data == flow_run(messages=300, stop=20, resume=10).frames.data
     True
     """
+    stage = _set_up(workload, messages)
     with uncollected():
-        stage = set_up(workload, messages)
         folding = Fold(Topology.of(workload, stage.agenda.end))
     slices = _Slices(stage)
     for done in slices:
@@ -110,7 +113,50 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
         slices.aim = yield part
     run = stage.finish(workload)
     with uncollected():
-        return picture_of(run, frames=folding.whole(run.end))
+        return replace(picture_of(run, frames=folding.whole(run.end)), messages=messages)
+
+
+def simulated_on(
+    workload: Workload, messages: int, time: int, act: Callable[[Stage], None], until: int | None = None
+) -> Run:
+    """Run a workload in which something else is done at an instant, and its clients react to that.
+
+    Parameters
+    ----------
+    workload, messages
+        As for :func:`running`.
+    time
+        The instant, in microseconds; what the clients do then comes first.
+    act
+        Called with the stage at that instant.
+    until
+        The last instant of the run at the latest, in microseconds: a client may then wait for ever.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_workload
+    >>> from qflow.workload import simulate
+    >>> run = simulated_on(flow_workload(), 100, 50_000, lambda stage: stage.broker.sessions["c1"].close())
+    >>> same = simulate(flow_workload(), message_limit=100)
+    >>> first = next(event for event, other in zip(run.events, same.events) if event != other)
+    >>> first.time, first.kind
+    (50000, 'session.detach')
+    """
+    with uncollected():
+        stage = set_up(workload, messages)
+        stage.agenda.enter(time, SEND + 1, partial(act, stage))
+        stage.agenda.end = min(stage.agenda.end, until or stage.agenda.end)
+        stage.run()
+    return stage.finish(workload)
+
+
+def _set_up(workload: Workload, messages: int) -> Stage:
+    """Return the stage of a run with so many messages; without a limit it would have no end."""
+    allowed = f"a whole number from 1 to {MOST_MESSAGES:,}"
+    is_allowed = is_whole(messages, 1) and messages <= MOST_MESSAGES
+    require(is_allowed, "a lab", "messages", messages, allowed)
+    with uncollected():
+        return set_up(workload, messages)
 
 
 def _sketch(stage: Stage, workload: Workload, folding: Fold, done: int, room: int) -> Picture:

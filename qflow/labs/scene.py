@@ -59,6 +59,10 @@ class Scene(anywidget.AnyWidget):
     actions, offers
         What a fork can begin with (pairs of key and label), and what else can be asked for: ``compare``,
         ``token``, ``html``; and ``pinned`` while comparing.
+    plays
+        Whether the first picture plays by itself, from its start.
+    handles
+        What is dragged on the picture itself: setting, least, most and step, in the numbers of its slider.
     token
         The last token asked for.
     cursor
@@ -79,6 +83,8 @@ class Scene(anywidget.AnyWidget):
     answer = traitlets.Dict().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
     actions = traitlets.List().tag(sync=True)
+    plays = traitlets.Bool(False).tag(sync=True)
+    handles = traitlets.List().tag(sync=True)
     offers = traitlets.List().tag(sync=True)
     token = traitlets.Unicode("").tag(sync=True)
     cursor = traitlets.Int(-1).tag(sync=True)

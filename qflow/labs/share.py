@@ -178,9 +178,8 @@ def open_token(text: str, *, allow_files: bool = False) -> Any:
     Raises
     ------
     TokenError
-        If it is no token, names a file without permission, or its lab can do nothing with the settings.
-    AmqpException
-        If the broker here refuses the settings.
+        If it is no token, names a file without permission, its lab can do nothing with the settings, or the
+        broker here refuses them.
 
     Examples
     --------
@@ -199,8 +198,10 @@ sender, allow it: open_token(text, allow_files=True)
         lab = getattr(import_module("qflow.labs"), f"{token.lab}_lab")(**settings)
     except FileNotFoundError as error:
         raise TokenError(f"the file this token is about is not here: {error.filename}") from None
-    except (RefusalError, AmqpException):
+    except RefusalError:
         raise
+    except AmqpException as error:
+        raise TokenError(f"the broker here refuses the settings of this token: {error}") from error
     except Exception as error:  # settings from anywhere: what a lab says of them is shown in a sentence
         words = " ".join(str(error).split()) or type(error).__name__
         said = words if len(words) <= _SENTENCE else f"{words[:_SENTENCE]}…"

@@ -40,6 +40,9 @@ _INTERVAL = 0.2
 _TIDYING = 10
 """Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
 
+HANDLES = ("stop", "resume", "limit", "capacity", "prefetch")
+"""The settings that are levels of a tank, or a client's window: they can be dragged on the picture."""
+
 _KEPT = "The picture below is that of the last settings it accepted."
 
 Shown = Picture | Comparison
@@ -86,10 +89,12 @@ class SliderLab(Lab):
         self._pinned: Picture | None = None
         self._begun = self._shown = 0.0
         self._asked: dict[str, Any] = {}
+        self._drawn: dict[str, Any] = {}
         self.name = name
         self.sliders = {knob.setting: slider_of(knob, settings[knob.setting]) for knob in knobs}
         panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
-        first = finished(steps(**self.settings))
+        self._drawn = self.settings
+        first = finished(steps(**self._drawn))
         super().__init__(first, [panel])
         self.looked_at = self.first.frames.at(self.first.frames.most_telling())["time"]
         self.scene.on_msg(self._hear)
@@ -101,6 +106,19 @@ class SliderLab(Lab):
         """What the sliders say, and what they do not set."""
         chosen = {knob.setting: self.sliders[knob.setting].value * knob.unit for knob in self._knobs}
         return {**self._more, **chosen}
+
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """Those of the picture: sliders may have moved on to settings that the broker refuses."""
+        return self._drawn
+
+    def _handles(self) -> dict[str, widgets.IntSlider]:
+        return {setting: slider for setting, slider in self.sliders.items() if setting in HANDLES}
+
+    def _set(self, setting: str, value: int) -> None:
+        super()._set(setting, value)
+        # A handle that came back to where it was has not moved its slider.
+        self._moved(None)
 
     def _moved(self, _: object) -> None:
         # A slider that rested here before it was let go of has its picture already, or soon.
@@ -178,6 +196,7 @@ class SliderLab(Lab):
                 self._show_progress(part, number)
         except StopIteration as end:
             self.scene.refusal, self.scene.progress = "", 0.0
+            self._drawn = self._asked
             self.show(self._beside(end.value), number)
             return True
         except Exception as error:  # a reader who only moved a slider is never shown a traceback
@@ -239,7 +258,8 @@ class SliderLab(Lab):
         if self._alone is not None:
             super().compare()
             return
-        self._pinned = self.first if self._pinned is None else None
+        shown = self.first
+        self._pinned = shown if self._pinned is None else None
         self.run_again()
 
     def _beside(self, shown: Shown) -> Shown:

@@ -32,7 +32,7 @@ _FATES = (
     "its window is full, so it cannot send the next",
     "its window is full, and it waits to send the next",
     "its session is dead",
-    "it was told to stop sending",
+    "it was asked to stop sending",
 )
 """What a producer can do next, for each of :data:`qflow.labs.words.MOODS`."""
 

@@ -51,7 +51,7 @@ MOODS = (
     "window full",
     "waiting with a full window",
     "its session is dead",
-    "told to stop sending",
+    "asked to stop sending",
 )
 FREE, FULL, WAITING, DEAD, TOLD = range(len(MOODS))
 FLOW = ("OFF", "ON")

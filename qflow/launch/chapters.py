@@ -315,6 +315,8 @@ def lab_arguments(
 
 def _learners_folder(folder: str | None) -> Path:
     if folder is not None:
+        if not folder:
+            raise RefusalError('--dir takes a folder, but got an empty name; "." is the folder you are in.')
         chosen = Path(folder).expanduser()
         if chosen.exists() and not chosen.is_dir():
             raise RefusalError(f"--dir takes a folder, but {folder} is a file.")

@@ -14,7 +14,7 @@ same code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,11 +27,11 @@ from qflow.logs.player import LogPlayer
 from qflow.logs.workload_file import workload_text
 from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import WorkloadError
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import uncollected
 
-FORMAT = "qflow auditor 2"
+FORMAT = "qflow auditor 3"
 
 LakeRow = tuple[int, int, str, str, str, str, int, str, str | None]
 """Seq, ts_us, client, event, queue, label, size, group, workload: a row of LAKE without its component."""
@@ -47,6 +47,13 @@ class Intervals:
     """Folds the engine's events; what has ended is in :attr:`results` until it is taken away.
 
     Memory does not grow with the length of a log.
+
+    Attributes
+    ----------
+    results : list
+        What has ended: intervals and findings.
+    senders : Senders
+        Whose what is held is, where producers share a session.
 
     Examples
     --------
@@ -64,11 +71,12 @@ class Intervals:
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self.results: list[Any] = []
+        self.senders = Senders(())
         self._sender = ""
         # Of a queue: since when it is ON, of which message, count, bytes; and how often it was.
         self._flow: dict[str, list[Any]] = {}
         self._stops: dict[str, int] = {}
-        # Of a session: command: queue: since when, which ON, bytes, message (a log may send a label twice).
+        # Of a producer: command: queue: since when, which ON, bytes, message (a log may send a label twice).
         self._held: dict[str, dict[str, dict[str, list[Any]]]] = {}
         # Of a queue: group: since when, and whose.
         self._groups: dict[str, dict[str, list[Any]]] = {}
@@ -126,13 +134,15 @@ class Intervals:
 
     def _on_held(self, event: Event) -> None:
         detail: Any = event.detail
-        commands = self._held.setdefault(event.session, {})
+        sender = self.senders.of(event.session, event.message) or event.session
+        commands = self._held.setdefault(sender, {})
         since = [event.time, self._stops.get(event.queue, 0), event.size, event.message]
         commands.setdefault(str(detail["command"]), {})[event.queue] = since
 
     def _on_let_go(self, event: Event) -> None:
         detail: Any = event.detail
-        self._let_go(event.session, str(detail["command"]), event.queue, event.time)
+        sender = self.senders.of(event.session, event.message) or event.session
+        self._let_go(sender, str(detail["command"]), event.queue, event.time)
 
     def _on_stopped(self, event: Event) -> None:
         detail: Any = event.detail
@@ -389,6 +399,7 @@ class Auditor:
     def begin(self, workload: Workload, state: tuple[Any, Any] = (None, None)) -> None:
         """Begin a component; raises the broker's own refusal of a queue."""
         intervals, observer = self.intervals, self._observer
+        intervals.senders = Senders(workload.producers)
         self._checks = checks = RuleChecks(workload, self.tolerance, self._find, self._pending, state[1])
         handlers = dict(intervals.handlers)
         for kind, check in checks.events.items():
@@ -579,20 +590,55 @@ def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None
     """
     tolerance = tolerance or Tolerance.estimated(log.rows)
     events = EventTable()
-    auditor = Auditor(log.name, None, tolerance, events)
+    return audit_parts(log.name, [log.rows], workload, tolerance, events)
+
+
+def audit_parts(
+    name: str,
+    parts: Iterable[Sequence[LogRow]],
+    workload: Workload,
+    tolerance: Tolerance,
+    events: EventTable,
+    tell: Callable[[int], None] | None = None,
+) -> Audit:
+    """Audit a log that is given part by part, so that none of it need be kept: as :func:`audit` otherwise.
+
+    Parameters
+    ----------
+    name : str
+        Of the log.
+    parts : iterable of sequences of LogRow
+        The log, in order.
+    workload, tolerance
+        As for :func:`audit`.
+    events : EventTable
+        Gets the engine's events; whoever empties it between the parts has a run without them.
+    tell : callable or None
+        Called after each part with the number of rows so far.
+    """
+    auditor = Auditor(name, None, tolerance, events)
     auditor.begin(workload)
     auditor.next_seq = 1
-    end = max(0, log.rows[-1].ts_us) if log.rows else 0
-    results = auditor.feed(_numbered(log.rows))
-    results += auditor.feed([(len(log.rows) + 1, end, "", END, "", "", 0, "", None)])
+    done = end = 0
+    found: list[Finding] = []
+
+    def keep(results: Iterable[ResultRow]) -> None:
+        found.extend(finding_of(result) for result in results if result[2] == "finding")
+
+    for rows in parts:
+        keep(auditor.feed(_numbered(rows, done + 1)))
+        done += len(rows)
+        end = max(0, rows[-1].ts_us) if rows else end
+        if tell is not None:
+            tell(done)
+    keep(auditor.feed([(done + 1, end, "", END, "", "", 0, "", None)]))
     player = auditor.player
     assert player is not None
     player.dissolve()
-    found = [finding_of(result) for result in results if result[2] == "finding"]
     run = Run(workload, events, end, player.errors)
     return Audit(run, sorted(one for one in found if one.rule), tolerance, auditor.intervals.agreements())
 
 
-def _numbered(rows: Iterable[LogRow]) -> Iterator[LakeRow]:
-    for number, (time, client, event, queue, label, size, group) in enumerate(rows, 1):
+def _numbered(rows: Iterable[LogRow], first: int) -> Iterator[LakeRow]:
+    for number, (time, client, event, queue, label, size, group) in enumerate(rows, first):
         yield (number, max(0, time), client, event, queue, label, size, group, None)

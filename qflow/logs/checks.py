@@ -16,6 +16,7 @@ in a set of ranges.  Between two rows the state is a plain value.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,10 +25,9 @@ from qflow.broker.completions import RangeSet
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
-from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 
 SHORTEST_LAG = 60_000
 """Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
@@ -36,11 +36,20 @@ LONGEST_LAG = 1_000_000
 PATIENCE = SECOND
 """Microseconds by which a busy client may learn late of what is complete."""
 
+MOST_UNDER_WAY = 100_000
+"""So many messages at most are remembered to measure their ways."""
+
+MOST_WAYS = 1_000_000
+"""So many measures at most are kept of them."""
+
+MOST_DIGITS = 18
+"""Of a label's number; what is longer is no number of a message."""
+
 MOST_ODD = 1_000
 """So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
 
 AT_CONSUMERS = ("deliver", "accept", "release", "reject")
-AT_PRODUCERS = ("transfer", "complete", "block", "unblock")
+AT_PRODUCERS = ("transfer", "complete", "refused", "block", "unblock")
 KEEPING = ("accept", "acquire", "reject")
 """Why a message leaves a queue when no policy drops it."""
 
@@ -135,6 +144,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "group order": ("MG-06", "delivered after {name}; allowed: the one sent first, first"),
     "group owned by another": ("MG-07", "delivered while {name} owns its group; allowed: to {name}"),
     "not held": ("CN-13", "{name}; allowed: what was delivered to the client and is not settled"),
+    "sends on": (
+        "LP-06",
+        "{number} messages left out, the engine has ended its session; allowed: an error in its log, then a "
+        "new session",
+    ),
     "discarded": ("LP-05", "never delivered, later ones are; allowed: policy {name} drops nothing it took"),
     # What makes a result uncertain.
     "gap": ("", "events {expected} to {seen} are missing; what follows is not certain"),
@@ -178,26 +192,89 @@ class Tolerance:
 
     @classmethod
     def estimated(cls, rows: Sequence[LogRow]) -> Tolerance:
-        """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each.
+        """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each."""
+        seen = Ways()
+        for row in rows:
+            seen.take(row)
+        return seen.tolerance()
 
-        Nothing arrives before it is sent.  If more than one in a hundred messages seems to, the clocks
-        differ by that much; if fewer do, these are findings.
-        """
-        sent: dict[str, int] = {}
-        ways: list[int] = []
-        by_client: dict[str, list[LogRow]] = {}
-        for row in rows:
-            if row.event == "transfer":
-                sent.setdefault(row.label, row.ts_us)
-            if row.event in ("transfer", "complete"):
-                by_client.setdefault(row.client, []).append(row)
-        for row in rows:
-            if row.event == "deliver" and row.label in sent:
-                ways.append(row.ts_us - sent[row.label])
-        trips = sorted(trip for own in by_client.values() for _, _, trip in round_trips(own))
-        trips = [trip for trip in trips if trip < LONGEST_LAG]
+
+class Ways:
+    """How long messages and completions were on their way, as far as a log shows: for a Tolerance.
+
+    Nothing arrives before it is sent.  If more than one in a hundred messages seems to, the clocks differ by
+    that much; if fewer do, these are findings.  What is remembered does not grow with the log: of a long one,
+    the messages that are nearest (:data:`MOST_UNDER_WAY`), and every second, fourth, ... measure.
+
+    Examples
+    --------
+    >>> ways = Ways()
+    >>> ways.take(LogRow(5, "c", "deliver", "q", "p-1", 7, ""))
+    >>> ways.take(LogRow(9, "p", "transfer", "q", "p-1", 7, ""))
+    >>> ways.tolerance()
+    Tolerance(skew=4, lag=60000)
+    """
+
+    def __init__(self) -> None:
+        self._sent: dict[str, int] = {}
+        self._ahead: dict[str, list[int]] = {}
+        self._ways, self._trips = _Sample(), _Sample()
+        # Of a producer: how many are not complete; the one that is alone on its way, and since when.
+        self._alone: dict[str, list[Any]] = {}
+
+    def take(self, row: LogRow) -> None:
+        """Take a row, in the order of the log."""
+        time, client, event, _, label, _, _ = row
+        if event == "deliver":
+            if label in self._sent:
+                self._ways.add(time - self._sent[label])
+            else:
+                self._ahead.setdefault(label, []).append(time)
+                _keep(self._ahead)
+        elif event == "transfer":
+            if label not in self._sent:
+                self._sent[label] = time
+                _keep(self._sent)
+                for earlier in self._ahead.pop(label, ()):
+                    self._ways.add(earlier - time)
+            own = self._alone.setdefault(client, [0, "", 0])
+            own[0] += 1
+            own[1:] = (label, time) if own[0] == 1 else ("", 0)
+        elif event in ("complete", "refused"):
+            own = self._alone.setdefault(client, [0, "", 0])
+            own[0] -= 1
+            if label == own[1] and time - own[2] < LONGEST_LAG:
+                self._trips.add(time - own[2])
+
+    def tolerance(self) -> Tolerance:
+        """Return what these ways explain."""
+        trips = sorted(self._trips.values)
         lag = 3 * _at(trips, 99) if len(trips) >= 100 else 0
-        return cls(max(0, -_at(sorted(ways), 1)), min(LONGEST_LAG, max(SHORTEST_LAG, lag)))
+        skew = max(0, -_at(sorted(self._ways.values), 1))
+        return Tolerance(skew, min(LONGEST_LAG, max(SHORTEST_LAG, lag)))
+
+
+class _Sample:
+    """All values up to a number of them; of more, each second, each fourth, ..., the same in every run."""
+
+    __slots__ = ("values", "_step", "_count")
+
+    def __init__(self) -> None:
+        self.values = array("q")
+        self._step, self._count = 1, 0
+
+    def add(self, value: int) -> None:
+        self._count += 1
+        if self._count % self._step == 0:
+            self.values.append(value)
+            if len(self.values) >= MOST_WAYS:
+                self.values = self.values[1::2]
+                self._step *= 2
+
+
+def _keep(memory: dict[str, Any]) -> None:
+    if len(memory) > MOST_UNDER_WAY:
+        del memory[next(iter(memory))]
 
 
 def _at(ordered: Sequence[int], percent: int) -> int:
@@ -225,7 +302,7 @@ class LabelSet:
     def add(self, label: str) -> bool:
         """Add a label; return whether it is new."""
         name, _, number = label.rpartition("-")
-        if name and number.isdecimal() and number[0] != "0":
+        if name and _is_number(number):
             ranges = self._ranges.get(name)
             if ranges is None:
                 ranges = self._ranges[name] = RangeSet()
@@ -238,7 +315,7 @@ class LabelSet:
 
     def __contains__(self, label: str) -> bool:
         name, _, number = label.rpartition("-")
-        if name in self._ranges and number.isdecimal() and number[0] != "0":
+        if name in self._ranges and _is_number(number):
             return int(number) - 1 in self._ranges[name]
         return label in self._odd
 
@@ -246,6 +323,11 @@ class LabelSet:
         """Return the labels as a plain value."""
         ranges = {name: [list(pair) for pair in kept.ranges()] for name, kept in self._ranges.items()}
         return {**ranges, "": list(self._odd)}
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a number is written as clients write it, so that no other label has the same one."""
+    return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST_DIGITS
 
 
 class QueueCourse:
@@ -433,6 +515,7 @@ class RuleChecks:
     ) -> None:
         self._skew, self._lag, self._find = tolerance.skew, tolerance.lag, find
         self._capacity = {producer.name: producer.capacity for producer in workload.producers}
+        self._senders = Senders(workload.producers)
         self._readers = {consumer.name: consumer for consumer in workload.consumers}
         prefetch = dict.fromkeys(workload.queues, 0)
         for consumer in workload.consumers:
@@ -448,9 +531,12 @@ class RuleChecks:
         self._odd: dict[str, None] = {}
         self.pending: list[list[Any]] = [] if pending is None else pending
         self._suspects: dict[str, list[Any]] = {}
+        # Of a producer: the first transfer on a session that the engine has ended, how many, until when.
+        self._left_out: dict[str, list[Any]] = {}
         self.rows: dict[str, Callable[..., None]] = {
             "transfer": self._transfer,
             "complete": self._complete,
+            "refused": self._refused,
             "deliver": self._deliver,
             **dict.fromkeys(("accept", "release", "reject"), self._settle),
             "error": self._error,
@@ -460,6 +546,7 @@ class RuleChecks:
             "dequeued": self._on_dequeued,
             "held": self._on_held,
             "let_go": self._on_let_go,
+            "client.differs": self._on_differs,
         }
         if state is not None:
             self._continue(state)
@@ -525,6 +612,20 @@ class RuleChecks:
         if not sent.open:
             del self._sent[label]
             self._odd.pop(label, None)
+
+    def _refused(
+        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
+    ) -> None:
+        """What the broker gave back is on no queue: nothing has to become of it."""
+        sent = self._sent.pop(label, None)
+        self._odd.pop(label, None)
+        if sent is None:
+            if label not in self._sent_labels:
+                self._find(Finding(row, time, "never sent", client, queue, label, event))
+            return
+        for state in self._queues.values():
+            state.overtaken.pop(label, None)
+            state.waiting.get(client, {}).get(sent.group, {}).pop(label, None)
 
     def _can_have_been_on(self, queues: Iterable[str], since: int) -> bool:
         return any(self._queues[name].course.can_have_been_on(since) for name in queues)
@@ -652,7 +753,8 @@ class RuleChecks:
     def _error(
         self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
     ) -> None:
-        """A session that ends gives back all that it holds (MG-16)."""
+        """A session that ends gives back all that it holds (MG-16); until now its client did not know."""
+        self._left_out.pop(client, None)
         for state in self._queues.values():
             for label in [label for label, holder in state.holders.items() if holder[0] == client]:
                 _, group = state.holders.pop(label)
@@ -669,7 +771,8 @@ class RuleChecks:
         state = self._queues[event.queue]
         state.course.move(event.time, detail["depth"], detail["bytes"])
         if event.session not in state.windows:
-            state.windows[event.session] = self._capacity.get(event.session, 0)
+            names = self._senders.on(event.session)
+            state.windows[event.session] = sum(self._capacity[name] for name in names)
         sent = self._sent.get(event.message)
         if sent is not None:
             if not sent.open:
@@ -712,6 +815,14 @@ class RuleChecks:
         if suspect is not None and suspect[3] == event.queue:
             self._accuse(event.message, event.time)
 
+    def _on_differs(self, event: Event) -> None:
+        detail: Any = event.detail
+        sent = self._sent.get(event.message)
+        if detail["logged"] == "transfer" and sent is not None:
+            first = [sent.row, event.time, event.queue, event.message, 0, 0]
+            left_out = self._left_out.setdefault(event.session, first)
+            left_out[4:] = left_out[4] + 1, event.time - left_out[1]
+
     def _forget(self, label: str) -> None:
         sent = self._sent.get(label)
         if sent is not None and not sent.open:
@@ -750,6 +861,11 @@ class RuleChecks:
             self._accuse(label, end + SECOND)
         for label in list(self._ahead):
             self._never_sent(label)
+        for client, (row, time, queue, label, number, long) in self._left_out.items():
+            # What is on its way when a session ends is lost; its client hears of that within the lag.
+            if long > self._lag + self._skew:
+                found = Finding(row, time, "sends on", client, queue, label, gap=long, number=number)
+                self._find(found)
         gone = set(dead)
         for name, state in self._queues.items():
             for group in list(state.pending):
@@ -780,6 +896,7 @@ class RuleChecks:
             "odd": list(self._odd),
             "pending": self.pending,
             "suspects": self._suspects,
+            "left out": self._left_out,
             "queues": {name: queue.state() for name, queue in self._queues.items()},
         }
 
@@ -790,6 +907,7 @@ class RuleChecks:
         self._odd = dict.fromkeys(state["odd"])
         self.pending += state["pending"]
         self._suspects = state["suspects"]
+        self._left_out = state["left out"]
         for name, queue in state["queues"].items():
             self._queues[name].restore(queue)
 

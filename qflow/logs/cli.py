@@ -6,15 +6,17 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.kit import RefusalError
 from qflow.progress import progress
+from qflow.writing import require_apart
 
 if TYPE_CHECKING:
     from qflow.logs.audit import Audit
-    from qflow.logs.client_log import ClientLog
-    from qflow.trace.files import Quarantine
+    from qflow.logs.checks import Tolerance
+    from qflow.logs.workload_file import Guess
+    from qflow.trace.files import LongTrace, Quarantine
     from qflow.workload.model import Workload
 
 _SHOWN = 20
@@ -67,58 +69,130 @@ def run(namespace: argparse.Namespace) -> int:
         raise RefusalError(str(error)) from None
 
 
+class _Seen(NamedTuple):
+    """What one look through a log shows: all that has to be known before it is played."""
+
+    rows: int
+    is_ordered: bool
+    tolerance: Tolerance
+    guess: Guess
+    quarantine: Quarantine
+
+
+def _look_through(path: str) -> _Seen:
+    from qflow.logs.checks import Ways
+    from qflow.logs.log_file import LogError, read_log
+    from qflow.logs.workload_file import Guess
+    from qflow.trace.files import Quarantine
+
+    ways, guess, quarantine = Ways(), Guess(), Quarantine()
+    count, last, is_ordered = 0, -1, True
+    try:
+        with progress(f"reading {Path(path).name}") as shown:
+            for bit in read_log(path):
+                quarantine += bit.problems
+                for number in bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist():
+                    is_ordered &= number > last
+                    last = number
+                for row in bit.log_rows():
+                    ways.take(row)
+                    guess.take(row)
+                    count += 1
+                shown(count)
+    except LogError as error:
+        raise LogError(f"{Path(path).name}: {error}") from None
+    return _Seen(count, is_ordered, ways.tolerance(), guess, quarantine)
+
+
 def _import(namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog
 
-    with progress(f"reading {Path(namespace.log).name}"):
-        log, quarantine = ClientLog.read(namespace.log)
-    workload, source = _workload(namespace, log)
-    with progress(f"replaying {len(log.rows)} rows"):
-        audited = _audited(log, workload, namespace.skew)
-    if namespace.out:
-        _write_trace(audited, namespace.out)
+    path = namespace.log
+    require_apart([namespace.out, namespace.workload], [path, _given(namespace)])
+    seen = _look_through(path)
+    workload, source = _workload(namespace, seen)
+    audited, events = _audited(namespace, seen, workload)
     if namespace.workload:
         from qflow.logs.workload_file import write_workload
         from qflow.prediction.extraction import extract
 
+        log, _ = ClientLog.read(path)
         write_workload(extract(log, workload, draws=False).workload, namespace.workload)
     if namespace.json:
-        print(json.dumps(_facts(namespace.log, source, log, audited, quarantine)))
+        print(json.dumps(_facts(path, source, seen, audited, events)))
     else:
-        _print(namespace.log, source, log, audited, quarantine)
-    return 1 if audited.findings or quarantine else 0
+        _print(path, source, seen, audited, events)
+    return 1 if audited.findings or seen.quarantine else 0
 
 
-def _workload(namespace: argparse.Namespace, log: ClientLog) -> tuple[Workload, str]:
+def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str]:
+    from qflow.logs.log_file import source_of
     from qflow.workload.model import Workload
 
-    beside = Path(namespace.log).with_name(f"{log.name}.json")
-    path = namespace.given or (beside if beside.is_file() else None)
+    path = _given(namespace)
     if path is not None:
         return Workload.load(path), Path(path).name
-    from qflow.logs.workload_file import inferred_workload
+    return seen.guess.workload(
+        source_of(namespace.log)
+    ), "guessed from the log, queues with default arguments"
 
-    return inferred_workload(log), "guessed from the log, queues with default arguments"
+
+def _given(namespace: argparse.Namespace) -> str | Path | None:
+    """Return the workload file that is read: the one asked for, or the one beside the log."""
+    from qflow.logs.log_file import source_of
+
+    beside = Path(namespace.log).with_name(f"{source_of(namespace.log)}.json")
+    given: str | None = namespace.given
+    return given or (beside if beside.is_file() else None)
 
 
-def _audited(log: ClientLog, workload: Workload, skew: float | None) -> Audit:
-    from qflow.logs.audit import audit
+def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> tuple[Audit, int]:
+    """Audit the log, write the trace if one is asked for, and return how many events there were."""
+    from qflow.broker.events import EventTable
+    from qflow.logs.audit import audit_parts
+    from qflow.logs.client_log import ClientLog
+    from qflow.logs.log_file import read_log, source_of
+    from qflow.trace.files import LongTrace
+
+    trace = LongTrace(workload.name, workload.options, workload) if namespace.out else None
+    # Rows that their own numbers put in another order have to be sorted first, all of them.
+    rows = (bit.log_rows() for bit in read_log(namespace.log))
+    parts = rows if seen.is_ordered else iter([ClientLog.read(namespace.log)[0].rows])
+    table, count = EventTable(), 0
+
+    def take(done: int) -> None:
+        nonlocal count
+        count += len(table)
+        if trace is not None:
+            trace.extend(table)
+        table.fresh.clear()
+        shown(done)
+
+    tolerance = _tolerance(namespace.skew, seen.tolerance)
+    with progress("replaying", seen.rows) as shown:
+        audited = audit_parts(source_of(namespace.log), parts, workload, tolerance, table, take)
+        take(seen.rows)
+    if trace is not None:
+        _write_trace(trace, namespace.out)
+    return audited, count
+
+
+def _tolerance(skew: float | None, estimated: Tolerance) -> Tolerance:
     from qflow.logs.checks import Tolerance
+    from qflow.workload.attributes import LARGEST_NUMBER
 
-    tolerance = Tolerance.estimated(log.rows)
-    if skew is not None:
-        if not 0 <= skew < float("inf"):
-            raise RefusalError(f"--skew: must be a number of milliseconds from 0, got {skew:g}")
-        tolerance = Tolerance(round(skew * _MILLISECOND), tolerance.lag)
-    return audit(log, workload, tolerance)
+    if skew is None:
+        return estimated
+    if not 0 <= skew <= LARGEST_NUMBER:
+        allowed = f"a number of milliseconds from 0, up to {LARGEST_NUMBER}"
+        raise RefusalError(f"--skew: must be {allowed}, got {skew:g}")
+    return Tolerance(round(skew * _MILLISECOND), estimated.lag)
 
 
-def _write_trace(audited: Audit, output: str) -> None:
+def _write_trace(trace: LongTrace, output: str) -> None:
     from qflow.trace.files import write_trace
-    from qflow.trace.replaying import trace_of
     from qflow.trace.schema import TraceError
 
-    trace = trace_of(audited.run)
     try:
         with progress(f"writing {Path(output).name}", len(trace)) as shown:
             write_trace(trace, output, shown)
@@ -126,27 +200,27 @@ def _write_trace(audited: Audit, output: str) -> None:
         raise RefusalError(str(error)) from None
 
 
-def _facts(file: str, source: str, log: ClientLog, audited: Audit, quarantine: Quarantine) -> dict[str, Any]:
+def _facts(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> dict[str, Any]:
     return {
         "file": Path(file).name,
         "workload": source,
-        "rows": len(log.rows),
-        "events": len(audited.run.events),
+        "rows": seen.rows,
+        "events": events,
         "tolerance": {"skew_us": audited.tolerance.skew, "lag_us": audited.tolerance.lag},
         "findings": [
             {**finding._asdict(), "rule": finding.rule, "sentence": finding.sentence()}
             for finding in audited.findings
         ],
         "statistics": {name: agreement._asdict() for name, agreement in audited.agreements.items()},
-        "quarantine": [entry._asdict() for entry in quarantine],
+        "quarantine": [entry._asdict() for entry in seen.quarantine],
     }
 
 
-def _print(file: str, source: str, log: ClientLog, audited: Audit, quarantine: Quarantine) -> None:
+def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> None:
     name = Path(file).name
-    print(f"{name}: {len(log.rows)} rows became {len(audited.run.events)} events; workload: {source}")
-    if quarantine:
-        print(f"{name}: {quarantine.summary()}", file=sys.stderr)
+    print(f"{name}: {seen.rows} rows became {events} events; workload: {source}")
+    if seen.quarantine:
+        print(f"{name}: {seen.quarantine.summary()}", file=sys.stderr)
     skew, lag = audited.tolerance.skew / _MILLISECOND, audited.tolerance.lag / _MILLISECOND
     count = len(audited.findings) or "no"
     noun = "finding" if len(audited.findings) == 1 else "findings"

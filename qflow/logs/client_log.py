@@ -17,7 +17,7 @@ from qflow.logs.log_file import SAMPLE_FIELDS, LogError, LogRow, read_log, sampl
 from qflow.logs.player import LogPlayer
 from qflow.table import Tabular, columns_of
 from qflow.trace.files import Quarantine
-from qflow.workload.model import Workload
+from qflow.workload.model import Producer, Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import uncollected
 
@@ -180,7 +180,7 @@ def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
             sent += 1
             outstanding += 1
             alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
-        elif row.event == "complete":
+        elif row.event in ("complete", "refused"):
             outstanding -= 1
             if row.label == alone:
                 trips.append((since, sent, row.ts_us - since))
@@ -275,6 +275,11 @@ class ClientSide:
 
     What it remembers grows with what is under way, not with the run.
 
+    Parameters
+    ----------
+    producers : iterable of Producer
+        Who sends, where several share a session; otherwise a session is its own client.
+
     Attributes
     ----------
     rows : list of LogRow
@@ -287,8 +292,9 @@ class ClientSide:
     [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, producers: Iterable[Producer] = ()) -> None:
         self.rows: list[LogRow] = []
+        self._senders = Senders(producers)
         self._commands: dict[tuple[str, int], str] = {}
         self._deliveries: dict[tuple[str, int], tuple[str, str]] = {}
         self._sizes: dict[tuple[str, str], tuple[int, str]] = {}
@@ -316,7 +322,8 @@ class ClientSide:
     def _note(
         self, event: Event, word: str, queue: str = "", label: str = "", size: int = 0, group: str = ""
     ) -> None:
-        self.rows.append(LogRow(event.time, event.session, word, queue, label, size, group))
+        client = self._senders.of(event.session, label) or event.session
+        self.rows.append(LogRow(event.time, client, word, queue, label, size, group))
 
     def _transfer(self, event: Event, detail: Any) -> None:
         message = detail["message"]
@@ -348,14 +355,23 @@ class ClientSide:
                 self._note(event, event.kind.partition(".")[2], *place)
 
     def _died(self, event: Event, detail: Any) -> None:
-        self._note(event, "error", "", f"{detail.get('code')} {detail.get('name')}: {detail.get('text')}")
+        words = f"{detail.get('code')} {detail.get('name')}: {detail.get('text')}"
+        for client in self._senders.on(event.session) or (event.session,):
+            self.rows.append(LogRow(event.time, client, "error", "", words, 0, ""))
 
     def _window(self, event: Event, _: Any) -> None:
         self._note(event, event.kind.partition(".")[2])
 
 
-def client_rows(events: Iterable[Event]) -> Iterator[LogRow]:
+def client_rows(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[LogRow]:
     """Yield what the clients of a run or a trace would have logged.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        What happened.
+    producers : iterable of Producer
+        As for :class:`ClientSide`.
 
     Examples
     --------
@@ -363,7 +379,7 @@ def client_rows(events: Iterable[Event]) -> Iterator[LogRow]:
     >>> list(client_rows(simulate(Workload("w", 1, {"q": {}})).events))
     []
     """
-    side = ClientSide()
+    side = ClientSide(producers)
     for event in events:
         side.append(event)
         yield from side.rows

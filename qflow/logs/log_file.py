@@ -1,8 +1,9 @@
 """Client logs as files: the columns of a log, and the one reader of all its kinds.
 
 A log is a table with one row for each thing that a client did or saw, in order of time.  It is a ``.csv`` or
-a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file.  It may number its rows itself, in a
-first column ``seq``; they may then be shuffled, and what is missing shows.
+a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file, or a folder ``.parquet`` with such
+files as its parts, as Spark and ``qflow record`` write one.  It may number its rows itself, in a first column
+``seq``; they may then be shuffled, and what is missing shows.
 
 Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the
 column and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which
@@ -16,19 +17,24 @@ import csv
 import gzip
 import io
 import json
+import re
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 
 from qflow.trace.files import QuarantinedRow
+from qflow.workload.attributes import LARGEST_NUMBER, LONGEST_NAME, is_text
 
 LOG_EVENTS = (
     "transfer",
     "complete",
     "block",
     "unblock",
+    "refused",
     "error",
     "deliver",
     "accept",
@@ -40,8 +46,16 @@ LOG_EVENTS = (
 
 LOG_ENDINGS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
+PART = "part-{:05d}.parquet"
+"""The name of a part of a log that is a folder; the parts are in order of their names."""
+
 MOST_ROWS = 10_000
 """Rows that are read at once."""
+
+_LARGEST = 10**18
+"""Of times in microseconds, of counts and of sums of bytes: so much a 64-bit column of a trace holds."""
+
+_WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{1,19}[ \t]*")
 
 _SAMPLE_TYPES = (int, int, bool, int, int, int, int)
 SAMPLE_FIELDS = (
@@ -130,7 +144,7 @@ class Bit(NamedTuple):
         """Return the good rows as such."""
         if isinstance(self.rows, list):
             return self.rows
-        return list(map(LogRow, *(column.to_pylist() for column in self.rows.columns)))
+        return list(map(_row_of, *(column.to_pylist() for column in self.rows.columns)))
 
 
 def source_of(path: str | Path) -> str:
@@ -156,19 +170,24 @@ def sample_values(label: str) -> list[Any] | None:
         values = json.loads(label)
     except (ValueError, RecursionError):
         return None
-    return values if isinstance(values, list) and tuple(map(type, values)) == _SAMPLE_TYPES else None
+    if not isinstance(values, list) or tuple(map(type, values)) != _SAMPLE_TYPES:
+        return None
+    return values if all(0 <= value <= _LARGEST for value in values) else None
 
 
 def read_log(path: str | Path) -> Iterator[Bit]:
     """Yield the rows of a log, bit by bit; every row is in one of the two lists of one bit.
+
+    A line that cannot be read (bytes that are no UTF-8, a quotation mark that is never closed) is one row set
+    aside, and what follows it is read.
 
     A file that is cut off gives what comes before the cut, and then a problem that says so.
 
     Parameters
     ----------
     path : str or Path
-        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them.  Parquet
-        needs pyarrow.
+        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them; or a
+        folder of Parquet files.  Parquet needs pyarrow.
 
     Raises
     ------
@@ -214,18 +233,42 @@ class _Reader:
     def take(self, rows: Sequence[Sequence[object] | _BadRowError]) -> Bit:
         """Check rows one by one."""
         bit = Bit([], [], [])
-        for values in rows:
+        for place, values in enumerate(rows):
             self.number += 1
             try:
                 number, row = self._row(values)
+                if not self._is_numbered:
+                    self._keep_time(row, bit, rows[place : place + 2])
             except _BadRowError as bad:
-                column, reason = bad.args
-                shown = "" if bad is values else json.dumps(list(values), ensure_ascii=False, default=str)  # type: ignore[arg-type]
-                bit.problems.append(QuarantinedRow(self.number, column, reason, shown[:500]))
+                bit.problems.append(_quarantined(self.number, bad, values))
                 continue
             bit.numbers.append(number)
             bit.rows.append(row)
         return bit
+
+    def _keep_time(self, row: LogRow, bit: Bit, ahead: Sequence[Any]) -> None:
+        """Set aside a row of a time before the last one's; or the last one, if it is the one out of line."""
+        last = self._time
+        self._time = row.ts_us
+        if last is None or row.ts_us >= last:
+            return
+        hint = "the rows must be in order of time, sort them by ts_us"
+        if len(bit.rows) > 1 and bit.rows[-2].ts_us <= row.ts_us and self._comes_next(row, last, ahead):
+            late, number = bit.rows.pop(), bit.numbers.pop() + 1
+            reason = f"time must not go ahead and back, got {last}, later rows have {row.ts_us}; {hint}"
+            bit.problems.append(_quarantined(number, _BadRowError("ts_us", reason), late))
+            return
+        self._time = last
+        raise _BadRowError("ts_us", f"time must not go back, got {row.ts_us} after {last}; {hint}")
+
+    def _comes_next(self, row: LogRow, last: int, ahead: Sequence[Any]) -> bool:
+        """Return whether the row after this one goes on from it, and not from the one before it."""
+        if len(ahead) < 2:
+            return False
+        try:
+            return row.ts_us <= self._row(ahead[1])[1].ts_us < last
+        except _BadRowError:
+            return False
 
     def _row(self, values: Sequence[object] | _BadRowError) -> tuple[int, LogRow]:
         if isinstance(values, _BadRowError):
@@ -238,14 +281,7 @@ class _Reader:
             number, values = _whole("seq", values[0]), values[1:]
             if number < 0:
                 raise _BadRowError("seq", f"must not be negative, got {number}")
-        row = _checked(values)
-        if not self._is_numbered:
-            if self._time is not None and row.ts_us < self._time:
-                hint = "the rows must be in order of time, sort them by ts_us"
-                back = f"time must not go back, got {row.ts_us} after {self._time}; {hint}"
-                raise _BadRowError("ts_us", back)
-            self._time = row.ts_us
-        return number, row
+        return number, _checked(values)
 
     def take_batch(self, batch: Any) -> Bit:
         """Check an Arrow batch: at once if every row is good, else one by one."""
@@ -269,7 +305,11 @@ class _Reader:
         texts = {name: _text_column(columns[name]) for name in ("client", "event", "queue", "label", "group")}
         if None in texts.values():
             return None
-        made = {**texts, **{name: columns[name].cast(pyarrow.int64()) for name in whole}}
+        try:
+            made = {**texts, **{name: columns[name].cast(pyarrow.int64()) for name in whole}}
+        except pyarrow.ArrowInvalid:
+            # A number beyond 64 bits with a sign.
+            return None
         if not _is_sound(made):
             return None
         if self._is_numbered:
@@ -290,13 +330,24 @@ class _Reader:
 # One row
 
 
+def _quarantined(number: int, bad: _BadRowError, values: Sequence[object] | _BadRowError) -> QuarantinedRow:
+    shown = "" if isinstance(values, _BadRowError) else json.dumps(list(values), default=str)
+    column, reason = bad.args
+    return QuarantinedRow(number, column, reason, shown[:500])
+
+
 def _checked(values: Sequence[object]) -> LogRow:
     ts_us, client, event, queue, label, size, group = values
     if event not in LOG_EVENTS:
         raise _BadRowError("event", f"must be one of {', '.join(LOG_EVENTS)}, got {event!r}")
     if not client or not isinstance(client, str):
         raise _BadRowError("client", f"must be a name, got {client!r}")
-    time, length = _whole("ts_us", ts_us), _whole("size", size)
+    for column, name in (("client", client), ("queue", queue)):
+        if isinstance(name, str) and not is_text(name):
+            raise _BadRowError(
+                column, f"must be a name of at most {LONGEST_NAME} bytes of UTF-8, got {name[:40]!r}"
+            )
+    time, length = _whole("ts_us", ts_us), _whole("size", size, LARGEST_NUMBER)
     if time < 0 and event != "stats":
         allowed = "must not be negative, only the broker reports before the start"
         raise _BadRowError("ts_us", f"{allowed}; got {time}")
@@ -307,22 +358,42 @@ def _checked(values: Sequence[object]) -> LogRow:
     if event == "stats" and sample_values(texts[1]) is None:
         names = ", ".join(SAMPLE_FIELDS)
         raise _BadRowError("label", f"must be a JSON list of {names}, got {texts[1]!r}")
-    return LogRow(time, client, str(event), texts[0], texts[1], length, texts[2])
+    return _row_of(time, client, str(event), texts[0], texts[1], length, texts[2])
 
 
-def _whole(column: str, value: object) -> int:
-    try:
-        if isinstance(value, str | int) and not isinstance(value, bool):
-            return int(value)
-    except ValueError:
-        pass
-    raise _BadRowError(column, f"must be a whole number, got {value!r}")
+def _row_of(time: int, client: str, event: str, queue: str, label: str, size: int, group: str) -> LogRow:
+    """Return a row; of each name that comes again and again there is one object, which saves memory."""
+    return LogRow(time, intern(client), intern(event), intern(queue), label, size, intern(group))
+
+
+def _whole(column: str, value: object, largest: int = _LARGEST) -> int:
+    # Python also takes underscores and the digits of any script for a number.
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _BadRowError(column, f"must be a whole number, got {value!r}")
+    if abs(value) > largest:
+        shown = value if abs(value) < 1 << 64 else "a longer one"
+        raise _BadRowError(column, f"must be at most {largest}, got {shown}")
+    return value
 
 
 def _text(column: str, value: object) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    raise _BadRowError(column, f"must be text, got {value!r}")
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _BadRowError(column, f"must be text, got {value!r}")
+    if not value.isascii() and not _is_utf8(value):
+        raise _BadRowError(column, f"must be text that UTF-8 can hold, got {value!r}")
+    return value
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 # Columns of Arrow
@@ -339,6 +410,10 @@ def _is_sound(columns: Mapping[str, Any]) -> bool:
         pc.is_in(columns["event"], value_set=pyarrow.array(LOG_EVENTS)),
         pc.not_equal(columns["client"], ""),
         pc.greater_equal(columns["size"], 0),
+        pc.less_equal(columns["size"], LARGEST_NUMBER),
+        pc.less_equal(pc.abs(columns["ts_us"]), _LARGEST),
+        pc.less_equal(pc.binary_length(columns["client"]), LONGEST_NAME),
+        pc.less_equal(pc.binary_length(columns["queue"]), LONGEST_NAME),
     )
     if not all(pc.all(test).as_py() for test in tests):
         return False
@@ -359,7 +434,7 @@ def _text_column(column: Any) -> Any:
 
 # Files
 
-_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError, csv.Error)
+_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, csv.Error)
 
 
 def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
@@ -367,9 +442,12 @@ def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
     with path.open("rb") as raw:
         binary = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
         damage: list[Exception] = []
-        with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
+        # What is no UTF-8 becomes surrogates, by which its line is known.
+        with io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
             given = _until_damage(rows(text), damage)
             header = next(given, ())
+            if isinstance(header, _BadRowError):
+                raise LogError(f"the first line {header.args[1]}")
             if not damage:
                 reader.begin(header)
             while part := list(islice(given, MOST_ROWS)):
@@ -389,15 +467,56 @@ def _until_damage(rows: Iterator[Any], damage: list[Exception]) -> Iterator[Any]
         damage.append(error)
 
 
-def _csv_rows(text: io.TextIOWrapper) -> Iterator[Sequence[str]]:
-    return csv.reader(text, strict=True)
+def _csv_rows(text: io.TextIOWrapper) -> Iterator[Sequence[str] | _BadRowError]:
+    """Yield the rows; of one that cannot be read the first line is given up, its others are read again."""
+    # The lines of the row that is read, and those to be read before the file's next.
+    taken: list[str] = []
+    again: deque[str] = deque()
+
+    def lines() -> Iterator[str]:
+        while again or (line := next(text, "")):
+            taken.append(again.popleft() if again else line)
+            yield taken[-1]
+
+    reader = csv.reader(lines(), strict=True)
+    wanted = 0
+    while True:
+        taken.clear()
+        problem = ""
+        try:
+            row = next(reader)
+            # A quotation mark that was left open may be closed by chance, rows later.
+            if len(taken) > 1 and len(row) != wanted:
+                problem = "a quotation mark is left open"
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if len(taken) == 1 and not taken[0].endswith(("\n", "\r")):
+                # The file's last line, which is not whole.
+                raise
+            problem = str(error)
+        if problem:
+            again.extendleft(reversed(taken[1:]))
+            reader = csv.reader(lines(), strict=True)
+            yield _BadRowError("", f"must be a line of CSV, got {taken[0][:40].strip()!a}: {problem}")
+        else:
+            wanted = wanted or len(row)
+            yield row if all(map(_is_clean, taken)) else _no_utf8(taken)
+
+
+def _is_clean(line: str) -> bool:
+    return line.isascii() or _is_utf8(line)
+
+
+def _no_utf8(lines: Sequence[str]) -> _BadRowError:
+    return _BadRowError("", f"must be UTF-8, got {''.join(lines)[:40].strip()!a}")
 
 
 def _json_rows(text: io.TextIOWrapper) -> Iterator[Sequence[object] | _BadRowError]:
     names: tuple[str, ...] | None = None
     for line in text:
         try:
-            given = json.loads(line)
+            given = json.loads(line) if _is_clean(line) else _no_utf8([line])
         except (ValueError, RecursionError):
             given = _BadRowError("", f"must be a JSON object, got {line[:40].strip()!r}")
         if names is None:
@@ -422,12 +541,16 @@ def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
         raise LogError(
             "reading Parquet needs pyarrow: pip install pyarrow, or give the log as .csv.gz"
         ) from None
+    parts = sorted(path.glob("part-*.parquet")) if path.is_dir() else [path]
+    if not parts:
+        raise LogError("a folder that is a log holds parts, part-*.parquet; this one holds none")
     try:
-        with parquet.ParquetFile(path) as file:
-            reader.begin(file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=MOST_ROWS):
-                if batch.num_rows:
-                    yield reader.take_batch(batch)
+        for part in parts:
+            with parquet.ParquetFile(part) as file:
+                reader.begin(file.schema_arrow.names)
+                for batch in file.iter_batches(batch_size=MOST_ROWS):
+                    if batch.num_rows:
+                        yield reader.take_batch(batch)
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise

@@ -11,8 +11,10 @@ real broker did, or later, or never.  Two rules keep the two together:
 
 - A message is settled where the engine delivered it, as soon as it has.
 - When a consumer settles a message that the engine has not delivered, its oldest delivery which the log has
-not
-  shown leaves its window: the real consumer had another message in that place.
+  not shown leaves its window: the real consumer had another message in that place.
+
+A client whose log says that its session ended, and that goes on, has begun a new one: so does the player, at
+the first transfer or delivery after that.
 
 The player never looks ahead: a stream has no "ahead", and a batch, a checkpoint and a whole file must give
 what the stream gives.  Between two rows its state is a plain value that JSON can hold.
@@ -28,9 +30,10 @@ from qflow.broker.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Event
+from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND
 from qflow.workload.consumer_client import subscribe
-from qflow.workload.model import Workload
+from qflow.workload.model import Senders, Workload
 from qflow.workload.stage import Stage, make_message
 
 Key = tuple[str, str]
@@ -78,8 +81,8 @@ class LogPlayer:
     """
 
     __slots__ = (
-        "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_sessions", "_consumers",
-        "_joins", "_holders", "_owned", "_early", "_shown", "_arrived",
+        "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_senders", "_sessions",
+        "_consumers", "_joins", "_holders", "_owned", "_early", "_shown", "_arrived", "_ended",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +93,8 @@ class LogPlayer:
     ) -> None:
         self.workload, self._observer = workload, observer
         self._addresses = {producer.name: producer.to for producer in workload.producers}
+        self._senders = Senders(workload.producers)
+        names = {producer.name: producer.session or producer.name for producer in workload.producers}
         self._consumers = {model.name: model for model in workload.consumers}
         self.errors: dict[str, AmqpException] = {}
         self._joins = sorted((round(m.start * SECOND), n) for n, m in enumerate(workload.consumers))
@@ -100,15 +105,19 @@ class LogPlayer:
         self._early: dict[Key, str] = {}
         self._shown: dict[Key, None] = {}
         self._arrived: list[tuple[Key, str]] = []
+        # Clients that know that their session has ended.
+        self._ended: dict[str, None] = {}
         self._stage = Stage(workload, 0)
         if state is None:
             self.broker = self._stage.broker
             for event in self._stage.events:
                 observer(event)
             self.broker.observe(observer)
-            self._sessions = {name: self.broker.session(name) for name in self._addresses}
+            made = {session: self.broker.session(session) for session in dict.fromkeys(names.values())}
+            self._sessions = {name: made[session] for name, session in names.items()}
         else:
             self._continue(state)
+            self._sessions = {name: self.broker.sessions[session] for name, session in names.items()}
             self.broker.observe(observer)
 
     # Rows
@@ -117,6 +126,8 @@ class LogPlayer:
         """Send a message."""
         self.pass_time(time)
         session = self._sessions[client]
+        if client in self._ended:
+            session = self._begin_again(session.name)
         if not session.is_attached:
             self._differs(client, queue, label, "transfer", "its session is dead")
             return
@@ -124,13 +135,15 @@ class LogPlayer:
         try:
             session.message_transfer(make_message(key, label, size, group), exchange, sync=True)
         except SessionException as error:
-            self.errors[client] = error
+            self._died(session, error)
         if self._arrived:
             self._settle_arrived()
 
-    def deliver(self, time: int, _client: str, queue: str, label: str, _size: int, _group: str) -> None:
+    def deliver(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
         """Note that the real broker delivered this message."""
         self.pass_time(time)
+        if client in self._ended and client in self._consumers:
+            self._join_again(client)
         key = (queue, label)
         holder = self._holders.get(key)
         if holder is not None:
@@ -153,10 +166,11 @@ class LogPlayer:
     def error(self, time: int, client: str, _queue: str, label: str, _size: int, _group: str) -> None:
         """End the session of a client, if the engine has not ended it already."""
         self.pass_time(time)
-        session = self.broker.sessions.get(client)
+        session = self._sessions.get(client) or self.broker.sessions.get(client)
         if session is not None:
-            self.errors.setdefault(client, session.error or error_of(label))
+            self._died(session, session.error or error_of(label))
             session.close()
+            self._ended |= dict.fromkeys(self._senders.on(session.name) or (client,))
             if self._arrived:
                 self._settle_arrived()
 
@@ -191,13 +205,34 @@ class LogPlayer:
         self.pass_time(end)
         for session in self.broker.sessions.values():
             if session.error is not None:
-                self.errors.setdefault(session.name, session.error)
+                self._died(session, session.error)
+
+    def _died(self, session: Session, error: AmqpException) -> None:
+        for name in self._senders.on(session.name) or (session.name,):
+            self.errors.setdefault(name, error)
 
     def dissolve(self) -> None:
         """Let engine and clients know each other no more, so that nothing of them stays in memory."""
         self._stage.dissolve()
 
+    def _begin_again(self, name: str) -> Session:
+        """Attach a session once more, for all the producers on it."""
+        session = self.broker.session(name)
+        for producer in self._senders.on(name):
+            self._sessions[producer] = session
+            self._ended.pop(producer, None)
+        return session
+
     # Consumers
+
+    def _join_again(self, name: str) -> None:
+        """Subscribe once more; what was delivered before is no more the consumer's (MG-16)."""
+        del self._ended[name]
+        self._owned[name].clear()
+        for key in [key for key, holder in self._holders.items() if holder[0] == name]:
+            del self._holders[key]
+        self._join(name)
+        self._settle_arrived()
 
     def _join(self, name: str) -> None:
         try:
@@ -284,6 +319,7 @@ class LogPlayer:
             },
             "early": [[*key, verdict] for key, verdict in self._early.items()],
             "shown": [list(key) for key in self._shown],
+            "ended": list(self._ended),
         }
 
     def _continue(self, state: dict[str, Any]) -> None:
@@ -293,9 +329,9 @@ class LogPlayer:
         self._holders = {(queue, label): rest for queue, label, *rest in state["holders"]}
         self._early = {(queue, label): verdict for queue, label, verdict in state["early"]}
         self._shown = dict.fromkeys((queue, label) for queue, label in state["shown"])
+        self._ended = dict.fromkeys(state["ended"])
         for name, entries in state["owned"].items():
             self._owned[name] = {number: (queue, label) for number, queue, label in entries}
-        self._sessions = {name: self.broker.sessions[name] for name in self._addresses}
         for name in self._consumers:
             session = self.broker.sessions.get(name)
             if session is not None:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qflow.logs.client_log import ClientLog
+from qflow.logs.client_log import SETTLEMENTS, ClientLog
 from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import SETUP, Consumer, Producer, Workload
+from qflow.writing import written
 
 
 def inferred_workload(log: ClientLog) -> Workload:
@@ -36,48 +38,84 @@ def inferred_workload(log: ClientLog) -> Workload:
     >>> workload.queues, workload.producers[0].capacity, workload.consumers[0].prefetch
     ({'q': {}}, 1, 1)
     """
-    by_client: dict[str, list[LogRow]] = {}
+    guess = Guess()
     for row in log.rows:
-        if row.event != "stats":
-            by_client.setdefault(row.client, []).append(row)
-    if not by_client:
-        raise LogError("the log tells of no client, so there is no workload behind it")
-    seconds = max(1.0, max((row.ts_us for row in log.rows if row.event == "transfer"), default=0) / SECOND)
-    producers: list[Producer] = []
-    consumers: list[Consumer] = []
-    for name, rows in by_client.items():
-        kinds = {row.event for row in rows}
-        if "transfer" in kinds:
-            producers.append(_producer(name, rows, seconds))
-        elif "deliver" in kinds:
-            consumers.append(_consumer(name, rows))
-    queues = {producer.to[1] for producer in producers} | {consumer.queue for consumer in consumers}
-    queues |= {row.queue for row in log.rows if row.event == "stats"}
-    return Workload(
-        log.name, seconds, {name: {} for name in sorted(queues)}, (), tuple(producers), tuple(consumers)
-    )
+        guess.take(row)
+    return guess.workload(log.name)
 
 
-def _producer(name: str, rows: Sequence[LogRow], seconds: float) -> Producer:
-    sent = [row for row in rows if row.event == "transfer"]
-    size = round(sum(row.size for row in sent) / len(sent))
-    window = _most(rows, "transfer", ("complete",))
-    return Producer(name, ("", sent[0].queue), len(sent) / seconds, window, size)
+@dataclass(slots=True)
+class _Client:
+    """What a client's rows have shown: the first one's queue and time; both ways, the most at once."""
+
+    queue: str
+    since: int
+    to: str | None = None
+    sent: int = 0
+    size: int = 0
+    outstanding: int = 0
+    window: int = 1
+    delivered: int = 0
+    unsettled: int = 0
+    prefetch: int = 1
 
 
-def _consumer(name: str, rows: Sequence[LogRow]) -> Consumer:
-    start = max(0, rows[0].ts_us) / SECOND
-    prefetch = _most(rows, "deliver", ("accept", "release", "reject"))
-    # It subscribed before the first delivery; how long before is not known.
-    return Consumer(name, rows[0].queue, prefetch, ("exp", 0.001), start=0.0 if start < 1 else start)
+class Guess:
+    """Takes a log's rows one by one, for :func:`inferred_workload`.
 
+    What it remembers does not grow with the log.
+    """
 
-def _most(rows: Sequence[LogRow], more: str, fewer: Sequence[str]) -> int:
-    count = most = 0
-    for row in rows:
-        count += (row.event == more) - (row.event in fewer)
-        most = max(most, count)
-    return max(1, most)
+    def __init__(self) -> None:
+        self._clients: dict[str, _Client] = {}
+        self._queues: set[str] = set()
+        self._last = 0
+
+    def take(self, row: LogRow) -> None:
+        """Take a row, in the order of the log."""
+        time, name, event, queue, _, size, _ = row
+        if event == "stats":
+            self._queues.add(queue)
+            return
+        client = self._clients.get(name)
+        if client is None:
+            client = self._clients[name] = _Client(queue, time)
+        if event == "transfer":
+            client.to = queue if client.to is None else client.to
+            client.sent += 1
+            client.size += size
+            client.outstanding += 1
+            client.window = max(client.window, client.outstanding)
+            self._last = max(self._last, time)
+        elif event in ("complete", "refused"):
+            client.outstanding -= 1
+        elif event == "deliver":
+            client.delivered += 1
+            client.unsettled += 1
+            client.prefetch = max(client.prefetch, client.unsettled)
+        elif event in SETTLEMENTS:
+            client.unsettled -= 1
+
+    def workload(self, name: str) -> Workload:
+        """Return queues with default arguments, and each client as its rows show it; LogError without any."""
+        if not self._clients:
+            raise LogError("the log tells of no client, so there is no workload behind it")
+        seconds = max(1.0, self._last / SECOND)
+        senders = {name: client for name, client in self._clients.items() if client.sent}
+        readers = {n: client for n, client in self._clients.items() if client.delivered and not client.sent}
+        producers = tuple(
+            Producer(name, ("", of.to or ""), of.sent / seconds, of.window, round(of.size / of.sent))
+            for name, of in senders.items()
+        )
+        # Who reads subscribed before the first delivery; how long before is not known.
+        consumers = tuple(
+            Consumer(name, of.queue, of.prefetch, ("exp", 0.001), start=since if since >= 1 else 0.0)
+            for name, of in readers.items()
+            for since in [max(0, of.since) / SECOND]
+        )
+        queues = {producer.to[1] for producer in producers} | {consumer.queue for consumer in consumers}
+        arguments: dict[str, dict[str, Any]] = {queue: {} for queue in sorted(queues | self._queues)}
+        return Workload(name, seconds, arguments, (), producers, consumers)
 
 
 def workload_json(workload: Workload) -> dict[str, Any]:
@@ -113,7 +151,9 @@ def write_workload(workload: Workload, path: str | Path) -> None:
     OSError
         If the file cannot be written.
     """
-    Path(path).write_text(json.dumps(workload_json(workload), indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(workload_json(workload), indent=1) + "\n"
+    with written(path) as beside:
+        beside.write_text(text, encoding="utf-8")
 
 
 def _stated(value: Any) -> Any:

@@ -302,7 +302,7 @@ two.
 
 def _line(title: str, pairs: Sequence[Pair]) -> str:
     held = sum(pair.is_held for pair in pairs)
-    widths = [pair.width for pair in pairs if not pair.is_near_critical]
+    widths = [pair.width for pair in pairs if pair.truth and not pair.is_near_critical]
     critical = sum(pair.is_near_critical for pair in pairs)
     width = f"{100 * median(widths):.1f} %" if widths else "-"
     return f"| {title} | {len(pairs)} | {held} ({100 * held / len(pairs):.0f} %) | {width} | {critical} |"

@@ -6,7 +6,8 @@ Code written for the real client runs with only its import changed::
 
 What differs: there is no network, and time is virtual.  A time-out passes at once, once nothing else
 can happen; :func:`sleep` takes the place of ``time.sleep`` (or give the broker a clock, see
-:meth:`Brokers.install`); a call that could never return raises a :class:`WouldBlockForever`.
+:meth:`Brokers.install`).  While another thread uses the broker a call blocks, as on a network; one that could
+never return raises a :class:`WouldBlockForever`.  :func:`refuse` makes a URL one that nothing listens at.
 :data:`brokers` gets at the broker behind a URL, for its management, its statistics and its events;
 :mod:`qflow.messaging.console` shows them under the names QMF consoles have for them.
 
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from qflow.messaging.exceptions import WouldBlockForever as WouldBlockForever
     from qflow.messaging.hosts import Brokers as Brokers
     from qflow.messaging.hosts import brokers as brokers
+    from qflow.messaging.hosts import refuse as refuse
     from qflow.messaging.hosts import sleep as sleep
     from qflow.messaging.messages import AMQP_PORT as AMQP_PORT
     from qflow.messaging.messages import AMQPS_PORT as AMQPS_PORT
@@ -84,5 +86,7 @@ if TYPE_CHECKING:
     from qflow.messaging.messages import Constant as Constant
     from qflow.messaging.messages import Disposition as Disposition
     from qflow.messaging.messages import Message as Message
+    from qflow.messaging.messages import Serial as Serial
+    from qflow.messaging.messages import timestamp as timestamp
 
 open_room(__name__)

@@ -280,8 +280,14 @@ def of_type(*allowed: type) -> Check:
     return check
 
 
-def a_map(entries: Mapping[str, Check], any_other: bool = False) -> Check:
-    """Allow a map with these keys, each absent, None or right; others only if ``any_other``."""
+def a_map(
+    entries: Mapping[str, Check], any_other: bool = False, elsewhere: Mapping[str, str] | None = None
+) -> Check:
+    """Allow a map with these keys, each absent, None or right; others only if ``any_other``.
+
+    ``elsewhere`` says of keys that are not allowed where they are, or what does the same.
+    """
+    hints = elsewhere or {}
 
     def check(value: object) -> str | None:
         if not isinstance(value, dict):
@@ -292,7 +298,8 @@ def a_map(entries: Mapping[str, Check], any_other: bool = False) -> Check:
             if error:
                 errors.append(f"{key}: {error}")
         if not any_other:
-            errors += [f"{key}: illegal key" for key in value if key not in entries]
+            illegal = [key for key in value if key not in entries]
+            errors += [f"{key}: illegal key{hints.get(str(key), '')}" for key in illegal]
         return ", ".join(errors) or None
 
     return check
@@ -314,6 +321,10 @@ POLICY = one_of("always", "sender", "receiver", "never")
 BINDINGS = a_list(
     a_map({"exchange": of_type(str), "queue": of_type(str), "key": of_type(str), "arguments": ANYTHING})
 )
+_OF_QPID_CPP = {
+    "selector": " (qpid-cpp has it; here: x-subscribe: {arguments: {x-apache-selector: ...}})",
+    "timeout": " (qpid-cpp has it; here: x-declare: {arguments: {'qpid.auto_delete_timeout': ...}})",
+}
 _COMMON: dict[str, Check] = {
     "create": POLICY,
     "delete": POLICY,
@@ -331,12 +342,11 @@ _COMMON: dict[str, Check] = {
             "name": of_type(str),
             "durable": of_type(bool),
             "reliability": one_of("unreliable", "at-most-once", "at-least-once", "exactly-once"),
-            "timeout": of_type(int),
-            "selector": of_type(str),
             "x-declare": ANYTHING,
             "x-bindings": BINDINGS,
             "x-subscribe": ANYTHING,
-        }
+        },
+        elsewhere=_OF_QPID_CPP,
     ),
 }
 _RECEIVER = a_map({**_COMMON, "mode": one_of("browse", "consume")})
@@ -359,5 +369,7 @@ def find_error(options: Options, role: str) -> str | None:
     "create: asdf not in ('always', 'sender', 'receiver', 'never')"
     >>> find_error({"mode": "browse"}, "sender")
     'mode: illegal key'
+    >>> find_error({"link": {"selector": "size > 5"}}, "receiver")
+    'link: selector: illegal key (qpid-cpp has it; here: x-subscribe: {arguments: {x-apache-selector: ...}})'
     """
     return (_RECEIVER if role == "receiver" else _SENDER)(options)

@@ -2,25 +2,48 @@
 
 A command runs to its end within the call.  What may come later is its *completion*: a queue whose flow
 control is ON withholds that of a transfer (FC-15, FC-16), and the broker reports completions only when it is
-asked to: by the sync flag of a command, or by ``execution.sync`` (CM-05, CM-06).  A client that waits for one
-waits in virtual time.  Where nothing in this process can end the wait, the exceptions made here name who
-withholds the completion, and at which depth it would come.
+asked to: by the sync flag of a command, or by ``execution.sync`` (CM-05, CM-06).
+
+The client credits completions as an unbroken row from the session's first command on (CM-14).  So one held
+transfer hides the completion of everything behind it: the answer to a query, the end of a drain, an
+acknowledgement.  What follows a command is therefore an *action* that is kept here by the command's number,
+and called when the row has reached it.  Where nothing can end a wait for that, the exceptions made here name
+who withholds the completion, and at which depth it would come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from qflow.broker import Broker
+from qflow.broker import Broker, Message
 from qflow.broker.completions import RangeSet
-from qflow.broker.consuming import OnDelivery
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.messaging.exceptions import FetchWouldBlock, SendWouldBlock, SyncWouldBlock
 from qflow.messaging.hosts import Host
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Action = Callable[[], None]
+
+
+def nothing() -> None:
+    """Do nothing, when a command is known complete that was only to be reported."""
+
+
+class Client(Protocol):
+    """What a channel calls with what the broker sends: a session of the API."""
+
+    def deliver(self, record: DeliveryRecord) -> None:
+        """Take a message, in the middle of any command of any client."""
+
+    def dispatch(self) -> None:
+        """Go on, after something was sent."""
+
+    def fail(self, error: AmqpException) -> None:
+        """Take the refusal of a command."""
 
 
 class Holds(NamedTuple):
@@ -32,7 +55,7 @@ class Holds(NamedTuple):
 
 
 class Channel:
-    """Gives commands to one session of the engine, and keeps what the broker reports complete.
+    """Gives commands to one session of the engine, and acts on what the broker reports complete.
 
     Parameters
     ----------
@@ -40,70 +63,144 @@ class Channel:
         The broker.
     name, connection : str
         Names of the session and of its connection at the broker.
-    on_delivery : callable
-        Called with each delivery, in the middle of any command of any client.
+    client : Client
+        Called with what the broker sends.
+
+    Attributes
+    ----------
+    reported : RangeSet
+        Commands of which the client was sent that they are complete.
+    needs_sync : bool
+        The last command did not ask to be reported.
     """
 
-    def __init__(self, host: Host, name: str, connection: str, on_delivery: OnDelivery) -> None:
+    def __init__(self, host: Host, name: str, connection: str, client: Client) -> None:
         self.host = host
         self.engine = host.broker.session(name, connection)
         self.engine.completions.on_report = self._on_report
-        self.engine.consuming.on_delivery = on_delivery
-        self._reported = RangeSet()
+        self.engine.consuming.on_delivery = self._on_delivery
+        self.reported = RangeSet()
+        self.needs_sync = False
+        self._client = client
+        # All commands before this one are known to be complete; what to do when that comes to the others.
+        self._front = 0
+        self._actions: dict[int, Action] = {}
         self._synced_at = -1
 
     def _on_report(self, completed: RangeSet) -> None:
-        self._reported = completed
+        self.reported = completed
+        self.host.announce(self._read)
 
-    @property
-    def reported(self) -> RangeSet:
-        """Commands of which the client knows that they are complete."""
-        if self.host.broker.reporters:
-            # A store finished something between two commands (CM-12); its report is on the way.
-            self.host.broker.scheduler.quiesce()
-        return self._reported
+    def _on_delivery(self, record: DeliveryRecord) -> None:
+        self._client.deliver(record)
+        self.host.announce(self._read)
+
+    def _read(self) -> None:
+        """Act on each command that is now known complete in an unbroken row; then let the client go on."""
+        while self._front < self.reported.front:
+            action = self._actions.pop(self._front, None)
+            self._front += 1
+            if action is not None:
+                action()
+        self._client.dispatch()
 
     @property
     def next_number(self) -> int:
         """The number of the next command."""
         return self.engine.completions.next_number
 
-    def run(
+    def give(
+        self,
+        command: Callable[..., Result],
+        *arguments: Any,
+        then: Action | None = None,
+        **named: Any,
+    ) -> Result | None:
+        """Give a command.
+
+        Parameters
+        ----------
+        command : callable
+            Of the engine's session, with its arguments.
+        then : callable or None
+            Called when the command and all before it are known to be complete (CM-14).  A command with such
+            an action carries the sync flag, others are not reported for themselves (CM-05).
+
+        Returns
+        -------
+        object
+            What the broker answers; the real client knows it when ``then`` is called.  None if the broker
+            refused the command, which the client was sent.
+        """
+        number = self.next_number
+        if then is not None:
+            self._actions[number] = then
+            self.engine.completions.report_when_complete(number)
+        self.needs_sync = then is None
+        try:
+            return self.control(command, *arguments, **named)
+        except AmqpException as error:
+            self._client.fail(error)
+            return None
+        except Exception:
+            # It did not happen, and its number is the next one's.
+            self._actions.pop(number, None)
+            raise
+
+    def give_all(self, commands: Iterable[Callable[[], object]], then: Action) -> None:
+        """Give commands, of which the last one asks to be reported; without any, what follows is now."""
+        given = list(commands)
+        for command in given[:-1]:
+            self.give(command)
+        if given:
+            self.give(given[-1], then=then)
+        else:
+            then()
+
+    def transfer(self, message: Message, exchange: str, asks: bool) -> None:
+        """Give a ``message.transfer``, which asks to be reported, or not."""
+        self.give(self.engine.message_transfer, message, exchange, asks)
+        self.needs_sync = not asks
+
+    def control(
         self, method: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Give a command, and have its completion reported, as the real client does.
+        """Have the broker do something between two commands, or carry one out.
 
         Raises
         ------
         AmqpException
             The broker's refusal; the session is gone then.
         """
-        self.engine.completions.report_when_complete(self.next_number)
-        return self.control(method, *args, **kwargs)
-
-    def control(
-        self, method: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
-        """Give a command or a control that asks for no report by itself."""
         self.host.begin()
         try:
             return method(*args, **kwargs)
         finally:
             self.host.publish_events()
 
-    def sync(self, number: int) -> None:
-        """Have it reported when a command and all before it are complete, unless asked already (CM-06)."""
-        if number > self._synced_at:
-            self._synced_at = self.next_number
-            self.control(self.engine.execution_sync)
+    def give_control(self, method: Callable[..., object], *arguments: Any) -> None:
+        """Give a control; the client is sent it if the session is gone."""
+        try:
+            self.control(method, *arguments)
+        except AmqpException as error:
+            self._client.fail(error)
+
+    def sync(self, then: Action = nothing) -> None:
+        """Give an ``execution.sync``: it is complete when all commands before it are (CM-06)."""
+        self._synced_at = self.next_number
+        self.give(self.engine.execution_sync, then=then)
+
+    def sync_all(self) -> None:
+        """Have all commands so far reported, unless the last one is a sync already."""
+        if self.next_number - 1 > self._synced_at:
+            self.sync()
 
     def is_confirmed(self, number: int) -> bool:
         """Return whether a command and all those before it are known to be complete (CM-14)."""
-        ranges = self.reported.ranges()
-        return bool(ranges) and ranges[0][0] == 0 and number <= ranges[0][1]
+        return number < self.reported.front
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait in virtual time until a condition holds or the session is gone; return whether it holds."""
+        """Wait until a condition holds or the session is gone; return whether it holds."""
         self.host.wait(lambda: is_done() or not self.engine.is_attached, timeout)
         return is_done()
 
@@ -113,7 +210,7 @@ class Channel:
         labels = tuple(transfer.label for transfer in held)
         holders = tuple(dict.fromkeys(holder for transfer in held for holder in transfer.held_by))
         if not held:
-            return Holds((), (), "nothing is held")
+            return Holds((), (), "nothing is held, and the broker was not asked for a report (CM-05)")
         verb = "is" if len(labels) == 1 else "are"
         by = " and ".join(_describe_holder(self.host.broker, holder) for holder in holders)
         return Holds(labels, holders, f"{_shorten(labels)} {verb} held by {by}")
@@ -144,25 +241,33 @@ def _shorten(labels: tuple[str, ...]) -> str:
 
 # The exceptions that replace waits without end
 
-_ALONE = "no other client can act in this process meanwhile; pass a timeout to let virtual time pass instead"
+
+def _alone(host: Host) -> str:
+    others = host.count_others()
+    who = "no other thread uses this broker"
+    if others:
+        who = f"the other threads that use this broker ({others}) wait, too"
+    return f"{who}, and nothing will happen in it by itself"
 
 
-def fetch_blocks(broker: Broker, queues: Iterable[str]) -> FetchWouldBlock:
+def fetch_blocks(host: Host, queues: Iterable[str]) -> FetchWouldBlock:
     """Return the exception for a wait for a message that cannot come from any of the queues."""
-    seen = "; ".join(_describe_queue(broker, queue) for queue in queues) or "no receiver has a capacity"
-    return FetchWouldBlock(f"would wait for ever for a message: {seen}; {_ALONE}")
+    seen = "; ".join(_describe_queue(host.broker, queue) for queue in queues) or "no receiver has a capacity"
+    return FetchWouldBlock(f"would wait for ever for a message: {seen}; {_alone(host)}")
 
 
-def send_blocks(capacity: int | None, holds: Holds) -> SendWouldBlock:
+def send_blocks(capacity: int | None, channel: Channel) -> SendWouldBlock:
     """Return the exception for a wait for room in a full window."""
-    text = f"capacity = {capacity}: the window is full, and {holds.text}; {_ALONE}"
+    holds = channel.holds()
+    text = f"capacity = {capacity}: the window is full, and {holds.text}; {_alone(channel.host)}"
     return SendWouldBlock(text, holds.labels, holds.holders)
 
 
-def sync_blocks(what: str, holds: Holds) -> SyncWouldBlock:
+def sync_blocks(what: str, channel: Channel) -> SyncWouldBlock:
     """Return the exception for a wait for completions."""
-    text = f"{what} would wait for ever: {holds.text}, so nothing after that is known complete; {_ALONE}"
-    return SyncWouldBlock(text, holds.labels, holds.holders)
+    holds = channel.holds()
+    text = f"{what} would wait for ever: {holds.text}, so nothing after that is known complete"
+    return SyncWouldBlock(f"{text}; {_alone(channel.host)}", holds.labels, holds.holders)
 
 
 def _describe_queue(broker: Broker, name: str) -> str:

@@ -1,29 +1,104 @@
-"""A console as scripts know it from ``qmf.console``: objects with their statistics, and their methods.
+"""A console as programs know it from ``qmf.console``: objects with statistics and methods, and events.
+
+A :class:`Session` finds the objects of the brokers that were added to it, and calls their methods:
 
 >>> from qflow.messaging import Connection
 >>> sender = Connection.establish("doc-console").session().sender("orders; {create: always}")
 >>> sender.send("to do")
->>> console = Session()
->>> broker = console.addBroker("doc-console")
->>> queue = console.getObjects(_class="queue", name="orders")[0]
+>>> session = Session()
+>>> broker = session.addBroker("doc-console")
+>>> queue = session.getObjects(_class="queue", name="orders")[0]
 >>> queue.msgDepth, queue.purge(0).status
 (1, 0)
 >>> queue.update(); queue.msgDepth
 0
+
+With a :class:`Console` it hears what happens, too.  The calls come between two commands, of any client of
+this process.  Every ten seconds of the broker's time it gets the objects that are new, changed or gone.
+
+>>> class Listening(Console):
+...     def event(self, broker, event):
+...         print(event.getClassKey().getClassName(), event.getArguments()["qName"])
+>>> listening = Session(Listening())
+>>> broker = listening.addBroker("doc-console")
+>>> queue = session.getObjects(_class="broker")[0].create("queue", "more", {}, True)
+queueDeclare more
+bind more
+>>> listening.delBroker(broker)
+
+What differs from the real one: there is no network, so that no thread is needed, nothing is retried, and a
+broker never fails to connect; and of QMFv1 there is nothing.
 """
 
-# ruff: noqa: N802, N803  (the names are the real console's)
+# ruff: noqa: N802, N803, N815  (the names are the real console's)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
 
+from qflow.broker import Session as EngineSession
 from qflow.broker.errors import ManagementError
-from qflow.messaging.hosts import DEFAULT_URL, Host, brokers
-from qflow.messaging.qmf import METHODS, call, find_object, find_objects
+from qflow.messaging.hosts import DEFAULT_URL, Host, brokers, parse_url
+from qflow.messaging.qmf import METHODS, PACKAGE, call, find_object, find_objects
+from qflow.messaging.qmf_schema import (
+    ClassKey,
+    SchemaArgument,
+    SchemaClass,
+    SchemaMethod,
+    SchemaProperty,
+    SchemaStatistic,
+    schema_of,
+    schemas,
+)
 
 OK = 0
+BROKER_AGENT = "0"
+
+
+class Console:
+    """What a session calls when something happens; derive from it, and write the methods you need."""
+
+    def brokerConnected(self, broker: Broker) -> None:
+        """Take notice of a broker that was added."""
+
+    def brokerConnectionFailed(self, broker: Broker) -> None:
+        """Take notice of a broker that cannot be reached, which never happens here."""
+
+    def brokerDisconnected(self, broker: Broker) -> None:
+        """Take notice of a broker that was removed."""
+
+    def brokerInfo(self, broker: Broker) -> None:
+        """Take notice that the broker's identity is known."""
+
+    def newPackage(self, name: str) -> None:
+        """Take notice of a package of classes."""
+
+    def newClass(self, kind: int, classKey: ClassKey) -> None:
+        """Take notice of a class; ``kind`` is one of :class:`SchemaClass`'s."""
+
+    def newAgent(self, agent: Agent) -> None:
+        """Take notice of an agent."""
+
+    def delAgent(self, agent: Agent) -> None:
+        """Take notice that an agent is gone."""
+
+    def objectProps(self, broker: Broker, record: Object) -> None:
+        """Take an object whose properties are new or changed, or that is gone (``record.isDeleted()``)."""
+
+    def objectStats(self, broker: Broker, record: Object) -> None:
+        """Take an object whose statistics are new or changed."""
+
+    def event(self, broker: Broker, event: Event) -> None:
+        """Take an event."""
+
+    def heartbeat(self, agent: Agent, timestamp: int) -> None:
+        """Take notice that an agent lives; the time is in nanoseconds."""
+
+    def methodResponse(self, broker: Broker, seq: int, response: MethodResult) -> None:
+        """Take the answer to a method that was called with ``_async=True``."""
 
 
 class MethodResult:
@@ -43,35 +118,171 @@ class MethodResult:
         return f"{self.text} ({self.status}) - {self.outArgs}"
 
 
-class Object:
-    """A managed object: its values (as of the last :meth:`update`) and methods are attributes."""
+class ObjectId:
+    """The identity of an object; equal to another one of the same object.
 
-    def __init__(self, host: Host, content: dict[str, Any]) -> None:
-        self._host = host
-        self._content = content
+    Examples
+    --------
+    >>> identity = ObjectId({"_object_name": "org.apache.qpid.broker:queue:orders"})
+    >>> identity, identity.getObject()
+    (0-0-1-0-org.apache.qpid.broker:queue:orders, 'org.apache.qpid.broker:queue:orders')
+    """
 
-    def __getattr__(self, name: str) -> Any:
-        values = self.__dict__.get("_content", {}).get("_values", {})
-        if name in values:
-            return values[name]
-        if name in METHODS.get(self.getClassKey(), ()):
-            return self._method(name)
-        raise AttributeError(f"{self.getObjectId()} has neither a value nor a method {name!r}")
+    isV2 = True
+
+    def __init__(self, constructor: dict[str, Any], agentName: str = BROKER_AGENT) -> None:
+        self.objectName = str(constructor["_object_name"])
+        self.agentName = str(constructor.get("_agent_name", agentName))
+        self.agentEpoch = int(constructor.get("_agent_epoch", 0))
+
+    @classmethod
+    def create(cls, agent_name: str, object_name: str, epoch: int = 0) -> ObjectId:
+        """Return the identity that an agent has for a name."""
+        return cls({"_agent_name": agent_name, "_object_name": object_name, "_agent_epoch": epoch})
+
+    def getObject(self) -> str:
+        """Return the object's name: package, class and index."""
+        return self.objectName
+
+    def getAgentBank(self) -> str:
+        """Return the agent's name."""
+        return self.agentName
+
+    def getBrokerBank(self) -> int:
+        """Return the broker's number, which is always 1."""
+        return 1
+
+    def getSequence(self) -> int:
+        """Return how often the agent was started."""
+        return self.agentEpoch
+
+    def getFlags(self) -> int:
+        """Return 0."""
+        return 0
+
+    def isDurable(self) -> bool:
+        """Return whether the identity outlives a restart of the agent."""
+        return self.agentEpoch == 0
+
+    def index(self) -> str:
+        """Return the identity as text."""
+        return repr(self)
+
+    def asMap(self) -> dict[str, Any]:
+        """Return the identity as a message has it."""
+        epoch = {"_agent_epoch": self.agentEpoch} if self.agentEpoch else {}
+        return {"_agent_name": self.agentName, "_object_name": self.objectName, **epoch}
 
     def __repr__(self) -> str:
-        return str(self.getObjectId())
+        return f"0-{self.agentEpoch}-1-{self.agentName}-{self.objectName}"
 
-    def getObjectId(self) -> str:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectId) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+class Object:
+    """A managed object: its values (as of the last :meth:`update`) and methods are attributes.
+
+    A value that refers to an object is an :class:`ObjectId`; its name between underscores is the object
+    itself: ``binding._queueRef_.name``.  A method takes its arguments in order or by name, and returns a
+    :class:`MethodResult`; with ``_async=True`` it returns a number, and the answer goes to
+    :meth:`Console.methodResponse`.
+    """
+
+    def __init__(self, broker: Broker, content: dict[str, Any]) -> None:
+        self._broker = broker
+        self._content = content
+        self._schema = schema_of(content["_schema_id"]["_class_name"])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_broker", "_content", "_schema"):
+            # A copy asks before they are there.
+            raise AttributeError(name)
+        if name in METHODS.get(self._schema.classKey.name, ()):
+            return self._method(name)
+        values = self._content["_values"]
+        if name in values:
+            return _plain(values[name])
+        inner = name[1:-1]
+        if name == f"_{inner}_" and _is_reference(values.get(inner)):
+            return self._broker.find(values[inner]["_object_name"])
+        known = [one.name for one in self._schema.properties] + [one.name for one in self._schema.statistics]
+        if name in known:
+            return None
+        raise AttributeError(f"{self.getIndex()} has neither a value nor a method {name!r}")
+
+    def __repr__(self) -> str:
+        key = self.getClassKey()
+        return f"{key.getPackageName()}:{key.getClassName()}[{self.getObjectId()!r}] {self.getIndex()}"
+
+    def getObjectId(self) -> ObjectId:
         """Return the object's identity."""
-        return str(self._content["_object_id"]["_object_name"])
+        return ObjectId(self._content["_object_id"])
 
-    def getClassKey(self) -> str:
+    def getIndex(self) -> str:
+        """Return the name that the identity has."""
+        return self.getObjectId().getObject()
+
+    def getClassKey(self) -> ClassKey:
         """Return the name of the object's class."""
-        return str(self._content["_schema_id"]["_class_name"])
+        return self._schema.getKey()
 
-    def getProperties(self) -> dict[str, Any]:
-        """Return all values by their names."""
-        return dict(self._content["_values"])
+    def getSchema(self) -> SchemaClass:
+        """Return the object's class."""
+        return self._schema
+
+    def getMethods(self) -> list[SchemaMethod]:
+        """Return the methods of the object's class."""
+        return self._schema.getMethods()
+
+    def getProperties(self) -> list[tuple[SchemaProperty, Any]]:
+        """Return the properties with their values."""
+        values = self._content["_values"]
+        return [(one, _plain(values[one.name])) for one in self._schema.properties if one.name in values]
+
+    def getStatistics(self) -> list[tuple[SchemaStatistic, Any]]:
+        """Return the statistics with their values."""
+        values = self._content["_values"]
+        return [(one, values[one.name]) for one in self._schema.statistics if one.name in values]
+
+    def getTimestamps(self) -> tuple[int, int, int]:
+        """Return when the values were taken, when the object was made, and when it was deleted or 0.
+
+        Nanoseconds of the broker's time.  When an object was made is not kept: 0.
+        """
+        content = self._content
+        return content["_update_ts"], content["_create_ts"], content["_delete_ts"]
+
+    def isDeleted(self) -> bool:
+        """Return whether the object is gone, as far as this record knows."""
+        return bool(self._content["_delete_ts"])
+
+    def isManaged(self) -> bool:
+        """Return True: the object is one of a broker's."""
+        return True
+
+    def getBroker(self) -> Broker:
+        """Return the broker that has the object."""
+        return self._broker
+
+    def getAgent(self) -> Agent:
+        """Return the agent that manages the object."""
+        return self._broker.getBrokerAgent()
+
+    def mergeUpdate(self, newer: Object) -> None:
+        """Take the values of another record of the same object.
+
+        Raises
+        ------
+        ValueError
+            It is a record of another object.
+        """
+        if newer.getObjectId() != self.getObjectId():
+            raise ValueError(f"a record of {self.getIndex()} is updated by one of it; got {newer.getIndex()}")
+        self._content = newer._content
 
     def update(self) -> None:
         """Take the values as they are now.
@@ -81,72 +292,493 @@ class Object:
         LookupError
             The object is gone.
         """
-        found = find_object(self._host.broker, self.getObjectId())
+        found = self._broker.find(self.getIndex())
         if found is None:
-            raise LookupError(f"{self.getObjectId()} is gone")
-        self._content = found
+            raise LookupError(f"{self.getIndex()} is gone")
+        self.mergeUpdate(found)
 
-    def _method(self, name: str) -> Callable[..., MethodResult]:
-        names = METHODS[self.getClassKey()][name]
-
-        def invoke(*args: Any, **kwargs: Any) -> MethodResult:
-            if len(args) > len(names):
-                raise TypeError(f"{name} takes {', '.join(names)}; got {len(args)} arguments")
-            self._host.begin()
-            try:
-                arguments = dict(zip(names, args, strict=False)) | kwargs
-                return MethodResult(OK, "OK", call(self._host.broker, self.getObjectId(), name, arguments))
-            except ManagementError as error:
-                return MethodResult(error.status, error.text, {})
-            finally:
-                self._host.publish_events()
+    def _method(self, name: str) -> Callable[..., Any]:
+        def invoke(
+            *args: Any, _async: bool = False, _timeout: float | None = None, **kwargs: Any
+        ) -> MethodResult | int:
+            call_now = self._broker.invoke_later if _async else self._broker.invoke
+            return call_now(self.getObjectId(), name, args, kwargs)
 
         return invoke
 
 
+def _is_reference(value: object) -> bool:
+    return isinstance(value, dict) and "_object_name" in value
+
+
+def _plain(value: Any) -> Any:
+    return ObjectId(value) if _is_reference(value) else value
+
+
+class Event:
+    """An event, as :meth:`Console.event` gets it."""
+
+    SEVERITIES = ("emerg", "alert", "crit", "error", "warn", "notice", "inform", "debug")
+
+    def __init__(self, broker: Broker, content: dict[str, Any]) -> None:
+        self._broker = broker
+        self._content = content
+        self._schema = schema_of(content["_schema_id"]["_class_name"])
+        self.severity = self.SEVERITIES.index(content["_severity"])
+
+    def getBroker(self) -> Broker:
+        """Return the broker where it happened."""
+        return self._broker
+
+    def getAgent(self) -> Agent:
+        """Return the agent that says so."""
+        return self._broker.getBrokerAgent()
+
+    def getClassKey(self) -> ClassKey:
+        """Return the name of the event's class."""
+        return self._schema.getKey()
+
+    def getSchema(self) -> SchemaClass:
+        """Return the event's class."""
+        return self._schema
+
+    def getArguments(self) -> dict[str, Any]:
+        """Return what the event says, by name."""
+        return dict(self._content["_values"])
+
+    def getTimestamp(self) -> int:
+        """Return when it happened, in nanoseconds of the broker's time."""
+        return int(self._content["_timestamp"])
+
+    def __repr__(self) -> str:
+        key, severity = self.getClassKey(), self.SEVERITIES[self.severity].upper()
+        words = [f"{name}={value}" for name, value in self.getArguments().items()]
+        who = f"{key.getPackageName()}:{key.getClassName()} broker={self._broker.getUrl()}"
+        return " ".join([f"{self.getTimestamp() / 1e9:.6f} s", severity, who, *words])
+
+
+class Agent:
+    """The agent of a broker; it has all the broker's objects."""
+
+    isV2 = True
+    epoch = 0
+    label = "BrokerAgent"
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.session = broker.session
+
+    def getBrokerBank(self) -> int:
+        """Return the broker's number, which is always 1."""
+        return 1
+
+    def getAgentBank(self) -> str:
+        """Return the agent's name at the broker."""
+        return BROKER_AGENT
+
+    def getV2RoutingKey(self) -> str:
+        """Return the key of requests to the agent."""
+        return "broker"
+
+    def getObjects(self, **wanted: Any) -> list[Object]:
+        """Return objects as :meth:`Session.getObjects` does."""
+        return self.session.getObjects(_broker=self.broker, **wanted)
+
+    def __repr__(self) -> str:
+        return f"Agent(v2) at bank 1.{self.getAgentBank()} ({self.label})"
+
+
+class Broker:
+    """A broker that was added to a session; made by :meth:`Session.addBroker`."""
+
+    def __init__(self, session: Session, url: object, host: Host) -> None:
+        self.session = session
+        self.host = host
+        self._url = url
+        self._agent = Agent(self)
+        self._is_connected = True
+        self._is_settling = False
+        self._engine_session: EngineSession | None = None
+        self._calls: deque[tuple[str, tuple[Any, ...]]] = deque()
+        self._seen: dict[str, dict[str, Any]] = {}
+        self._sequence = 0
+
+    def isConnected(self) -> bool:
+        """Return whether the session still has the broker."""
+        return self._is_connected
+
+    def getError(self) -> str | None:
+        """Return why the broker is not connected, which has no reason here: None."""
+        return None
+
+    def getBrokerId(self) -> UUID:
+        """Return an identity, the same in every run."""
+        return uuid5(NAMESPACE_URL, self.getUrl())
+
+    def getBrokerBank(self) -> int:
+        """Return the broker's number, which is always 1."""
+        return 1
+
+    def getBrokerAgent(self) -> Agent:
+        """Return the broker's own agent."""
+        return self._agent
+
+    def getAgents(self) -> list[Agent]:
+        """Return the agents: the broker's own."""
+        return [self._agent]
+
+    def getAgent(self, brokerBank: int, agentBank: object) -> Agent | None:
+        """Return an agent by its numbers."""
+        return self._agent if str(agentBank) == BROKER_AGENT else None
+
+    def getAmqpSession(self) -> EngineSession:
+        """Return the console's own session at the broker, attached when it is first asked for."""
+        if self._engine_session is None:
+            with self.host.using():
+                self._engine_session = self.host.broker.session(self.host.unique_name("console"))
+        return self._engine_session
+
+    def getSessionId(self) -> str:
+        """Return the name of the console's own session at the broker."""
+        return self.getAmqpSession().name
+
+    def getUrl(self) -> str:
+        """Return host and port."""
+        host, port, *_ = parse_url(self._url)
+        return f"{host}:{port}"
+
+    def getFullUrl(self, noAuthIfGuestDefault: bool = True) -> str:
+        """Return the URL with its scheme, without a user: here all are alike."""
+        return f"amqp://{self.getUrl()}"
+
+    def __repr__(self) -> str:
+        return f"Broker connected at: {self.getUrl()}" if self._is_connected else "Disconnected Broker"
+
+    # Objects and methods
+
+    def find(self, identity: str) -> Object | None:
+        """Return the object of an identity, or None."""
+        with self.host.using():
+            content = find_object(self.host.broker, identity)
+        return None if content is None else Object(self, content)
+
+    def find_all(self, kind: str) -> list[Object]:
+        """Return the objects of a class."""
+        with self.host.using():
+            return [Object(self, content) for content in find_objects(self.host.broker, kind)]
+
+    def invoke(
+        self, identity: ObjectId, name: str, args: Iterable[Any], kwargs: dict[str, Any]
+    ) -> MethodResult:
+        """Call a method of an object, and return its answer."""
+        _, kind, _ = identity.getObject().split(":", 2)
+        names, given = METHODS.get(kind, {}).get(name, ()), list(args)
+        if len(given) > len(names):
+            raise TypeError(f"{name} takes {', '.join(names)}; got {len(given)} arguments")
+        arguments = dict(zip(names, given, strict=False)) | kwargs
+        with self.host.using():
+            try:
+                answer = call(self.host.broker, identity.getObject(), name, arguments)
+                return MethodResult(OK, "OK", answer)
+            except ManagementError as error:
+                return MethodResult(error.status, error.text, {})
+
+    def invoke_later(self, identity: ObjectId, name: str, args: Iterable[Any], kwargs: dict[str, Any]) -> int:
+        """Call a method; return the number that its answer comes with, between commands."""
+        self._sequence += 1
+        sequence, answer = self._sequence, self.invoke(identity, name, args, kwargs)
+        self._call("methodResponse", self, sequence, answer)
+        return sequence
+
+    # What the console hears of, as a listener of the agent
+
+    def connect(self) -> None:
+        """Let the console hear of the broker, its agent and classes, and of what happens from now on."""
+        if self.session.console is None:
+            return
+        self.host.agent.listeners.append(self)
+        self._call("brokerInfo", self)
+        self._call("newPackage", PACKAGE)
+        for schema in schemas().values():
+            if self.session.wants(schema.classKey):
+                self._call("newClass", schema.kind, schema.classKey)
+        self._call("newAgent", self._agent)
+        self._call("brokerConnected", self)
+
+    def disconnect(self) -> None:
+        """Let the console hear that the broker is gone; its session ends."""
+        self._is_connected = False
+        if self in self.host.agent.listeners:
+            self.host.agent.listeners.remove(self)
+            self._call("delAgent", self._agent)
+            self._call("brokerDisconnected", self)
+            self.settle()
+        if self._engine_session is not None:
+            self._engine_session.close()
+
+    def receive(self, content: dict[str, Any]) -> None:
+        """Take an event."""
+        event = Event(self, content)
+        if self.session.rcvEvents and self.session.wants(event.getClassKey()):
+            self._call("event", self, event)
+
+    def look(self) -> None:
+        """Look for objects that are new, changed or gone."""
+        if self.session.rcvObjects:
+            found = {
+                content["_object_id"]["_object_name"]: content
+                for schema in schemas().values()
+                if schema.kind == SchemaClass.CLASS_KIND_TABLE and self.session.wants(schema.classKey)
+                for content in find_objects(self.host.broker, schema.classKey.name)
+            }
+            for name, content in found.items():
+                self._compare(Object(self, content), self._seen.get(name))
+            for name, content in self._seen.items():
+                if name not in found:
+                    gone = content | {"_delete_ts": self.host.broker.now * 1000}
+                    self._call("objectProps", self, Object(self, gone))
+            self._seen = found
+        if self.session.rcvHeartbeats:
+            self._call("heartbeat", self._agent, self.host.broker.now * 1000)
+
+    def _compare(self, record: Object, seen: dict[str, Any] | None) -> None:
+        before = None if seen is None else Object(self, seen)
+        if before is None or record.getProperties() != before.getProperties():
+            self._call("objectProps", self, record)
+        statistics = record.getStatistics()
+        if statistics and (before is None or statistics != before.getStatistics()):
+            self._call("objectStats", self, record)
+
+    def _call(self, what: str, *arguments: Any) -> None:
+        self._calls.append((what, arguments))
+
+    def settle(self) -> None:
+        """Call the console with what has happened, and with what its own calls cause, afterwards."""
+        if self._is_settling:
+            return
+        self._is_settling = True
+        try:
+            while self._calls and self.session.console is not None:
+                what, arguments = self._calls.popleft()
+                getattr(self.session.console, what)(*arguments)
+        finally:
+            self._is_settling = False
+
+
 class Session:
-    """Finds the objects of the brokers that were added to it."""
+    """Finds the objects of the brokers that were added to it.
 
-    def __init__(self) -> None:
-        self._hosts: list[Host] = []
+    Parameters
+    ----------
+    console : Console or None
+        Is called when something happens; None for a session that only asks.
+    rcvObjects, rcvEvents, rcvHeartbeats : bool
+        Which of these the console is called with.
+    manageConnections : bool
+        False: the console has heard of a broker when :meth:`addBroker` returns.  True: it hears of it later,
+        with the next command of any client.
+    userBindings : bool
+        Whether the console hears only of the classes that :meth:`bindClass` and its like name.
 
-    def addBroker(self, target: object = DEFAULT_URL) -> Host:
-        """Add the broker behind a URL; return a handle of it."""
+    Raises
+    ------
+    ValueError
+        ``userBindings`` without a console.
+    """
+
+    def __init__(
+        self,
+        console: Console | None = None,
+        rcvObjects: bool = True,
+        rcvEvents: bool = True,
+        rcvHeartbeats: bool = True,
+        manageConnections: bool = False,
+        userBindings: bool = False,
+    ) -> None:
+        if userBindings and console is None:
+            raise ValueError("userBindings needs a console; got None")
+        self.console = console
+        self.rcvObjects = rcvObjects
+        self.rcvEvents = rcvEvents
+        self.rcvHeartbeats = rcvHeartbeats
+        self.manageConnections = manageConnections
+        self.userBindings = userBindings
+        self.brokers: list[Broker] = []
+        self._bound: list[tuple[str, str | None, str | None]] = []
+
+    def __repr__(self) -> str:
+        return f"QMF Console Session Manager (brokers: {len(self.brokers)})"
+
+    # Brokers
+
+    def addBroker(
+        self,
+        target: object = DEFAULT_URL,
+        timeout: float | None = None,
+        mechanisms: object = None,
+        sessTimeout: float | None = None,
+        **connectArgs: object,
+    ) -> Broker:
+        """Add the broker behind a URL; return a handle of it, the one there is if it was added before.
+
+        All but the URL is about a network, and is ignored.
+        """
         host = brokers.host(target)
-        if host not in self._hosts:
-            self._hosts.append(host)
-        return host
+        known = next((broker for broker in self.brokers if broker.host is host), None)
+        if known is not None:
+            return known
+        broker = Broker(self, target, host)
+        self.brokers.append(broker)
+        broker.connect()
+        if not self.manageConnections:
+            broker.settle()
+        return broker
 
-    def delBroker(self, broker: Host) -> None:
+    def delBroker(self, broker: Broker) -> None:
         """Remove a broker, by its handle."""
-        self._hosts.remove(broker)
+        self.brokers.remove(broker)
+        broker.disconnect()
 
     def close(self) -> None:
         """Remove all brokers."""
-        self._hosts.clear()
+        for broker in list(self.brokers):
+            self.delBroker(broker)
+
+    def getAgents(self, broker: Broker | None = None) -> list[Agent]:
+        """Return the agents of all brokers, or of one."""
+        return [agent for one in self._chosen(broker) for agent in one.getAgents()]
+
+    def _chosen(self, broker: Broker | None) -> list[Broker]:
+        return list(self.brokers) if broker is None else [broker]
+
+    # The schema
+
+    def getPackages(self) -> list[str]:
+        """Return the names of the packages of classes."""
+        return [PACKAGE] if self.brokers else []
+
+    def getClasses(self, packageName: str) -> list[ClassKey]:
+        """Return the keys of a package's classes, those of events too."""
+        keys = [schema.classKey for schema in schemas().values()]
+        return [key for key in keys if self.brokers and key.getPackageName() == packageName]
+
+    def getSchema(self, classKey: ClassKey) -> SchemaClass | None:
+        """Return a class by its key; None if there is none."""
+        schema = schemas().get(classKey.getClassName())
+        return schema if schema is not None and schema.classKey == classKey else None
+
+    # Objects
 
     def getObjects(self, **wanted: Any) -> list[Object]:
-        """Return the objects of a class whose values are as wanted.
+        """Return the objects of a class whose values are as wanted, or the object of an identity.
 
         Parameters
         ----------
-        _class : str
-            broker, queue, exchange, binding, session, subscription, connection.
-        _broker : Host
+        _class, _package : str
+            broker, memory, queue, exchange, binding, session, subscription, connection; and their package.
+        _key : ClassKey
+            The class, by its key.
+        _schema : SchemaClass
+            The class itself.
+        _objectId : ObjectId
+            One object.
+        _broker : Broker
             Only this broker's, by its handle.
+        _agent : Agent
+            Only this agent's.
+        _timeout : float
+            Ignored: the answer is there at once.
         **wanted : object
             Values by their names, such as ``name="orders"``.
         """
-        kind = str(wanted.pop("_class", ""))
-        only = wanted.pop("_broker", None)
-        wanted.pop("_package", None)
-        return [
-            Object(host, content)
-            for host in self._hosts
-            if only is None or host is only
-            for content in find_objects(host.broker, kind)
-            if all(content["_values"].get(key) == value for key, value in wanted.items())
-        ]
+        meta = {key: wanted.pop(key) for key in list(wanted) if key.startswith("_")}
+        agent = meta.get("_agent")
+        chosen = self._chosen(meta.get("_broker") or (agent.broker if agent is not None else None))
+        found = [one for broker in chosen for one in _query(broker, meta)]
+        return [one for one in found if all(getattr(one, key, None) == wanted[key] for key in wanted)]
+
+    def _sendMethodRequest(
+        self, broker: Broker, schemaKey: ClassKey, objectId: ObjectId, name: str, argList: Iterable[Any]
+    ) -> int:
+        """Call a method without waiting, as ``qpid-tool`` does; the answer goes to the console."""
+        sequence = broker.invoke_later(objectId, name, argList, {})
+        broker.settle()
+        return sequence
+
+    # What the console hears of
+
+    def wants(self, key: ClassKey) -> bool:
+        """Return whether the console hears of objects or events of a class."""
+        if not self.userBindings:
+            return True
+        asked = (key.getPackageName(), key.getClassName().lower(), key.getType())
+        return any(
+            all(bound in (None, one) for bound, one in zip(binding, asked, strict=True))
+            for binding in self._bound
+        )
+
+    def bindPackage(self, packageName: str) -> None:
+        """Hear of all classes of a package; ValueError without ``userBindings``, here and below."""
+        self._bind(packageName, None, None)
+
+    def bindClass(self, pname: str, cname: str | None = None) -> None:
+        """Hear of the objects of a class, or of a package."""
+        self._bind(pname, cname, "_data")
+
+    def bindClassKey(self, classKey: ClassKey) -> None:
+        """Hear of the objects of a class."""
+        self.bindClass(classKey.getPackageName(), classKey.getClassName())
+
+    def bindEvent(self, pname: str, ename: str | None = None) -> None:
+        """Hear of the events of a class, or of a package."""
+        self._bind(pname, ename, "_event")
+
+    def bindEventKey(self, eventKey: ClassKey) -> None:
+        """Hear of the events of a class."""
+        self.bindEvent(eventKey.getPackageName(), eventKey.getClassName())
+
+    def bindAgent(
+        self,
+        vendor: str | None = None,
+        product: str | None = None,
+        instance: str | None = None,
+        label: str | None = None,
+    ) -> None:
+        """Hear of some agents only: there is one, the broker's own, of which the console always hears."""
+        self._require_bindings()
+
+    def _bind(self, package: str, name: str | None, kind: str | None) -> None:
+        self._require_bindings()
+        self._bound.append((package, None if name is None else name.lower(), kind))
+
+    def _require_bindings(self) -> None:
+        if not self.userBindings:
+            raise ValueError("classes are bound in a session with userBindings=True; got False")
 
 
-__all__ = ["MethodResult", "Object", "Session"]
+def _query(broker: Broker, meta: dict[str, Any]) -> list[Object]:
+    if "_objectId" in meta:
+        found = broker.find(meta["_objectId"].getObject())
+        return [] if found is None else [found]
+    key = meta["_schema"].getKey() if "_schema" in meta else meta.get("_key")
+    if key is None:
+        key = ClassKey(meta.get("_package", PACKAGE), str(meta.get("_class", "")).lower(), "_data")
+    return broker.find_all(key.getClassName()) if key.getPackageName() == PACKAGE else []
+
+
+__all__ = [
+    "Agent",
+    "Broker",
+    "ClassKey",
+    "Console",
+    "Event",
+    "MethodResult",
+    "Object",
+    "ObjectId",
+    "SchemaArgument",
+    "SchemaClass",
+    "SchemaMethod",
+    "SchemaProperty",
+    "SchemaStatistic",
+    "Session",
+]

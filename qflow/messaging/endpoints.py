@@ -7,41 +7,53 @@ waits for something, or for nothing:
 ``session``
     ``session.attach``, and ``tx.select`` if it is transactional.
 ``sender``, ``receiver``
-    ``exchange.query`` and ``queue.query`` find the node of the address; ``queue.declare``,
-    ``exchange.declare`` and ``exchange.bind`` follow where the address asks for them
-    (:mod:`qflow.messaging.nodes`).  A receiver then gives ``message.subscribe`` and
-    ``message.set-flow-mode``.  The broker knows no senders.
+    ``exchange.query`` and ``queue.query`` find the node of the address, unless the connection has found it
+    lately; ``queue.declare``, ``exchange.declare`` and ``exchange.bind`` follow where the address asks for
+    them (:mod:`qflow.messaging.nodes`).  A receiver then gives ``message.subscribe`` and
+    ``message.set-flow-mode``.  It waits for the answers.  The broker knows no senders.
 ``send``
     One ``message.transfer``, once the sender's window (:mod:`qflow.windows`) has room.  For room it waits for
     completions; the window of qpid-cpp gives ``execution.sync`` for that and waits for the whole session.
-    With ``sync=True`` it then waits for the completion of this message, after an ``execution.sync`` unless
-    the transfer itself has asked to be reported.  A queue whose flow control is ON withholds completions: the
-    message is on the queue, and its sender waits.
+    With ``sync=True`` it then waits for the completion of this message.  A queue whose flow control is ON
+    withholds completions: the message is on the queue, and its sender waits.
 ``fetch``
     ``message.flow`` grants credit, up to the capacity or for this one message; it waits for a delivery.  If
-    none comes, ``message.flush`` has the broker send what it has and takes the credit back (CN-07).
+    none comes, ``message.flush`` has the broker send what it has and takes the credit back (CN-07); it waits
+    until that is confirmed.
 ``acknowledge``
     ``session.completed`` for the deliveries, then one ``message.accept``, ``message.release`` or
-    ``message.reject`` for each run of equal dispositions.  It waits until these are confirmed: complete, and
-    all commands before them too, so that a held transfer hides a confirmation (CM-14).
+    ``message.reject`` for each run of equal dispositions.  It waits until these are confirmed.
 ``commit``, ``rollback``
-    ``tx.commit``, and waits until that is confirmed.  Or ``message.stop`` for each receiver,
-    ``message.release`` of all that was delivered and is not settled, ``tx.rollback``, and the credit anew.
+    ``tx.commit``, and waits until that is confirmed.  Or ``message.stop`` for each receiver and
+    ``execution.sync``; then ``message.release`` of all that was delivered and is not settled, and
+    ``tx.rollback``; then credit anew, for messages only, so that nothing comes before the next drain.
 ``close``
-    Waits as ``sync`` does; a receiver gives ``message.cancel``, deletes the queue that is its own, and
-    releases what it has not handed out.
+    Waits as ``sync`` does; a receiver gives ``message.cancel``, deletes the queue that is its own, releases
+    what it has not handed out, and waits until that is confirmed.
+
+*Confirmed* is a command when it and all those before it in the session are known to be complete (CM-14).  One
+held transfer therefore keeps every one of these calls waiting.
+
+Which commands ask to be reported, and when a session asks by ``execution.sync``, is what the real client's
+driver does.  Whenever that is woken (by a call) or has read something, it goes through its sessions:
+:meth:`Session.dispatch`.  It syncs if the last command did not ask for a report and *any* sender of the
+session is idle: all it has sent has been synced.  A session's second sender that sends nothing thus has every
+asynchronous command of the first followed by a sync.
 
 The broker carries a command out within the call.  If it refuses one, the session ends there, and the client
-learns of that as it would over a network: the refusal becomes the session's error, and the next call raises
-it.  All waiting is in virtual time (:mod:`qflow.messaging.hosts`).  A wait that nothing in this process can
-end raises a :class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what it waits for.
+learns of that as it would over a network: the refusal becomes the session's error, and the next call that
+waits raises it.  Waiting is in virtual time, unless other threads use the broker, or it has a clock
+(:mod:`qflow.messaging.hosts`).  A wait that nothing in this process can end raises a
+:class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what it waits for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial, wraps
 from math import ceil
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from qflow.broker import BYTE_UNIT, CREDIT_MODE, EXPLICIT, INFINITE, MESSAGE_UNIT, NONE
 from qflow.broker import Message as BrokerMessage
@@ -50,6 +62,7 @@ from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 from qflow.messaging.address import LexError, ParseError, find_error, parse
 from qflow.messaging.channel import Channel, fetch_blocks, send_blocks, sync_blocks
 from qflow.messaging.exceptions import (
+    ConnectError,
     ConnectionClosed,
     ConnectionError,
     Detached,
@@ -68,7 +81,6 @@ from qflow.messaging.exceptions import (
 )
 from qflow.messaging.hosts import DEFAULT_URL, Host, brokers, parse_url
 from qflow.messaging.messages import (
-    APP_ID,
     REJECTED,
     RELEASED,
     UNLIMITED,
@@ -80,26 +92,41 @@ from qflow.messaging.messages import (
 )
 from qflow.messaging.nodes import (
     TOPIC,
+    Command,
+    KnownNodes,
     LinkAddress,
     Node,
-    bind_all,
-    declare_queue,
-    delete,
-    resolve,
+    Nodes,
+    bindings,
+    declaration,
     without_dashes,
 )
-from qflow.messaging.qmf import REQUESTS, answer
 from qflow.windows import QpidPythonWindow, Step, Window, make_window
 
 ErrorHandler = Callable[["Endpoint", Exception], None]
 ReceivedHandler = Callable[["Session"], object]
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 ACCEPTED = Disposition(None)
 _UNRELIABLE = ("unreliable", "at-most-once")
 
 
+def synchronized(method: Method) -> Method:
+    """Let one thread at a time run a method, of all endpoints of a broker."""
+
+    @wraps(method)
+    def run(self: Endpoint, *args: Any, **kwargs: Any) -> Any:
+        with self.broker_host.using():
+            return method(self, *args, **kwargs)
+
+    return cast(Method, run)
+
+
 class Endpoint:
     """Has an error, once something has gone wrong; it is raised by every later call."""
+
+    broker_host: Host
 
     def __init__(self) -> None:
         self._error: Exception | None = None
@@ -208,10 +235,12 @@ class Connection(Endpoint):
         self.port = port
         self.username = user or options.get("username")
         self.password = password or options.get("password")
-        self.broker_host: Host = brokers.host(self.url)
-        self.id = self.broker_host.unique_name("client")
+        self.broker_host = brokers.host(self.url)
+        with self.broker_host.using():
+            self.id = self.broker_host.unique_name("client")
         self.session_counter = 0
         self.sessions: dict[str, Session] = {}
+        self.known_nodes: KnownNodes = {}
         self._open = False
         self._connected = False
 
@@ -222,6 +251,7 @@ class Connection(Endpoint):
         connection.open(timeout)
         return connection
 
+    @synchronized
     def open(self, timeout: float | None = None) -> None:
         """Open the connection.
 
@@ -229,6 +259,8 @@ class Connection(Endpoint):
         ------
         ConnectionError
             It is open.
+        ConnectError
+            The broker does not let anybody connect (:func:`qflow.messaging.refuse`).
         """
         if self._open:
             raise ConnectionError(text="already open")
@@ -239,23 +271,48 @@ class Connection(Endpoint):
         """Return whether the connection is open."""
         return self._open
 
+    @synchronized
     def attach(self, timeout: float | None = None) -> None:
-        """Attach to the broker, with all sessions there are."""
+        """Attach to the broker, with all sessions there are.
+
+        Raises
+        ------
+        ConnectError
+            The broker does not let anybody connect; the connection is of no use any more.
+        Timeout
+            A sender or receiver waits for its answers longer than this.
+        """
+        if not self._connected and self.broker_host.refusal is not None:
+            self.error = ConnectError(text=self.broker_host.refusal)
+        self.check_error()
         self._connected = True
         for session in list(self.sessions.values()):
             session.attach()
+        if not self.broker_host.wait(lambda: self.error is not None or not self._unlinked(), timeout):
+            raise Timeout("Connection attach timed out")
         self.check_error()
+
+    def _unlinked(self) -> bool:
+        return any(
+            not (link.linked or link.closed or link.error)
+            for session in self.sessions.values()
+            if not (session.closed or session.get_error())
+            for link in session.links()
+        )
 
     def attached(self) -> bool:
         """Return whether the connection is attached."""
         return self._connected
 
+    @synchronized
     def detach(self, timeout: float | None = None) -> None:
         """Leave the broker: sessions end there, their transactions are aborted."""
         self._connected = False
+        self.known_nodes.clear()
         for session in list(self.sessions.values()):
             session.detach()
 
+    @synchronized
     def close(self, timeout: float | None = None) -> None:
         """Close all sessions, and leave the broker."""
         try:
@@ -270,6 +327,7 @@ class Connection(Endpoint):
         if not self._connected:
             raise ConnectionClosed(text=f"the connection to {self.url} is not attached")
 
+    @synchronized
     def session(self, name: str | None = None, transactional: bool = False) -> Session:
         """Return a session: the one of this name if there is one, else a new one.
 
@@ -322,6 +380,7 @@ class Session(Endpoint):
     def __init__(self, connection: Connection, name: str, transactional: bool) -> None:
         super().__init__()
         self.connection = connection
+        self.broker_host = connection.broker_host
         self.name = name
         self.transactional = transactional
         self.channel: Channel | None = None
@@ -329,11 +388,12 @@ class Session(Endpoint):
         self.receivers: list[Receiver] = []
         self.incoming: list[Message] = []
         self.unacked: list[Message] = []
+        self.acked: list[Message] = []
         self.ack_capacity: int | Constant = UNLIMITED
         self.in_transaction: list[int] = []
         self.closing = False
         self.closed = False
-        self._unconfirmed: list[tuple[Message, int]] = []
+        self._to_settle: list[Message] = []
         self._next_sender = 0
         self._next_receiver = 0
         self._on_received: ReceivedHandler | None = None
@@ -348,11 +408,17 @@ class Session(Endpoint):
         """Attach to the broker and link what there is, as far as the connection is attached."""
         if not self.connection.attached() or self.closed or self.channel is not None:
             return
-        self.channel = Channel(self.connection.broker_host, self.name, self.connection.id, self._deliver)
+        for other in self.connection.sessions.values():
+            # Management may have closed the connection (CF-11), which each session notices by itself.
+            other.get_error()
+        if self.connection.error is not None:
+            return
+        self.channel = Channel(self.broker_host, self.name, self.connection.id, self)
         if self.transactional:
-            self.channel.run(self.channel.engine.tx_select)
-        for link in [*self.senders, *self.receivers]:
-            link.link()
+            self.channel.give(self.channel.engine.tx_select)
+        for link in self.links():
+            link.attach()
+        self.dispatch()
 
     def detach(self) -> None:
         """End the attachment: what is unsettled goes back to the queues (CN-17)."""
@@ -360,18 +426,23 @@ class Session(Endpoint):
         if channel is not None:
             channel.control(channel.engine.close)
         self._forget_deliveries()
-        for link in [*self.senders, *self.receivers]:
+        for link in self.links():
             link.detached()
         if self.transactional and not self.closed:
             self.closed = True
             self.error = TransactionAborted(text="Transaction aborted due to transport failure")
+
+    def links(self) -> list[Sender | Receiver]:
+        """Return the senders and receivers that are open."""
+        return [*self.senders, *self.receivers]
 
     def _require_channel(self) -> Channel:
         if self.channel is None:
             raise Detached(text="the session is not attached")
         return self.channel
 
-    def _deliver(self, record: DeliveryRecord) -> None:
+    def deliver(self, record: DeliveryRecord) -> None:
+        """Keep a message that the broker sends, in the middle of any command of any client."""
         channel = self.channel
         receiver = next((r for r in self.receivers if str(r.id) == record.tag), None)
         if channel is None or receiver is None:
@@ -383,6 +454,19 @@ class Session(Endpoint):
         if self._on_received is not None:
             self._on_received(self)
 
+    def dispatch(self) -> None:
+        """Give what is due, as the real client's driver does when it is woken or has read something."""
+        channel = self.channel
+        if channel is None or self.closing or not channel.engine.is_attached:
+            return
+        for link in self.links():
+            link.leave()
+        if channel.needs_sync and any(sender.is_idle() for sender in self.senders):
+            channel.sync()
+        for receiver in self.receivers:
+            receiver.grant()
+        self._settle(channel)
+
     # Errors
 
     def get_error(self) -> Exception | None:
@@ -392,17 +476,12 @@ class Session(Endpoint):
             self.fail(channel.engine.error)
         return self.connection.get_error() or self._error
 
-    def give(self, command: Callable[..., object], *arguments: object) -> None:
-        """Give the broker a command; its refusal becomes the session's error, which later calls raise."""
-        try:
-            command(*arguments)
-        except AmqpException as error:
-            self.fail(error)
-
     def fail(self, error: AmqpException) -> None:
         """Keep a refusal of the broker, here or while it served a receiver, as the error of the session."""
         if isinstance(error, SessionException | SessionDetached):
             if self._error is None:
+                # The broker detaches a session whose command it refuses.
+                self.closed = True
                 self.error = from_broker(error)
         elif self.connection.error is None:
             self.connection.error = from_broker(error)
@@ -414,6 +493,7 @@ class Session(Endpoint):
 
     # Senders and receivers
 
+    @synchronized
     def sender(self, target: str | None, **options: Any) -> Sender:
         """Return a new sender.
 
@@ -429,7 +509,10 @@ class Session(Endpoint):
         LinkError
             MalformedAddress, InvalidOption, NotFound, AssertionFailed.
         SessionError
-            The broker refuses the node; the session is gone.
+            The broker refuses the node; the session is gone.  On a session that was gone before, the
+            sender is returned, and its first call raises.
+        SyncWouldBlock
+            An earlier transfer of this session is held, and hides the answers (CM-14).
         """
         sender = Sender(self, self._next_sender, self._named(target), options)
         self._next_sender += 1
@@ -437,6 +520,7 @@ class Session(Endpoint):
         self._link(sender)
         return sender
 
+    @synchronized
     def receiver(self, source: str | None, **options: Any) -> Receiver:
         """Return a new receiver.
 
@@ -449,7 +533,7 @@ class Session(Endpoint):
 
         Raises
         ------
-        LinkError, SessionError
+        LinkError, SessionError, SyncWouldBlock
             As for :meth:`sender`.
         """
         receiver = Receiver(self, self._next_receiver, self._named(source), options)
@@ -460,28 +544,57 @@ class Session(Endpoint):
 
     def _named(self, address: str | None) -> str | None:
         """Put a UUID in front of an address that begins with ``#``; another ``#`` means nothing (RF-41)."""
-        if not isinstance(address, str) or not address.startswith("#"):
+        if address is not None and not isinstance(address, str):
+            raise TypeError(f"an address is a string; got {address!r}")
+        if address is None or not address.startswith("#"):
             return address
         return TemporaryAddress(self.connection.broker_host.unique_id() + address)
 
     def _link(self, link: Sender | Receiver) -> None:
         if self.closed or not self.connection.attached():
             return
-        link.link()
+        link.attach()
+        self.dispatch()
         try:
-            link.check_error()
+            link.wait_until(lambda: link.linked, f"the {link.ROLE} for {link.given!r}")
         except LinkError:
-            link._leave()
+            link.close()
             raise
 
     # Receiving
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait in virtual time until a condition holds; an error of the session is raised instead."""
+        """Wait until a condition holds; an error of the session is raised instead."""
         is_so = self.channel.wait(is_done, timeout) if self.channel is not None else is_done()
         self.check_error()
         return is_so
 
+    def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        """Wait for completions.
+
+        Parameters
+        ----------
+        is_done : callable
+            What they bring about.
+        what : str
+            What waits, in words.
+        timeout : float or None
+            Seconds.
+
+        Raises
+        ------
+        Timeout
+            "... timed out".
+        SyncWouldBlock
+            There is no time-out, and nothing can bring them.
+        """
+        if self.wait(is_done, timeout):
+            return
+        if timeout is not None:
+            raise Timeout(f"{what} timed out")
+        raise sync_blocks(what, self._require_channel())
+
+    @synchronized
     def next_receiver(self, timeout: float | None = None) -> Receiver:
         """Return the receiver whose message has been here longest.
 
@@ -496,8 +609,7 @@ class Session(Endpoint):
         self.check_closed()
         if not self.wait(lambda: bool(self.incoming), timeout):
             if timeout is None:
-                broker = self.connection.broker_host.broker
-                raise fetch_blocks(broker, [r.queue for r in self.receivers if r.capacity])
+                raise fetch_blocks(self.broker_host, [r.queue for r in self.receivers if r.capacity])
             raise Empty(text=f"no message for any receiver within {timeout:g} s")
         receiver: Receiver = self.incoming[0]._receiver
         return receiver
@@ -527,16 +639,7 @@ class Session(Endpoint):
 
     # Acknowledging (CN-13 … CN-16, CM-11)
 
-    @property
-    def acked(self) -> list[Message]:
-        """Messages whose acknowledgement is not known to be complete."""
-        channel = self.channel
-        if channel is not None:
-            self._unconfirmed = [
-                (message, number) for message, number in self._unconfirmed if not channel.is_confirmed(number)
-            ]
-        return [message for message, _ in self._unconfirmed]
-
+    @synchronized
     def acknowledge(
         self, message: Message | None = None, disposition: Disposition | None = None, sync: bool = True
     ) -> None:
@@ -561,38 +664,36 @@ class Session(Endpoint):
             An earlier transfer of this session is held, and hides the confirmation (CM-14); the
             message is settled nevertheless.
         """
-        self.check_error()
-        channel = self._require_channel()
         messages = list(self.unacked) if message is None else [message]
         for one in messages:
-            self._make_room_for_ack(channel)
+            if not isinstance(self.ack_capacity, Constant):
+                self._make_room_for_ack(self.ack_capacity)
             if one not in self.unacked:
                 raise ValueError(f"not waiting for acknowledgement in this session: {one!r}")
             one._disposition = disposition
             self.unacked.remove(one)
-            if self.ack_capacity is not UNLIMITED:
-                self._settle(channel, [one])
-        if messages and self.ack_capacity is UNLIMITED:
-            self._settle(channel, messages)
-        self.check_error()
+            self.acked.append(one)
+            self._to_settle.append(one)
+        self.dispatch()
         if sync:
-            self._wait_for_acks(None, "acknowledge", messages)
+            self.wait_until(lambda: not any(one in self.acked for one in messages), "acknowledge")
 
-    def _make_room_for_ack(self, channel: Channel) -> None:
-        capacity = self.ack_capacity
-        if isinstance(capacity, Constant):
-            return
+    def _make_room_for_ack(self, capacity: int) -> None:
         if capacity <= 0:
             raise InsufficientCapacity(text=f"ack_capacity = {capacity}")
-        if not self.wait(lambda: len(self.acked) < capacity, None):
-            raise sync_blocks("acknowledge", channel.holds())
+        self.dispatch()
+        self.wait_until(lambda: len(self.acked) < capacity, "acknowledge")
 
-    def _settle(self, channel: Channel, messages: list[Message]) -> None:
+    def _settle(self, channel: Channel) -> None:
         """Complete the deliveries, then settle runs of the same disposition with one command each."""
-        self.give(channel.control, channel.engine.session_completed, _numbers(messages))
+        messages, self._to_settle = self._to_settle, []
+        if not messages:
+            return
+        channel.give_control(channel.engine.session_completed, _numbers(messages))
         run: list[Message] = []
         for message in messages:
             if message._transfer_id is None or message._receiver.accept_mode != EXPLICIT:
+                self.acked.remove(message)
                 continue
             if run and not _same(run[-1]._disposition, message._disposition):
                 self._dispose(channel, run)
@@ -603,42 +704,32 @@ class Session(Endpoint):
 
     def _dispose(self, channel: Channel, messages: list[Message]) -> None:
         disposition, numbers = messages[0]._disposition or ACCEPTED, _numbers(messages)
-        command = channel.next_number
-        self._unconfirmed += [(message, command) for message in messages]
         engine = channel.engine
+
+        def confirmed() -> None:
+            for message in messages:
+                self.acked.remove(message)
+
         if disposition.type is RELEASED:
             again = bool(disposition.options.get("set_redelivered"))
-            self.give(channel.run, engine.message_release, numbers, again)
+            channel.give(engine.message_release, numbers, again, then=confirmed)
         elif disposition.type is REJECTED:
-            self.give(channel.run, engine.message_reject, numbers)
+            channel.give(engine.message_reject, numbers, then=confirmed)
         else:
-            self.give(channel.run, engine.message_accept, numbers)
+            channel.give(engine.message_accept, numbers, then=confirmed)
             if self.transactional:
                 self.in_transaction += numbers
-
-    def _wait_for_acks(self, timeout: float | None, what: str, messages: list[Message] | None = None) -> None:
-        """Wait until acknowledgements are confirmed: of some messages, or of all."""
-
-        def is_done() -> bool:
-            return not any(messages is None or one in messages for one in self.acked)
-
-        if not self.acked:
-            return
-        channel = self._require_channel()
-        if not self.wait(is_done, timeout):
-            if timeout is None:
-                raise sync_blocks(what, channel.holds())
-            raise Timeout(f"{what} timed out")
 
     def _forget_deliveries(self) -> list[int]:
         """Drop all deliveries that are not settled for good; return their numbers."""
         numbers = sorted([*self.in_transaction, *_numbers([*self.unacked, *self.incoming])])
-        for dropped in (self.in_transaction, self.unacked, self.incoming, self._unconfirmed):
+        for dropped in (self.in_transaction, self.unacked, self.incoming, self.acked, self._to_settle):
             dropped.clear()
         return numbers
 
     # Transactions
 
+    @synchronized
     def commit(self, timeout: float | None = None) -> None:
         """Make all sends and acknowledgements since the last time happen, or none of them (CM-10, LP-09).
 
@@ -650,47 +741,66 @@ class Session(Endpoint):
             A queue has no room, or the session died earlier; nothing has happened, and the session is gone.
         """
         channel = self._transaction_channel()
-        number = channel.next_number
+        is_done: list[bool] = []
+
+        def committed() -> None:
+            self.in_transaction.clear()
+            is_done.append(True)
+
         try:
             self.check_error()
-            self.give(channel.run, channel.engine.tx_commit)
-            is_done = self.wait(lambda: channel.is_confirmed(number), timeout)
+            self.dispatch()
+            channel.give(channel.engine.tx_commit, then=committed)
+            self.wait(lambda: bool(is_done), timeout)
         except TransactionError:
             raise
         except Exception as error:
             self.error = TransactionAborted(text=f"Transaction aborted: {error}")
             raise self.error from error
         if not is_done and timeout is None:
-            raise sync_blocks("commit", channel.holds())
+            raise sync_blocks("commit", channel)
         if not is_done:
             raise Timeout("commit timed out")
-        self.in_transaction.clear()
 
+    @synchronized
     def rollback(self, timeout: float | None = None) -> None:
-        """Undo all sends and acknowledgements since the last commit; messages go back (MG-22, CM-11)."""
-        channel = self._transaction_channel()
-        self.check_error()
-        for receiver in self.receivers:
-            receiver.stop()
-        self.give(self._undo, channel, self._forget_deliveries())
-        for receiver in self.receivers:
-            receiver.restart()
-        self.check_error()
+        """Undo all sends and acknowledgements since the last commit; messages go back (MG-22, CM-11).
 
-    def _undo(self, channel: Channel, numbers: list[int]) -> None:
-        if numbers:
-            channel.control(channel.engine.session_completed, numbers)
-            channel.run(channel.engine.message_release, numbers, True)
-        channel.run(channel.engine.tx_rollback)
+        A receiver that has been given credit is sent nothing before its next ``fetch`` has found nothing:
+        the real client takes all credit back here, and grants only messages anew, but no bytes.
+        """
+        channel = self._transaction_channel()
+        is_done: list[bool] = []
+
+        def stopped() -> None:
+            numbers = self._forget_deliveries()
+            channel.give_control(engine.session_completed, numbers)
+            channel.give(engine.message_release, numbers, True)
+            channel.give(engine.tx_rollback, then=undone)
+
+        def undone() -> None:
+            for receiver in self.receivers:
+                receiver.forget()
+            is_done.append(True)
+
+        self.check_error()
+        engine = channel.engine
+        self.dispatch()
+        for receiver in self.receivers:
+            channel.give(engine.message_stop, receiver.tag)
+        channel.sync(stopped)
+        self.wait_until(lambda: bool(is_done), "rollback", timeout)
 
     def _transaction_channel(self) -> Channel:
         if not self.transactional:
             raise NontransactionalSession(text=f"session {self.name!r} is not transactional")
-        self.check_closed()
+        if self.get_error() is None:
+            self.check_closed()
         return self._require_channel()
 
     # Syncing and closing
 
+    @synchronized
     def sync(self, timeout: float | None = None) -> None:
         """Wait until everything sent and acknowledged so far is complete.
 
@@ -703,8 +813,9 @@ class Session(Endpoint):
         """
         for sender in list(self.senders):
             sender.sync(timeout)
-        self._wait_for_acks(timeout, "session sync")
+        self.wait_until(lambda: not self.acked, "session sync", timeout)
 
+    @synchronized
     def close(self, timeout: float | None = None) -> None:
         """Sync, close senders and receivers, end the session; what is not acknowledged goes back (CN-17)."""
         if self.error is not None or self.get_error() is not None:
@@ -747,13 +858,17 @@ class LinkEndpoint(Endpoint):
     def __init__(self, session: Session, id: int, address: str | None, options: dict[str, Any]) -> None:
         super().__init__()
         self.session = session
+        self.broker_host = session.broker_host
         self.id = id
         self.options = options
         self.linked = False
         self.closing = False
         self.closed = False
-        self._given = address
+        self.given = address
         self._address: LinkAddress | None = None
+        # On the present channel: the commands that find the node, and those that end the link, were given.
+        self._is_attaching = False
+        self._is_leaving = False
 
     def get_error(self) -> Exception | None:
         """Return what went wrong here, in the session, or in the connection; or None."""
@@ -762,52 +877,65 @@ class LinkEndpoint(Endpoint):
     def check_closed(self) -> None:
         """Raise a LinkClosed if the link has ended."""
         if self.closed:
-            raise LinkClosed(text=f"the {self.ROLE} for {self._given!r} is closed")
+            raise LinkClosed(text=f"the {self.ROLE} for {self.given!r} is closed")
+
+    def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        """Wait for completions as :meth:`Session.wait_until`; an error of the link is raised, too."""
+        self.session.wait_until(lambda: self._error is not None or is_done(), what, timeout)
+        self.check_error()
 
     def _check_linked(self) -> Channel:
         """Return the channel to work on, or raise why there is none."""
         self.check_error()
         self.check_closed()
         channel = self.session.channel
-        if channel is None or not self.linked:
-            raise Detached(text=f"the {self.ROLE} for {self._given!r} is not attached")
+        if channel is None or not (self.linked or self._is_attaching):
+            raise Detached(text=f"the {self.ROLE} for {self.given!r} is not attached")
+        self.wait_until(lambda: self.linked or self.closed, f"the {self.ROLE} for {self.given!r}")
+        self.check_closed()
         return channel
 
-    def link(self) -> None:
-        """Attach to the node of the address, unless that has been done or has failed before.
-
-        What goes wrong is kept as the link's or the session's error.
-        """
+    def attach(self) -> None:
+        """Give the commands that attach to the node of the address; what goes wrong becomes an error."""
         channel = self.session.channel
-        if channel is None or self.linked or self.closed or self._error is not None:
+        if channel is None or self._is_attaching or self.closed or self._error is not None:
             return
         try:
-            self._address = self._parse()
-            self._attach(channel, self._address, resolve(channel, self._address))
+            self._address = address = self._parse()
         except LinkError as error:
-            self.closed = True
-            self.error = error
-        except AmqpException as error:
-            self.session.fail(error)
-        else:
-            self.linked = True
+            self._fail(error)
+            return
+        self._is_attaching = True
+        nodes = self._nodes(channel)
+        nodes.resolve(address, lambda node: self._attach(channel, address, node), self._fail)
+
+    def _nodes(self, channel: Channel) -> Nodes:
+        connection: Any = self.session.connection
+        return Nodes(channel, connection.known_nodes, connection.address_ttl)
+
+    def _fail(self, error: LinkError) -> None:
+        self.closed = True
+        self.error = error
+
+    def _linked(self) -> None:
+        self.linked = True
 
     def detached(self) -> None:
         """Note that the connection is gone; the next one attaches anew."""
-        self.linked = False
+        self.linked = self._is_attaching = self._is_leaving = False
 
     def _parse(self) -> LinkAddress:
-        if self._given is None:
+        if self.given is None:
             raise MalformedAddress(text=f"{self.ADDRESS_NAME} is None")
         try:
-            name, subject, parsed = parse(self._given)
+            name, subject, parsed = parse(self.given)
         except (LexError, ParseError) as error:
             raise MalformedAddress(text=str(error)) from error
         error_text = find_error(parsed or {}, self.ROLE)
         if error_text:
             raise InvalidOption(text=f"error in options: {error_text}")
         options: dict[str, Any] = {str(key): value for key, value in (parsed or {}).items()}
-        if isinstance(self._given, TemporaryAddress):
+        if isinstance(self.given, TemporaryAddress):
             # The node is made, and goes with the session that uses it.
             options["create"] = "always"
             declare = options.setdefault("node", {}).setdefault("x-declare", {})
@@ -818,34 +946,48 @@ class LinkEndpoint(Endpoint):
     def _attach(self, channel: Channel, address: LinkAddress, node: Node) -> None:
         raise NotImplementedError
 
+    @synchronized
     def close(self, timeout: float | None = None) -> None:
         """End the link, and delete its node if the address says so.
 
         Parameters
         ----------
         timeout : float or None
-            Seconds of virtual time to wait for what is outstanding.
+            Seconds to wait for what is outstanding, and for the end to be confirmed.
+
+        Raises
+        ------
+        Timeout
+            "sender close timed out", "receiver close timed out".
+        SyncWouldBlock
+            The same without a time-out: an earlier transfer of the session is held (CM-14).
         """
         self.closing = True
-        channel, address = self.session.channel, self._address
+        if self._error is not None or self.session.channel is None:
+            self.closed = True
+        self.session.dispatch()
         try:
-            if self.linked and not self.closed and channel is not None and address is not None:
-                self.check_error()
-                self.session.give(self._end, channel, address)
-                if self.session.error is None:
-                    self.closed = True
-                self.check_error()
-            elif not self.linked:
-                self.closed = True
+            self.session.wait_until(lambda: self.closed, f"{self.ROLE} close", timeout)
         finally:
             self._leave()
 
-    def _end(self, channel: Channel, address: LinkAddress) -> None:
-        self._detach(channel, address)
+    def leave(self) -> None:
+        """Give the commands that end the link, once it is to be closed and is linked."""
+        channel, address = self.session.channel, self._address
+        if not (self.closing and self.linked) or self._is_leaving or channel is None or address is None:
+            return
+        self._is_leaving = True
         if address.wants("delete"):
-            delete(channel, address)
+            for command in self._detaching(channel):
+                channel.give(command)
+            self._nodes(channel).delete(address, self._closed)
+        else:
+            channel.give_all(self._detaching(channel), self._closed)
 
-    def _detach(self, channel: Channel, address: LinkAddress) -> None:
+    def _closed(self) -> None:
+        self.closed = True
+
+    def _detaching(self, channel: Channel) -> list[Command]:
         raise NotImplementedError
 
     def _leave(self) -> None:
@@ -882,7 +1024,8 @@ class Sender(LinkEndpoint):
         self._routing_key: str | None = None
         self._subject: str | None = None
         self._is_tracked = True
-        self._last_unasked = -1
+        self._queued = 0
+        self._synced = 0
 
     # The window
 
@@ -894,10 +1037,11 @@ class Sender(LinkEndpoint):
 
     @capacity.setter
     def capacity(self, capacity: int | Constant) -> None:
-        channel = self.session.channel
-        if self.window.resize(_bounded(capacity)) and channel is not None and self.linked:
-            channel.control(channel.engine.session_flush)
-            self._hear()
+        with self.broker_host.using():
+            channel = self.session.channel
+            if self.window.resize(_bounded(capacity)) and channel is not None and self.linked:
+                channel.give_control(channel.engine.session_flush)
+                self._hear()
 
     @property
     def threshold(self) -> float:
@@ -909,11 +1053,13 @@ class Sender(LinkEndpoint):
         if isinstance(self.window, QpidPythonWindow):
             self.window.threshold = threshold
 
+    @synchronized
     def unsettled(self) -> int:
         """Return how many sent messages are not known to be complete."""
         self._hear()
         return self.window.unsettled()
 
+    @synchronized
     def available(self) -> int | Constant:
         """Return how many more messages the window has room for."""
         self._hear()
@@ -924,8 +1070,13 @@ class Sender(LinkEndpoint):
         if self.session.channel is not None:
             self.window.reported(self.session.channel.reported)
 
+    def is_idle(self) -> bool:
+        """Return whether all that was sent has been synced, so that the session syncs at once (CAP-07)."""
+        return isinstance(self.window, QpidPythonWindow) and self._synced >= self._queued
+
     # Sending
 
+    @synchronized
     def send(self, object: object, sync: bool | None = None, timeout: float | None = None) -> None:
         """Send a message, when the window has room for it.
 
@@ -972,14 +1123,13 @@ class Sender(LinkEndpoint):
             message.durable = self.durable
         waits = self.window.default_sync if sync is None else sync
         encoded = self._encode(channel, message)
-        if self._exchange == REQUESTS and message.properties.get(APP_ID) == "qmf2":
-            channel.control(answer, channel.host.broker, message)
-            return
         if self._is_tracked:
             self._make_room(channel, timeout)
         self._transfer(channel, encoded, waits)
         if waits:
             self.sync(timeout)
+        else:
+            self.session.dispatch()
 
     def _encode(self, channel: Channel, message: Message) -> BrokerMessage:
         own_key = message.subject is None or not self._exchange
@@ -1000,15 +1150,14 @@ class Sender(LinkEndpoint):
         if step is not Step.SEND:
             is_free = self._ask(channel) if step is Step.SYNC else self._has_room
             if not self.session.wait(is_free, timeout):
-                holds = channel.holds()
                 if timeout is None:
-                    raise send_blocks(window.capacity, holds)
-                raise InsufficientCapacity(text=f"capacity = {window.capacity}: {holds.text}")
+                    raise send_blocks(window.capacity, channel)
+                raise InsufficientCapacity(text=f"capacity = {window.capacity}: {channel.holds().text}")
             if step is Step.SYNC:
                 self._hear()
                 window.synced()
         if window.wants_flush():
-            channel.control(channel.engine.session_flush)
+            channel.give_control(channel.engine.session_flush)
 
     def _has_room(self) -> bool:
         self._hear()
@@ -1018,10 +1167,10 @@ class Sender(LinkEndpoint):
         asks = self.window.sync_flag(waits) and self._is_tracked
         if self._is_tracked:
             self.window.sent(channel.next_number)
-            if not asks:
-                self._last_unasked = channel.next_number
-        self.session.give(channel.control, channel.engine.message_transfer, encoded, self._exchange, asks)
+        self._queued += 1
+        channel.transfer(encoded, self._exchange, asks)
 
+    @synchronized
     def sync(self, timeout: float | None = None) -> None:
         """Wait until every message sent so far is complete; with the qpid-cpp window, the session's (CAP-05).
 
@@ -1034,26 +1183,26 @@ class Sender(LinkEndpoint):
         """
         self.check_error()
         channel = self.session.channel
-        if channel is None or not (self.window.syncs_session or self.unsettled()):
+        if channel is None or self.session.wait(self._ask(channel), timeout):
             return
-        if not self.session.wait(self._ask(channel), timeout):
-            holds = channel.holds()
-            if timeout is None:
-                raise sync_blocks("sync", holds)
-            raise Timeout(f"sender sync timed out: {holds.text}")
+        if timeout is None:
+            raise sync_blocks("sync", channel)
+        raise Timeout(f"sender sync timed out: {channel.holds().text}")
 
     def _ask(self, channel: Channel) -> Callable[[], bool]:
         """Ask to be reported what a sync waits for; return the question whether that is complete (CAP-05)."""
         if self.window.syncs_session:
             command = channel.next_number - 1
-            channel.sync(command)
+            channel.sync_all()
             return lambda: command < 0 or channel.is_confirmed(command)
-        last = self.window.outstanding[-1]
-        channel.sync(self._last_unasked)
+        self._synced = self._queued
+        self.session.dispatch()
+        last = max(self.window.outstanding, default=-1)
         return lambda: not self._has_outstanding(last)
 
     def _has_outstanding(self, last: int) -> bool:
-        self.unsettled()
+        self._hear()
+        self.window.unsettled()
         return bool(self.window.outstanding) and self.window.outstanding[0] <= last
 
     # Attaching and closing
@@ -1063,11 +1212,13 @@ class Sender(LinkEndpoint):
         self._subject = address.subject
         if node.type == TOPIC:
             self._exchange, self._routing_key = address.name, address.subject
-            bind_all(channel, address.link, exchange=address.name, key=address.subject)
+            commands = bindings(channel.engine, address.link, exchange=address.name, key=address.subject)
         else:
             self._exchange, self._routing_key = "", address.name
-            bind_all(channel, address.link, queue=address.name)
+            commands = bindings(channel.engine, address.link, queue=address.name)
+        channel.give_all(commands, self._linked)
 
+    @synchronized
     def close(self, timeout: float | None = None) -> None:
         """Wait for what is outstanding, end the link, and delete its node if the address says so."""
         if self.linked and not self.closed and self.unsettled():
@@ -1078,10 +1229,11 @@ class Sender(LinkEndpoint):
         """Note that the connection is gone: what the broker has got is not sent again."""
         super().detached()
         self.window.outstanding.clear()
-        self._last_unasked = -1
+        self._synced = self._queued
 
-    def _detach(self, channel: Channel, address: LinkAddress) -> None:
-        """Do nothing: the broker does not know of senders."""
+    def _detaching(self, channel: Channel) -> list[Command]:
+        """Return nothing: the broker does not know of senders."""
+        return []
 
     def _leave(self) -> None:
         if self in self.session.senders:
@@ -1122,8 +1274,11 @@ class Receiver(LinkEndpoint):
         self._granted: int | None = 0
         self._impending: int | None = 0
         self._is_open_for_bytes = False
+        # A flush is wanted; a flush or a stop is given and not confirmed.
+        self._wants_drain = False
+        self._is_draining = False
         self._own_queue = ""
-        self._tag = str(id)
+        self.tag = str(id)
         self._capacity = _bounded(options.get("capacity", 0))
         self._want_credit()
 
@@ -1136,27 +1291,31 @@ class Receiver(LinkEndpoint):
 
     @capacity.setter
     def capacity(self, capacity: int | Constant) -> None:
-        self._capacity = _bounded(capacity)
-        self._want_credit()
-        self._top_up()
+        with self.broker_host.using():
+            self._capacity = _bounded(capacity)
+            self._want_credit()
+            self.session.dispatch()
 
+    @synchronized
     def available(self) -> int:
         """Return how many messages are here already, for ``fetch`` to return."""
         return self.received - self.returned
 
+    @synchronized
     def unsettled(self) -> int:
         """Return how many acknowledged messages the broker has not confirmed yet."""
         return sum(message._receiver is self for message in self.session.acked)
 
     # Fetching
 
+    @synchronized
     def fetch(self, timeout: float | None = None) -> Message:
         """Return the next message.
 
         Parameters
         ----------
         timeout : float or None
-            Seconds of virtual time to wait for one; 0 takes what is there.
+            Seconds to wait for one; 0 takes what is there.
 
         Raises
         ------
@@ -1164,6 +1323,9 @@ class Receiver(LinkEndpoint):
             None came.
         FetchWouldBlock
             None came, none can come, and there is no time-out: the real client would wait for ever.
+        SyncWouldBlock
+            None came in time, and the drain that follows is never confirmed: an earlier transfer of the
+            session is held (CM-14).
         LinkClosed
             The receiver has been closed.
 
@@ -1177,96 +1339,106 @@ class Receiver(LinkEndpoint):
         'to do'
         """
         channel = self._check_linked()
-        message = self._fetch(channel, timeout)
-        if message is None and timeout is None:
-            raise fetch_blocks(channel.host.broker, [self.queue])
-        if message is None:
-            raise Empty(text=f"no message on {self.queue!r} within {timeout:g} s")
-        return message
-
-    def _fetch(self, channel: Channel, timeout: float | None) -> Message | None:
         if self._capacity == 0:
             self._granted = self.returned + 1
-        if timeout == 0 and self._capacity == 0 and not self.available():
+        if timeout == 0 and not self._has_more() and not self._is_draining:
             # Grant one and flush, in one write (RF-08): what is not there at once is not waited for.
-            has_credit = self._impending is None or self._impending > self.received
-            self._flush(channel, channel.engine.message_flush if has_credit else channel.engine.fetch)
-        else:
-            self._top_up()
-            self.session.wait(lambda: self.available() > 0, timeout)
+            with channel.engine.pipelined():
+                self.session.dispatch()
+                self._drain()
+            return self._fetch_last(channel, timeout)
+        self.session.dispatch()
+        self.wait_until(self._is_granted, "fetch")
+        self.session.wait(lambda: self._has_more() or self.closed, timeout)
         message = self.session.take(self)
         if message is None:
-            return self._drain(channel)
-        if self._capacity and self.available() <= ceil(self.threshold * self._capacity):
+            self.check_closed()
+            self._drain()
+            return self._fetch_last(channel, timeout)
+        if self._capacity and self.received - self.returned <= ceil(self.threshold * self._capacity):
             self._want_credit()
-            self._top_up()
+            self.session.dispatch()
         return message
 
-    def _drain(self, channel: Channel) -> Message | None:
-        """Ask for what may have come at the last moment, and take the credit back (CN-07)."""
-        if self._impending != self.received:
-            self._flush(channel, channel.engine.message_flush)
+    def _has_more(self) -> bool:
+        return self.received > self.returned
+
+    def _is_granted(self) -> bool:
+        return self._impending is None or (self._granted is not None and self._impending >= self._granted)
+
+    def _fetch_last(self, channel: Channel, timeout: float | None) -> Message:
+        """Wait for the end of the drain, and take what it may have brought (CN-07)."""
+        if timeout is not None:
+            self.wait_until(lambda: not self._wants_drain, "fetch")
+        else:
+            # The real client waits for the message, and never comes here.
+            self.session.wait(lambda: not self._wants_drain, 0)
         message = self.session.take(self)
         self._want_credit()
-        self._top_up()
-        return message
-
-    def _flush(self, channel: Channel, command: Callable[[str], object]) -> None:
-        self.session.give(channel.run, command, self._tag)
-        self._credit_is_gone()
-        self.check_error()
+        self.session.dispatch()
+        if message is not None:
+            return message
+        if timeout is None:
+            raise fetch_blocks(channel.host, [self.queue])
+        raise Empty(text=f"no message on {self.queue!r} within {timeout:g} s")
 
     # Credit
 
     def _want_credit(self) -> None:
         self._granted = None if self._capacity is None else self.returned + self._capacity
 
-    def _credit_is_gone(self) -> None:
-        self._impending = self.received
-        self._granted = self.received
-        self._is_open_for_bytes = False
+    def _drain(self) -> None:
+        self._wants_drain = True
+        self.session.dispatch()
 
-    def _top_up(self) -> None:
-        """Grant what is wanted and not granted yet; take credit back if less is wanted."""
+    def grant(self) -> None:
+        """Grant what is wanted and not granted yet; take credit back if less is wanted, or to drain."""
         channel = self.session.channel
-        if channel is None or not self.linked or self.closing:
+        if channel is None or not self.linked or self._is_leaving or self._is_draining:
             return
-        if self._impending is not None and self._granted is not None:
-            missing = max(self._granted, self.received) - self._impending
-        else:
-            missing = {(False, True): -1, (True, False): INFINITE}.get(
-                (self._granted is None, self._impending is None), 0
-            )
-        if missing < 0:
-            self.session.give(channel.run, channel.engine.message_stop, self._tag)
-            self._impending = self.received
-            self._is_open_for_bytes = False
-            self._top_up()
-        elif missing:
+        missing = self._missing()
+        if missing > 0:
             # The broker delivers within the call, so this is noted before.
             self._impending = None if self._granted is None else (self._impending or 0) + missing
-            self.session.give(self._grant, channel, missing)
+            self._flow(channel, missing)
+        elif missing < 0 and not self._wants_drain:
+            self._is_draining = True
+            channel.give(channel.engine.message_stop, self.tag, then=self._stopped)
+        if self._wants_drain:
+            self._is_draining = True
+            channel.give(channel.engine.message_flush, self.tag, then=self._drained)
 
-    def _grant(self, channel: Channel, messages: int) -> None:
+    def _missing(self) -> int:
+        if self._impending is not None and self._granted is not None:
+            return max(self._granted, self.received) - self._impending
+        if self._granted is None:
+            return INFINITE if self._impending is not None else 0
+        return -1
+
+    def _flow(self, channel: Channel, messages: int) -> None:
         engine = channel.engine
-        with engine.pipelined():
+        with nullcontext() if engine.is_pipelining else engine.pipelined():
             if not self._is_open_for_bytes:
                 self._is_open_for_bytes = True
-                channel.run(engine.message_flow, self._tag, BYTE_UNIT, INFINITE)
-            channel.run(engine.message_flow, self._tag, MESSAGE_UNIT, messages)
+                channel.give(engine.message_flow, self.tag, BYTE_UNIT, INFINITE)
+            channel.give(engine.message_flow, self.tag, MESSAGE_UNIT, messages)
 
-    def stop(self) -> None:
-        """Take all credit back, before a rollback."""
-        channel = self.session.channel
-        if channel is not None and self.linked:
-            self.session.give(channel.run, channel.engine.message_stop, self._tag)
+    def _stopped(self) -> None:
+        self._impending = self.received
+        self._is_draining = self._is_open_for_bytes = False
+        self.grant()
 
-    def restart(self) -> None:
-        """Forget what was delivered, after a rollback has given it back, and ask for it again."""
-        self.returned = self.received
-        self._credit_is_gone()
-        self._want_credit()
-        self._top_up()
+    def _drained(self) -> None:
+        self._impending = self._granted = self.received
+        self._is_draining = self._is_open_for_bytes = self._wants_drain = False
+
+    def forget(self) -> None:
+        """Forget what was delivered, after a rollback has given it back, and ask for it again.
+
+        As in the real client, what is wanted is not looked at anew, and bytes are not granted again.
+        """
+        self._impending = self.returned = self.received
+        self.grant()
 
     # Attaching and closing
 
@@ -1275,41 +1447,37 @@ class Receiver(LinkEndpoint):
         reliability = address.link.get("reliability") or default
         self.accept_mode = NONE if reliability in _UNRELIABLE else EXPLICIT
         if node.type == TOPIC:
-            self._make_queue(channel, address, node, reliability)
+            commands = self._making_queue(channel, address, node, reliability)
         else:
             self.queue = address.name
-            bind_all(channel, address.link, queue=self.queue)
+            commands = bindings(channel.engine, address.link, queue=self.queue)
         subscribe = without_dashes(address.link.get("x-subscribe") or {})
-        arguments = dict(subscribe.get("arguments") or {})
-        if address.link.get("selector"):
-            arguments["x-apache-selector"] = address.link["selector"]
-        channel.run(
-            channel.engine.message_subscribe,
-            self.queue,
-            self._tag,
-            accept_mode=int(subscribe.get("accept_mode", self.accept_mode)),
-            acquire_mode=int(subscribe.get("acquire_mode", address.options.get("mode") == "browse")),
-            exclusive=bool(subscribe.get("exclusive")),
-            arguments=arguments,
+        commands.append(
+            partial(
+                channel.engine.message_subscribe,
+                self.queue,
+                self.tag,
+                accept_mode=int(subscribe.get("accept_mode", self.accept_mode)),
+                acquire_mode=int(subscribe.get("acquire_mode", address.options.get("mode") == "browse")),
+                exclusive=bool(subscribe.get("exclusive")),
+                arguments=dict(subscribe.get("arguments") or {}),
+            )
         )
-        channel.run(channel.engine.message_set_flow_mode, self._tag, CREDIT_MODE)
-        self._credit_is_gone()
+        commands.append(partial(channel.engine.message_set_flow_mode, self.tag, CREDIT_MODE))
+        self._impending = self.returned = self.received
+        self._is_open_for_bytes = self._wants_drain = self._is_draining = False
         self._want_credit()
-        self.linked = True
-        self._top_up()
+        channel.give_all(commands, self._linked)
 
-    def _make_queue(self, channel: Channel, address: LinkAddress, node: Node, reliability: str) -> None:
-        """Declare and bind the queue through which messages of an exchange come."""
+    def _making_queue(
+        self, channel: Channel, address: LinkAddress, node: Node, reliability: str
+    ) -> list[Command]:
+        """Return the commands that make and bind the queue through which messages of an exchange come."""
         link = address.link
-        self.queue = link.get("name") or f"{self.session.name}.{self._tag}"
+        self.queue = link.get("name") or f"{self.session.name}.{self.tag}"
         overrides = dict(link.get("x-declare") or {})
-        if link.get("timeout"):
-            overrides["arguments"] = {
-                "qpid.auto_delete_timeout": link["timeout"],
-                **(overrides.get("arguments") or {}),
-            }
-        declare_queue(
-            channel,
+        declare = declaration(
+            channel.engine,
             self.queue,
             overrides,
             durable=bool(link.get("durable")),
@@ -1318,22 +1486,24 @@ class Receiver(LinkEndpoint):
         )
         self._own_queue = self.queue if overrides.get("exclusive", True) else ""
         subject = address.subject or ("#" if node.subtype == "topic" else None)
-        if not bind_all(channel, link, self.queue, address.name, subject):
-            channel.run(channel.engine.exchange_bind, self.queue, address.name, subject or "")
+        own = partial(channel.engine.exchange_bind, self.queue, address.name, subject or "")
+        return [declare, *(bindings(channel.engine, link, self.queue, address.name, subject) or [own])]
 
-    def _detach(self, channel: Channel, address: LinkAddress) -> None:
+    def _detaching(self, channel: Channel) -> list[Command]:
         """Cancel, delete the queue if it is this receiver's own, give back what was prefetched."""
-        channel.run(channel.engine.message_cancel, self._tag)
+        engine = channel.engine
+        commands: list[Command] = [partial(engine.message_cancel, self.tag)]
         if self._own_queue:
-            channel.run(channel.engine.queue_delete, self._own_queue)
+            commands.append(partial(engine.queue_delete, self._own_queue))
         numbers = self.session.forget_prefetched(self)
         if numbers:
-            channel.run(channel.engine.message_release, numbers, True)
+            commands.append(partial(engine.message_release, numbers, True))
+        return commands
 
     def detached(self) -> None:
         """Note that the connection is gone."""
         super().detached()
-        self._credit_is_gone()
+        self._impending = self.returned = self.received
 
     def _leave(self) -> None:
         if self in self.session.receivers:

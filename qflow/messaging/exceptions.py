@@ -1,8 +1,8 @@
 """The exceptions of ``qpid.messaging``, by the names and with the ancestors people catch them by.
 
-One family is new.  A call that waits without end has nothing to wait for in one process, so it raises a
-:class:`WouldBlockForever`, which says what it waits for.  Each of its kinds is also the exception that the
-same call raises after a time-out.
+One family is new.  Where no other thread uses the broker, a call that waits without end has nothing to wait
+for, so it raises a :class:`WouldBlockForever`, which says what it waits for.  Each of its kinds is also the
+exception that the same call raises after a time-out.
 """
 
 # ruff: noqa: N818  (the names are the real client's)
@@ -135,7 +135,7 @@ class ResolutionError(AddressError):
 
 
 class AssertionFailed(ResolutionError):
-    """The node is not as the address says it has to be (CF-15)."""
+    """The node is not as the address says; qpid-python compares its type only, which is NotFound (CF-15)."""
 
 
 class NotFound(ResolutionError):
@@ -183,7 +183,7 @@ class DecodeError(ContentError):
 
 
 class WouldBlockForever(MessagingError):
-    """The real client would wait here without end: no other client in this process can act meanwhile.
+    """The real client would wait here without end: no thread and no timer can bring what it waits for.
 
     Attributes
     ----------
@@ -204,11 +204,15 @@ class SendWouldBlock(WouldBlockForever, InsufficientCapacity):
 
 
 class SyncWouldBlock(WouldBlockForever, Timeout):
-    """``sync`` without a time-out waits for a transfer that a stopped queue holds."""
+    """A call waits without a time-out for completions that a held transfer hides.
+
+    ``sync``, ``send(sync=True)``, ``acknowledge``, ``close``, ``session.sender``, ``session.receiver``, and a
+    ``fetch`` that has to take its credit back, all wait for an unbroken row of completions (CM-14, CAP-12).
+    """
 
 
 class FetchWouldBlock(WouldBlockForever, Empty):
-    """``fetch`` without a time-out waits for a message that no client can send."""
+    """``fetch`` without a time-out waits for a message that no thread can send."""
 
 
 _BY_CODE: dict[int, type[MessagingError]] = {

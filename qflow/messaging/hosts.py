@@ -1,35 +1,63 @@
-"""The brokers of this process by URL, and how time passes in them.
+"""The brokers of this process by URL, how time passes in them, and how threads wait for one another.
 
 A :class:`Host` is one broker with what its clients share: names that never repeat, a clock if there is one,
-and the consoles that its management events are published to.
+the consoles that its management events are published to, and one lock.
 
-The engine has no clock: its time is *virtual*, and passes only when a caller says so.  Here the calls that
-wait are those callers.  A wait runs the broker's own timers in their order (auto-delete time-outs, the expiry
-cleaner), looks after each of them whether what it waits for has come, and at last lets the rest of its
-time-out pass, at once.  A wait without a time-out ends when the broker has nothing more to do by itself.
+**Time.**  The engine has no clock: its time is *virtual*, and passes only when a caller says so.  Here the
+calls that wait are those callers.  A wait runs the broker's own timers in their order (auto-delete
+time-outs, the expiry cleaner), looks after each of them whether what it waits for has come, and at last lets
+the rest of its time-out pass, at once.  A wait without a time-out ends when the broker has nothing more to
+do by itself.  With a clock that runs, such as ``time.monotonic``, virtual time follows the clock, and a wait
+lasts as long as it says.
+
+**Threads.**  Every call of the API holds the host's lock, so that one thread at a time works on the engine.
+A call that waits gives the lock away.  What happens meanwhile depends on the other threads that *use this
+broker*, which are those that have called its API and are alive:
+
+* One of them can act, as it does not wait here itself: the call blocks, as on a network, until its condition
+  holds or its time-out is over, in seconds of real time.
+* All of them wait here, too (or wait in ``join`` for one that does): nothing can come from them.  Virtual
+  time passes up to the next timer, or to the end of the first time-out of any of them.  If there is neither,
+  this is a deadlock, and the call that notices it first raises; the others go on waiting, as that thread may
+  act now.
+* There are none: the same, with one thread.
+
+A thread that has not called the API yet counts as one that can act for :data:`STARTING` seconds after it was
+first seen: it may be about to.
+
+**What a client is sent** (deliveries, reports of completions) reaches it in the middle of a command of
+another client.  It is only noted then; :meth:`Host.settle` has each client act on it after the command.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from itertools import repeat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from uuid import NAMESPACE_URL, uuid5
+from weakref import WeakKeyDictionary, WeakSet
 
-from qflow.broker import Broker, BrokerOptions, Event
-from qflow.broker.events import Observer
+from qflow.broker import Broker, BrokerOptions
 from qflow.broker.message import AVAILABLE
 from qflow.messaging.messages import AMQP_PORT
-from qflow.messaging.qmf import EVENTS_EXCHANGE, is_published, publish_event
+from qflow.messaging.qmf import Agent
 
 MICROSECONDS = 1_000_000
 MOST_STEPS = 10_000
 """So many timers a wait without a time-out lets run: one that always sets itself again is no help."""
 
-GENERATIONS = 2
-"""Events that publishing an event causes are published; those which that causes are not, or it never ends."""
+POLL = 0.05
+"""Seconds after which a blocked thread looks by itself: whether another one has ended, or time has passed."""
+
+STARTING = 2.0
+"""Seconds for which a thread that has not used the broker yet is taken to be about to."""
 
 DEFAULT_URL = "localhost"
+REFUSED = "[Errno 111] Connection refused"
 _URL = re.compile(
     r"(?:amqps?:(?://)?)?(?:(?P<user>[^@/:]*)(?:[/:](?P<password>[^@]*))?@)?(?:tcp:)?"
     r"(?P<host>\[[^\]]*\]|[^:/]+)(?::(?P<port>\d+))?/?"
@@ -38,18 +66,93 @@ _URL = re.compile(
 Clock = Callable[[], float]
 
 
+# Threads that may be about to use a broker, by when they were first seen: not the daemons that are there
+# already, which are a kernel's own.  And those that wait for a broker.
+_first_seen = WeakKeyDictionary({t: float("-inf") for t in threading.enumerate() if t.daemon})
+_waiting: WeakSet[threading.Thread] = WeakSet()
+
+
+@dataclass(slots=True)
+class _Wait:
+    """One thread's wait: its condition, and until when in virtual time (None: without end)."""
+
+    is_done: Callable[[], bool]
+    deadline: int | None
+    noticed: threading.Condition
+
+
 class Host:
-    """One broker, with what its clients share: names that never repeat, virtual time, management events."""
+    """One broker, with what its clients share: names that never repeat, time, management events, a lock.
+
+    Attributes
+    ----------
+    broker : Broker
+        The engine.
+    agent : Agent
+        Its management agent.
+    lock : threading.RLock
+        Held by every call of the API.  A thread that works on ``broker`` itself, while other threads use
+        the API, has to hold it, too.
+    refusal : str or None
+        Why connections to it are refused, if they are.
+    """
 
     def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
         self.broker = broker
+        self.agent = Agent.of(broker)
+        self.lock = threading.RLock()
+        self.refusal: str | None = None
         self._names = 0
         self._clock = clock
         self._read_at = clock() if clock is not None else 0.0
-        self._pending: list[Event] = []
-        self._other_observer: Observer | None = None
-        # One object, for comparison with the observer in place; a bound method is new each time.
-        self._own_observer: Observer = self._observe
+        # Clients that were sent something, in that order.
+        self._news: dict[Callable[[], None], None] = {}
+        self._is_settling = False
+        # The threads that have used the broker, each with what it waits for.
+        self._users: dict[threading.Thread, _Wait | None] = {}
+
+    @contextmanager
+    def using(self) -> Iterator[None]:
+        """Work on the broker, one thread at a time; what this causes at other clients is done at the end."""
+        with self.lock:
+            self._users.setdefault(threading.current_thread())
+            self.begin()
+            self.settle()
+            try:
+                yield
+            finally:
+                self.publish_events()
+                self.settle()
+
+    def announce(self, read: Callable[[], None]) -> None:
+        """Note that a client was sent something; ``read`` has it act on that."""
+        self._news[read] = None
+
+    def settle(self) -> None:
+        """Have each client act on what it was sent, until there is nothing new; wake the threads it frees."""
+        if self.broker.reporters:
+            # A store finished something between two commands (CM-12); its report is on the way.
+            self.broker.scheduler.quiesce()
+        if self._is_settling or not self._news:
+            return
+        self._is_settling = True
+        try:
+            while self._news:
+                read = next(iter(self._news))
+                del self._news[read]
+                read()
+                self.publish_events()
+        finally:
+            self._is_settling = False
+            self._wake()
+
+    def _wake(self) -> None:
+        for wait in self._users.values():
+            if wait is not None and self._is_over(wait):
+                wait.noticed.notify()
+
+    def _is_over(self, wait: _Wait) -> bool:
+        return (wait.deadline is not None and self.broker.now >= wait.deadline) or wait.is_done()
 
     def begin(self) -> None:
         """Let the time pass that has passed on the clock, if any, and observe events if a console does.
@@ -61,32 +164,11 @@ class Host:
             passed, self._read_at = round((now - self._read_at) * MICROSECONDS), now
             if passed > 0:
                 self.broker.advance(self.broker.now + passed)
-        is_wanted = bool(self.broker.exchanges.get(EVENTS_EXCHANGE).bindings)
-        is_observing = self.broker.observer is self._own_observer
-        if is_wanted and not is_observing:
-            self._other_observer = self.broker.observer
-            self.broker.observe(self._own_observer)
-        elif is_observing and not is_wanted:
-            self.broker.observe(self._other_observer)
-
-    def _observe(self, event: Event) -> None:
-        if is_published(event):
-            self._pending.append(event)
-        if self._other_observer is not None:
-            self._other_observer(event)
+        self.agent.watch()
 
     def publish_events(self) -> None:
-        """Publish the management events since the last time, and those that this causes in turn.
-
-        Called after each command, so that an alert never runs inside the enqueue that raised it.
-        """
-        for _ in range(GENERATIONS):
-            if not self._pending:
-                return
-            pending, self._pending = self._pending, []
-            for event in pending:
-                publish_event(self.broker, event)
-        self._pending.clear()
+        """Publish the management events since the last time; called after each command."""
+        self.agent.publish_events()
 
     def unique_name(self, kind: str) -> str:
         """Return a name that no session of the broker has; the same in every run, unlike the real ones."""
@@ -101,15 +183,15 @@ class Host:
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait in virtual time until a condition holds; return whether it does.
+        """Wait until a condition holds; return whether it does.
 
         Parameters
         ----------
         is_done : callable
             The condition.
         timeout : float or None
-            Seconds.  None waits for as long as anything can still happen by itself; False then means
-            that it never will.
+            Seconds.  None waits for as long as anything can still happen: by itself, or by a thread that
+            can act.  False then means that nothing can.
 
         Examples
         --------
@@ -119,24 +201,111 @@ class Host:
         >>> host.wait(lambda: False, None), host.broker.now
         (False, 1500000)
         """
-        self.begin()
-        broker, deadline = self.broker, None
-        if timeout is not None:
-            deadline = broker.now + max(0, round(timeout * MICROSECONDS))
-        for _ in range(MOST_STEPS) if deadline is None else repeat(None):
+        with self.lock:
+            self.begin()
             if self._look(is_done):
                 return True
-            due = _next_event(broker) if deadline is None else broker.timers.next_due
-            if due is None or (deadline is not None and due > deadline):
-                break
-            broker.advance(max(due, broker.now))
-        if deadline is not None and deadline > broker.now:
-            broker.advance(deadline)
-        return self._look(is_done)
+            if timeout is not None and timeout <= 0:
+                return False
+            me = threading.current_thread()
+            deadline = ends = None
+            if timeout is not None:
+                deadline, ends = self.broker.now + round(timeout * MICROSECONDS), time.monotonic() + timeout
+            wait = _Wait(is_done, deadline, threading.Condition(self.lock))
+            self._users[me] = wait
+            _waiting.add(me)
+            try:
+                return self._block(wait, ends)
+            finally:
+                self._users[me] = None
+                _waiting.discard(me)
+
+    def _block(self, wait: _Wait, ends: float | None) -> bool:
+        steps = 0
+        while not self._look(wait.is_done):
+            if wait.deadline is not None and self.broker.now >= wait.deadline:
+                return False
+            if self._others_can_act():
+                self._sleep(wait, ends)
+                continue
+            due = self._next_moment()
+            steps += wait.deadline is None
+            if due is None or steps > MOST_STEPS:
+                return False
+            if not self._follow_clock(wait, due):
+                self.broker.advance(max(due, self.broker.now))
+                self._wake()
+        return True
+
+    def _sleep(self, wait: _Wait, ends: float | None) -> None:
+        """Let other threads act for a moment; what is over in real time is over in virtual time, too."""
+        left = POLL if ends is None else min(POLL, ends - time.monotonic())
+        if left > 0:
+            wait.noticed.wait(left)
+            self.begin()
+        elif wait.deadline is not None:
+            self.broker.advance(max(wait.deadline, self.broker.now))
+            self._wake()
+
+    def _follow_clock(self, wait: _Wait, due: int) -> bool:
+        """Let the clock run for a moment; return False if there is none, or none that runs by itself."""
+        if self._clock is None:
+            return False
+        before = self._clock()
+        was_woken = wait.noticed.wait(min(POLL, max(0, due - self.broker.now) / MICROSECONDS))
+        runs = was_woken or self._clock() != before
+        self.begin()
+        return runs
+
+    def _next_moment(self) -> int | None:
+        """Return when something happens next, while all threads wait: a timer, or the end of a time-out."""
+        deadlines = [w.deadline for w in self._users.values() if w is not None and w.deadline is not None]
+        if not deadlines:
+            return _next_event(self.broker)
+        timer = self.broker.timers.next_due
+        looks = [self.agent.next_look] if self.agent.listeners else []
+        return min([*deadlines, *looks, *([] if timer is None else [timer])])
 
     def _look(self, is_done: Callable[[], bool]) -> bool:
         self.publish_events()
+        self.settle()
         return is_done()
+
+    # Other threads
+
+    def _others_can_act(self) -> bool:
+        """Return whether a thread other than this one may still do something to the broker."""
+        for thread in [thread for thread in self._users if not thread.is_alive()]:
+            del self._users[thread]
+        me = threading.current_thread()
+        if any(thread is not me and not self._is_stuck(thread) for thread in self._users):
+            return True
+        now = time.monotonic()
+        starting = [t for t in threading.enumerate() if now - _first_seen.setdefault(t, now) < STARTING]
+        return any(thread not in self._users and thread not in _waiting for thread in starting)
+
+    def _is_stuck(self, thread: threading.Thread) -> bool:
+        """Return whether a thread waits here, or waits for the end of one that does."""
+        wait = self._users.get(thread)
+        if wait is not None:
+            return not self._is_over(wait)
+        joined = _joined_by(thread)
+        return joined is not None and joined in self._users and self._is_stuck(joined)
+
+    def count_others(self) -> int:
+        """Return how many other threads use this broker."""
+        return len(self._users.keys() - {threading.current_thread()})
+
+
+def _joined_by(thread: threading.Thread) -> threading.Thread | None:
+    """Return the thread whose end a thread waits for without a time-out, if it does that now."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code.co_filename == threading.__file__:
+        if frame.f_code is threading.Thread.join.__code__ and frame.f_locals.get("timeout") is None:
+            joined = frame.f_locals.get("self")
+            return joined if isinstance(joined, threading.Thread) else None
+        frame = frame.f_back
+    return None
 
 
 def _next_event(broker: Broker) -> int | None:
@@ -194,20 +363,42 @@ class Brokers:
         broker : Broker, BrokerOptions or None
             Yours; or what a new one is started with; None for the defaults.
         clock : callable or None
-            A source of time, in seconds, besides the calls that wait: ``time.monotonic`` lets code that
-            sleeps run unchanged, but no two runs are the same then.  None: time passes in calls only.
+            A source of time, in seconds: with ``time.monotonic`` code that sleeps runs unchanged, and
+            ``fetch(timeout=2)`` lasts 2 s, but no two runs are the same then.  One that does not run by
+            itself is moved on by the calls that wait.  None: time passes in calls only.
         """
         made = broker if isinstance(broker, Broker) else Broker(broker)
         known = next((host for host in self._hosts.values() if host.broker is made), None)
         self._hosts[_key(url)] = known or Host(made, clock)
+        self._hosts[_key(url)].refusal = None
         return made
+
+    def refuse(self, url: object, text: str = REFUSED) -> None:
+        """Let every attempt to connect to a URL fail from now on, until a broker is installed there.
+
+        Connections that are open stay open.
+
+        Parameters
+        ----------
+        url : object
+            Anything whose ``str()`` is a URL.
+        text : str
+            Why, in the words of the operating system.
+
+        Examples
+        --------
+        >>> registry = Brokers()
+        >>> registry.refuse("example:10000")
+        >>> registry.host("example:10000").refusal
+        '[Errno 111] Connection refused'
+        """
+        self.host(url).refusal = text
 
     def host(self, url: object) -> Host:
         """Return the host behind a URL, made now if there is none."""
         key = _key(url)
-        if key not in self._hosts:
-            self._hosts[key] = Host(Broker())
-        return self._hosts[key]
+        # Two threads may ask at once: the first one's is kept.
+        return self._hosts.get(key) or self._hosts.setdefault(key, Host(Broker()))
 
     def reset(self) -> None:
         """Forget all brokers; connections that are open keep theirs."""
@@ -224,8 +415,24 @@ brokers = Brokers()
 """The registry that :class:`~qflow.messaging.Connection` uses."""
 
 
+def refuse(url: object, text: str = REFUSED) -> None:
+    """Let every attempt to connect to a URL fail from now on (see :meth:`Brokers.refuse`).
+
+    Examples
+    --------
+    >>> from qflow.messaging import Connection, ConnectError
+    >>> refuse("no-broker-here:5673")
+    >>> try:
+    ...     Connection.establish("no-broker-here:5673")
+    ... except ConnectError as error:
+    ...     print("cannot connect:", error)
+    cannot connect: [Errno 111] Connection refused
+    """
+    brokers.refuse(url, text)
+
+
 def sleep(seconds: float, url: object | None = None) -> None:
-    """Let virtual time pass without waiting, as ``time.sleep`` does in code that talks to a real broker.
+    """Let time pass, as ``time.sleep`` does in code that talks to a real broker; virtual time does at once.
 
     Parameters
     ----------

@@ -8,11 +8,15 @@ of its AMQP 0-10 encoding is computed here, to the byte: limits of queues depend
 from __future__ import annotations
 
 import copy
+import math
+import time
+from datetime import datetime, timedelta
+from functools import total_ordering
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from qflow.broker.consuming import DeliveryRecord
-from qflow.broker.message import HeaderValue
+from qflow.broker.message import HeaderValue, body_size, enclose, reply_to_size
 from qflow.broker.message import Message as BrokerMessage
 from qflow.messaging.address import LexError, ParseError, parse
 from qflow.messaging.exceptions import EncodeError
@@ -52,6 +56,91 @@ REJECTED = Constant("REJECTED")
 
 RELEASED = Constant("RELEASED")
 """Disposition: the message is given back to its queue (CN-14)."""
+
+
+class timestamp(float):  # noqa: N801  (the real client's name)
+    """A point in time, in seconds since 1970: what a ``datetime`` among properties or content comes back as.
+
+    Parameters
+    ----------
+    when : float, datetime or None
+        A datetime without a time zone is local time; None is now.
+
+    Examples
+    --------
+    >>> from datetime import datetime, timezone
+    >>> timestamp(datetime(2011, 2, 19, tzinfo=timezone.utc))
+    timestamp(1298073600.0)
+    >>> timestamp(60) - 30
+    timestamp(30.0)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, when: float | datetime | None = None) -> timestamp:
+        """Make one of a number, of a datetime, or of now."""
+        if when is None:
+            when = time.time()
+        return super().__new__(cls, when.timestamp() if isinstance(when, datetime) else when)
+
+    def datetime(self) -> datetime:
+        """Return the local time."""
+        return datetime.fromtimestamp(self)
+
+    def __add__(self, other: Any) -> timestamp:
+        seconds = other.total_seconds() if isinstance(other, timedelta) else float(other)
+        return timestamp(float(self) + seconds)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> timestamp:
+        return self.__add__(-other)
+
+    def __repr__(self) -> str:
+        return f"timestamp({float(self)!r})"
+
+
+@total_ordering
+class Serial:
+    """A number of 32 bits that counts round: 0 comes after 4,294,967,295.
+
+    Of two, the later one is the one that is reached from the other in fewer steps.
+
+    Examples
+    --------
+    >>> Serial(0xFFFFFFFF) + 1, Serial(0xFFFFFFFF) < Serial(0), Serial(5) - 2
+    (serial(0), True, serial(3))
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value & 0xFFFFFFFF
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Serial | int) and self.value == _number(other)
+
+    def __lt__(self, other: Serial | int) -> bool:
+        return (self.value - _number(other)) & 0x80000000 != 0
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __add__(self, other: int) -> Serial:
+        return Serial(self.value + other)
+
+    def __sub__(self, other: Serial | int) -> Serial:
+        return Serial(self.value - _number(other))
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"serial({self.value})"
+
+
+def _number(other: Serial | int) -> int:
+    return (other.value if isinstance(other, Serial) else other) & 0xFFFFFFFF
 
 
 MAP, LIST = "amqp/map", "amqp/list"
@@ -193,7 +282,6 @@ ENCODING = "x-amqp-0-10.content-encoding"
 ROUTING_KEY = "x-amqp-0-10.routing-key"
 TIMESTAMP = "x-amqp-0-10.timestamp"
 LONGEST_KEY = 255
-_ENVELOPE = "qflow.messaging"
 _UUID_BYTES = 16
 
 
@@ -218,11 +306,6 @@ class ReplyTo(NamedTuple):
             return self.routing_key
         subject = "" if self.routing_key is None else f"/{self.routing_key}"
         return f"{self.exchange}{subject}; {{node: {{type: topic}}}}"
-
-    @property
-    def size(self) -> int:
-        """Bytes it takes among a message's properties."""
-        return 4 + sum(_short(text) for text in self if text is not None)
 
 
 def to_broker(
@@ -254,31 +337,64 @@ def to_broker(
         raise EncodeError(
             text=f"routing key: got {len(routing_key.encode())} bytes, at most {LONGEST_KEY} fit (EX-03)"
         )
-    headers = copy.deepcopy(message.properties)
+    if not isinstance(message.properties, dict):
+        raise EncodeError(text=f"cannot encode the message: properties is a dict; got {message.properties!r}")
+    headers = _as_sent(message.properties)
     if subject is not None:
         headers[SUBJECT] = subject
     extras, extras_size = _extras(message)
-    body = copy.deepcopy(message.content)
-    app_id = message.properties.get(APP_ID)
+    body = _as_sent(message.content)
+    app_id = headers.get(APP_ID)
+    if isinstance(app_id, bytes):
+        # The engine's is a text; what is none counts among the others, and the header keeps the bytes.
+        try:
+            app_id = app_id.decode()
+        except UnicodeDecodeError:
+            extras_size += 2 + len(app_id)
+            app_id = None
     try:
         encoded = BrokerMessage(
             content_size=content_size(body, message.content_type) + (extras_size if counts_header else 0),
             routing_key=routing_key,
-            headers=headers,  # type: ignore[arg-type]  # encoded_size() below refuses what is no header
+            headers=headers,  # encoded_size() below refuses what is no header
             priority=message.priority,
-            ttl=0 if message.ttl is None else int(message.ttl * 1000),
+            ttl=_milliseconds(message.ttl),
             durable=bool(message.durable),
             message_id=message.id if isinstance(message.id, UUID) else None,
             correlation_id=message.correlation_id,
             content_type=message.content_type,
             user_id=message.user_id,
             app_id=None if app_id is None else str(app_id),
-            content=(_ENVELOPE, body, extras) if extras else body,
+            content=enclose(body, extras),
         )
         encoded.encoded_size("")
-    except (TypeError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(text=f"cannot encode the message: {error}") from error
     return encoded
+
+
+def _as_sent(value: Any) -> Any:
+    """Return a copy of a value as it arrives: what AMQP has no type of its own for is what it is sent as."""
+    if isinstance(value, dict):
+        return {key: _as_sent(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_sent(item) for item in value]
+    if isinstance(value, datetime | timestamp):
+        return timestamp(math.floor(timestamp(value)))
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    return copy.deepcopy(value)
+
+
+_MOST_MILLISECONDS = (1 << 64) - 1
+
+
+def _milliseconds(ttl: object) -> int:
+    if ttl is None:
+        return 0
+    if isinstance(ttl, int | float) and 0 <= ttl <= _MOST_MILLISECONDS / 1000:
+        return int(ttl * 1000)
+    raise EncodeError(text=f"ttl: got {ttl!r}, allowed is a number of seconds from 0 on, or None")
 
 
 def from_delivery(record: DeliveryRecord, now: int) -> Message:
@@ -292,9 +408,9 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
     """
     transfer = record.message.transfer
     sent = transfer.message
-    body, extras = _unwrap(sent.content)
+    extras: dict[str, Any] = sent.apart
     headers: dict[str, Any] = copy.deepcopy(record.message.headers())
-    message = Message(copy.deepcopy(body), sent.content_type)
+    message = Message(copy.deepcopy(sent.body), sent.content_type)
     message.id = extras.get("id", sent.message_id)
     subject = headers.get(SUBJECT)
     message.subject = None if subject is None else str(subject)
@@ -312,6 +428,8 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
         ROUTING_KEY: sent.routing_key,
         TIMESTAMP: sent.timestamp,
     }
+    if isinstance(headers.get(APP_ID), bytes):
+        del added[APP_ID]
     message.properties = headers | {key: value for key, value in added.items() if value is not None}
     message._transfer_id = record.id
     message._disposition = None
@@ -331,28 +449,14 @@ def content_size(content: object, content_type: str | None) -> int:
     >>> content_size("ä", None), content_size({"index": 0}, "amqp/map"), content_size([], "amqp/list")
     (2, 23, 8)
     """
-    if content is None:
-        return 0
     wanted: type = {MAP: dict, LIST: list}.get(content_type or "", str)
-    if wanted is str and isinstance(content, bytes | bytearray | memoryview):
-        return len(content)
-    if not isinstance(content, wanted):
+    is_bytes = wanted is str and isinstance(content, bytes | bytearray | memoryview)
+    if content is not None and not is_bytes and not isinstance(content, wanted):
         got = type(content).__name__
         raise EncodeError(text=f"content of type {content_type!r}: got a {got}, wanted a {wanted.__name__}")
-    if isinstance(content, str):
-        return len(content.encode())
-    return _value_size(content)
-
-
-def _value_size(value: Any) -> int:
-    """Let the engine count: a header's bytes, less those of its 1-letter key, its type and the map."""
     try:
-        return (
-            BrokerMessage(headers={"k": value}).encoded_size("")
-            - BrokerMessage(headers={}).encoded_size("")
-            - (2 + 1)
-        )
-    except (TypeError, AttributeError) as error:
+        return body_size(content)
+    except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(text=f"cannot encode the content: {error}") from error
 
 
@@ -369,7 +473,7 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
         except (ParseError, LexError) as error:
             raise EncodeError(text=f"reply_to: {error}") from error
         extras["reply_to"] = list(reply_to)
-        size += reply_to.size
+        size += reply_to_size(*reply_to)
     encoding = message.properties.get(ENCODING)
     if encoding is not None:
         extras["encoding"] = str(encoding)
@@ -378,14 +482,6 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
         extras["durable"] = False
         size += 1
     return extras, size
-
-
-def _unwrap(content: object) -> tuple[Any, dict[str, Any]]:
-    # A body is never a tuple, so one that is has been wrapped by to_broker().
-    if isinstance(content, tuple):
-        _, body, extras = content
-        return body, extras
-    return content, {}
 
 
 def _short(text: str) -> int:

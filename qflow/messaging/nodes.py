@@ -1,4 +1,4 @@
-"""Nodes: finding, creating, checking, deleting the queue or exchange that an address names (CF-14, CF-15).
+"""Nodes: finding, creating, binding, deleting the queue or exchange that an address names (CF-14, CF-15).
 
 The ``create``, ``assert`` and ``delete`` policies of an address say whether its sender, its receiver, both or
 neither does so.  Queries and declares are commands like any other, given through the session's channel.
@@ -6,14 +6,17 @@ neither does so.  Queries and declares are commands like any other, given throug
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from qflow.messaging.channel import Channel
-from qflow.messaging.exceptions import AssertionFailed, NotFound
+from qflow.broker import Session
+from qflow.messaging.channel import Action, Channel, nothing
+from qflow.messaging.exceptions import LinkError, NotFound
 
 QUEUE, TOPIC = "queue", "topic"
+Command = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,85 +51,172 @@ class Node:
     subtype: str = ""
 
 
-def resolve(channel: Channel, link: LinkAddress) -> Node:
-    """Return the node of an address, after creating, binding and checking it as the address says.
+KnownNodes = dict[str, tuple[Node, int]]
 
-    Raises
-    ------
-    NotFound
-        There is none, and the address does not have this side create it.
-    AssertionFailed
-        It is not as the address says (CF-15).
-    AmqpException
-        The broker refuses to create or bind it.
+
+class Nodes:
+    """Finds, creates and deletes the nodes of addresses, on one channel.
+
+    What an address was found to name is remembered for a while, by all sessions of the connection: a second
+    sender for the same name asks nothing.  Each method goes on with ``then`` when the broker's answers are
+    known, which a held transfer before them delays (:mod:`qflow.messaging.channel`).
+
+    Parameters
+    ----------
+    channel : Channel
+        Where commands are given.
+    known : dict
+        The nodes by name, with the time at which each was found, in microseconds of virtual time.
+    seconds : float
+        For how long that counts: the connection's ``address_ttl``.
     """
-    requested = link.node.get("type")
-    must_create = link.wants("create")
-    # The real client does not ask before it declares a node of a stated type: a declare finds it, too.
-    found = None if requested and must_create else find(channel, link.name, requested)
-    if found is None:
-        if not must_create:
-            raise NotFound(text=f"no such {requested or QUEUE}: {link.name}")
-        found = _declare(channel, link)
-    if link.node.get("x-bindings"):
-        on_topic = found.type == TOPIC
-        bind_all(
-            channel,
+
+    def __init__(self, channel: Channel, known: KnownNodes, seconds: float) -> None:
+        self._channel = channel
+        self._known = known
+        self._ttl = seconds * 1e6
+
+    def resolve(
+        self, link: LinkAddress, then: Callable[[Node], None], fail: Callable[[LinkError], None]
+    ) -> None:
+        """Find the node of an address, after creating and binding it as the address says.
+
+        With ``assert`` the real client compares the type only, and it has asked for a node of that type, so
+        that one of another type is not found (CF-15).
+
+        Parameters
+        ----------
+        link : LinkAddress
+        then, fail : callable
+            Called with the node; or with a NotFound: there is none of this type, and the address does not
+            have this side create it.
+        """
+        wanted = link.node.get("type")
+        must_create = link.wants("create")
+
+        def found(node: Node | None) -> None:
+            if node is None and must_create:
+                self._declare(link, then)
+            elif node is None:
+                fail(NotFound(text=f"no such {wanted or QUEUE}: {link.name}"))
+            else:
+                self._channel.give_all(self._node_bindings(link), nothing)
+                then(node)
+
+        if must_create and wanted:
+            # A node of a stated type is not asked for: a declare finds it, too.
+            found(None)
+        elif wanted is None and not must_create and (known := self._recall(link.name)):
+            found(known)
+        else:
+            self._ask(link.name, wanted, found)
+
+    def _recall(self, name: str) -> Node | None:
+        node, found_at = self._known.get(name, (None, 0))
+        return node if self._channel.host.broker.now - found_at < self._ttl else None
+
+    def _remember(self, name: str, node: Node) -> None:
+        self._known[name] = node, self._channel.host.broker.now
+
+    def _ask(self, name: str, wanted: str | None, then: Callable[[Node | None], None]) -> None:
+        """Ask what has a name; a queue comes before an exchange of the same name."""
+        channel, engine = self._channel, self._channel.engine
+        found: list[Node] = []
+
+        def answered() -> None:
+            if found:
+                self._remember(name, found[0])
+            then(found[0] if found else None)
+
+        if wanted != QUEUE:
+            topic = channel.give(engine.exchange_query, name, then=nothing if wanted is None else answered)
+            if topic is not None and not topic.not_found:
+                found.append(Node(TOPIC, topic.type))
+        if wanted != TOPIC:
+            queue = channel.give(engine.queue_query, name, then=answered)
+            if queue is not None and queue.queue:
+                found.insert(0, Node(QUEUE))
+
+    def _node_bindings(self, link: LinkAddress) -> list[Command]:
+        # The type that the address states decides, not what was found: without one it is taken for a queue.
+        is_topic = link.node.get("type") == TOPIC
+        return bindings(
+            self._channel.engine,
             link.node,
-            queue=None if on_topic else link.name,
-            exchange=link.name if on_topic else None,
+            queue=None if is_topic else link.name,
+            exchange=link.name if is_topic else None,
         )
-    if link.wants("assert"):
-        _check(channel, link, found)
-    return found
+
+    def _declare(self, link: LinkAddress, then: Callable[[Node], None]) -> None:
+        engine = self._channel.engine
+        overrides = link.node.get("x-declare") or {}
+        durable = {"durable": link.node.get("durable", False)}
+        if link.node.get("type", QUEUE) == QUEUE:
+            node = Node(QUEUE)
+            command = declaration(engine, link.name, overrides, **durable)
+        else:
+            wanted = durable | without_dashes(overrides)
+            node = Node(TOPIC, str(wanted.get("type") or "topic"))
+            command = partial(
+                engine.exchange_declare,
+                link.name,
+                node.subtype,
+                alternate_exchange=str(wanted.get("alternate_exchange") or ""),
+                passive=_flag(wanted, "passive"),
+                durable=_flag(wanted, "durable"),
+                auto_delete=_flag(wanted, "auto_delete"),
+                arguments=wanted.get("arguments") or {},
+            )
+
+        def declared() -> None:
+            self._remember(link.name, node)
+            then(node)
+
+        self._channel.give_all([command, *self._node_bindings(link)], declared)
+
+    def delete(self, link: LinkAddress, then: Action) -> None:
+        """Delete the node of an address, if it is still there."""
+        engine = self._channel.engine
+
+        def found(node: Node | None) -> None:
+            if node is None:
+                then()
+            else:
+                command = engine.exchange_delete if node.type == TOPIC else engine.queue_delete
+                self._channel.give(command, link.name, then=deleted)
+
+        def deleted() -> None:
+            self._known.pop(link.name, None)
+            then()
+
+        self._ask(link.name, link.node.get("type"), found)
 
 
-def find(channel: Channel, name: str, requested: str | None) -> Node | None:
-    """Return the node that has a name, or None; a queue comes before an exchange of the same name."""
-    engine = channel.engine
-    topic = channel.run(engine.exchange_query, name) if requested != QUEUE else None
-    queue = channel.run(engine.queue_query, name) if requested != TOPIC else None
-    if queue is not None and queue.queue:
-        return Node(QUEUE)
-    if topic is not None and not topic.not_found:
-        return Node(TOPIC, topic.type)
-    return None
-
-
-def delete(channel: Channel, link: LinkAddress) -> None:
-    """Delete the node of an address, if it is still there."""
-    node = find(channel, link.name, link.node.get("type"))
-    if node is not None and node.type == TOPIC:
-        channel.run(channel.engine.exchange_delete, link.name)
-    elif node is not None:
-        channel.run(channel.engine.queue_delete, link.name)
-
-
-def bind_all(
-    channel: Channel,
+def bindings(
+    engine: Session,
     options: dict[str, Any],
     queue: str | None = None,
     exchange: str | None = None,
     key: str | None = None,
-) -> int:
-    """Bind as the ``x-bindings`` of a node or link say; return how many there are.
+) -> list[Command]:
+    """Return the commands that bind as the ``x-bindings`` of a node or link say.
 
     As in the real client, what one binding leaves out is taken from the one before it.
     """
-    bindings = options.get("x-bindings") or []
-    for binding in bindings:
+    commands: list[Command] = []
+    for binding in options.get("x-bindings") or []:
         queue, exchange = binding.get("queue", queue), binding.get("exchange", exchange)
         key = binding.get("key", key)
         arguments = binding.get("arguments") or {}
-        channel.run(channel.engine.exchange_bind, queue or "", exchange or "", key or "", arguments)
-    return len(bindings)
+        commands.append(partial(engine.exchange_bind, queue or "", exchange or "", key or "", arguments))
+    return commands
 
 
-def declare_queue(channel: Channel, name: str, overrides: dict[str, Any], **defaults: Any) -> None:
-    """Declare a queue; ``x-declare`` overrides what the client would ask for."""
+def declaration(engine: Session, name: str, overrides: dict[str, Any], **defaults: Any) -> Command:
+    """Return the command that declares a queue; ``x-declare`` overrides what the client would ask for."""
     wanted = defaults | without_dashes(overrides)
-    channel.run(
-        channel.engine.queue_declare,
+    return partial(
+        engine.queue_declare,
         str(wanted.get("queue", name)),
         wanted.get("arguments") or {},
         durable=_flag(wanted, "durable"),
@@ -135,76 +225,6 @@ def declare_queue(channel: Channel, name: str, overrides: dict[str, Any], **defa
         passive=_flag(wanted, "passive"),
         alternate_exchange=str(wanted.get("alternate_exchange") or ""),
     )
-
-
-def _declare(channel: Channel, link: LinkAddress) -> Node:
-    durable = {"durable": link.node.get("durable", False)}
-    overrides = link.node.get("x-declare") or {}
-    if link.node.get("type", QUEUE) == QUEUE:
-        declare_queue(channel, link.name, overrides, **durable)
-        return Node(QUEUE)
-    wanted = durable | without_dashes(overrides)
-    kind = str(wanted.get("type") or "topic")
-    channel.run(
-        channel.engine.exchange_declare,
-        link.name,
-        kind,
-        alternate_exchange=str(wanted.get("alternate_exchange") or ""),
-        passive=_flag(wanted, "passive"),
-        durable=_flag(wanted, "durable"),
-        auto_delete=_flag(wanted, "auto_delete"),
-        arguments=wanted.get("arguments") or {},
-    )
-    return Node(TOPIC, kind)
-
-
-def _check(channel: Channel, link: LinkAddress, found: Node) -> None:
-    wanted_type = link.node.get("type")
-    if wanted_type and found.type != wanted_type:
-        raise AssertionFailed(text=f"expected {wanted_type}, got {found.type}")
-    wanted = without_dashes(link.node.get("x-declare") or {})
-    wanted.setdefault("durable", link.node.get("durable"))
-    error = next(_differences(wanted, _actual(channel, link.name, found)), None)
-    if error:
-        raise AssertionFailed(text=f"{found.type} {link.name}: {error}")
-
-
-def _actual(channel: Channel, name: str, node: Node) -> dict[str, Any]:
-    """Return what a node was declared with, by the names that ``x-declare`` has for it."""
-    if node.type == QUEUE:
-        queue = channel.run(channel.engine.queue_query, name)
-        return {
-            "auto_delete": queue.auto_delete,
-            "exclusive": queue.exclusive,
-            "durable": queue.durable,
-            "alternate_exchange": queue.alternate_exchange,
-            "arguments": queue.arguments,
-        }
-    topic = channel.run(channel.engine.exchange_query, name)
-    exchange = channel.host.broker.exchanges.get(name)
-    arguments = {"qpid.msg_sequence": exchange.sequence is not None, "qpid.ive": exchange.keeps_last}
-    return {
-        "type": topic.type,
-        "durable": topic.durable,
-        "alternate_exchange": "" if exchange.alternate is None else exchange.alternate.name,
-        "arguments": {key: 1 for key, is_set in arguments.items() if is_set},
-    }
-
-
-def _differences(wanted: dict[str, Any], actual: dict[str, Any]) -> Iterator[str]:
-    for key, value in wanted.items():
-        if key == "arguments":
-            declared = actual.get("arguments", {})
-            for name, argument in (value or {}).items():
-                if name not in declared:
-                    yield f"expected {name}={argument!r}, which was not declared"
-                elif str(declared[name]) != str(argument):
-                    yield f"expected {name}={argument!r}, got {declared[name]!r}"
-        elif key in ("type", "alternate_exchange"):
-            if value and value != actual.get(key):
-                yield f"expected {key}={value!r}, got {actual.get(key)!r}"
-        elif key in actual and _flag(wanted, key) and not actual[key]:
-            yield f"expected {key}, got none of it"
 
 
 def without_dashes(options: dict[str, Any]) -> dict[str, Any]:

@@ -2,26 +2,44 @@
 
 A console subscribes to ``qmf.default.topic`` and receives **events** as indications (CF-12, QT-13): of all
 that the engine reports to its observer, the kinds that management knows.  It sends requests to
-``qmf.default.direct``, where the management **agent** answers: queries for **objects** (queues, exchanges,
-bindings … with their statistics; CF-09, CF-10) and **method calls** on the broker and its queues
-(CF-07, CF-08, CF-11).  This is what ``BrokerAgent`` of qpidtoollibs sends and reads.
+``qmf.default.direct``, with the key ``broker``: queries for **objects** (queues, exchanges, bindings … with
+their statistics; CF-09, CF-10) and **method calls** on the broker, its queues and its connections (CF-07,
+CF-08, CF-11).  This is what ``BrokerAgent`` of qpidtoollibs sends and reads.
+
+The :class:`Agent` of a broker does both.  The exchange hands it each request (CF-16), whichever client sent
+it: one of :mod:`qflow.messaging`, a session of the engine, or a server for clients elsewhere.  A request is
+a message (:meth:`qflow.broker.Message.of`) with the application id ``qmf2``, the header ``qmf.opcode``, a
+``reply_to`` and a dict as its body, which a server decodes before.  The answer is one, too.  The agent gives
+its own commands in a session of its own, which it does not show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from typing import Any
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any, Protocol
 
-from qflow.broker import Broker, Event, Session
+from qflow.broker import Broker, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.broker.exchanges import topic_matches
-from qflow.messaging.messages import Message, ReplyTo, to_broker
+from qflow.broker.events import Observer
+from qflow.broker.exchanges import AGENT_NAME, topic_matches
+from qflow.broker.links import LinkSession
+from qflow.broker.message import Transfer
+from qflow.broker.statistics import ConnectionStatistics
 
 EVENTS_EXCHANGE = "qmf.default.topic"
+REQUESTS = "qmf.default.direct"
 PACKAGE = "org.apache.qpid.broker"
-AGENT = "apache.org:qpidd:qflow"
 AGENT_SESSION = "qmf.agent"
+APP_ID = "x-amqp-0-10.app-id"
+QMF = "qmf2"
+
+PUBLISH_INTERVAL = 10_000_000
+"""Microseconds between two looks at all objects for the consoles of this process (``mgmt-pub-interval``)."""
+
+GENERATIONS = 2
+"""Events that publishing an event causes are published; those which that causes are not, or it never ends."""
 
 Values = dict[str, Any]
 _WHO: Values = {"rhost": "in-process", "user": "anonymous"}
@@ -68,6 +86,8 @@ _EVENT_KINDS: dict[str, tuple[str, Callable[[Event, Values], Values]]] = {
     "queueRedirect": ("inform", _redirect),
     "queueRedirectCancelled": ("inform", _redirect),
 }
+EVENTS = tuple(_EVENT_KINDS)
+"""The kinds of events that management knows (CF-12)."""
 
 
 def _routing_key(kind: str) -> str:
@@ -78,60 +98,40 @@ def _routing_key(kind: str) -> str:
     >>> _routing_key("queueThresholdExceeded")
     'agent.ind.event.org_apache_qpid_broker.queueThresholdExceeded.warn.apache_org.qpidd.qflow'
     """
-    package, agent = PACKAGE.replace(".", "_"), AGENT.replace(".", "_").replace(":", ".")
+    package, agent = PACKAGE.replace(".", "_"), AGENT_NAME.replace(".", "_").replace(":", ".")
     return f"agent.ind.event.{package}.{kind}.{_EVENT_KINDS[kind][0]}.{agent}"
 
 
-def _indication(event: Event) -> Message:
-    """Return the QMFv2 message for an event of the engine."""
+def indication(event: Event) -> Values:
+    """Return what QMFv2 says of an event of the engine, one of :data:`EVENTS`."""
     severity, values = _EVENT_KINDS[event.kind]
-    schema = {"_package_name": PACKAGE, "_class_name": event.kind, "_type": "_event"}
-    content = {
-        "_schema_id": schema,
+    return {
+        "_schema_id": {"_package_name": PACKAGE, "_class_name": event.kind, "_type": "_event"},
         "_values": values(event, dict(event.detail or {})),
         "_timestamp": event.time * 1000,
         "_severity": severity,
     }
-    headers: Values = {
-        "method": "indication",
-        "qmf.opcode": "_data_indication",
-        "qmf.content": "_event",
-        "qmf.agent": AGENT,
-        "x-amqp-0-10.app-id": "qmf2",
-    }
-    return Message([content], subject=_routing_key(event.kind), properties=headers)
 
 
-def is_published(event: Event) -> bool:
-    """Return whether an event of the engine is of a kind that management knows."""
-    return event.kind in _EVENT_KINDS
-
-
-def publish_event(broker: Broker, event: Event) -> None:
-    """Send an event to the consoles that are subscribed to its key, if there are any."""
-    key = _routing_key(event.kind)
-    bindings = broker.exchanges.get(EVENTS_EXCHANGE).bindings.values()
-    if any(topic_matches(binding.key, key) for binding in bindings):
-        publish(broker, _indication(event), EVENTS_EXCHANGE, key)
-
-
-def publish(broker: Broker, message: Message, exchange: str, key: str) -> None:
-    """Send a message of the management agent; it is lost without an error if a queue has no room for it."""
-    try:
-        _agent_session(broker).message_transfer(to_broker(message, key, message.subject), exchange)
-    except AmqpException:
-        return
-
-
-def _agent_session(broker: Broker) -> Session:
-    session = broker.sessions.get(AGENT_SESSION)
-    return session if session is not None and session.is_attached else broker.session(AGENT_SESSION)
+def _message(
+    body: Values | list[Values], opcode: str, method: str, subject: str | None = None, content: str = ""
+) -> Message:
+    headers: Values = {"method": method, "qmf.opcode": opcode, "qmf.agent": AGENT_NAME, APP_ID: QMF}
+    if content:
+        headers["qmf.content"] = content
+    if subject is not None:
+        headers["qpid.subject"] = subject
+    return Message.of(body, subject, headers=headers, app_id=QMF)
 
 
 # Objects (CF-09, CF-10)
 
 Named = Iterator[tuple[str, Values]]
 BROKER_NAME = "amqp-broker"
+DEPRECATED = dict.fromkeys(
+    [f"{unit}Ftd{what}" for unit in ("msg", "byte") for what in ("Enqueues", "Dequeues", "Depth")], 0
+)
+"""Statistics of a flow to disk that the broker gave up: always 0 (CF-09)."""
 
 
 def _reference(kind: str, name: str) -> Values:
@@ -141,7 +141,15 @@ def _reference(kind: str, name: str) -> Values:
 def _brokers(broker: Broker) -> Named:
     statistics = asdict(broker.statistics())
     totals = statistics.pop("totals")
-    yield BROKER_NAME, {"name": BROKER_NAME, "uptime": broker.now * 1000, **totals, **statistics}
+    own = {"name": BROKER_NAME, "uptime": broker.now * 1000}
+    yield BROKER_NAME, {**own, **totals, **statistics, **DEPRECATED}
+
+
+def _memory(broker: Broker) -> Named:
+    """The memory of a model is that of the messages on its queues; of all the rest it has no number."""
+    names = ("arena", "ordblks", "hblks", "hblkhd", "uordblks", "fordblks", "keepcost")
+    held = dict.fromkeys(("arena", "uordblks"), broker.statistics().byteDepth)
+    yield BROKER_NAME, {"name": BROKER_NAME, **{f"malloc_{name}": held.get(name, 0) for name in names}}
 
 
 def _queues(broker: Broker) -> Named:
@@ -154,6 +162,7 @@ def _queues(broker: Broker) -> Named:
             name,
             {
                 **queue.statistics().asdict(),
+                **DEPRECATED,
                 "durable": queue.durable,
                 "autoDelete": queue.lifetime.deletes_itself,
                 "exclusive": bool(queue.lifetime.owner),
@@ -173,6 +182,7 @@ def _exchanges(broker: Broker) -> Named:
                 "durable": exchange.durable,
                 "autoDelete": exchange.deletes_itself,
                 "altExchange": None if alternate is None else _reference("exchange", alternate.name),
+                "arguments": exchange.arguments,
             },
         )
 
@@ -192,15 +202,20 @@ def _bindings(broker: Broker) -> Named:
             )
 
 
+def _clients(broker: Broker) -> Iterator[tuple[str, Session]]:
+    """Sessions without the agent's own."""
+    return ((name, session) for name, session in broker.sessions.items() if name != AGENT_SESSION)
+
+
 def _sessions(broker: Broker) -> Named:
-    for name, session in broker.sessions.items():
+    for name, session in _clients(broker):
         if session.is_attached:
             connection = _reference("connection", session.connection.name)
             yield name, {**asdict(session.statistics()), "connectionRef": connection, "attached": True}
 
 
 def _subscriptions(broker: Broker) -> Named:
-    for name, session in broker.sessions.items():
+    for name, session in _clients(broker):
         for subscription in session.consuming.shown():
             values = asdict(subscription.statistics())
             queue = values.pop("queue")
@@ -210,12 +225,29 @@ def _subscriptions(broker: Broker) -> Named:
 
 def _connections(broker: Broker) -> Named:
     for name, connection in broker.connections.items():
-        if connection.sessions:
-            yield name, {"address": name, "incoming": True}
+        if connection.sessions and name != AGENT_SESSION:
+            speaks_links = any(isinstance(session, LinkSession) for session in connection.sessions)
+            yield name, _connection(connection.statistics(), "AMQP 1.0" if speaks_links else "AMQP 0-10")
+
+
+def _connection(statistics: ConnectionStatistics, protocol: str) -> Values:
+    values = asdict(statistics)
+    return {
+        "address": values.pop("name"),
+        "incoming": True,
+        "authIdentity": "anonymous",
+        "saslMechanism": "ANONYMOUS",
+        "saslSsf": 0,
+        "remoteProperties": {},
+        "protocol": protocol,
+        "closing": False,
+        **values,
+    }
 
 
 _OBJECT_KINDS: dict[str, Callable[[Broker], Named]] = {
     "broker": _brokers,
+    "memory": _memory,
     "queue": _queues,
     "exchange": _exchanges,
     "binding": _bindings,
@@ -259,42 +291,44 @@ def _as_map(broker: Broker, kind: str, name: str, values: Values) -> Values:
     }
 
 
-# The agent (CF-07, CF-08, CF-11)
+# Methods (CF-07, CF-08, CF-11)
 
-REQUESTS = "qmf.default.direct"
 UNKNOWN_METHOD, INVALID_PARAMETER, EXCEPTION = 2, 4, 7
 METHODS: dict[str, dict[str, tuple[str, ...]]] = {
     "broker": {
         "create": ("type", "name", "properties", "strict"),
-        "delete": ("type", "name", "options"),
+        "delete": ("type", "name", "options", "strict"),
         "query": ("type", "name"),
         "queueMoveMessages": ("srcQueue", "destQueue", "qty", "filter"),
         "queueRedirect": ("sourceQueue", "targetQueue"),
+        "getTimestampConfig": (),
+        "setTimestampConfig": ("receive",),
+        "getLogLevel": (),
+        "setLogLevel": ("level",),
         "echo": ("sequence", "body"),
     },
     "queue": {
         "purge": ("request", "filter"),
         "reroute": ("request", "useAltExchange", "exchange", "filter"),
     },
+    "connection": {"close": ()},
 }
 """Methods and the names of their arguments in order, by the class of object they are called on (CF-11)."""
+RESULTS = {
+    "query": ("results",),
+    "getTimestampConfig": ("receive",),
+    "getLogLevel": ("level",),
+    "echo": ("sequence", "body"),
+}
+"""Names of the output arguments of the methods that have some."""
 _OPTIONAL = {"properties", "strict", "options", "qty", "filter", "targetQueue", "useAltExchange", "request"}
 
 
-def answer(broker: Broker, request: Message) -> None:
-    """Carry out a request, and send the answer to its ``reply_to`` if it has one."""
-    reply_to = None if request.reply_to is None else ReplyTo.of(request.reply_to)
-    response = _response(broker, request)
-    response.correlation_id = request.correlation_id
-    response.properties |= {"method": "response", "qmf.agent": AGENT, "x-amqp-0-10.app-id": "qmf2"}
-    if reply_to is not None and reply_to.routing_key is not None:
-        publish(broker, response, reply_to.exchange or "", reply_to.routing_key)
-
-
 def call(broker: Broker, identity: str, method: str, arguments: Values) -> Values:
-    """Call a method of :data:`METHODS` on the broker or on a queue; return its output arguments.
+    """Call a method of :data:`METHODS` on the broker, a queue or a connection; return its output arguments.
 
-    The identity is ``org.apache.qpid.broker:broker:amqp-broker`` or ``org.apache.qpid.broker:queue:<name>``.
+    The identity is ``org.apache.qpid.broker:broker:amqp-broker``, ``org.apache.qpid.broker:queue:<name>`` or
+    ``org.apache.qpid.broker:connection:<address>``.
 
     Raises
     ------
@@ -316,14 +350,13 @@ def call(broker: Broker, identity: str, method: str, arguments: Values) -> Value
         raise ManagementError(UNKNOWN_METHOD, f"UnknownMethod: {kind} has no {method!r}")
     _check(method, METHODS[kind][method], arguments)
     action: Callable[..., Any] = getattr(broker.management, method)
-    owner = {"queue": name} if kind == "queue" else {}
+    owner = {} if kind == "broker" else {kind: name}
     try:
         result = action(**owner, **arguments)
-    except AmqpException as error:
-        raise ManagementError(EXCEPTION, str(error)) from error
-    if method == "query":
-        return {"results": result}
-    return dict(zip(("sequence", "body"), result, strict=True)) if method == "echo" else {}
+    except (TypeError, ValueError) as error:
+        raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {error}") from error
+    names = RESULTS.get(method, ())
+    return dict(zip(names, result if len(names) > 1 else [result], strict=True)) if names else {}
 
 
 def _check(method: str, names: tuple[str, ...], arguments: Values) -> None:
@@ -336,26 +369,198 @@ def _check(method: str, names: tuple[str, ...], arguments: Values) -> None:
         raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {text}")
 
 
-def _response(broker: Broker, request: Message) -> Message:
-    content: Any = request.content if isinstance(request.content, dict) else {}
-    opcode = request.properties.get("qmf.opcode")
-    try:
-        if opcode == "_method_request":
-            identity = str(content.get("_object_id", {}).get("_object_name", ""))
-            result = call(broker, identity, str(content.get("_method_name")), content.get("_arguments") or {})
-            return Message({"_arguments": result}, properties={"qmf.opcode": "_method_response"})
-        if opcode == "_query_request":
-            found = _query(broker, content)
-            headers: Values = {"qmf.opcode": "_query_response", "qmf.content": "_data"}
-            return Message(found, properties=headers)
-        raise ManagementError(EXCEPTION, f"unknown opcode: {opcode}")
-    except ManagementError as error:
-        values = {"error_code": error.status, "error_text": error.text}
-        return Message({"_values": values}, properties={"qmf.opcode": "_exception"})
+# The agent
 
 
-def _query(broker: Broker, content: Values) -> list[Values]:
+class Listener(Protocol):
+    """A console of this process: it is called between commands, and needs no queue for that."""
+
+    def receive(self, content: Values) -> None:
+        """Take an event, as :func:`indication` gives it."""
+
+    def look(self) -> None:
+        """See what has become of the objects since the last time."""
+
+    def settle(self) -> None:
+        """Do what follows, now that no command runs."""
+
+
+class Agent:
+    """The management agent of one broker: it answers requests, and publishes events.
+
+    It answers by itself, as soon as the command that brought the request is over.  Events need help from
+    who gives the commands: :meth:`watch` before each one, :meth:`publish_events` after it, as
+    :class:`qflow.messaging.hosts.Host` does for the clients of :mod:`qflow.messaging`.
+
+    Parameters
+    ----------
+    broker : Broker
+        Which hands it the requests from now on.
+
+    Attributes
+    ----------
+    listeners : list of Listener
+        Consoles of this process; others subscribe to ``qmf.default.topic``.
+
+    Examples
+    --------
+    >>> broker = Broker()
+    >>> agent = Agent(broker)
+    >>> client = broker.session("console")
+    >>> client.queue_declare("answers")
+    >>> _ = client.message_transfer(
+    ...     Message.of(
+    ...         {"_what": "OBJECT", "_schema_id": {"_class_name": "queue"}},
+    ...         "broker",
+    ...         headers={"qmf.opcode": "_query_request"},
+    ...         app_id="qmf2",
+    ...         reply_to=("", "answers"),
+    ...     ),
+    ...     "qmf.default.direct",
+    ... )
+    >>> answer = next(iter(broker.queue("answers").store)).transfer.message
+    >>> answer.header("qmf.opcode"), [found["_values"]["name"] for found in answer.body]
+    ('_query_response', ['answers'])
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.listeners: list[Listener] = []
+        self._looked_at = broker.now // PUBLISH_INTERVAL
+        self._pending: list[Event] = []
+        self._other_observer: Observer | None = None
+        # One object, for comparison with the observer in place; a bound method is new each time.
+        self._own_observer: Observer = self._observe
+        broker.agent = self
+
+    @classmethod
+    def of(cls, broker: Broker) -> Agent:
+        """Return the broker's agent, made now if it has none."""
+        agent = broker.agent
+        return agent if isinstance(agent, cls) else cls(broker)
+
+    # Events
+
+    def watch(self) -> None:
+        """Observe events if there is a console for them; before each command, as consoles come and go."""
+        is_wanted = bool(self.listeners or self.broker.exchanges.get(EVENTS_EXCHANGE).bindings)
+        is_observing = self.broker.observer is self._own_observer
+        if is_wanted and not is_observing:
+            self._other_observer = self.broker.observer
+            self.broker.observe(self._own_observer)
+        elif is_observing and not is_wanted:
+            self.broker.observe(self._other_observer)
+
+    def _observe(self, event: Event) -> None:
+        if event.kind in _EVENT_KINDS:
+            self._pending.append(event)
+        if self._other_observer is not None:
+            self._other_observer(event)
+
+    def publish_events(self) -> None:
+        """Publish the events since the last time, and those that this causes in turn; after each command.
+
+        So an alert never runs inside the enqueue that raised it.
+        """
+        if not self._pending and not self.listeners:
+            return
+        for _ in range(GENERATIONS):
+            pending, self._pending = self._pending, []
+            for event in pending:
+                self._publish(event)
+        self._pending.clear()
+        if self.listeners and self.broker.now >= self.next_look:
+            self._looked_at = self.broker.now // PUBLISH_INTERVAL
+            for listener in list(self.listeners):
+                listener.look()
+        for listener in list(self.listeners):
+            listener.settle()
+
+    @property
+    def next_look(self) -> int:
+        """When the listeners look at the objects next, in microseconds of virtual time."""
+        return (self._looked_at + 1) * PUBLISH_INTERVAL
+
+    def _publish(self, event: Event) -> None:
+        content, key = indication(event), _routing_key(event.kind)
+        for listener in list(self.listeners):
+            listener.receive(content)
+        bindings = self.broker.exchanges.get(EVENTS_EXCHANGE).bindings.values()
+        if any(topic_matches(binding.key, key) for binding in bindings):
+            message = _message([content], "_data_indication", "indication", key, content="_event")
+            self._send(message, EVENTS_EXCHANGE)
+
+    def _send(self, message: Message, exchange: str) -> None:
+        """Send a message; it is lost without an error if a queue has no room for it."""
+        session = self.broker.sessions.get(AGENT_SESSION)
+        if session is None or not session.is_attached:
+            session = self.broker.session(AGENT_SESSION)
+        with suppress(AmqpException):
+            session.message_transfer(message, exchange)
+
+    # Requests
+
+    def __call__(self, transfer: Transfer) -> None:
+        """Take a message from the exchange: :meth:`answer` it."""
+        self.answer(transfer.message)
+
+    def answer(self, request: Message) -> None:
+        """Carry out a request and send the answer; the broker ignores one without a ``reply_to``, too."""
+        if request.reply_to is None or QMF not in (request.app_id, request.header(APP_ID)):
+            return
+        exchange, key = request.reply_to
+        answer = self._answer(request)
+        self._send(replace(answer, routing_key=key, correlation_id=request.correlation_id), exchange or "")
+
+    def _answer(self, request: Message) -> Message:
+        content: Values = request.body if isinstance(request.body, dict) else {}
+        opcode = request.header("qmf.opcode")
+        try:
+            if opcode == "_method_request":
+                return _message({"_arguments": self._call(content)}, "_method_response", "response")
+            if opcode == "_query_request":
+                return _message(_found(self.broker, content), "_query_response", "response", content="_data")
+            if opcode == "_agent_locate_request":
+                return _message({"_values": self._attributes()}, "_agent_locate_response", "indication")
+            raise ManagementError(EXCEPTION, f"unknown opcode: {opcode!s}")
+        except ManagementError as error:
+            values = {"error_code": error.status, "error_text": error.text}
+            return _message({"_values": values}, "_exception", "response")
+
+    def _call(self, content: Values) -> Values:
+        method, arguments = content.get("_method_name"), content.get("_arguments") or {}
+        identity = _object_name(content)
+        if identity is None or not isinstance(method, str) or not isinstance(arguments, dict):
+            raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
+        return call(self.broker, identity, method, arguments)
+
+    def _attributes(self) -> Values:
+        vendor, product, instance = AGENT_NAME.split(":")
+        return {
+            "_vendor": vendor,
+            "_product": product,
+            "_instance": instance,
+            "_name": AGENT_NAME,
+            "_timestamp": self.broker.now * 1000,
+            "_heartbeat_interval": PUBLISH_INTERVAL // 1_000_000,
+            "_epoch": 1,
+        }
+
+
+def _object_name(content: Values) -> str | None:
+    identity = content.get("_object_id")
+    name = identity.get("_object_name") if isinstance(identity, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _found(broker: Broker, content: Values) -> list[Values]:
+    """Return the objects that a query asks for; none for anything but objects."""
+    if content.get("_what", "OBJECT") != "OBJECT":
+        return []
     if "_object_id" in content:
-        found = find_object(broker, str(content["_object_id"].get("_object_name")))
+        found = find_object(broker, _object_name(content) or "")
         return [] if found is None else [found]
-    return find_objects(broker, str(content.get("_schema_id", {}).get("_class_name")))
+    schema = content.get("_schema_id")
+    if not isinstance(schema, dict) or schema.get("_package_name", PACKAGE) not in ("", PACKAGE):
+        return []
+    return find_objects(broker, str(schema.get("_class_name")))

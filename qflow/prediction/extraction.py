@@ -189,7 +189,10 @@ class Evidence:
                 producer = _as_recorded(producer, self._sent[producer.name], model, times)
             elif not self._draws:
                 producer = _written_out(producer, self._workload.duration)
-            producers.append(replace(producer, network=self._networks[producer.name]))
+            if producer.window == "ideal" and not producer.session:
+                # What the others' ways cost is not known apart from what their windows make them wait for.
+                producer = replace(producer, network=self._networks[producer.name])
+            producers.append(producer)
         extracted = self._workload.replace(producers=tuple(producers), consumers=self._consumers)
         return Extraction(extracted, model, sources | self._consumer_sources, self._catches_up)
 

@@ -35,12 +35,14 @@ from qflow.prediction.replays import (
 )
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
-from qflow.workload.attributes import require
+from qflow.workload.attributes import is_whole, require
 from qflow.workload.many import run_many
 from qflow.workload.model import MODELS, Workload
-from qflow.workload.run import Measures, Run
+from qflow.workload.run import Measures, Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
 from qflow.workload.stage import GRACE
+
+MOST_REPLAYS = 1_000
 
 Tell = Callable[[str, int, int], None]
 
@@ -56,15 +58,27 @@ class Prediction(Tabular, dict[str, Any]):
     SHOWN = 40
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the measures: of what, its name, the measure, recorded, predicted, and the difference."""
+        """Return the measures: of what, its name, the measure, recorded, predicted, and the difference.
+
+        Of queues also between what (``low``, ``high``) 80 of 100 recordings will lie.
+        """
         rows = [
-            (section.removesuffix("s"), name, measure, recorded.get(measure), value, less.get(measure))
+            (
+                section.removesuffix("s"),
+                name,
+                measure,
+                recorded.get(measure),
+                value,
+                less.get(measure),
+                *entry.get("interval", {}).get(measure, (None, None)),
+            )
             for section in SECTIONS
             for name, entry in self[section].items()
             for recorded, less in [(entry["recorded"] or {}, entry["difference"] or {})]
             for measure, value in entry["predicted"].items()
         ]
-        return columns_of(rows[start:end], ("of", "name", "measure", "recorded", "predicted", "difference"))
+        names = ("of", "name", "measure", "recorded", "predicted", "difference", "low", "high")
+        return columns_of(rows[start:end], names)
 
     def __repr__(self) -> str:
         return f"Prediction({self['workload']!r}, {self['seconds']:g} s, {self['model']} model)"
@@ -143,7 +157,8 @@ def predict(
     >>> report["model"], report["queues"]["q"]["predicted"]["max_depth"]
     ('open', 12)
     """
-    require(replays is None or replays >= 1, "predict", "replays", replays, "a whole number from 1, or None")
+    is_right = replays is None or is_whole(replays, 1, MOST_REPLAYS)
+    require(is_right, "predict", "replays", replays, f"a whole number from 1 to {MOST_REPLAYS}, or None")
     evidence = Evidence(log, workload)
     extraction = evidence.extraction(model)
     settings = settings or Settings()
@@ -363,19 +378,17 @@ def _sources(sources: Mapping[str, str]) -> list[str]:
 
 def _rows(entry: Mapping[str, Any]) -> list[str]:
     recorded, difference = entry["recorded"] or {}, entry["difference"] or {}
-    return [
-        f"  {key:<22}{_number(recorded.get(key)):>12}{_number(value):>12}{_number(difference.get(key)):>12}"
-        for key, value in entry["predicted"].items()
-    ]
-
-
-def _number(value: float | int | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    rows = []
+    for key, value in entry["predicted"].items():
+        words = map(measure_text, (recorded.get(key), value, difference.get(key)))
+        rows.append(f"  {key:<22}" + "".join(f"{word:>12}" for word in words))
+    return rows
 
 
 def _difference(differ: Mapping[str, Any]) -> str:
     parts = [
-        f"{name}: mean_depth {_number(measures['mean_depth'])}, share_on {_number(measures['share_on'])}"
+        f"{name}: "
+        + ", ".join(f"{measure} {measure_text(measures[measure])}" for measure in ("mean_depth", "share_on"))
         for name, measures in differ["queues"].items()
     ]
     return f"The {differ['other']} model differs by: " + "; ".join(parts)

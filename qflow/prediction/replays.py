@@ -27,7 +27,7 @@ from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import works_of
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Client, Consumer, Workload
+from qflow.workload.model import Client, Consumer, Producer, Senders, Workload
 from qflow.workload.network import Steps
 from qflow.workload.run import DepthMeter, Measures, Run, queue_measures
 
@@ -77,7 +77,8 @@ def predicted_sections(
     >>> predicted_sections(Run(workload, [], end=SECOND), workload, SECOND)["producers"]
     {}
     """
-    clients = _clients(workload, rows_by_client(rows_of_run(run.events)), end)
+    without = [producer for producer in run.workload.producers if producer.network is None]
+    clients = _clients(workload, rows_by_client(rows_of_run(run.events, without)), end)
     return {"queues": queue_measures(run.events, workload, end, filled), **clients}
 
 
@@ -196,23 +197,40 @@ def longest_silence(log: ClientLog, end: int) -> float | None:
     return longest / SECOND if longest else None
 
 
-def rows_of_run(events: Iterable[Event]) -> list[LogRow]:
+def rows_of_run(events: Iterable[Event], without: Iterable[Producer] = ()) -> list[LogRow]:
     """Return what the clients of a simulated run would have logged, without sizes and groups.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        What happened.
+    without : iterable of Producer
+        Those without a network: what they send is at the broker at once, and what is complete they know.
 
     Examples
     --------
     >>> rows_of_run([Event(7, "client.block", session="p"), Event(8, "enqueued", queue="q")])
     [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]
     """
-    return [
-        LogRow(event.time, event.session, _word(event.kind), event.queue, event.message, 0, "")
-        for event in events
-        if (event.kind.startswith("client.") and event.kind != "client.differs") or event.kind == "exception"
-    ]
+    senders = Senders(without)
+    rows: list[LogRow] = []
+    for event in events:
+        kind = event.kind
+        if kind.startswith("client.") and kind != "client.differs":
+            names: tuple[str, ...] = (event.session,)
+        elif kind == "exception":
+            names = senders.on(event.session) or (event.session,)
+        elif kind in _AT_THE_BROKER:
+            sender = senders.of(event.session, event.message)
+            names = (sender,) if sender and event.message else ()
+        else:
+            continue
+        word = _AT_THE_BROKER.get(kind) or kind.removeprefix("client.")
+        rows += [LogRow(event.time, name, word, event.queue, event.message, 0, "") for name in names]
+    return rows
 
 
-def _word(kind: str) -> str:
-    return "error" if kind == "exception" else kind.removeprefix("client.")
+_AT_THE_BROKER = {"message.transfer": "transfer", "completed": "complete", "exception": "error"}
 
 
 def producer_measures(rows: Sequence[LogRow], end: int) -> Measures:

@@ -75,7 +75,9 @@ def log_files(paths: Iterable[str | Path]) -> list[str]:
     """
     files: list[str] = []
     for path in map(Path, paths):
-        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        # A folder that is called as a log is one: its files are its parts.
+        is_folder = path.is_dir() and not path.name.endswith(".parquet")
+        inside = sorted(path.iterdir()) if is_folder else [path]
         found = [str(item) for item in inside if item.name.endswith(LOG_ENDINGS)]
         if not found:
             raise RefusalError(
@@ -139,7 +141,7 @@ def _bits(path: str) -> Iterator[Bit]:
         yield from read_log(path)
         return
     trace, quarantine = read_trace(path)
-    rows = list(client_rows(trace.events()))
+    rows = list(client_rows(trace.events(), trace.workload.producers if trace.workload else ()))
     yield Bit(list(range(len(rows))), rows, quarantine)
 
 

@@ -50,7 +50,7 @@ def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int
     files : sequence of str
         Some of what :func:`qflow.spark.lake.lake_files` gave: each holds whole components.
     peak : Accumulator or None
-        Told the most memory that a worker took (:mod:`qflow.spark.workers`); not of files that only Spark
+        Takes the most memory that a worker took (:mod:`qflow.spark.workers`); not of files that only Spark
         can read.
 
     Returns
@@ -81,7 +81,7 @@ def audit_to(
     out : str or Path
         Gets the results.  What it holds of another lake is replaced.
     tell : callable or None
-        Told after each step how many files are done.
+        Called after each step with how many files are done.
     peak : Accumulator or None
         As for :func:`audit_files`.
 

@@ -178,7 +178,7 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
     """
     path = Path(path)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise SettingsError(f"{path.name}: a grid of settings must be JSON; {error}") from None
     if not isinstance(value, dict) or not value:
@@ -383,7 +383,7 @@ def sweep(
     folder : str or Path
         Where cells are kept; on a cluster, a folder that the driver and all workers share.
     tell : callable or None
-        Told now and then how many cells of how many are done.
+        Called now and then with how many cells of how many are done.
     allowed : int
         Most rows of a component, as for :func:`qflow.spark.sweep.what_if`.
 

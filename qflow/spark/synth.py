@@ -251,7 +251,7 @@ def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[
 def _logged(workload: Workload) -> Iterator[LogRow]:
     with uncollected():
         stage = set_up(workload)
-    client_side = ClientSide()
+    client_side = ClientSide(workload.producers)
     stage.broker.observe(client_side.append)
     stage.events = client_side  # type: ignore[assignment]
     now = 0
@@ -301,7 +301,7 @@ def synthetic_fleet(
     seeds : sequence of int or None
         Only these components of it, in a row; None for all.
     peak : Accumulator or None
-        Told the most memory that a worker took (:mod:`qflow.spark.workers`).
+        Takes the most memory that a worker took (:mod:`qflow.spark.workers`).
 
     Returns
     -------
@@ -351,7 +351,7 @@ def write_fleet(
     folder : str or Path
         New or empty, or begun before with the same numbers.
     tell : callable or None
-        Told after each step how many components are done.
+        Called after each step with how many components are done.
     peak : Accumulator or None
         As for :func:`synthetic_fleet`.
 

@@ -14,7 +14,17 @@ from typing import Any
 
 from qflow.kit import RefusalError
 from qflow.teaching import learner
-from qflow.teaching.exercise import FINE, THEMES, Answer, Exercise, Failure, exercises, find
+from qflow.teaching.exercise import (
+    FINE,
+    THEMES,
+    Answer,
+    Exercise,
+    Failure,
+    alike,
+    exercises,
+    find,
+    in_words,
+)
 from qflow.teaching.predictions import kept_calibration
 
 WIDTH = 96
@@ -83,7 +93,7 @@ def check(answer: Answer) -> Verdict:
     on_and_off(limit=1000, stop=900, resume=500) gave (900, 500); the broker says (901, 499).
     This looks like "reached is enough": ...
     """
-    exercise = find(getattr(answer, "__name__", repr(answer)))
+    exercise = find(str(getattr(answer, "__name__", in_words(answer))))
     verdict = judge(exercise, answer)
     kept = learner.read("exercises").get(exercise.name, {})
     tries, solved = kept.get("tries", 0), kept.get("solved", False)
@@ -95,7 +105,7 @@ def check(answer: Answer) -> Verdict:
 def judge(exercise: Exercise, answer: Answer) -> Verdict:
     """Judge an answer without keeping anything; the same answer always gets the same verdict."""
     wanted, seen = exercise.wanted, exercise.results(answer)
-    right = sum(mine == theirs for mine, theirs in zip(seen, wanted, strict=True))
+    right = sum(map(alike, seen, wanted))
     name, number = exercise.name, len(wanted)
     if right == number:
         line = f"RIGHT  {name}: right in all {number} cases, each tried on the engine."
@@ -107,7 +117,7 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
             f'More: qf.hint("{name}", 2).',
         ]
         return Verdict(name, 0, number, tuple(lines))
-    first = next(index for index in range(number) if seen[index] != wanted[index])
+    first = next(index for index in range(number) if not alike(seen[index], wanted[index]))
     lines = [
         f"NOT YET  {name}: right in {right} of {number} cases.",
         _difference(exercise, exercise.cases[first], seen[first], wanted[first]),
@@ -144,7 +154,7 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
     >>> diagnose(find("worst_depth"), abs, find("worst_depth").results(lambda stop, windows: stop + 1))
     'producers stop at once'
     """
-    wrong = [index for index, right in enumerate(exercise.wanted) if seen[index] != right]
+    wrong = [index for index, right in enumerate(exercise.wanted) if not alike(seen[index], right)]
     if not wrong:
         return ""
     if any(known.sign for known in exercise.misconceptions.values()):
@@ -154,7 +164,7 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
                 return name
     for indices in (range(len(seen)), wrong):
         for name, results in exercise.believed.items():
-            if all(results[index] == seen[index] for index in indices):
+            if all(alike(results[index], seen[index]) for index in indices):
                 return name
     return ""
 
@@ -166,8 +176,8 @@ def _difference(exercise: Exercise, case: tuple[Any, ...], seen: Any, wanted: An
     if isinstance(seen, Failure):
         return f"{call} ended with {seen!r}".rstrip(".") + "."
     if wanted == FINE:
-        return f"{call}: {str(seen).rstrip('.')}."
-    return f"{call} gave {seen!r}; the broker says {wanted!r}."
+        return f"{call}: {in_words(seen, str).rstrip('.')}."
+    return f"{call} gave {in_words(seen)}; the broker says {wanted!r}."
 
 
 def _is_unwritten(seen: list[Any]) -> bool:

@@ -124,7 +124,7 @@ class Exercise:
         except AmqpException as error:
             return Failure(f"{error.code} {error}")
         except Exception as error:
-            return Failure(f"{type(error).__name__}: {error}")
+            return Failure(f"{type(error).__name__}: {in_words(error, str)}")
 
     def returned(self, answer: Answer, case: tuple[Any, ...]) -> Any:
         """Return what an answer to a design task returns in one case, or None if it raises."""
@@ -183,6 +183,39 @@ def plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return frozenset(value)
     return value
+
+
+def alike(mine: Any, theirs: Any) -> bool:
+    """Return whether two outcomes are the same; what cannot be compared, or not with one word, is not.
+
+    Examples
+    --------
+    >>> alike((1, 2.0), (1.0, 2)), alike([1], (1,))
+    (True, False)
+    """
+    try:
+        return bool(mine == theirs)
+    except Exception:  # a learner may return an object of any class
+        return False
+
+
+MOST_SHOWN = 300
+"""Letters of an outcome that are shown."""
+
+
+def in_words(value: Any, write: Callable[[Any], str] = repr) -> str:
+    """Return an outcome as Python writes it, cut to a length that can be read.
+
+    Examples
+    --------
+    >>> in_words((1, "two")), in_words(tuple(range(10**5)))[-30:]
+    ("(1, 'two')", '75, 76, 7… (688890 characters)')
+    """
+    try:
+        text = write(value)
+    except Exception as error:  # as above
+        return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text)} characters)"
 
 
 THEMES = {

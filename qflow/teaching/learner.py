@@ -10,11 +10,17 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
+from qflow.writing import written
+
 VARIABLE = "QFLOW_PROGRESS"
 """The environment variable that names another file; empty means that nothing is kept."""
+
+KINDS = ("exercises", "predictions", "guesses")
+"""What is kept."""
 
 Entry = dict[str, Any]
 Guess = int | float | str
@@ -92,8 +98,9 @@ def read(kind: str) -> dict[str, Entry]:
     kind
         ``"exercises"``, ``"predictions"`` or ``"guesses"``.
     """
-    found = _read_all().get(kind)
-    if not isinstance(found, dict):
+    try:
+        found = (_read_all() or {}).get(kind, {})
+    except OSError:
         return {}
     return {name: entry for name, entry in found.items() if isinstance(entry, dict)}
 
@@ -113,29 +120,41 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
     Returns
     -------
     bool
-        False if it could not be kept; that is never an error.
+        False if it could not be kept; that is never an error.  A damaged file is set aside with a warning
+        that names it, not lost.
     """
     file = progress_file()
     if file is None:
         return False
-    everything = _read_all()
-    entries = everything.get(kind)
-    everything[kind] = {**(entries if isinstance(entries, dict) else {}), name: entry}
     try:
+        everything = _read_all()
+        if everything is None:
+            _set_aside(file)
+            everything = {}
+        everything[kind] = {**everything.get(kind, {}), name: entry}
         file.parent.mkdir(parents=True, exist_ok=True)
-        # By way of a second file, so that an interrupted kernel never leaves half a file behind.
-        partial = file.with_name(f".{file.name}.{os.getpid()}")
-        partial.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        os.replace(partial, file)
+        with written(file) as beside:
+            beside.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     except OSError:
         return False
     return True
 
 
-def _read_all() -> Entry:
+def _read_all() -> dict[str, Any] | None:
+    """Return what the file holds; None if it is damaged. A file that cannot be read is an OSError."""
     file = progress_file()
     try:
-        found = json.loads(file.read_text(encoding="utf-8")) if file is not None else {}
-    except (OSError, ValueError):
+        found = json.loads(file.read_text(encoding="utf-8-sig")) if file is not None else {}
+    except FileNotFoundError:
         return {}
-    return found if isinstance(found, dict) else {}
+    except (ValueError, RecursionError):
+        return None
+    is_whole = isinstance(found, dict) and all(isinstance(found.get(kind, {}), dict) for kind in KINDS)
+    return found if is_whole else None
+
+
+def _set_aside(file: Path) -> None:
+    names = (file.with_name(f"{file.stem}.damaged{number}{file.suffix}") for number in ("", *range(2, 1000)))
+    aside = next(name for name in names if not name.exists())
+    os.rename(file, aside)
+    warnings.warn(f"{file} is damaged; it is kept as {aside.name}, and a new one begun", stacklevel=3)

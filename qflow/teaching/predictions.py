@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qflow.teaching import learner
+from qflow.teaching.exercise import plain
 
 CERTAINTIES = (50, 60, 70, 80, 90, 100)
 """The certainties to choose from, in percent."""
@@ -106,7 +107,7 @@ class Prediction:
         """
         if isinstance(answer, str) or isinstance(self.guess, str):
             return _plain(self.guess) == _plain(answer)
-        return self.guess is not None and abs(self.guess - answer) <= self.within
+        return self.guess is not None and bool(abs(self.guess - answer) <= self.within)
 
     def outcome(self, answer: AnyGuess) -> Outcome:
         """Compare the guess with what really happened."""
@@ -347,6 +348,8 @@ class Predictions:
             If `sure` is no percentage, or the guess is none of the choices.
         """
         options = tuple(choices)
+        # What NumPy computes is as good as a number of Python's own, and can be kept.
+        guess, sure, within = plain(guess), plain(sure), plain(within)
         if sure is not None and not 0 <= sure <= 100:
             raise ValueError(f"sure is a percentage from 0 to 100; got {sure!r}")
         if guess is not None and options and _plain(guess) not in {_plain(choice) for choice in options}:
@@ -379,6 +382,7 @@ class Predictions:
         """
         if unknown := sorted(set(answers) ^ set(self.asked)):
             raise ValueError(f"questions and answers do not match: {', '.join(unknown)}")
+        answers = {name: plain(answer) for name, answer in answers.items()}
         outcomes = [self.asked[name].outcome(answer) for name, answer in answers.items()]
         widths = [
             max((len(str(part)) for part in column), default=0) for column in (answers, answers.values())

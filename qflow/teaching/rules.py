@@ -19,7 +19,7 @@ from pathlib import Path
 
 from qflow.kit import RefusalError, checkout_root, kit_path
 
-RULE = re.compile(r"(?<![A-Za-z])(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF)[-_]\d+\b", re.IGNORECASE)
+RULE = re.compile(r"(?<![A-Za-z])(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF|LNK)[-_]\d+\b", re.IGNORECASE)
 """How a rule is cited; in a test's name with an underscore."""
 
 CERTAINTIES: dict[str, str] = {

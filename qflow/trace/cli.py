@@ -18,6 +18,7 @@ from qflow.kit import RefusalError
 from qflow.logs import cli as importing
 from qflow.progress import progress
 from qflow.trace.explain.chain import seconds
+from qflow.writing import require_apart
 
 if TYPE_CHECKING:
     from qflow.trace.files import Quarantine
@@ -131,6 +132,7 @@ def _read_to_use(file: str) -> Trace:
 def _info(files: list[str], as_json: bool, output: str | None) -> int:
     from qflow.trace.files import Quarantine
 
+    require_apart([output], files)
     everything = Quarantine()
     for file in files:
         trace, quarantine = _read(file)
@@ -186,6 +188,7 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
 def _replay(file: str, output: str | None) -> int:
     from qflow.trace.replaying import Replay
 
+    require_apart([output], [file])
     trace = _read_to_use(file)
     replay = Replay(trace)
     try:

@@ -12,15 +12,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import marshal
+import tempfile
 import zlib
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from qflow.broker.events import EFFECTS
+from qflow.broker.events import EFFECTS, EventTable
+from qflow.broker.options import BrokerOptions
 from qflow.kit import install_command
 from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, decode_detail
+from qflow.workload.model import Workload
+from qflow.writing import written
 
 _WHOLE_ROW = ""
 _LARGEST = (1 << 63) - 1
@@ -81,7 +87,7 @@ class Quarantine(list[QuarantinedRow]):
 
     def write(self, path: str | Path) -> None:
         """Write the table as JSON lines: row, column, reason, values."""
-        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+        with written(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
             for entry in self:
                 file.write(json.dumps(entry._asdict(), ensure_ascii=False) + "\n")
 
@@ -201,16 +207,89 @@ def _wrong_detail(row: Row) -> tuple[str, str] | None:
 _TYPES = tuple(int if column.type == "int64" else str for column in COLUMNS)
 
 
+ROWS_IN_A_GROUP = 65_536
+
+
+class LongTrace:
+    """A trace that is only written, and kept in a temporary file until then: its length takes no memory.
+
+    Parameters
+    ----------
+    run, options, workload
+        As for :class:`~qflow.trace.schema.Trace`.
+
+    Examples
+    --------
+    >>> from qflow.broker.events import Event
+    >>> trace = LongTrace("demo")
+    >>> trace.extend(EventTable([Event(0, "queueDelete", queue="q", detail={"reason": "delete"})]))
+    >>> len(trace), [row.detail for row in trace.rows()]
+    (1, ['{"reason":"delete"}'])
+    """
+
+    def __init__(
+        self, run: str = "run", options: BrokerOptions | None = None, workload: Workload | None = None
+    ) -> None:
+        self._empty = Trace(run, options, workload)
+        self._last = self._empty.empty()
+        self._spool = tempfile.TemporaryFile()  # noqa: SIM115
+        self._groups = 0
+
+    def extend(self, events: EventTable) -> None:
+        """Add all events of a table; none, if a detail cannot be kept."""
+        self._last.extend(events)
+        while len(self._last) > ROWS_IN_A_GROUP:
+            columns = [getattr(self._last, name) for name in NAMES[2:]]
+            kept = [column[:ROWS_IN_A_GROUP] for column in columns]
+            marshal.dump([bytes(part) if isinstance(part, array) else part for part in kept], self._spool)
+            for column in (self._last.seq, *columns):
+                del column[:ROWS_IN_A_GROUP]
+            self._groups += 1
+
+    def __len__(self) -> int:
+        return self._groups * ROWS_IN_A_GROUP + len(self._last)
+
+    def header(self) -> dict[str, Any]:
+        """Return what a file holds besides the rows."""
+        return {**self._empty.header(), "rows": len(self)}
+
+    def parts(self) -> Iterator[tuple[Trace, int, int]]:
+        """Yield traces of a group of rows each, and from where to where to read them."""
+        self._spool.seek(0)
+        for group in range(self._groups + 1):
+            part = self._last
+            if group < self._groups:
+                part = self._empty.empty()
+                for name, column in zip(NAMES[2:], marshal.load(self._spool), strict=True):
+                    setattr(part, name, array("q", column) if isinstance(column, bytes) else column)
+            first = group * ROWS_IN_A_GROUP
+            part.seq = array("q", range(first, first + len(part)))
+            yield part, 0, len(part)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows in order."""
+        for part, _, _ in self.parts():
+            yield from part.rows()
+
+
+def _parts(trace: Trace | LongTrace) -> Iterator[tuple[Trace, int, int]]:
+    if isinstance(trace, LongTrace):
+        yield from trace.parts()
+    else:
+        for start in range(0, len(trace), ROWS_IN_A_GROUP):
+            yield trace, start, min(start + ROWS_IN_A_GROUP, len(trace))
+
+
 Progress = Callable[[int], None]
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
 
-def write_trace(trace: Trace, path: str | Path, progress: Progress | None = None) -> None:
-    """Write a trace; the same trace gives the same bytes.
+def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress | None = None) -> None:
+    """Write a trace; the same trace gives the same bytes, and no half of one takes an earlier one's place.
 
     Parameters
     ----------
-    trace : Trace
+    trace : Trace or LongTrace
         What to write.
     path : str or Path
         ``.parquet`` (needs pyarrow), ``.jsonl`` or ``.jsonl.gz``.
@@ -233,11 +312,10 @@ def write_trace(trace: Trace, path: str | Path, progress: Progress | None = None
     """
     path = Path(path)
     try:
-        if path.name.endswith(".parquet"):
-            _write_parquet(trace, path, progress)
-        else:
-            _require_lines(path)
-            _write_lines(trace, path, progress)
+        _require_lines(path)
+        with written(path) as beside:
+            write = _write_parquet if path.name.endswith(".parquet") else _write_lines
+            write(trace, beside, path.name.endswith(".gz"), progress)
     except TraceError as error:
         raise TraceError(f"{path.name}: {error}") from None
 
@@ -307,9 +385,11 @@ def _require_lines(path: Path) -> None:
 _dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
-def _write_lines(trace: Trace, path: Path, progress: Progress | None = None) -> None:
+def _write_lines(
+    trace: Trace | LongTrace, path: Path, is_packed: bool, progress: Progress | None = None
+) -> None:
     """Write a trace; whatever interrupts it, the lines that are there are whole."""
-    with _opened_to_write(path) as file:
+    with _opened_to_write(path, is_packed) as file:
         file.write((_dump(trace.header()) + "\n").encode())
         for done, row in enumerate(trace.rows(), 1):
             file.write((_dump(row._asdict()) + "\n").encode())
@@ -318,9 +398,9 @@ def _write_lines(trace: Trace, path: Path, progress: Progress | None = None) -> 
 
 
 @contextmanager
-def _opened_to_write(path: Path) -> Iterator[IO[bytes]]:
+def _opened_to_write(path: Path, is_packed: bool) -> Iterator[IO[bytes]]:
     with path.open("wb") as raw:
-        if path.name.endswith(".gz"):
+        if is_packed:
             # Neither name nor time in it: the same trace gives the same bytes.
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
                 yield packed  # type: ignore[misc]
@@ -414,7 +494,6 @@ _COLUMNS = set(NAMES)
 
 HEADER = b"qflow"
 """Key of a trace's header in the schema's metadata."""
-ROWS_IN_A_GROUP = 65_536
 _MAY_BE_EMPTY = ("queue", "session", "link", "message", "group", "detail")
 
 
@@ -429,7 +508,7 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def _write_parquet(trace: Trace, path: Path, progress: Progress | None = None) -> None:
+def _write_parquet(trace: Trace | LongTrace, path: Path, _: bool, progress: Progress | None = None) -> None:
     """Write a trace, group of rows by group; interrupted, the file holds the groups that were done."""
     arrow, parquet = _pyarrow()
     types = {"text": arrow.string(), "int64": arrow.int64()}
@@ -437,11 +516,12 @@ def _write_parquet(trace: Trace, path: Path, progress: Progress | None = None) -
     header = json.dumps(trace.header(), separators=(",", ":"), ensure_ascii=False)
     schema = arrow.schema(columns, metadata={HEADER: header.encode()})
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for start in range(0, len(trace), ROWS_IN_A_GROUP):
-            end = min(start + ROWS_IN_A_GROUP, len(trace))
-            writer.write_table(_table(arrow, trace, start, end, schema))
+        done = 0
+        for part, start, end in _parts(trace):
+            writer.write_table(_table(arrow, part, start, end, schema))
+            done += end - start
             if progress is not None:
-                progress(end)
+                progress(done)
 
 
 def _table(arrow: Any, trace: Trace, start: int, end: int, schema: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
 from qflow.broker.events import COMMANDS, Event, EventTable
+from qflow.broker.links import LinkSession
 from qflow.broker.session import Session
 from qflow.broker.store import DelayedStore, MessageStore
 from qflow.trace.diff import Difference, first_difference
@@ -84,7 +85,10 @@ def trace_of(run: Run) -> Trace:
     return trace
 
 
-METHODS = ("create", "delete", "query", "purge", "reroute", "queueMoveMessages", "queueRedirect", "echo")
+METHODS = (
+    "create", "delete", "query", "purge", "reroute", "queueMoveMessages", "queueRedirect", "echo", "close",
+    "getTimestampConfig", "setTimestampConfig", "getLogLevel", "setLogLevel",
+)  # fmt: skip
 """The management methods that a trace may call."""
 
 FLAGS = ("pipelined", "sync")
@@ -187,7 +191,11 @@ def _advance(broker: Broker, step: Step) -> None:
 
 
 def _attach(broker: Broker, step: Step) -> None:
-    broker.session(step.session, step.arguments.get("connection", ""))
+    connection, container = step.arguments.get("connection", ""), step.arguments.get("container")
+    if container is None:
+        broker.session(step.session, connection)
+    else:
+        broker.link_session(step.session, connection, container)
 
 
 def _manage(broker: Broker, step: Step) -> None:
@@ -232,7 +240,11 @@ def _transfer(broker: Broker, step: Step) -> None:
     given = step.arguments
     session = _session(broker, step)
     session.is_pipelining = "pipelined" in given
-    session.message_transfer(given["message"], given["exchange"], given["sync"])
+    if isinstance(session, LinkSession):
+        is_transactional = given.get("transactional", False)
+        session.message_transfer(given["message"], tag=given["tag"], transactional=is_transactional)
+    else:
+        session.message_transfer(given["message"], given["exchange"], given["sync"])
 
 
 def _command(broker: Broker, step: Step) -> None:

@@ -645,7 +645,7 @@ class Checkpoint:
     Parameters
     ----------
     broker : Broker
-        Between two commands; its observer is no part of the state, and clients' hooks must be unset.
+        Between two commands; its observer and agent are no part of the state, clients' hooks must be unset.
     parts : Parts or None
         Given, the checkpoint is one of many to which one broker goes back; each holds only what differs
         between them.
@@ -664,13 +664,15 @@ class Checkpoint:
     def __init__(self, broker: Broker, parts: Parts | None = None) -> None:
         self._is_for_one = parts is not None
         self._parts = Parts() if parts is None else parts
-        observer = broker.observer
+        observer, agent = broker.observer, broker.agent
         broker.observe(None)
+        broker.agent = None
         try:
             packer = _Packer(self._parts, FIXED if self._is_for_one else {})
             self._packed = packer.pack(broker)
         finally:
             broker.observe(observer)
+            broker.agent = agent
         self.size = len(self._packed)
         """Bytes it takes."""
         self.count = packer.count

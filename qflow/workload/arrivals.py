@@ -19,12 +19,22 @@ _FINE = 1_000_000
 """Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
 run, and no processor's last digit of a logarithm can show."""
 
+_SLOWEST = 1e-12
+"""Messages a second: one in 30,000 years.  A slower one is as good as none, and its gaps stay finite."""
+
+FEW_IN_A_SPELL = 10
+"""In a burst's spells of fewer messages than these, one more each would be far more than the rate."""
+
 NEVER = 1 << 62
 """When a recorded schedule is over, the next message is due at this instant: no run lasts so long."""
 
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     """Yield a producer's messages without end, each as (due, content bytes, group).
+
+    In bursts, the first message that would fall into the silence is still due then, as the recorded clients
+    did, and the next spell begins anew.  That is one message more in each spell, so that spells of only a
+    few messages are passed as if there were no silence between them.
 
     Yields
     ------
@@ -44,21 +54,24 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     """
     if producer.arrival == "recorded":
         yield from _recorded(producer)
-    random, rate = Random(producer.seed), producer.rate
+    random, rate = Random(producer.seed), max(producer.rate, _SLOWEST)
     steady = round(SECOND * _FINE / rate) if producer.arrival == "const" else 0
     size, spread = (producer.size, None) if isinstance(producer.size, int) else (0, producer.size)
     count, skew = producer.groups or (0, 0.0)
     on, period = _burst(producer)
+    is_short = period > 0 and on * rate < FEW_IN_A_SPELL * SECOND * _FINE
     fine, group = 0, ""
     while True:
-        if period and fine % period >= on:
+        if period and not is_short and fine % period >= on:
             fine += period - fine % period
         fine += steady or round(_exponential(random, rate) * (SECOND * _FINE))
         if spread is not None:
             size = int(random.lognormvariate(*spread))
         if count:
             group = f"g{min(count, int(count ** (random.random() ** skew)))}"
-        yield (fine + _FINE // 2) // _FINE, size, group
+        # Of short spells time goes on only while they last; what falls on a spell's end belongs to it.
+        due = (fine - 1) // on * period + (fine - 1) % on + 1 if is_short and fine else fine
+        yield (due + _FINE // 2) // _FINE, size, group
 
 
 def _exponential(random: Random, rate: float) -> float:
@@ -78,7 +91,7 @@ def _burst(producer: Producer) -> tuple[int, int]:
     if producer.burst is None:
         return 0, 0
     on, off = (round(seconds * SECOND * _FINE) for seconds in producer.burst)
-    return on, on + off
+    return max(1, on), max(1, on) + off
 
 
 class Service:

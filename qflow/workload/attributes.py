@@ -14,6 +14,15 @@ Check = Callable[[Any], bool]
 Rules = tuple[tuple[str, Check, str], ...]
 """Attribute, check, and what is allowed in words."""
 
+LARGEST_NUMBER = 10**12
+"""No number of a workload is larger: what is counted of a run in microseconds or bytes fits 64 bits."""
+
+LONGEST_NAME = 255
+"""Bytes of UTF-8: what AMQP 0-10 has for the name of a queue, an exchange or a key (str8)."""
+
+_SHOWN = 300
+"""Characters of a value that a refusal shows."""
+
 
 class WorkloadError(ValueError):
     """A workload that cannot be run: which attribute, what is allowed, what was got.
@@ -33,10 +42,40 @@ def require(holds: bool, where: str, attribute: str, value: object, allowed: str
     Raises
     ------
     WorkloadError
-        If the condition does not hold: ``<where>: <attribute> must be <allowed>, got <value>``.
+        If the condition does not hold: ``<where>: <attribute> must be <allowed>, got <value>``.  Where the
+        value holds a number or a text that nothing in a workload may be, it says so too.
+
+    Examples
+    --------
+    >>> require(False, "consumer 'c'", "start", 1e308, "a number of seconds from 0")
+    Traceback (most recent call last):
+        ...
+    qflow.workload.attributes.WorkloadError: consumer 'c': start must be a number of seconds from 0, no \
+number above 1000000000000, got 1e+308
     """
     if not holds:
-        raise WorkloadError(f"{where}: {attribute} must be {allowed}, got {value!r}")
+        raise WorkloadError(f"{where}: {attribute} must be {allowed}{_bounds(value)}, got {_shown(value)}")
+
+
+def _bounds(value: object) -> str:
+    """Return, in words, the bound of all numbers or texts that a value breaks, if it does."""
+    if isinstance(value, tuple | list):
+        return next(filter(None, map(_bounds, value)), "")
+    if isinstance(value, int | float) and abs(value) > LARGEST_NUMBER and value not in (math.inf, -math.inf):
+        return f", no number above {LARGEST_NUMBER}"
+    if isinstance(value, str) and not is_text(value):
+        return f", at most {LONGEST_NAME} bytes of UTF-8"
+    return ""
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:
+        return (
+            f"a number of {value.bit_length()} bits" if isinstance(value, int) else "numbers too long to show"
+        )
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} … {text[-_SHOWN // 4 :]}"
 
 
 def require_all(where: str, model: object, rules: Rules) -> None:
@@ -91,16 +130,16 @@ def one_of(choices: tuple[str, ...]) -> str:
 
 
 def is_number(value: object, at_least: float = -math.inf, at_most: float = math.inf) -> bool:
-    """Return whether a value is a finite number within bounds; True and False are none.
+    """Return whether a value is a number within bounds and :data:`LARGEST_NUMBER`; True and False are none.
 
     Examples
     --------
-    >>> is_number(3, at_least=3), is_number(True), is_number("3"), is_number(float("nan"))
-    (True, False, False, False)
+    >>> is_number(3, at_least=3), is_number(True), is_number("3"), is_number(float("nan")), is_number(10**400)
+    (True, False, False, False, False)
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return math.isfinite(value) and at_least <= value <= at_most
+    return at_least <= value <= at_most and -LARGEST_NUMBER <= value <= LARGEST_NUMBER
 
 
 def is_positive(value: object, at_most: float = math.inf) -> bool:
@@ -113,9 +152,23 @@ def is_whole(value: object, at_least: int, at_most: float = math.inf) -> bool:
     return isinstance(value, int) and is_number(value, at_least, at_most)
 
 
+def is_text(value: object, longest: int = LONGEST_NAME) -> bool:
+    """Return whether a value is text that AMQP can carry, by default as a name or a key.
+
+    Examples
+    --------
+    >>> is_text("orders"), is_text("é" * 128), is_text(chr(0xDC80))
+    (True, False, False)
+    """
+    try:
+        return isinstance(value, str) and len(value.encode()) <= longest
+    except UnicodeEncodeError:
+        return False
+
+
 def is_name(value: object) -> bool:
-    """Return whether a value is text that is not empty."""
-    return isinstance(value, str) and value != ""
+    """Return whether a value is such text, and not empty."""
+    return is_text(value) and value != ""
 
 
 def is_tuple_of(*checks: Check) -> Check:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.kit import INTERRUPTED
 from qflow.progress import PATIENCE, Line, progress
+from qflow.writing import require_apart
 
 if TYPE_CHECKING:
     from qflow.workload.model import Workload
@@ -51,6 +52,7 @@ def run(namespace: argparse.Namespace) -> int:
     try:
         if namespace.trace:
             _check_target(Path(namespace.trace))
+            require_apart([namespace.trace], [namespace.workload])
         workload = Workload.load(namespace.workload)
         if namespace.seed is not None:
             workload = workload.with_seed(namespace.seed)
@@ -127,15 +129,24 @@ def summarise(run: Run) -> dict[str, Any]:
     >>> summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
     0
     """
+    from qflow.workload.model import Senders
     from qflow.workload.run import queue_measures
 
-    kinds = {"message.transfer": "sent", "client.block": "blocks", "message.accept": "accepts"}
+    kinds = {
+        "message.transfer": "sent",
+        "client.block": "blocks",
+        "message.accept": "accepts",
+        "unroutable": "unroutable",
+    }
     producers, consumers = run.workload.producers, run.workload.consumers
     clients = [*(producer.name for producer in producers), *(consumer.name for consumer in consumers)]
     counts = {name: dict.fromkeys(kinds.values(), 0) for name in clients}
+    senders = Senders(producers)
     for event in run.events:
-        if event.kind in kinds and event.session in counts:
-            counts[event.session][kinds[event.kind]] += 1
+        if event.kind in kinds:
+            name = senders.of(event.session, event.message) or event.session
+            if name in counts:
+                counts[name][kinds[event.kind]] += 1
     return {
         "workload": run.workload.name,
         "seconds": run.end / 1_000_000,
@@ -144,6 +155,7 @@ def summarise(run: Run) -> dict[str, Any]:
         "producers": {p.name: _of(counts[p.name], "sent", "blocks") for p in producers},
         "consumers": {c.name: _of(counts[c.name], "accepts") for c in consumers},
         "errors": {name: str(error) for name, error in run.errors.items()},
+        "unroutable": {name: values["unroutable"] for name, values in counts.items() if values["unroutable"]},
     }
 
 
@@ -152,13 +164,18 @@ def _of(counts: dict[str, int], *names: str) -> dict[str, int]:
 
 
 def _text(summary: dict[str, Any]) -> str:
+    from qflow.workload.run import measure_text
+
     until = ", interrupted" if summary["interrupted"] else ""
     lines = [f"{summary['workload']}: {summary['seconds']:g} s, {summary['events']} events{until}"]
     for section in ("queues", "producers", "consumers"):
         for name, values in summary[section].items():
-            words = ", ".join(f"{key} {value:.4g}" for key, value in values.items())
+            words = ", ".join(f"{key} {measure_text(value)}" for key, value in values.items())
             lines.append(f"{section.removesuffix('s')} {name}: {words}")
     lines += [f"{client} ended by {error}" for client, error in summary["errors"].items()]
+    for name, count in summary["unroutable"].items():
+        sent = summary["producers"][name]["sent"]
+        lines.append(f"{count} of {sent} messages of {name} reached no queue, as no binding matched (EX-08)")
     return "\n".join(lines)
 
 

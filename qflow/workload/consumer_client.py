@@ -108,6 +108,7 @@ class ConsumerClient:
     def _settle(self) -> None:
         if self._session is None or not self._session.is_attached:
             return
+        self._stage.count_act()
         record = self._backlog.popleft()
         verdict = self._service.verdict()
         if self._is_direct:

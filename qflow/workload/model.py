@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from qflow.broker.errors import StartupError
 from qflow.broker.options import BrokerOptions
@@ -29,6 +29,7 @@ from qflow.workload.attributes import (
     is_none_or,
     is_number,
     is_positive,
+    is_text,
     is_tuple_of,
     is_whole,
     one_of,
@@ -37,6 +38,9 @@ from qflow.workload.attributes import (
     require_keys,
 )
 from qflow.workload.network import Network
+
+INFERRED = "inferred"
+"""Key of a workload file under which a recorder says what it inferred, and from what."""
 
 SETUP = "setup"
 """Name of the session that declares the queues; no client may have it."""
@@ -52,20 +56,21 @@ MESSAGES_PER_SECOND = 1_000_000
 LARGEST_PRIORITY = 9
 """AMQP knows ten priorities; the broker would take any byte (QT-04)."""
 
+FURTHEST_DRAW = 13
+"""Standard deviations from the mean that no draw of :func:`random.normalvariate` exceeds."""
+
+LARGEST_MU = 27
+"""So that no size that is drawn is above a terabyte, e to the 27th power is about half of one."""
+
+LONGEST_TEXT = 65_535
+"""Bytes of UTF-8 that a text among declare arguments may have (str16)."""
+
 LARGEST_PREFETCH = 0xFFFFFFFE
 """One less than what AMQP reads as "infinite"."""
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _is_network(value: object) -> bool:
     return value is None or isinstance(value, Network)
-
-
-def _is_size(value: object) -> bool:
-    return is_whole(value, 0) or is_tuple_of(is_number, _is_from_0)(value)
 
 
 def _is_from_0(value: object) -> bool:
@@ -83,7 +88,7 @@ def _is_priority(value: object) -> bool:
 def _is_recorded(value: object) -> bool:
     if not isinstance(value, tuple) or len(value) != 3:
         return False
-    return is_number(value[0], 0) and is_whole(value[1], 0) and isinstance(value[2], str)
+    return is_number(value[0], 0) and is_whole(value[1], 0) and is_text(value[2])
 
 
 def _is_service(value: Any) -> bool:
@@ -96,9 +101,21 @@ def _is_spell(value: Any) -> bool:
     return bool(is_all(_is_from_0)(value) and len(value) == 3 and value[0] < value[1] and value[2] > 0)
 
 
-_SEED = ("seed", partial(is_whole, at_least=0), "a whole number from 0")
+def _is_size(value: object) -> bool:
+    return is_whole(value, 0) or is_tuple_of(is_number, _is_from_0)(value)
+
+
+def _is_bounded_size(value: Any) -> bool:
+    return isinstance(value, int) or value[0] + FURTHEST_DRAW * value[1] <= LARGEST_MU
+
+
+def _is_seed(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+_SEED = ("seed", _is_seed, "a whole number from 0")
 _PRODUCER: Rules = (
-    ("to", is_tuple_of(_is_text, _is_text), "an exchange and a routing key, both text"),
+    ("to", is_tuple_of(is_text, is_text), "an exchange and a routing key, both text"),
     (
         "rate",
         partial(is_positive, at_most=MESSAGES_PER_SECOND),
@@ -106,6 +123,7 @@ _PRODUCER: Rules = (
     ),
     ("capacity", _is_from_1, "a whole number from 1"),
     ("size", _is_size, "a whole number from 0, or mu and sigma (from 0)"),
+    ("size", _is_bounded_size, f"mu and sigma with mu + {FURTHEST_DRAW} sigma at most {LARGEST_MU}"),
     (
         "burst",
         is_none_or(is_tuple_of(is_positive, _is_from_0)),
@@ -120,7 +138,7 @@ _PRODUCER: Rules = (
     ("arrival", ARRIVALS.__contains__, one_of(ARRIVALS)),
     ("model", MODELS.__contains__, one_of(MODELS)),
     ("window", WINDOWS.__contains__, one_of(WINDOWS)),
-    ("session", _is_text, "a name, or nothing"),
+    ("session", is_text, "a name, or nothing"),
     ("priority", _is_priority, "a whole number from 0 to 9, 'group', or nothing"),
 )
 _CONSUMER: Rules = (
@@ -158,7 +176,7 @@ class Producer:
     to : (str, str)
         Exchange and routing key; the exchange "" leads to the queue that the key names (EX-02).
     rate : float
-        Messages a second, on average.
+        Messages a second, on average; in bursts, while a spell lasts.
     capacity : int
         The window: most transfers outstanding, that is sent and not known complete (CAP-01).
     size : int or (float, float)
@@ -317,6 +335,67 @@ class Consumer:
         require(is_right, where, "crash", self.crash, "seconds, not before its start, or nothing")
 
 
+class Sender(Protocol):
+    """Who sends: a producer, or what else has its name and the name of its session."""
+
+    @property
+    def name(self) -> str:
+        """Its name, which its messages' labels begin with."""
+
+    @property
+    def session(self) -> str:
+        """The session that it sends on; "" for one of its own name."""
+
+
+class Senders:
+    """Which producer an event is about: its session's name is not enough, as several may share a session.
+
+    On a session of several producers only the label of a message, ``<producer>-<n>``, says whose it is
+    (CAP-09).  Whatever counts by producer asks here.
+
+    Parameters
+    ----------
+    producers : iterable of Producer
+        Or of anything else that has a ``name`` and a ``session``.
+
+    Examples
+    --------
+    >>> shared = [Producer(name, ("", "q"), 1, 1, 1, session="s") for name in ("a", "b")]
+    >>> senders = Senders([*shared, Producer("own", ("", "q"), 1, 1, 1)])
+    >>> senders.of("s", "b-7"), senders.of("own", "own-1"), senders.of("a"), senders.of("reader")
+    ('b', 'own', 'a', '')
+    >>> senders.on("s"), senders.on("own"), senders.on("reader")
+    (('a', 'b'), ('own',), ())
+    """
+
+    __slots__ = ("_names", "_sessions")
+
+    def __init__(self, producers: Iterable[Sender]) -> None:
+        self._sessions: dict[str, tuple[str, ...]] = {}
+        for producer in producers:
+            session = producer.session or producer.name
+            self._sessions[session] = (*self._sessions.get(session, ()), producer.name)
+        self._names = {name for names in self._sessions.values() for name in names}
+
+    def of(self, session: str, label: str = "") -> str:
+        """Return the producer that an event's session and message belong to; "" if it is of none.
+
+        Events that only clients report (:data:`qflow.workload.CLIENT_EVENTS`) have the producer's own name
+        for a session.
+        """
+        names = self._sessions.get(session)
+        if names is None:
+            return session if session in self._names else ""
+        if len(names) == 1:
+            return names[0]
+        name = label.rpartition("-")[0]
+        return name if name in names else ""
+
+    def on(self, session: str) -> tuple[str, ...]:
+        """Return the producers of a session: whom it concerns when the session ends."""
+        return self._sessions.get(session, ())
+
+
 Client = TypeVar("Client", Producer, Consumer)
 
 
@@ -376,6 +455,10 @@ class Workload:
         require(
             _is_queues(self.queues), where, "queues", self.queues, "queue names with their declare arguments"
         )
+        for name, arguments in self.queues.items():
+            for key, value in arguments.items():
+                is_right = is_text(key) and _is_argument(value)
+                require(is_right, f"queue {name!r}", f"the argument {key!r}", value, _ARGUMENT)
         object.__setattr__(self, "queues", {name: dict(args) for name, args in self.queues.items()})
         for attribute, kind in (("binds", tuple), ("producers", Producer), ("consumers", Consumer)):
             items = as_tuple(getattr(self, attribute))
@@ -389,7 +472,7 @@ class Workload:
     def _check_references(self, where: str) -> None:
         known = f"one of its queues ({', '.join(self.queues) or 'it has none'})"
         for bind in self.binds:
-            is_triple = len(bind) == 3 and all(isinstance(part, str) for part in bind)
+            is_triple = len(bind) == 3 and all(map(is_text, bind))
             require(is_triple, where, "binds", bind, "lists of exchange, queue and binding key, all text")
             require(bind[1] in self.queues, where, "the queue of a bind", bind[1], known)
         names = {SETUP}
@@ -422,7 +505,7 @@ class Workload:
         """
         path = Path(path)
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8")), name=path.stem)
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8-sig")), name=path.stem)
         except WorkloadError as error:
             raise WorkloadError(f"{path.name}: {error}") from None
         except ValueError as error:
@@ -437,7 +520,8 @@ class Workload:
         mapping : mapping
             Attributes of the same names as the parameters of :class:`Workload`; ``queues`` and
             ``duration`` are required, clients are mappings of their parameters, and their ``network``
-            is a mapping of those of :class:`qflow.workload.Network`.
+            is a mapping of those of :class:`qflow.workload.Network`.  ``inferred``, which a recorder writes,
+            says for readers which values were not seen; it decides nothing.
         name : str
             Used if the mapping holds none.
 
@@ -456,6 +540,8 @@ class Workload:
         qflow.workload.attributes.WorkloadError: consumer 1: the attribute 'prefetch' is missing, \
 required are name, queue, prefetch, service
         """
+        if isinstance(mapping, Mapping):
+            mapping = {name: value for name, value in mapping.items() if name != INFERRED}
         given = dict(_attributes(cls, "workload", mapping, optional=("name",)))
         for group, kind in (("producers", Producer), ("consumers", Consumer)):
             items = given.get(group, [])
@@ -513,7 +599,7 @@ required are name, queue, prefetch, service
         >>> Workload("w", 1, {"q": {}}, producers=(producer,)).with_seed(7).producers[0].seed
         7000
         """
-        require(is_whole(seed, 0), f"workload {self.name!r}", "the seed", seed, "a whole number from 0")
+        require(_is_seed(seed), f"workload {self.name!r}", "the seed", seed, "a whole number from 0")
         first, second = seed * 1000, seed * 1000 + len(self.producers)
         return self.replace(
             producers=tuple(dataclasses.replace(c, seed=first + n) for n, c in enumerate(self.producers)),
@@ -535,6 +621,22 @@ def _is_queues(value: object) -> bool:
     return isinstance(value, Mapping) and all(
         is_name(name) and isinstance(arguments, Mapping) for name, arguments in value.items()
     )
+
+
+_ARGUMENT = (
+    "what AMQP can carry: a key of at most 255 bytes, whole numbers of 64 bits, text of at most 65535 bytes"
+)
+
+
+def _is_argument(value: object) -> bool:
+    """Return whether a value of a declare argument can be carried (what the broker says of it is its own)."""
+    if isinstance(value, Mapping):
+        return all(is_text(key) and _is_argument(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_argument, value))
+    if isinstance(value, str):
+        return is_text(value, LONGEST_TEXT)
+    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 64
 
 
 def _names(kind: Callable[..., object]) -> list[str]:

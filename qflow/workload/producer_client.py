@@ -227,6 +227,7 @@ class WindowedProducer:
     """Sends what is due until ``last_due``, on a shared session, as soon as its window lets it."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int, shared: SharedSession) -> None:
+        self.name = model.name
         self._model = model
         self._stage = stage
         self._shared = shared
@@ -301,7 +302,7 @@ class WindowedProducer:
         try:
             session.message_transfer(message, self._model.to[0], sync=asks)
         except AmqpException as error:
-            stage.errors[self._shared.name] = error
+            stage.errors.update(dict.fromkeys((sender.name for sender in self._shared.senders), error))
             return
         due, size, group = next(self._messages)
         self._message = (due + stage.agenda.now if self._is_closed else due, size, group)

@@ -41,7 +41,7 @@ class Run(Tabular):
     end : int
         The instant at which the run ended, in microseconds.
     errors : dict
-        Client name to what its session died of; the others went on.
+        Client name to what its session died of, of all producers on a session; the others went on.
 
     Examples
     --------
@@ -166,6 +166,19 @@ def queue_measures(
         }
         for name, meter in meters.items()
     }
+
+
+def measure_text(value: float | int | None) -> str:
+    """Return a measure as text: whole numbers whole, others with four digits that count.
+
+    Examples
+    --------
+    >>> measure_text(42560), measure_text(42560.4), measure_text(0.123456), measure_text(None)
+    ('42560', '42560', '0.1235', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:.0f}"
 
 
 def _detail(event: Event, key: str, otherwise: Any) -> Any:

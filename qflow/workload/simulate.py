@@ -18,10 +18,16 @@ from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, uncollected
 
 SLICE = SECOND // 10
-"""Microseconds of virtual time between two looks at whether a run is to stop."""
+"""Microseconds of virtual time between two looks at whether a run is to stop; longer in very long runs."""
+
+MOST_SLICES = 100_000
+"""How many such looks there are at most."""
 
 MOST_MESSAGES = 1_000_000
 """How many messages may be expected of a run without a limit; ten events each, they take some gigabytes."""
+
+MOST_ACTS = 5 * MOST_MESSAGES
+"""How many sends and settlements a run may turn out to have: what is released comes again and again."""
 
 
 def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
@@ -48,7 +54,8 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
         The broker's own refusal, when a queue's arguments make no sense (FC-05).
     WorkloadError
         If the limit is not a whole number from 1, or if there is none and more than :data:`MOST_MESSAGES`
-        are to be expected: everything that happens to each of them is kept in memory.
+        are to be expected, or more than :data:`MOST_ACTS` of what clients do turn out to be: everything that
+        happens is kept in memory.
 
     Examples
     --------
@@ -67,10 +74,8 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     """
     limited = message_limit is None or is_whole(message_limit, 1)
     require(limited, "simulate", "message_limit", message_limit, "a whole number from 1, or None")
-    if message_limit is None:
-        _refuse_the_endless(workload)
     with uncollected():
-        stage = set_up(workload, message_limit)
+        stage = _set_up_to_keep(workload, message_limit)
         stage.run()
     return stage.finish(workload)
 
@@ -99,21 +104,28 @@ def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
     return stage
 
 
-def _refuse_the_endless(workload: Workload) -> None:
+def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Stage:
+    """Return the stage of a run whose events are kept in memory, which is refused if there are too many."""
     # Recorded messages are as many as they are, and in memory already.
     drawn = [producer for producer in workload.producers if producer.arrival != "recorded"]
     expected = sum(_expected_messages(producer, workload.duration) for producer in drawn)
-    if expected > MOST_MESSAGES:
+    if message_limit is None and expected > MOST_MESSAGES:
         raise WorkloadError(
             f"workload {workload.name!r}: about {round(expected):,} messages fall due in "
             f"{workload.duration:g} s, more than the {MOST_MESSAGES:,} that a run without a message_limit "
-            "may have; give simulate a message_limit, or the workload a shorter duration"
+            "may have, as all that happens is kept in memory; give simulate a message_limit, or the workload "
+            "a shorter duration or lower rates"
         )
+    stage = set_up(workload, message_limit)
+    recorded = sum(len(producer.recorded) for producer in workload.producers)
+    stage.acts = MOST_ACTS * max(1, recorded // MOST_MESSAGES)
+    return stage
 
 
 def _expected_messages(producer: Producer, duration: float) -> float:
-    on, off = producer.burst or (1, 0)
-    return producer.rate * duration * on / (on + off)
+    on, off = producer.burst or (duration, 0)
+    spells, rest = divmod(duration, on + off)
+    return producer.rate * (spells * on + min(rest, on))
 
 
 def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], None]) -> tuple[Run, bool]:
@@ -135,6 +147,8 @@ def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], None])
     ------
     AmqpException
         The broker's own refusal of a queue.
+    WorkloadError
+        If it is too much to keep in memory, as for :func:`qflow.workload.simulate`.
 
     Examples
     --------
@@ -144,11 +158,12 @@ def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], None])
     (11000000, True, 11000000)
     """
     with uncollected():
-        stage = set_up(workload)
+        stage = _set_up_to_keep(workload)
+        step = max(SLICE, stage.agenda.end // MOST_SLICES)
         done, count = 0, len(stage.events)
         try:
             while done < stage.agenda.end:
-                until = min(done + SLICE, stage.agenda.end)
+                until = min(done + step, stage.agenda.end)
                 stage.run(until=until)
                 done, count = until, len(stage.events)
                 on_slice(done, count)

@@ -13,7 +13,8 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.events import Detail, Event, EventTable
 from qflow.broker.message import Message
 from qflow.workload.agenda import SECOND, Action, Agenda
-from qflow.workload.model import SETUP, Workload
+from qflow.workload.attributes import WorkloadError
+from qflow.workload.model import SETUP, Senders, Workload
 from qflow.workload.run import Run
 
 GRACE = 10 * SECOND
@@ -40,6 +41,7 @@ class Stage:
     """
 
     def __init__(self, workload: Workload, end: int, message_limit: int | None = None) -> None:
+        self._name = workload.name
         self.broker = Broker(workload.options)
         self.agenda = Agenda(end)
         table = EventTable()
@@ -49,6 +51,8 @@ class Stage:
         self.remaining = message_limit
         # When a producer that had waited was last sent a completion.
         self.woken_at = -1
+        # How much clients may do before that is too much to keep in memory; None if it is not kept.
+        self.acts: int | None = None
         # What breaks the references between clients at the end.
         self.at_end: list[Action] = []
         self.broker.observe(table)
@@ -64,8 +68,26 @@ class Stage:
         timers = self.broker.timers
         self.agenda.run(self.broker.advance, alarm=partial(_next_due, timers), until=until)
 
+    def count_act(self) -> None:
+        """Count one message that is sent or settled.
+
+        Raises
+        ------
+        WorkloadError
+            If there are more than can be kept in memory.
+        """
+        if self.acts is not None:
+            self.acts -= 1
+            if self.acts < 0:
+                raise WorkloadError(
+                    f"workload {self._name!r}: by {self.agenda.now / SECOND:g} s its clients have sent and "
+                    "settled more messages than can be kept in memory; give it a shorter duration, lower "
+                    "rates, or consumers that release less"
+                )
+
     def count_message(self) -> None:
         """Count one message that is sent; after the last one clients go on for :data:`GRACE`."""
+        self.count_act()
         if self.remaining is not None:
             self.remaining -= 1
             if not self.remaining:
@@ -77,9 +99,11 @@ class Stage:
 
     def finish(self, workload: Workload) -> Run:
         """Return the run; the stage is of no more use then."""
+        senders = Senders(workload.producers)
         for session in self.broker.sessions.values():
             if session.error is not None:
-                self.errors.setdefault(session.name, session.error)
+                for name in senders.on(session.name) or (session.name,):
+                    self.errors.setdefault(name, session.error)
         self.dissolve()
         return Run(workload, self.events, self.agenda.end, self.errors)
 

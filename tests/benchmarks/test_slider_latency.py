@@ -77,6 +77,7 @@ def test_slider_to_picture(labs: LabPage, messages: int):
     labs.open_notebook(f"{messages}.ipynb")
     labs.run_all(600)
     page.wait_for_selector(f"{STAGE}[data-run]", timeout=120_000)
+    page.locator(".qflow-scene .qf-more").click()
     page.evaluate(WATCH_SLIDER, STAGE)
     meter = page.context.new_cdp_session(page)
     meter.send("Performance.enable", {"timeDomain": "threadTicks"})

@@ -6,7 +6,6 @@ the commands, the statistics and the events of the engine, and none of its inner
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -15,12 +14,13 @@ import pytest
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.message import Transfer
+from qflow.maintain.ledger import GROUP as GROUP
+from qflow.maintain.ledger import through_json as through_json
+from qflow.maintain.ledger import visible as visible
 
 BYTES, MESSAGES = 1, 0
 CREDIT, WINDOW = 0, 1
 NONE = 1
-GROUP = "g"
-"""The application header that groups the messages of :meth:`Bench.group` and :meth:`Bench.send_groups`."""
 
 
 def arguments(**short: object) -> dict[str, object]:
@@ -316,38 +316,3 @@ def of_group(name: str) -> dict[str, object]:
         "filter_type": "header_match_str",
         "filter_params": {"header_key": GROUP, "header_value": name},
     }
-
-
-def visible(broker: Broker, without: str = "") -> dict[str, object]:
-    """Return all that consoles and clients can see of a broker, but for one session's own end."""
-    queues = {}
-    for name, queue in broker.queues.queues.items():
-        queues[name] = {
-            "statistics": queue.statistics().asdict(),
-            "messages": [
-                (m.transfer.label, m.position, m.state, m.delivery_count, m.group) for m in queue.store
-            ],
-            "groups": broker.management.query("queue", name),
-            "exclusive": queue.lifetime.owner,
-        }
-    sessions = {}
-    for name, session in broker.sessions.items():
-        if name != without:
-            sessions[name] = {
-                "attached": session.is_attached,
-                "error": str(session.error),
-                "completed": str(session.completed),
-                "held": [(transfer.label, transfer.held_by) for transfer in session.held],
-                "statistics": session.statistics(),
-                "subscriptions": [s.statistics() for s in session.consuming.subscriptions.values()],
-            }
-    exchanges = {
-        name: (exchange.statistics(), exchange.binding_statistics())
-        for name, exchange in broker.exchanges.exchanges.items()
-    }
-    return {"queues": queues, "sessions": sessions, "exchanges": exchanges, "broker": broker.statistics()}
-
-
-def through_json(broker: Broker) -> Broker:
-    """Return a broker restored from a snapshot that has been JSON text in between."""
-    return Broker.restore(json.loads(json.dumps(broker.snapshot())))

@@ -14,6 +14,19 @@ from qflow.broker.store import MessageStore
 VICTIM = "victim"
 
 
+class Whole:
+    """A whole number that is no int, as NumPy's are."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __lt__(self, other: int) -> bool:
+        return self.value < other
+
+
 def busy_bench() -> Bench:
     """A broker where the victim session has a part in everything there is."""
     bench = Bench()
@@ -194,25 +207,124 @@ def test_time_does_not_go_back():
         pytest.param({"routing_key": "k" * 256}, ValueError, id="EX-03 a routing key over 255 bytes"),
         pytest.param({"routing_key": "ä" * 128}, ValueError, id="EX-03 bytes, not characters"),
         pytest.param({"headers": {"a": {1, 2}}}, TypeError, id="DQ-07 a header that has no encoding"),
+        pytest.param({"headers": {"a": [object()]}}, TypeError, id="DQ-07 a list that has no encoding"),
+        pytest.param({"headers": {5: "a"}}, TypeError, id="DQ-07 a header whose name is no text"),
+        pytest.param({"headers": {"a": 1 << 64}}, ValueError, id="DQ-07 a header of 65 bits"),
+        pytest.param({"headers": {"a": -(1 << 63) - 1}}, ValueError, id="DQ-07 a header of 64 bits below 0"),
+        pytest.param({"headers": {"a": "\ud800"}}, ValueError, id="DQ-07 half a character in a header"),
+        pytest.param({"headers": {"k" * 256: 1}}, ValueError, id="DQ-07 a header with a name over 255 bytes"),
+        pytest.param({"headers": [("a", 1)]}, TypeError, id="headers that are no map"),
+        pytest.param({"content_size": Whole(5)}, TypeError, id="DQ-05 a size that is no int"),
+        pytest.param({"content_size": float("nan")}, TypeError, id="DQ-05 no number of bytes"),
+        pytest.param({"content_size": 1 << 64}, ValueError, id="DQ-05 a size of 65 bits"),
+        pytest.param({"ttl": float("nan")}, TypeError, id="QT-07 no number of milliseconds"),
+        pytest.param({"ttl": 1.5}, TypeError, id="QT-07 half a millisecond"),
+        pytest.param({"ttl": 1 << 64}, ValueError, id="QT-07 a time to live of 65 bits"),
+        pytest.param({"priority": 4.0}, TypeError, id="QT-04 a priority that is no int"),
+        pytest.param({"routing_key": 5}, TypeError, id="EX-03 a number for a key"),
+        pytest.param({"routing_key": "\ud800"}, ValueError, id="EX-03 half a character"),
+        pytest.param({"durable": "yes"}, TypeError, id="CM-12 a text for a flag"),
+        pytest.param({"timestamp": "now"}, TypeError, id="DQ-05 a text for a time"),
+        pytest.param({"timestamp": -1}, ValueError, id="DQ-05 a time before all times"),
+        pytest.param({"message_id": "7"}, TypeError, id="DQ-07 a message id that is no UUID"),
+        pytest.param({"correlation_id": 7}, TypeError, id="DQ-07 a number for a correlation id"),
+        pytest.param({"content_type": "t" * 256}, ValueError, id="DQ-07 a content type over 255 bytes"),
+        pytest.param({"user_id": b"u"}, TypeError, id="DQ-07 bytes for a user id"),
+        pytest.param({"app_id": "a" * 65_536}, ValueError, id="DQ-07 an app id over 65535 bytes"),
+        pytest.param({"label": 5}, TypeError, id="a number for a label"),
+        pytest.param({"content": object()}, TypeError, id="content that no snapshot holds"),
     ],
 )
-def test_messages_that_cannot_be(properties, error):
-    """EX-03, DQ-07: the client's library refuses them; the broker never sees them."""
-    bench = Bench()
+@pytest.mark.parametrize("counted", ["encoded", "content"])
+def test_messages_that_cannot_be(properties, error, counted):
+    """EX-03, DQ-07, DQ-09: the client's library refuses them; the broker never sees them."""
+    bench = Bench(message_size=counted)
     bench.declare("q")
+    session = bench.session("p")
+    before = bench.broker.state_hash()
     with pytest.raises(error):
-        bench.session("p").message_transfer(Message(**{"routing_key": "q", **properties}))
-    assert bench.stat("q").msgDepth == 0
+        session.message_transfer(Message(**{"routing_key": "q", **properties}))
+    assert bench.broker.state_hash() == before
 
 
-@pytest.mark.parametrize("act", ["exchange_bind", "exchange_unbind"])
-def test_binding_keys_that_cannot_be(act):
-    """EX-03: over 255 bytes."""
+class Text(str):
+    """A text of a kind of its own, as NumPy's are."""
+
+
+def test_a_text_of_another_kind_is_kept_as_a_plain_one():
+    """CF-04: so that a restored broker shows the same."""
     bench = Bench()
-    bench.declare("q")
-    with pytest.raises(ValueError, match="255"):
-        getattr(bench.session("s"), act)("q", "amq.direct", "k" * 256)
-    assert bench.stat("q").bindingCount == 1
+    session = bench.broker.session(Text("s"), Text("line"))
+    session.queue_declare(Text("q"))
+    session.message_subscribe(Text("q"), Text("t"))
+    session.message_transfer(Message(1, routing_key=Text("q"), label=Text("m")), Text("amq.direct"))
+    shown = [
+        value for event in bench.events for value in (event.queue, event.session, event.link, event.message)
+    ]
+    assert {type(value) for value in shown} == {str}
+    assert type(session.name) is str and type(session.connection.name) is str
+
+
+LONG = "n" * 256
+NAMED = [
+    lambda s: s.exchange_bind("q", "amq.direct", LONG),
+    lambda s: s.exchange_unbind("q", "amq.direct", LONG),
+    lambda s: s.queue_declare(LONG),
+    lambda s: s.queue_declare("ä" * 128),
+    lambda s: s.queue_declare("new", alternate_exchange=LONG),
+    lambda s: s.queue_delete(LONG),
+    lambda s: s.exchange_declare(LONG, "fanout"),
+    lambda s: s.exchange_declare("new", LONG),
+    lambda s: s.message_subscribe("q", LONG),
+    lambda s: s.message_transfer(Message(1, routing_key="q"), LONG),
+]
+
+
+@pytest.mark.parametrize("act", NAMED)
+def test_names_that_cannot_be(act):
+    """EX-03, CF-04: over 255 bytes; the client's library refuses them."""
+    bench = busy_bench()
+    before = bench.broker.state_hash()
+    with pytest.raises(ValueError, match=r"at most 255 bytes; got 25\d"):
+        act(bench.session(VICTIM))
+    assert bench.broker.state_hash() == before
+
+
+@pytest.mark.parametrize("name", ["\ud800", "ok\udfff"])
+def test_names_that_no_encoding_has(name):
+    """CF-04: half a character can be written in Python, but not sent."""
+    bench = busy_bench()
+    before = bench.broker.state_hash()
+    for act in (
+        lambda: bench.ctl.queue_declare(name),
+        lambda: bench.ctl.message_transfer(Message(1), name),
+        lambda: bench.broker.management.create("queue", name),
+        lambda: bench.broker.session(name),
+        lambda: bench.broker.session("new", name),
+    ):
+        with pytest.raises(ValueError, match="UTF-8"):
+            act()
+        assert bench.broker.state_hash() == before
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        (lambda broker: broker.session(5), TypeError),
+        (lambda broker: broker.session("s", b"line"), TypeError),
+        (lambda broker: broker.advance(float("nan")), TypeError),
+        (lambda broker: broker.advance(1.5), TypeError),
+        (lambda broker: broker.advance(None), TypeError),
+        (lambda broker: broker.advance(1 << 63), ValueError),
+    ],
+)
+def test_what_a_broker_itself_is_given(act, error):
+    """CM-01: names are texts and times whole microseconds, or nothing happens."""
+    bench = busy_bench()
+    before = bench.broker.state_hash()
+    with pytest.raises(error):
+        act(bench.broker)
+    assert bench.broker.state_hash() == before
 
 
 def test_the_callers_headers_stay_the_callers():
@@ -266,7 +378,9 @@ MISTAKES = [
     pytest.param(
         lambda s: s.message_transfer(Message(1, routing_key="q"), b"amq.fanout"), id="bytes for a name"
     ),
+    pytest.param(lambda s: s.message_transfer(Message(1, routing_key="q"), sync=[1]), id="a list for sync"),
     pytest.param(lambda s: s.message_cancel([]), id="a list for a tag"),
+    pytest.param(lambda s: s.fetch(5), id="CN-09 a number for a tag"),
     pytest.param(lambda s: s.message_flow("groups", 0, 2.5), id="half a message of credit"),
     pytest.param(lambda s: s.message_flow("groups", 0), id="an argument too few"),
     pytest.param(lambda s: s.queue_delete("q", queue="q"), id="an argument twice"),

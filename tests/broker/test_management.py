@@ -3,6 +3,9 @@
 import pytest
 from support import Bench, management_refused, of_group, queue_of, refused, run
 
+from qflow.broker import Broker, Message
+from qflow.trace.replaying import Replay, record
+
 
 class TestPurge:
     def test_count(self):
@@ -379,6 +382,16 @@ class TestCreateAndDelete:
         pytest.param(
             lambda m: m.create("binding", "no/q/k"), "not-found: Exchange not found: no", id="CF-08 a binding"
         ),
+        pytest.param(
+            lambda m: m.create("link", "l", {"host": "a"}), "not-implemented: create link: links and bridges",
+            id="CF-07 federation is left out",
+        ),
+        pytest.param(
+            lambda m: m.delete("bridge", "b"), "not-implemented: delete bridge: ", id="CF-07 a bridge"
+        ),
+        pytest.param(
+            lambda m: m.setLogLevel("debug+:broker loud"), "Invalid log level name: loud", id="CF-11 a level"
+        ),
     ]  # fmt: skip
 
     @pytest.mark.parametrize(("act", "text"), ERRORS)
@@ -447,6 +460,7 @@ def test_queue_statistics():
         "msgTxnEnqueues": 1, "byteTxnEnqueues": 60,
         "msgTxnDequeues": 1, "byteTxnDequeues": 50,
         "msgPersistEnqueues": 1, "msgPersistDequeues": 0,
+        "bytePersistEnqueues": 60, "bytePersistDequeues": 0,
         "msgDepth": 4, "byteDepth": 210, "messageCount": 3,
         "acquires": 7, "releases": 1,
         "discardsTtl": 1, "discardsRing": 0, "discardsLvq": 0, "discardsOverflow": 1,
@@ -472,6 +486,7 @@ def test_broker_statistics():
     totals = shown.totals
     assert (totals["msgTotalEnqueues"], totals["msgTotalDequeues"], totals["acquires"]) == (6, 3, 2)
     assert totals["byteTotalEnqueues"] == 600
+    assert (shown.msgDepth, shown.byteDepth) == (3, 300)
 
 
 def test_subscription_and_session_statistics():
@@ -485,3 +500,118 @@ def test_subscription_and_session_statistics():
     assert (second.browsing, second.acknowledged, second.exclusive) == (True, True, False)
     assert (second.creditMode, second.delivered) == ("CREDIT", 0)
     assert reader.unacked == 2
+
+
+def test_persistent_bytes():
+    """CF-09: bytes of durable messages, in and out, and in the broker's totals."""
+    bench = Bench()
+    bench.declare("q")
+    for size, durable in ((50, True), (70, True), (90, False)):
+        bench.send("q", size=size, durable=durable)
+    bench.take("q", 2)
+    shown, totals = bench.stat("q"), bench.broker.statistics().totals
+    assert (shown.bytePersistEnqueues, shown.bytePersistDequeues) == (120, 120)
+    assert (totals["bytePersistEnqueues"], totals["bytePersistDequeues"]) == (120, 120)
+    assert shown.byteTotalDequeues == 120
+
+
+def test_connection_statistics():
+    """CF-10, management.py test_connection_stats: messages, their bytes and frames; refused ones, too."""
+    bench = Bench()
+    bench.declare("q", max_count=3, flow_stop_count=0)
+    bench.send("q", size=50)
+    session = bench.broker.sessions["p"]
+    session.message_transfer(Message(0, routing_key="q"))
+    session.message_transfer(Message(65_524, routing_key="q"))
+    reader = bench.read("q", "c", messages=2)
+    reader.accept()
+    bench.send("q", 2, by="p", size=50)
+    with refused(506):
+        bench.send("q", by="p", size=50)
+    came = bench.broker.connections["p"].statistics()
+    assert (came.msgsFromClient, came.msgsToClient) == (6, 0)
+    assert came.bytesFromClient == 4 * 50 + 11 + 65_535
+    assert came.framesFromClient == 3 + 2 + 4 + 3 * 3
+    went = bench.broker.connections["c"].statistics()
+    assert (went.msgsToClient, went.bytesToClient, went.framesToClient) == (2, 61, 5)
+    assert went.name == "c"
+    twin = Broker.restore(bench.broker.snapshot())
+    assert twin.connections["p"].statistics() == came
+
+
+def test_delete_takes_strict():
+    """CF-07: qpid-config unbind sends it; it is ignored, as by create (IN-06)."""
+    bench = queue_of(0)
+    bench.bind("q", "amq.direct", "k")
+    bench.broker.management.delete("binding", "amq.direct/q/k", strict=True)
+    assert bench.stat("q").bindingCount == 1
+
+
+def test_timestamps_by_management():
+    """CF-11, management.py test_timestamp_config: off by default, on, off; part of the state."""
+    bench = queue_of(0)
+    manage = bench.broker.management
+    assert manage.getTimestampConfig() is False
+    manage.setTimestampConfig(True)
+    bench.broker.advance(7_000_000)
+    bench.send("q")
+    assert Broker.restore(bench.broker.snapshot()).management.getTimestampConfig() is True
+    manage.setTimestampConfig(False)
+    bench.send("q")
+    stamps = [message.transfer.message.timestamp for message in bench.broker.queue("q").store]
+    assert stamps == [7, None]
+    with pytest.raises(TypeError, match="setTimestampConfig: receive is True or False; got 1"):
+        manage.setTimestampConfig(1)
+
+
+def test_log_level():
+    """CF-11: kept and given back; it changes nothing, not even the state."""
+    broker = Broker()
+    manage, before = broker.management, broker.state_hash()
+    assert manage.getLogLevel() == "notice+"
+    manage.setLogLevel("notice+ debug+:qpid::broker, !error-:Protocol")
+    assert manage.getLogLevel() == "notice+,debug+:qpid::broker,!error-:Protocol"
+    assert broker.state_hash() == before
+    assert Broker.restore(broker.snapshot()).management.getLogLevel() == "notice+"
+
+
+def test_closing_a_connection():
+    """CF-11, management.py test_connection_close: all its sessions die; the names can be used again."""
+    broker = Broker()
+    first, second, other = (broker.session(name, link) for name, link in (("a", "x"), ("b", "x"), ("c", "y")))
+    first.queue_declare("q", exclusive=True)
+    broker.management.close("x")
+    for session in (first, second):
+        assert not session.is_attached
+        assert str(session.error) == "connection-forced: Closed by Management Request"
+        assert session.error.code == 320
+    assert other.is_attached
+    identity = "org.apache.qpid.broker:connection:x"
+    with management_refused(1, f"No object found with ID=0-0-0--0({identity})"):
+        broker.management.close("x")
+    broker.session("a", "x").queue_declare("q", exclusive=True)
+
+
+def test_exchange_arguments():
+    """EX-11: qpid-config shows --sequence and --ive by them."""
+    broker = Broker()
+    broker.management.create("exchange", "x", {"qpid.msg_sequence": 1, "qpid.ive": 1})
+    found = {name: exchange.arguments for name, exchange in broker.exchanges.exchanges.items()}
+    assert found["x"] == {"qpid.msg_sequence": 1, "qpid.ive": 1}
+    assert found["amq.topic"] == {}
+
+
+def test_methods_are_commands_of_a_trace():
+    """A trace has them as rows, and replays them."""
+    broker = Broker()
+    trace = record(broker)
+    manage = broker.management
+    manage.setTimestampConfig(True)
+    manage.setLogLevel("debug+")
+    assert (manage.getTimestampConfig(), manage.getLogLevel()) == (True, "debug+")
+    broker.session("a", "x")
+    manage.close("x")
+    manage.delete("exchange", "qmf.default.topic", {}, True)
+    replay = Replay(trace)
+    assert replay.run() == trace
+    assert replay.broker.state_hash() == broker.state_hash()

@@ -5,7 +5,8 @@ from uuid import UUID
 import pytest
 from support import Bench
 
-from qflow.broker import Message
+from qflow.broker import Broker, Message
+from qflow.trace.replaying import Replay, record
 
 BARE = {"content_size": 1, "routing_key": "ab"}
 SIZES = [
@@ -105,3 +106,76 @@ def test_content_only_accounting():
     for content in (100, 0, 150):
         bench.session("p").message_transfer(Message(content, routing_key="q", headers={"a": "b"}))
     assert (bench.stat("q").msgDepth, bench.stat("q").byteDepth) == (3, 250)
+
+
+# A body
+
+
+BODIES = [
+    pytest.param(None, {}, 10, None, id="DQ-08 none"),
+    pytest.param("ä", {}, 12, None, id="DQ-08 text counts as UTF-8"),
+    pytest.param(b"\xff" * 7, {}, 17, None, id="DQ-08 bytes"),
+    pytest.param({"index": 0}, {}, 10 + 23 + 8 + 9, "amqp/map", id="DQ-07 a map names its type"),
+    pytest.param([], {"content_type": "x"}, 10 + 8 + 8 + 2, "x", id="DQ-07 another type"),
+    pytest.param("", {"reply_to": ("", "q")}, 10 + 8 + 4 + 1 + 2, None, id="DQ-07 reply-to alone"),
+    pytest.param("", {"reply_to": (None, "q"), "headers": {}}, 10 + 16 + 4 + 2, None, id="DQ-07 reply-to"),
+    pytest.param("", {"content_encoding": "utf-8"}, 10 + 8 + 6, None, id="DQ-07 content encoding"),
+    pytest.param({"a": "b"}, {"size": 113}, 113, "amqp/map", id="DQ-05 a size that the sender gives"),
+]
+
+
+@pytest.mark.parametrize(("body", "properties", "size", "content_type"), BODIES)
+def test_a_message_with_a_body(body, properties, size, content_type):
+    """DQ-05, DQ-07: sizes as the client's encoding has them; body and properties come to the consumer."""
+    message = Message.of(body, "", **properties)
+    assert message.encoded_size("") == size
+    assert (message.body, message.content_type) == (body, content_type)
+    assert message.reply_to == properties.get("reply_to")
+    transfer = Bench().session("p").message_transfer(message, "amq.fanout")
+    assert transfer.size == (113 if "size" in properties else size + len("amq.fanout"))
+
+
+@pytest.mark.parametrize("body", [5, object(), {"a": object()}, ("x", 1, {})], ids=repr)
+def test_a_body_that_amqp_cannot_carry(body):
+    """Nothing is made; the error says what was given."""
+    with pytest.raises(TypeError, match="got"):
+        Message.of(body, "q")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"size": -1}, ValueError, "size is 0 to 18446744073709551615; got -1"),
+        ({"size": 2.5}, TypeError, "size is a whole number; got 2.5"),
+        ({"reply_to": ("", "k" * 256)}, ValueError, "reply_to is at most 255 bytes; got 256"),
+        ({"reply_to": (5, "k")}, TypeError, "reply_to is a string; got 5"),
+        ({"content_encoding": "e" * 256}, ValueError, "content_encoding is at most 255 bytes; got 256"),
+        ({"body": "\ud800"}, ValueError, "a body is a text that UTF-8 can carry"),
+    ],
+    ids=str,
+)
+def test_properties_that_amqp_cannot_carry(given, error, text):
+    """CM-01: refused before there is a message."""
+    with pytest.raises(error, match=text):
+        Message.of(**{"body": "x", **given})
+
+
+def test_bytes_of_any_kind():
+    """A body is kept as plain bytes, which a snapshot can hold."""
+    for body in (bytearray(b"abc"), memoryview(b"abc")):
+        message = Message.of(body)
+        assert (type(message.body), message.body, message.content_size) == (bytes, b"abc", 3)
+
+
+def test_a_given_size_lasts():
+    """A trace keeps it, so that a replay counts the same; the state has it as the transfer's size."""
+    broker = Broker()
+    trace = record(broker)
+    broker.session("p").queue_declare("q")
+    broker.sessions["p"].message_transfer(Message.of({"a": 1}, "q", size=113))
+    replay = Replay(trace)
+    assert replay.run() == trace
+    twin = Broker.restore(broker.snapshot())
+    assert twin.state_hash() == broker.state_hash()
+    for other in (twin, replay.broker):
+        assert other.queue("q").statistics().byteDepth == 113

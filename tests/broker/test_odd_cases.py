@@ -93,6 +93,23 @@ def test_rf_37_the_cleaner_moves_fair_shares(waited, first):
     assert got == [first]
 
 
+@pytest.mark.parametrize(("batch", "first"), [(2, "p-4"), (1, "p-2"), (0, "p-4")])
+def test_rf_37_each_batch_of_the_cleaner_moves_fair_shares(batch, first):
+    """RF-37, QT-07: a batch that is full is followed by another walk; 0 is no limit."""
+    broker = Broker(BrokerOptions(queue_purge_interval=2, max_purge_batch=batch))
+    session = broker.session("p")
+    session.queue_declare("q", {"qpid.fairshare": 1, "qpid.priorities": 2})
+    for priority, ttl in ((0, 1), (9, 0), (9, 0), (0, 0)):
+        session.message_transfer(Message(routing_key="q", priority=priority, ttl=ttl))
+    broker.advance(2_400_000)
+    assert broker.queue("q").statistics().discardsTtl == 1
+    got: list[str] = []
+    session.consuming.on_delivery = lambda record: got.append(record.label)
+    session.message_subscribe("q", "s")
+    session.fetch("s")
+    assert got == [first]
+
+
 REFUSED = [
     ({"qpid.priorities": 3, "qpid.fairshare-x": "y"}, 542, "invalid conversion: Cannot convert y"),
     ({"qpid.priorities": 3, "qpid.fairshare-x": 1}, 542, "invalid conversion: Cannot convert x"),

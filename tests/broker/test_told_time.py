@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
-from qflow.broker.errors import ManagementError, NotImplementedException
+from qflow.broker.errors import ManagementError
 
 SECOND = 1_000_000
 
@@ -130,13 +130,90 @@ def test_qt_15_positions_are_told_and_gaps_show():
 def test_qt_17_trace_ids_are_added_and_excluded(excluded):
     broker = Broker()
     producer = broker.session("p")
-    producer.queue_declare("q", {"qpid.trace.id": "here"})
+    producer.queue_declare("q", {"qpid.trace.id": "home"})
     producer.queue_declare("picky", {"qpid.trace.exclude": excluded})
     producer.message_transfer(Message(routing_key="q", headers={"x-qpid.trace": "there"}))
     producer.message_transfer(Message(routing_key="picky", headers={"x-qpid.trace": "there"}))
     producer.message_transfer(Message(routing_key="picky"))
-    assert [m.headers()["x-qpid.trace"] for m in broker.queue("q").store] == ["there,here"]
+    assert [m.headers()["x-qpid.trace"] for m in broker.queue("q").store] == ["there,home"]
     assert [m.transfer.label for m in broker.queue("picky").store] == ["p-3"]
+
+
+@pytest.mark.parametrize(
+    ("been", "own", "shown"),
+    [
+        ("", "here", "here"),
+        ("a", "here", "a,here"),
+        ("here,a", "here", "here,a"),
+        ("there", "here", "there"),
+        (5, "x", "5,x"),
+    ],
+)
+def test_qt_17_a_trace_id_that_a_message_has_is_not_added_again(been, own, shown):
+    """QT-17: the real broker looks for it anywhere in the text, so who was ``there`` was ``here``."""
+    broker = Broker()
+    producer = broker.session("p")
+    producer.queue_declare("q", {"qpid.trace.id": own})
+    producer.message_transfer(Message(routing_key="q", headers={"x-qpid.trace": been}))
+    assert [str(m.headers()["x-qpid.trace"]) for m in broker.queue("q").store] == [shown]
+
+
+LEAVING = [
+    ("reroute", ""), ("reroute useAltExchange", ""), ("delete", ""), ("self-destruct", ""), ("ring", ""),
+    ("reject", "home"), ("move", "home"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "trace"), LEAVING)
+def test_qt_17_what_becomes_of_the_trace_of_a_message_that_leaves(way, trace):
+    """QT-17: reroute, eviction and the queue's end clear it in the copy that leaves, and in no other."""
+    broker = Broker()
+    session = broker.session("p")
+    arguments = {"qpid.trace.id": "home", "qpid.queue_msg_sequence": "n"}
+    if way in ("ring", "self-destruct"):
+        arguments |= {"qpid.policy_type": way, "qpid.max_count": 1}
+    session.queue_declare("q", arguments, alternate_exchange="amq.fanout")
+    session.queue_declare("elsewhere", {"qpid.trace.id": "elsewhere"})
+    session.queue_declare("goal")
+    session.exchange_bind("goal", "amq.fanout")
+    for queue in ("elsewhere", "q"):
+        session.exchange_bind(queue, "amq.direct", "k")
+    session.message_transfer(Message(routing_key="k"), "amq.direct")
+    match way.partition(" "):
+        case ("reroute", _, ""):
+            broker.management.reroute("q", exchange="amq.fanout")
+        case ("reroute", _, option):
+            broker.management.reroute("q", **{option: True})
+        case ("move", *_):
+            broker.management.queueMoveMessages("q", "goal")
+        case ("delete", *_):
+            session.queue_delete("q")
+        case ("reject", *_):
+            session.message_subscribe("q", "s")
+            session.fetch("s")
+            session.message_reject([0])
+        case _:
+            session.message_transfer(Message(routing_key="q"))
+    assert [m.headers() for m in broker.queue("goal").store] == [{"n": 1, "x-qpid.trace": trace}]
+    assert [m.headers() for m in broker.queue("elsewhere").store] == [{"x-qpid.trace": "elsewhere"}]
+
+
+def test_ex_11_a_copy_that_is_routed_again_has_its_own_number():
+    """EX-11: the number of another exchange is another copy's; the first copy keeps what it was given."""
+    broker = Broker()
+    session = broker.session("p")
+    for queue, exchange in (("a", "x"), ("b", "x"), ("c", "y")):
+        session.queue_declare(queue)
+        session.exchange_declare(exchange, "fanout", arguments={"qpid.msg_sequence": 1})
+        session.exchange_bind(queue, exchange)
+    for _ in range(2):
+        session.message_transfer(Message(), "x")
+    broker.management.purge("a", 1)
+    broker.management.reroute("a", exchange="y")
+    numbers = {q: [m.headers()["qpid.msg_sequence"] for m in broker.queue(q).store] for q in "bc"}
+    assert numbers == {"b": [1, 2], "c": [1]}
+    twin = Broker.restore(broker.snapshot())
+    assert [m.headers()["qpid.msg_sequence"] for m in twin.queue("b").store] == [1, 2]
 
 
 def redirected() -> Broker:
@@ -244,22 +321,3 @@ def test_cf_12_management_events():
     kinds = [row.kind for row in rows if "." not in row.kind and row.kind != "completed"]
     bound = ["bind", "bind", "subscribe", "unsubscribe", "unbind"]
     assert kinds == ["exchangeDeclare", "queueDeclare", *bound, "exchangeDelete", "unbind", "queueDelete"]
-
-
-@pytest.mark.parametrize(
-    ("what", "ask"),
-    [
-        ("paging", lambda session: session.queue_declare("q", {"qpid.paging": True})),
-        ("dtx", lambda session: session.dtx_select()),
-    ],
-)
-def test_qt_19_what_is_left_out_is_refused_with_its_reason(what, ask):
-    """QT-19, DQ-10, CM-17, CM-18: 540, and the list says why."""
-    from qflow.broker.errors import LEFT_OUT
-
-    broker = Broker()
-    with pytest.raises(NotImplementedException) as refused:
-        ask(broker.session("s"))
-    assert refused.value.code == 540
-    assert LEFT_OUT[what] in refused.value.text
-    assert "q" not in broker.queues.queues

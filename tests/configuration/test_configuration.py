@@ -125,6 +125,27 @@ def test_what_each_option_sends(options, arguments):
     assert read_line(f"qpid-config add queue test01 {options}").arguments == arguments
 
 
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        Declaration("q", {"k" * 256: "x"}),
+        Declaration("q\ud800", {}),
+        Declaration("q", {"x": "\ud800"}),
+        Declaration("q", {}, alternate_exchange="\ud800"),
+    ],
+)
+def test_what_no_client_can_send_is_said_so(declaration):
+    """CF-04: the client's library refuses it; no broker is asked."""
+    with pytest.raises(ConfigurationError, match="no client can send this: .*(255 bytes|UTF-8|surrogates)"):
+        explain(declaration)
+
+
+@pytest.mark.parametrize("start", ["", "add queue ", "qpid-config add queue ", "qflow config add queue "])
+def test_the_start_of_a_line_may_be_left_out(start):
+    """CF-13: a learner types what the tool takes, from whichever word on."""
+    assert read_line(f"{start}q --max-queue-count 5") == Declaration("q", {"qpid.max_count": 5})
+
+
 def test_properties():
     """qpid-config options, CF-07: durable and alternate-exchange are properties, and so is auto-delete."""
     declaration = read_line("q --durable --alternate-exchange alt --argument auto-delete=1")

@@ -257,6 +257,8 @@ def test_the_command_takes_the_traffic_of_a_client_log(root, capsys):
     [
         (["--max-count", "many"], "--max-count: must be a whole number from 1, or QUEUE=N, got 'many'"),
         (["--max-count", "0"], "--max-count: must be a whole number from 1"),
+        (["--max-count", "=5"], "--max-count: must be a whole number from 1, or QUEUE=N, got '=5'"),
+        (["--max-count", "٣"], "--max-count: must be a whole number from 1, or QUEUE=N, got '٣'"),
         (["--max-size", "-5"], "--max-size: must be a whole number from 1, or QUEUE=N, got '-5'"),
         (["--max-size", "nope=5"], "--max-size: no queue 'nope' in the workload, which has orders"),
         (["--messages", "-1"], "--messages: must be a whole number from 0, got -1"),
@@ -289,3 +291,26 @@ def test_workloads_that_make_no_sense_are_refused_in_one_sentence(tmp_path, caps
     said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("simulating the")]
     assert len(said) == 1
     assert sentence in said[0]
+
+
+def sender(name, key):
+    return {"name": name, "to": ["", key], "rate": 200, "capacity": 5, "size": 100}
+
+
+def test_a_queue_that_nothing_reaches_is_not_designed(tmp_path, capsys):
+    """EX-08: with a mistyped key no setting of the queue has an effect, and the messages are gone."""
+    astray = "p's messages reach no queue: no binding of exchange '' matches the key 'oders' (EX-08)"
+    alone = written(tmp_path, producers=[sender("p", "oders")])
+    assert cli.main(["design", alone, "--max-count", "100"]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"qflow: there is nothing to design: no producer's messages reach orders; {astray}"
+
+    queues = {"orders": {"qpid.max_count": 100}, "other": {"qpid.max_count": 100}}
+    path = written(tmp_path, queues=queues, producers=[sender("p", "oders"), sender("r", "other")])
+    assert cli.main(["design", path, "--keep-capacities", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert list(made["queues"]) == ["other"]
+    assert made["kept"] == {"orders": "orders: left as it is; no producer's messages reach it"}
+    assert made["unrouted"] == {"p": astray}
+    assert cli.main(["design", path, "--keep-capacities"]) == 0
+    assert astray in capsys.readouterr().out.splitlines()

@@ -114,9 +114,13 @@ class TestRefusals:
         assert "a port is a number from 0 to 65535" in said
         assert port in said
 
-    def test_a_file_where_a_folder_is_due(self, capsys, tmp_path):
+    def test_a_file_where_a_folder_is_due(self, capsys, tmp_path, monkeypatch):
         (tmp_path / "notes.txt").write_text("")
         assert "--dir takes a folder" in refusal(capsys, "lab", "--dir", str(tmp_path / "notes.txt"))
+        monkeypatch.chdir(tmp_path)
+        before = sorted(tmp_path.iterdir())
+        assert "--dir takes a folder, but got an empty name" in refusal(capsys, "lab", "--dir", "")
+        assert sorted(tmp_path.iterdir()) == before
 
     def test_a_missing_dependency(self, capsys, monkeypatch):
         real = importlib.util.find_spec

@@ -8,6 +8,7 @@ import timeit
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import WATCH_SLIDER
@@ -21,6 +22,20 @@ CHAPTER = "01-thresholds.ipynb"
 STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
 LAB = ".qflow-lab:has(.qf-panel)"
 MOVES = 9
+
+# The time between a move of the hand and the frame in which a picture of another run is on the screen.
+WATCH_HANDLE = """selector => {
+    const stage = document.querySelector(selector);
+    window.qflowHandle = [];
+    let moved = 0;
+    stage.addEventListener("pointermove", event => { if (event.buttons) moved ||= performance.now(); }, true);
+    new MutationObserver(() => {
+        if (!moved) return;
+        const begun = moved;
+        moved = 0;
+        requestAnimationFrame(() => setTimeout(() => window.qflowHandle.push(performance.now() - begun)));
+    }).observe(stage, { attributes: true, attributeFilter: ["data-run"] });
+}"""
 
 
 class Lab:
@@ -91,7 +106,9 @@ def lab(lab_page) -> Lab:
     lab_page.open_notebook(CHAPTER)
     lab_page.run_all()
     lab_page.page.wait_for_selector(f"{STAGE}[data-run]", timeout=30_000)
-    return Lab(lab_page)
+    lab = Lab(lab_page)
+    lab.button("more")
+    return lab
 
 
 def shot(lab: Lab, name: str, tmp_path: Path, of: str = LAB) -> None:
@@ -213,6 +230,55 @@ def test_dragging_in_the_plot_scrubs(lab):
         assert abs(shown - share * end) < 0.02 * end
 
 
+def handle(lab: Lab, setting: str) -> Any:
+    """Return a handle on the tank."""
+    return lab.page.locator(f"{LAB} [data-setting={setting}]")
+
+
+def test_a_level_dragged_on_the_tank_redraws_in_time(lab):
+    """The line is under the hand, its runs come while it is held, and the slider follows."""
+    lab.page.evaluate(WATCH_HANDLE, STAGE)
+    tell_slowness()
+    for _ in range(MOVES):
+        before = lab.seen()
+        pill = handle(lab, "stop").locator(".qf-pill")
+        pill.scroll_into_view_if_needed()
+        box = pill.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        lab.page.mouse.move(x, y)
+        lab.page.mouse.down()
+        lab.page.mouse.move(x, y + (14 if int(before["stop"]) >= 850 else -14), steps=1)
+        lab.await_run(int(before["run"]))
+        held = lab.seen()
+        assert held["stop"] != before["stop"]
+        assert_true(held)
+        lab.page.mouse.up()
+        slider = ".qf-slider-stop .widget-readout"
+        follows = f"stop => document.querySelector('{slider}').innerText === stop"
+        lab.page.wait_for_function(follows, arg=held["stop"], timeout=10_000)
+        assert lab.seen()["stop"] == held["stop"]
+    waits = sorted(lab.page.evaluate("() => window.qflowHandle"))
+    print(f"\nhandle moved to picture drawn, {MOVES} drags: median {statistics.median(waits):.0f} ms")
+    assert len(waits) >= MOVES
+
+
+def test_the_handles_are_there_for_the_keyboard_and_a_screen_reader(lab):
+    for setting, key in (("stop", "ArrowDown"), ("limit", "ArrowDown"), ("capacity", "ArrowLeft")):
+        before, found = lab.seen(), handle(lab, setting)
+        value = int(found.get_attribute("aria-valuenow"))
+        assert found.get_attribute("role") == "slider"
+        assert setting in found.get_attribute("aria-label")
+        found.press(key)
+        lab.await_run(int(before["run"]))
+        after = handle(lab, setting)
+        assert int(after.get_attribute("aria-valuenow")) == value - int(after.get_attribute("data-step"))
+        assert lab.readout(setting) == after.get_attribute("aria-valuenow")
+        assert after.evaluate("handle => handle === document.activeElement"), "the focus was lost"
+        run = int(lab.seen()["run"])
+        after.press({"ArrowDown": "ArrowUp", "ArrowLeft": "ArrowRight"}[key])
+        lab.await_run(run)
+
+
 def test_moving_the_stop_slider_redraws_in_time(lab):
     """The slider is let go of, the engine runs 2,000 messages, the picture is on the screen."""
     lab.page.evaluate(WATCH_SLIDER, STAGE)
@@ -296,8 +362,11 @@ def test_a_refused_combination_shows_the_brokers_words_and_keeps_the_picture(lab
     lab.move("stop", 0.75)
     lab.page.wait_for_timeout(1_000)
     before = lab.seen()
+    top = "stage => stage.closest('.qf-views').offsetTop"
+    place = lab.page.locator(STAGE).evaluate(top)
     lab.move("resume", 0.95)
     lab.page.wait_for_selector(f"{LAB} .qf-refusal:not([hidden])", timeout=10_000)
+    assert lab.page.locator(STAGE).evaluate(top) == place, "the picture moved under the hand"
     stop = lab.page.locator(".qf-slider-stop .widget-readout").inner_text()
     resume = lab.page.locator(".qf-slider-resume .widget-readout").inner_text()
     words = (

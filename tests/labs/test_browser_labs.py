@@ -42,6 +42,11 @@ large = Lab(picture_of(simulate(Workload("5 x 5 x 5", 60, dict.fromkeys(Q, limit
 large"""
 
 
+_RESTART = """async () => {
+    await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart();
+}"""
+
+
 def notebook(folder: Path, name: str, *cells: str) -> None:
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -55,6 +60,7 @@ def labs(lab_server, lab_page):
     notebook(folder, "labs.ipynb", SETUP, *opened)
     notebook(folder, "large.ipynb", SETUP, LARGE)
     charts = "for make in (held_chart, depth_chart, latency_chart):\n    display(lab.chart(make))"
+    notebook(folder, "restarted.ipynb", SETUP, "flow_lab(messages=60)")
     notebook(folder, "charts.ipynb", SETUP, "lab = capacity_lab()\nlab", charts)
     thirty = "many = [flow_lab(messages=300) for _ in range(30)]\ndisplay(*many)"
     notebook(folder, "thirty.ipynb", SETUP, thirty, "for lab in many:\n    lab.close()")
@@ -78,6 +84,8 @@ class Seen:
         self.root = labs.page.locator(".qflow-lab").nth(list(OPEN).index(name))
         self.scene = self.root.locator(".qflow-scene").last
         self.root.scroll_into_view_if_needed()
+        for more in self.root.locator(".qflow-scene:not(.qf-is-open) .qf-more").all():
+            more.click()
 
     def stage(self, index: int = 0) -> dict[str, str]:
         return dict(self.root.locator(".qf-stage").nth(index).evaluate("stage => ({ ...stage.dataset })"))
@@ -208,6 +216,23 @@ def test_the_learner_is_the_consumer(opened, tmp_path):
     run = int(lab.stage()["run"])
     lab.move("prefetch-c1", 0.5)
     assert int(lab.stage()["run"]) > run
+
+
+def test_a_message_at_a_consumer_is_answered_where_it_is(opened):
+    """CN-14: by mouse and by keyboard; the log of the lab says what was done."""
+    lab = Seen(opened, "group")
+    slots = lab.root.locator(".qf-consumer[data-name=c3] .qf-slot[data-why]")
+    label = slots.first.get_attribute("data-why").removeprefix("message:")
+    run = int(lab.stage()["run"])
+    slots.first.click()
+    lab.root.locator(".qf-menu [data-verdict=release]").click()
+    lab.await_run(run)
+    lab.root.locator(".qf-log li", has_text=f"c3 releases {label}.").wait_for(timeout=10_000)
+    slots.first.focus()
+    for key in ("Enter", "ArrowDown", "ArrowUp", "Enter"):
+        lab.page.keyboard.press(key)
+    lab.await_run(run + 1)
+    lab.root.locator(".qf-log li", has_text="c3 accepts").wait_for(timeout=10_000)
 
 
 def test_typing_a_configuration(opened, tmp_path):
@@ -417,6 +442,21 @@ def test_a_large_topology_is_smooth(labs, tmp_path):
     assert len(page.locator(".qf-queue").all()) == 5
     # How fast depends on what else this machine does; that it moves at all does not.
     assert seen["drawn"] > 20
+
+
+def test_a_lab_whose_kernel_was_restarted_says_so(labs):
+    """It asks for no answer that cannot come; the picture stays, and can be stepped through."""
+    labs.open_notebook("restarted.ipynb")
+    labs.run_all(120)
+    root = labs.page.locator(".qflow-lab").first
+    for more in root.locator(".qflow-scene:not(.qf-is-open) .qf-more").all():
+        more.click()
+    labs.page.evaluate(_RESTART)
+    labs.wait_idle(60)
+    root.locator(".qf-queue").first.click()
+    labs.page.wait_for_selector(".qf-why-refusal", timeout=15_000)
+    assert "Run the lab's cell again" in root.locator(".qf-why-refusal").inner_text()
+    assert root.locator(".qf-why-wait").count() == 0
 
 
 def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):

@@ -40,8 +40,7 @@ def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
 
 def test_sliders_carry_the_product_s_names_and_the_rules():
     assert [knob.label for knob in FLOW_KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
-    settings = signature(flow_workload).parameters.keys() - {"limit"}
-    assert {knob.setting for knob in FLOW_KNOBS} == settings
+    assert {knob.setting for knob in FLOW_KNOBS} == set(signature(flow_workload).parameters)
     for knob, slider in zip(FLOW_KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update
@@ -187,7 +186,9 @@ def test_the_next_move_ends_a_run_whose_beginning_is_drawn(lab, drawn):
 
 
 def test_unknown_settings_are_named():
-    with pytest.raises(TypeError, match="flow_lab has no setting 'stopp'; it has stop, resume, capacity"):
+    with pytest.raises(
+        TypeError, match="flow_lab has no setting 'stopp'; it has stop, resume, limit, capacity"
+    ):
         flow_lab(stopp=3)
     with pytest.raises(AmqpException, match="flow_resume_count=30 must be less or equal"):
         flow_lab(stop=20, resume=30)

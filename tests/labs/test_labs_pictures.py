@@ -37,13 +37,20 @@ from qflow.trace import LogError
 from qflow.trace.files import write_trace
 from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
-from qflow.workload import Consumer, Producer, Workload, simulate
+from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 
 RECORDINGS = kit_path("data") / "recordings" / "workloads"
 
 
 def last(picture) -> dict[str, int]:
     return picture.frames.at(-1)
+
+
+@pytest.mark.parametrize("run", [flow_run, capacity_run, fanout_run, policy_run, history_run])
+@pytest.mark.parametrize("messages", [-5, 0, True, 2.5, None, 1_000_001, 10**9])
+def test_a_run_has_a_number_of_messages(run, messages):
+    with pytest.raises(WorkloadError, match="messages must be a whole number from 1 to 1,000,000, got"):
+        run(messages=messages)
 
 
 # Capacity

@@ -11,6 +11,7 @@ import re
 import threading
 import xml.etree.ElementTree as ElementTree
 import zlib
+from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -100,6 +101,31 @@ def test_every_lab_moves_refuses_and_is_shared(name):
     assert again.scene.place == {"time": 1_000, "back": 0}
 
 
+def test_a_token_of_settings_that_are_refused_opens_what_is_shown(small):
+    before = Token.read(small.token(0, 0)).settings
+    small.sliders["resume"].value = small.sliders["stop"].value + 1
+    assert "must be less or equal" in small.scene.refusal
+    shared = Token.read(small.token(0, 0))
+    assert shared.settings == before
+    assert open_token(shared.text()).claims == small.claims
+
+
+def test_a_token_that_the_broker_refuses_ends_in_a_sentence():
+    token = Token("flow", {"stop": 10, "resume": 20, "messages": 20})
+    with pytest.raises(
+        TokenError, match="the broker here refuses the settings of this token: invalid-argument"
+    ):
+        open_token(token.text())
+
+
+def test_a_lab_that_is_closed_says_so(small):
+    small.compare()
+    small.close()
+    for ask_for in (small.compare, lambda: small.chart(labs.held_chart)):
+        with pytest.raises(RefusalError, match="this lab shows no picture: it is closed"):
+            ask_for()
+
+
 def test_a_token_of_another_engine_says_so():
     lab = open_token(Token("flow", {"messages": 20, "limit": 1_000}, engine="0" * 12).text())
     assert "made with another engine (000000000000" in lab.scene.refusal
@@ -157,8 +183,14 @@ def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
         (["flow", {}, 0, -1, "e"], "steps back must be a whole number from 0, got -1"),
         (["flow", {}, 0, 0, None], "engine must be its hash, got None"),
         (["flow", {"stop": "x"}, 0, 0, "e"], "flow_lab: stop must be a number, got 'x'"),
-        (["history", {"messages": -1}, 0, 0, "e"], "messages must be a whole number from 1, got -1"),
-        (["policy", {"messages": 1.5}, 0, 0, "e"], "messages must be a whole number from 1, got 1.5"),
+        (
+            ["history", {"messages": -1}, 0, 0, "e"],
+            "messages must be a whole number from 1 to 1,000,000, got -1",
+        ),
+        (
+            ["policy", {"messages": 1.5}, 0, 0, "e"],
+            "messages must be a whole number from 1 to 1,000,000, got 1.5",
+        ),
         (["config", {"text": {}}, 0, 0, "e"], "expected a unicode string"),
         (["config", {"broker_options": None}, 0, 0, "e"], "the lab of this token is another one here"),
         (["group", {"wake_up": [1]}, 0, 0, "e"], r"wake_up: got \[1\]"),
@@ -310,7 +342,7 @@ def test_choosing_a_state_loads_its_history():
     assert lab.scene.answer["links"][0]["text"].startswith("q has been ON since")
     assert "purge:q" in dict(lab.scene.actions)
     ask(lab, ask="fork", action="leave:C1", time=200_000, back=0, frame=4)
-    assert list(lab.picture.pictures) == ["as it was", "C1 goes away"]
+    assert list(lab.picture.pictures) == ["as it was", "C1 goes away (clients repeat what was recorded)"]
     nodes = lab.map.graph["nodes"]
     assert len(nodes) == len(lab.space.states.graph)
     json.dumps(lab.map.graph)
@@ -338,6 +370,17 @@ def test_the_scene_is_answered(small):
     assert small.scene.answer["refusal"]
 
 
+def test_what_is_held_is_no_reason_for_a_producer_to_be_free():
+    """CAP-01: it may send because its window has room."""
+    picture = flow_run(messages=200, stop=20, resume=10, capacity=50)
+    frames = picture.frames
+    held, blocked = (frames.column(f"producer.p1.{name}").tolist() for name in ("held", "blocked"))
+    frame = next(index for index in range(frames.count) if held[index] and not blocked[index])
+    texts = [link["text"] for link in why(picture, frame, "producer:p1")["links"]]
+    assert "p1 is not blocked" in texts[0] and "of 50 outstanding" in texts[0]
+    assert not [text for text in texts if "not complete" in text]
+
+
 # Forks and comparisons
 
 
@@ -348,12 +391,47 @@ def test_a_fork_is_the_same_up_to_its_frame_and_another_run_after_it():
     for action in actions_of(picture):
         both = fork_picture(picture, frame, action)
         was, now = both.pictures.values()
-        broker = [event for event in was.run.events if not event.kind.startswith("client.")]
-        pairs = zip(broker, now.run.events, strict=False)
+        pairs = zip(was.run.events, now.run.events, strict=False)
         common = next(index for index, (one, other) in enumerate(pairs) if one[:7] != other[:7])
-        assert broker[common].time >= picture.frames.at(frame)["time"]
+        assert was.run.events[common].time >= picture.frames.at(frame)["time"]
     with pytest.raises(KeyError, match="no action 'explode'"):
         fork_picture(picture, frame, "explode")
+
+
+def test_the_clients_of_a_simulated_fork_react():
+    """CAP-01, CN-06: a producer keeps to its window, and a consumer goes on at once."""
+    picture = flow_run(messages=200, stop=20, resume=10, capacity=5)
+    frame = picture.frames.transitions[0].frame + 20
+    gone = fork_picture(picture, frame, "leave:c1").pictures["c1 goes away"].frames
+    assert max(gone.column("producer.p1.outstanding")) <= 5
+    assert gone.at(-1)["producer.p1.blocked"] == 1
+    purged = fork_picture(picture, frame, "purge:orders").pictures["orders is purged"]
+    assert purged.frames.at(-1)["producer.p1.sent"] == 200
+    assert purged.frames.at(-1)["consumer.c1.holds"] == 0
+
+
+def test_a_recorded_fork_says_beside_the_picture_that_its_clients_repeat():
+    picture = replace(flow_run(messages=60, stop=20, resume=10), messages=0)
+    both = fork_picture(picture, 80, "purge:orders")
+    assert list(both.pictures) == ["as it was", "orders is purged (clients repeat what was recorded)"]
+
+
+@pytest.mark.parametrize("verdict", ["accept", "release", "reject"])
+@pytest.mark.parametrize("messages", [60, 0], ids=["simulated", "recorded"])
+def test_a_message_at_a_consumer_can_be_answered_by_hand(verdict, messages):
+    """CN-13, CN-14, CN-16."""
+    picture = replace(flow_run(messages=60, stop=20, resume=10), messages=messages)
+    holdings, stays = (picture.frames.lasting[name] for name in ("holdings", "stays"))
+    frame = 80
+    row = list(holdings.alive(frame))[-1]
+    label = f"p1-{stays.get(holdings.get(row, 'stay'), 'number')}"
+    both = fork_picture(picture, frame, f"{verdict}:c1:{label}")
+    forked = list(both.pictures.values())[1].run.events
+    time = picture.frames.at(frame)["time"]
+    kinds = {event.kind for event in forked if event.message == label and event.time == time}
+    assert ("requeued" if verdict == "release" else "dequeued") in kinds
+    with pytest.raises(TraceError, match="c1 does not hold p1-1 at that instant"):
+        fork_picture(picture, frame, f"{verdict}:c1:p1-1")
 
 
 def test_fork_and_compare_from_the_scene(small):
@@ -376,10 +454,14 @@ def test_share_and_save_from_the_scene(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ask(small, ask="token", time=5_000, back=1, frame=3)
     assert Token.read(small.scene.token).time == 5_000
-    for expected in ("qflow-run.html", "qflow-run-2.html"):
-        ask(small, ask="html", time=5_000, back=1, frame=3)
-        assert small.scene.token == f"saved: {expected}"
-        assert (tmp_path / expected).read_text().count("<script") == 2
+    token, sent = small.scene.token, []
+    monkeypatch.setattr(small.scene, "send", lambda content, buffers=None: sent.append((content, buffers)))
+    ask(small, ask="html", time=5_000, back=1, frame=3)
+    [(content, [page])] = sent
+    assert content == {"page": "qflow-run.html"}
+    assert page.decode().count("<script") == 2
+    assert small.scene.token == token, "the field of tokens is for tokens"
+    assert not list(tmp_path.iterdir()), "nothing is written beside the chapters"
 
 
 def test_a_file_of_a_run_asks_nobody(tmp_path):

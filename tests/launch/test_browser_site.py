@@ -121,6 +121,7 @@ def test_a_slider_moves_the_engine_in_the_browser(page):
     stage.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
     stage.scroll_into_view_if_needed()
     before = int(stage.get_attribute("data-run"))
+    page.page.locator(".qflow-lab:has(.qf-panel) .qf-more").first.click()
     rail = page.page.locator(".qf-slider .noUi-target").first
     rail.scroll_into_view_if_needed()
     box = rail.bounding_box()

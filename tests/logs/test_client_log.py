@@ -9,7 +9,10 @@ import pytest
 from recordings import WORKLOADS, load
 
 from qflow.broker.errors import ResourceLimitExceededException
-from qflow.trace import ClientLog, LogError, LogRow, replay
+from qflow.logs import Auditor, audit
+from qflow.logs.components import lake_of
+from qflow.trace import ClientLog, LogError, LogRow, replay, trace_of
+from qflow.trace.replaying import Replay
 from qflow.workload import CLIENT_EVENTS, Consumer, Producer, Workload
 from qflow.workload.arrivals import due_messages
 
@@ -432,3 +435,92 @@ def test_parquet_holds_the_same_rows(tmp_path):
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(LogError, match="log.parquet: the file is cut off or damaged, or no Parquet"):
         ClientLog.load(path)
+
+
+# A client that goes on after its session ended
+
+
+def died(time, client, words="506 resource-limit-exceeded: Maximum depth exceeded on q"):
+    return LogRow(time, client, "error", "", words, 0, "")
+
+
+def logged(*items):
+    """Rows as ``rows`` makes them, and error rows, in order of time."""
+    errors = [item for item in items if isinstance(item, LogRow)]
+    log = rows(*(item for item in items if not isinstance(item, LogRow)))
+    return ClientLog(log.name, sorted([*log.rows, *errors], key=lambda row: row.ts_us))
+
+
+def test_a_producer_that_reconnects_sends_on_a_new_session():
+    """A normal reconnect: after the error that its log shows, nothing of it is left out."""
+    log = logged(
+        *((n, "p", "transfer", n) for n in range(1, 5)), died(10, "p"),
+        (600_001, "c", "accept", 1), (600_002, "c", "accept", 2),
+        *((n, "p", "transfer", n) for n in range(700_001, 700_003)), died(800_000, "p"),
+        (900_001, "p", "transfer", 900_001),
+    )  # fmt: skip
+    workload = small(**{"qpid.max_count": 2}).with_consumer("c", start=0.5).with_consumer("d", start=9)
+    run = replay(log, workload)
+    assert told(run, "enqueued", "exception", "client.differs") == [
+        (1, "enqueued", "p-1"),
+        (2, "enqueued", "p-2"),
+        (3, "exception", ""),
+        # On its way when the session ended.
+        (4, "client.differs", "p-4"),
+        (700_001, "enqueued", "p-700001"),
+        (700_002, "enqueued", "p-700002"),
+        (900_001, "exception", ""),
+    ]
+    attached = [event.time for event in run.events if event.kind == "session.attach" and event.session == "p"]
+    assert attached == [0, 700_001, 900_001]
+    assert not [one for one in audit(log, workload).findings if one.kind == "sends on"]
+    # The trace is one that the engine can play again.
+    replayed = Replay(trace_of(run))
+    replayed.run()
+    assert replayed.difference() is None
+
+
+def test_a_consumer_that_reconnects_is_delivered_to_again():
+    log = logged(
+        (1, "p", "transfer", 1), (2, "p", "transfer", 2), (600_000, "c", "deliver", 1),
+        died(700_000, "c", "541 internal-error: gone"),
+        (800_000, "c", "deliver", 1), (800_001, "c", "deliver", 2), (800_005, "c", "accept", 1),
+        (800_009, "c", "accept", 2),
+    )  # fmt: skip
+    workload = small().with_consumer("c", start=0.5).with_consumer("d", start=9)
+    run = replay(log, workload)
+    assert told(run, "delivered", "dequeued", "client.differs") == [
+        (500_000, "delivered", "p-1"),
+        (500_000, "delivered", "p-2"),
+        (800_000, "delivered", "p-1"),
+        (800_000, "delivered", "p-2"),
+        (800_005, "dequeued", "p-1"),
+        (800_009, "dequeued", "p-2"),
+    ]
+    assert audit(log, workload).findings == []
+
+
+def test_a_producer_that_goes_on_without_an_error_is_a_finding_with_numbers():
+    """LP-06: what the engine left out is not kept in silence."""
+    sends = [(n * 10_000, "p", "transfer", n) for n in range(1, 201)]
+    workload = small(**{"qpid.max_count": 2}).with_consumer("c", start=9).with_consumer("d", start=9)
+    (found,) = audit(logged(*sends), workload).findings
+    assert (found.kind, found.client, found.queue, found.message) == ("sends on", "p", "q", "p-4")
+    assert (found.row, found.time, found.number, found.gap) == (4, 40_000, 197, 1_960_000)
+    assert found.text().startswith("row 4, 0.04 s: sends on (LP-06), p, q, p-4: 197 messages left out")
+    # What was on its way while the answer came is none.
+    assert audit(logged(*sends[:8]), workload).findings == []
+
+
+def test_the_new_session_is_carried_on_as_text():
+    log = logged(
+        *((n, "p", "transfer", n) for n in range(1, 5)), died(10, "p"), (20, "p", "transfer", 5),
+        died(30, "c", "541 internal-error: gone"), (40, "c", "deliver", 1), (41, "c", "accept", 1),
+    )  # fmt: skip
+    (rows_,) = lake_of("log", small(**{"qpid.max_count": 2}).with_consumer("d", start=9), log.rows).values()
+    whole = Auditor("log/q").feed(rows_)
+    assert any(row[2] == "finding" for row in whole)
+    for cut in range(2, len(rows_)):
+        first = Auditor("log/q")
+        results = first.feed(rows_[:cut])
+        assert results + Auditor("log/q", first.state()).feed(rows_[cut:]) == whole

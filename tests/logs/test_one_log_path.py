@@ -93,7 +93,13 @@ DOCTORS = {
 FINDINGS = {
     "rejected": {},
     "released": {},
-    "lost": {"completed while held": 60, "credit exceeded": 2593, "never sent": 84, "not held": 35},
+    "lost": {
+        "completed while held": 60,
+        "credit exceeded": 2593,
+        "never sent": 84,
+        "not held": 35,
+        "sends on": 1,
+    },
     "lost transfers": {"never sent": 74},
     "lost deliveries": {"not held": 36},
     "lost messages": {"discarded": 25},
@@ -108,9 +114,11 @@ FINDINGS = {
         "never sent": 84,
         "not held": 35,
         "not subscribed": 70,
+        "sends on": 1,
         "unknown producer": 43,
     },
-    "died": {"completed while held": 56, "not held": 1},
+    # Both begin a new session, so that only what was settled on the old one is left.
+    "died": {"not held": 1},
 }
 """Kinds of findings, and how many, in the doctored recording of an overflow."""
 

@@ -165,7 +165,17 @@ ALLOWED = "('always', 'sender', 'receiver', 'never')"
         ),
         ("{x: 1}", "x: illegal key"),
         ("{create: None, node: None}", None),
-        ('{link: {x-subscribe: {exclusive: True}, selector: "a = 1", timeout: 5}}', None),
+        (
+            '{link: {selector: "a = 1"}}',
+            "link: selector: illegal key"
+            " (qpid-cpp has it; here: x-subscribe: {arguments: {x-apache-selector: ...}})",
+        ),
+        (
+            "{link: {timeout: 5}}",
+            "link: timeout: illegal key"
+            " (qpid-cpp has it; here: x-declare: {arguments: {'qpid.auto_delete_timeout': ...}})",
+        ),
+        ("{link: {x-subscribe: {exclusive: True}}}", None),
     ],
 )
 def test_options(options: str, error: str | None) -> None:

@@ -3,8 +3,12 @@
 import pytest
 from messaging_support import Bench, address, contents, drain
 
-from qflow.messaging import Message, NotFound, console
-from qflow.messaging.qmf import BROKER_NAME
+from qflow.broker import Broker
+from qflow.broker import Message as Raw
+from qflow.messaging import Connection, ConnectionError, Message, NotFound, console
+from qflow.messaging.qmf import BROKER_NAME, Agent
+from qflow.trace.replaying import Replay, record
+from qflow.trace.timeline import Checkpoint
 
 BROKER = f"org.apache.qpid.broker:broker:{BROKER_NAME}"
 
@@ -76,8 +80,9 @@ def test_create_and_delete() -> None:
     for kind, name in (("queue", "q"), ("exchange", "t")):
         assert tool.call("delete", {"type": kind, "name": name, "options": {}}) == {}
     for name in ("q", "t"):
+        # The old connection takes it to be there, as it has seen it lately.
         with pytest.raises(NotFound):
-            bench.sender(name)
+            Connection.establish(bench.url).session().sender(name)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +205,8 @@ def test_console() -> None:
     bench.sender("q").send("x")
     assert queue.msgDepth == 0
     queue.update()
-    assert (queue.msgDepth, queue.getProperties()["name"]) == (1, "q")
-    assert (str(queue), queue.getClassKey()) == ("org.apache.qpid.broker:queue:q", "queue")
+    assert queue.msgDepth == 1
+    assert queue.getIndex() == "org.apache.qpid.broker:queue:q"
     with pytest.raises(AttributeError, match="neither a value nor a method 'shape'"):
         _ = queue.shape
     with pytest.raises(TypeError, match="purge takes request, filter; got 3"):
@@ -215,3 +220,256 @@ def test_console() -> None:
     assert session.getObjects(_class="queue") == []
     session.close()
     assert session.getObjects(_class="broker") == []
+
+
+# Whichever client asks
+
+
+def request(body: object, opcode: str = "_query_request", key: str = "broker", **properties: object) -> Raw:
+    headers = {"method": "request", "qmf.opcode": opcode}
+    given = {"headers": headers, "app_id": "qmf2", "reply_to": ("", "answers"), "correlation_id": "7"}
+    return Raw.of(body, key, **(given | properties))
+
+
+class RawClient:
+    """A session of the engine, without the messaging API."""
+
+    def __init__(self) -> None:
+        self.broker = Broker()
+        self.agent = Agent(self.broker)
+        self.session = self.broker.session("raw")
+        self.session.queue_declare("answers")
+
+    def ask(self, message: Raw, exchange: str = "qmf.default.direct") -> list[Raw]:
+        assert self.session.message_transfer(message, exchange).is_complete
+        answers = [queued.transfer.message for queued in self.broker.queue("answers").store]
+        self.session.queue_purge("answers")
+        return answers
+
+
+QUEUES = {"_what": "OBJECT", "_schema_id": {"_class_name": "queue"}}
+CREATE = {
+    "_object_id": {"_object_name": BROKER},
+    "_method_name": "create",
+    "_arguments": {"type": "queue", "name": "made"},
+}
+
+
+def test_a_session_of_the_engine_is_answered() -> None:
+    """CF-16, CF-07, CF-09: at the exchange, after the command; by the agent's proper name as well."""
+    client = RawClient()
+    for key in ("broker", "apache.org:qpidd:qflow"):
+        answer = client.ask(request(QUEUES, key=key))[0]
+        assert [found["_values"]["name"] for found in answer.body] == ["answers"]
+        assert (answer.header("qmf.opcode"), answer.correlation_id) == ("_query_response", "7")
+        assert (answer.content_type, answer.app_id) == ("amqp/list", "qmf2")
+    answer = client.ask(request(CREATE, "_method_request"))[0]
+    assert (answer.header("qmf.opcode"), answer.body) == ("_method_response", {"_arguments": {}})
+    assert "made" in client.broker.queues.queues
+    app_id_as_header = {"qmf.opcode": "_query_request", "x-amqp-0-10.app-id": "qmf2"}
+    assert client.ask(request(QUEUES, headers=app_id_as_header, app_id=None))
+
+
+def test_a_request_is_no_message_for_queues() -> None:
+    """CF-16: the exchange takes it even from a queue bound by that key, and does not count it (EX-08)."""
+    client = RawClient()
+    client.session.queue_declare("spy")
+    for key in ("broker", "other"):
+        client.session.exchange_bind("spy", "qmf.default.direct", key)
+        client.ask(request(QUEUES, key=key))
+    assert client.broker.queue("spy").statistics().msgDepth == 1
+    direct = client.broker.exchanges.get("qmf.default.direct").statistics()
+    assert (direct.msgReceives, direct.msgDrops) == (1, 0)
+    assert client.broker.statistics().discardsNoRoute == 0
+
+
+def test_an_agent_is_looked_for() -> None:
+    """CF-16: the agent answers, and the exchange routes the question on, as to other agents."""
+    client = RawClient()
+    client.session.queue_declare("agents")
+    client.session.exchange_bind("agents", "qmf.default.topic", "console.request.#")
+    locate = request({}, "_agent_locate_request", "console.request.agent_locate")
+    values = client.ask(locate, "qmf.default.topic")[0].body["_values"]
+    assert (values["_vendor"], values["_product"], values["_heartbeat_interval"]) == (
+        "apache.org",
+        "qpidd",
+        10,
+    )
+    assert client.broker.queue("agents").statistics().msgDepth == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "opcode", "properties", "answer"),
+    [
+        (CREATE, "_method_request", {"reply_to": None}, None),
+        (CREATE, "_method_request", {"app_id": "other"}, None),
+        (CREATE, "_method_request", {"reply_to": ("nowhere", "x")}, None),
+        ("text", "_method_request", {}, (4, "InvalidParameter")),
+        (CREATE | {"_object_id": 5}, "_method_request", {}, (4, "InvalidParameter")),
+        (CREATE | {"_method_name": None}, "_method_request", {}, (4, "InvalidParameter")),
+        (CREATE | {"_arguments": [1]}, "_method_request", {}, (4, "InvalidParameter")),
+        (
+            CREATE | {"_arguments": {"type": 1, "name": "x"}},
+            "_method_request",
+            {},
+            (4, "InvalidParameter: create: type is a string; got 1"),
+        ),
+        ({}, "_juggle", {}, (7, "unknown opcode: _juggle")),
+        (QUEUES | {"_what": "SCHEMA"}, "_query_request", {}, []),
+        ({"_schema_id": 3}, "_query_request", {}, []),
+        ({"_schema_id": {"_class_name": "queue", "_package_name": "other"}}, "_query_request", {}, []),
+        ({"_object_id": {}}, "_query_request", {}, []),
+        (None, "_query_request", {}, []),
+    ],
+    ids=str,
+)
+def test_requests_that_make_no_sense(
+    body: object, opcode: str, properties: dict[str, object], answer: object
+) -> None:
+    """CF-08, CF-16: each is answered or ignored; the session that asked lives on."""
+    client = RawClient()
+    answers = client.ask(request(body, opcode, **properties))
+    assert client.session.is_attached
+    if answer is None:
+        assert answers == []
+    elif isinstance(answer, tuple):
+        values = answers[0].body["_values"]
+        assert (values["error_code"], values["error_text"]) == answer
+    else:
+        assert answers[0].body == answer
+
+
+def test_a_method_that_ends_who_asks() -> None:
+    """CF-11: a client closes its own connection; its request is complete, the answer waits on its queue."""
+    client = RawClient()
+    close = {"_object_id": {"_object_name": "org.apache.qpid.broker:connection:raw"}, "_method_name": "close"}
+    client.session.message_transfer(request(close, "_method_request"), "qmf.default.direct")
+    assert str(client.session.error) == "connection-forced: Closed by Management Request"
+    assert client.broker.queue("answers").statistics().msgDepth == 1
+
+
+def test_answers_come_after_the_whole_write() -> None:
+    """RF-08: two requests of one write are answered in order, when the write is over."""
+    client = RawClient()
+    with client.session.pipelined():
+        for number in ("1", "2"):
+            client.session.message_transfer(request(QUEUES, correlation_id=number), "qmf.default.direct")
+        assert client.broker.queue("answers").statistics().msgDepth == 0
+    answers = [queued.transfer.message for queued in client.broker.queue("answers").store]
+    assert [answer.correlation_id for answer in answers] == ["1", "2"]
+
+
+def test_a_trace_with_requests_replays() -> None:
+    """What the agent does are commands of the trace; a replay needs no agent, and gets no answer twice."""
+    broker = Broker()
+    trace = record(broker)
+    Agent(broker)
+    session = broker.session("raw")
+    session.queue_declare("answers")
+    session.message_transfer(request(CREATE, "_method_request"), "qmf.default.direct")
+    session.message_transfer(request(QUEUES), "qmf.default.direct")
+    replay = Replay(trace)
+    assert replay.run() == trace
+    twins = (replay.broker, Broker.restore(broker.snapshot()), Checkpoint(broker).restore())
+    for twin in twins:
+        assert [twin.queue(name).statistics().msgDepth for name in ("answers", "made")] == [2, 0]
+        assert twin.agent is None
+    assert broker.agent is not None
+
+
+def test_the_agent_is_no_client() -> None:
+    """CF-10: neither its session nor its connection shows up, though it has published and answered."""
+    bench = Bench()
+    events = bench.receiver("qmf.default.topic/agent.ind.event.#", capacity=100)
+    tool = Tool(bench)
+    bench.sender(address("q"))
+    assert drain(events)
+    for kind in ("session", "connection", "subscription"):
+        found = tool.find(kind=kind)
+        assert found and not [o for o in found if "qmf.agent" in str(o)]
+
+
+def test_statistics_by_message() -> None:
+    """CF-09, CF-10, CF-13: what qpid-stat shows of the broker, its memory, a connection, an exchange."""
+    bench = Bench()
+    tool = Tool(bench)
+    bench.sender(address("q")).send("x" * 60)
+    broker = tool.find(kind="broker")[0]["_values"]
+    queue = tool.find(identity="org.apache.qpid.broker:queue:q")[0]["_values"]
+    assert (queue["msgDepth"], queue["bytePersistEnqueues"], queue["msgFtdDepth"]) == (1, 0, 0)
+    replies = sum(o["_values"]["byteDepth"] for o in tool.find(kind="queue")) - queue["byteDepth"]
+    assert broker["msgDepth"] >= 1
+    assert broker["byteDepth"] >= queue["byteDepth"] > 60
+    memory = tool.find(kind="memory")[0]["_values"]
+    assert memory["name"] == "amqp-broker"
+    assert memory["malloc_uordblks"] == memory["malloc_arena"] >= queue["byteDepth"] + replies
+    assert len(memory) == 8
+    connection = tool.find(kind="connection")[0]["_values"]
+    assert connection["msgsFromClient"] == 1 + tool.number
+    assert connection["msgsToClient"] == tool.number - 1
+    assert connection["bytesFromClient"] > 60
+    assert connection["framesFromClient"] == 3 * (1 + tool.number)
+    assert (
+        tool.call("create", {"type": "exchange", "name": "s", "properties": {"qpid.msg_sequence": 1}}) == {}
+    )
+    exchange = tool.find(identity="org.apache.qpid.broker:exchange:s")[0]["_values"]
+    assert exchange["arguments"] == {"qpid.msg_sequence": 1}
+
+
+def test_what_qpid_config_unbind_sends() -> None:
+    """CF-07: delete with strict, and without options."""
+    bench = Bench()
+    tool = Tool(bench)
+    bench.sender(address("q"))
+    assert tool.call("create", {"type": "binding", "name": "amq.topic/q/k", "strict": True}) == {}
+    assert bench.stat("q").bindingCount == 2
+    assert tool.call("delete", {"type": "binding", "name": "amq.topic/q/k", "strict": True}) == {}
+    assert bench.stat("q").bindingCount == 1
+
+
+def test_time_stamps_and_log_level_by_message() -> None:
+    """CF-11, management.py test_timestamp_config: the property is there while it is switched on."""
+    bench = Bench()
+    tool = Tool(bench)
+    sender, receiver = bench.sender(address("q")), bench.receiver("q")
+    assert tool.call("getTimestampConfig", {}) == {"receive": False}
+    assert tool.call("setTimestampConfig", {"receive": True}) == {}
+    bench.sleep(5)
+    sender.send("stamped")
+    assert tool.call("setTimestampConfig", {"receive": False}) == {}
+    sender.send("plain")
+    stamps = [message.properties.get("x-amqp-0-10.timestamp") for message in drain(receiver)]
+    assert stamps == [5, None]
+    assert tool.call("setLogLevel", {"level": "info+"}) == {}
+    assert tool.call("getLogLevel", {}) == {"level": "info+"}
+    assert tool.call("setLogLevel", {"level": "loud"}) == (7, "Invalid log level name: loud")
+
+
+def test_a_connection_is_closed_by_management() -> None:
+    """CF-11: its sessions die, a new session of it is dead, another connection may use the names."""
+    bench = Bench()
+    victim = Connection.establish(bench.url)
+    session = victim.session("mine")
+    session.sender(address("q")).send("x")
+    tool = Tool(bench)
+    assert tool.call("close", {}, f"org.apache.qpid.broker:connection:{victim.id}") == {}
+    fresh = victim.session()
+    for dead in (session, fresh):
+        with pytest.raises(
+            ConnectionError, match="connection-forced: Closed by Management Request"
+        ) as raised:
+            dead.sender("q")
+        assert raised.value.code == 320
+    assert bench.stat("q").msgDepth == 1
+    missing = tool.call("close", {}, f"org.apache.qpid.broker:connection:{victim.id}")
+    assert missing[0] == 1
+
+
+def test_a_request_is_a_transfer_like_any_other() -> None:
+    """CAP-02: it takes room in the sender's window until it is complete, which it is at once."""
+    bench = Bench()
+    tool = Tool(bench)
+    tool.requests.capacity = 1
+    for _ in range(3):
+        assert tool.call("echo", {"sequence": 1, "body": "a"}) == {"sequence": 1, "body": "a"}
+    assert tool.requests.unsettled() == 0

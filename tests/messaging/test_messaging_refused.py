@@ -5,7 +5,15 @@ from collections.abc import Mapping
 import pytest
 from messaging_support import Bench, address, contents, drain
 
-from qflow.messaging import MessagingError, NotFound, ReceiverError, ServerError, SessionError
+from qflow.messaging import (
+    EncodeError,
+    Message,
+    MessagingError,
+    NotFound,
+    ReceiverError,
+    ServerError,
+    SessionError,
+)
 
 INVALID = "invalid conversion: "
 
@@ -201,3 +209,29 @@ def test_refused_otherwise(source: str, kind: type[MessagingError], code: int, t
     assert type(raised.value) is kind
     assert raised.value.code == code
     assert str(raised.value).startswith(text), str(raised.value)
+
+
+@pytest.mark.parametrize("address", [5, b"q", ["q"], -1])
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_address_that_is_no_text_is_refused_at_once(address, is_open):
+    """CF-14: on a connection that is closed, too, not only when it opens again."""
+    bench = Bench()
+    if not is_open:
+        bench.connection.detach()
+    for attach in (bench.session.sender, bench.session.receiver):
+        with pytest.raises(TypeError, match="an address is a string"):
+            attach(address)
+    bench.connection.attach()
+    assert not bench.session.senders and not bench.session.receivers
+
+
+@pytest.mark.parametrize(
+    "properties", [{"k" * 256: 1}, {"a": "\ud800"}, {"a": 2**64}, {5: 1}, {"a": {1}}, [("a", 1)], 5]
+)
+def test_properties_that_cannot_be_encoded(properties):
+    """DQ-07: EncodeError, and nothing is sent."""
+    bench = Bench()
+    sender = bench.session.sender("q; {create: always}")
+    with pytest.raises(EncodeError):
+        sender.send(Message("", properties=properties))
+    assert bench.broker.queue("q").statistics().msgDepth == 0

@@ -357,7 +357,7 @@ def test_fetch_that_could_never_return() -> None:
     """No time-out, and no client that could send: it says so, and why."""
     bench = Bench()
     receiver = bench.receiver(Q)
-    with pytest.raises(FetchWouldBlock, match="queue 'q' is empty; no other client can act"):
+    with pytest.raises(FetchWouldBlock, match="queue 'q' is empty; no other thread uses this broker"):
         receiver.fetch()
     send(bench, 2)
     other = bench.consumer("q")
@@ -522,12 +522,12 @@ def test_mixed_dispositions_in_one_acknowledge_all() -> None:
 def test_acknowledge_behind_a_held_transfer() -> None:
     """CM-14, CM-06: a gap hides the confirmation; the real client would wait, the broker has done it."""
     bench = Bench()
-    send(bench, 1)
+    send(bench, 1, session=bench.new_session())
     receiver = bench.receiver("q")
     stopped = bench.sender(address("stopped", {"qpid.flow_stop_count": 1}))
     for _ in range(2):
         stopped.send("x", sync=False)
-    message = receiver.fetch(0)
+    message = receiver.fetch(1)
     with pytest.raises(SyncWouldBlock, match="held by queue 'stopped'"):
         bench.session.acknowledge(message)
     assert bench.stat("q").msgDepth == 0
@@ -535,6 +535,10 @@ def test_acknowledge_behind_a_held_transfer() -> None:
     with pytest.raises(Timeout):
         bench.session.sync(timeout=1)
     bench.stat("stopped").purge(0)
+    # The held transfer has asked for no report, and the accept after it was reported before (CM-05).
+    with pytest.raises(SyncWouldBlock, match="the broker was not asked for a report"):
+        bench.session.sync()
+    stopped.send("y")
     bench.session.sync()
     assert bench.session.acked == []
 
@@ -629,6 +633,8 @@ def test_rollback_with_prefetch() -> None:
         assert receiver.fetch(0).content == "m1"
         session.acknowledge()
         session.rollback()
+        with pytest.raises(Empty):
+            receiver.fetch(0)
     assert texts(receiver) == " ".join(f"m{n}*" for n in range(1, 11)).replace("m10*", "m10")
 
 
@@ -668,8 +674,9 @@ def test_commit_into_a_full_queue() -> None:
         session.commit()
     assert isinstance(raised.value.__cause__, ServerError)
     assert bench.stat("q").msgDepth == 0
+    late = session.sender("q")
     with pytest.raises(TransactionAborted):
-        session.sender("q")
+        late.send("x")
 
 
 # What sessions die of

@@ -270,14 +270,15 @@ def test_whatever_frees_the_queue_frees_the_sender(ends: str) -> None:
     """FC-20, FC-21: consume, purge or delete; the sender goes on without an error."""
     bench = Bench()
     sender = bench.sender(address("q", stopping(2)), capacity=1)
+    receiver = bench.consumer("q")
     assert send_until_blocked(sender) == 3
     if ends == "delete":
         bench.broker.management.delete("queue", "q")
     elif ends == "purge":
         bench.stat("q").purge(0)
     else:
-        drain(bench.receiver("q"))
-        bench.session.acknowledge()
+        drain(receiver)
+        receiver.session.acknowledge()
     assert sender.unsettled() == 0
     sender.send("on", sync=False)
 

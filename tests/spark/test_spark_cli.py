@@ -90,13 +90,13 @@ def test_ctrl_c_while_java_starts_waits_until_it_has(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_ctrl_c_while_spark_works_is_one_line_and_what_was_begun_is_known(tmp_path):
+@pytest.mark.release
+def test_ctrl_c_while_spark_works_is_one_line_and_what_was_begun_is_known(capsys, tmp_path):
     pytest.importorskip("pyspark")
-    out = tmp_path / "fleet"
-    command = [sys.executable, "-m", "qflow", "spark", "synth", "--queues", "2", "--out", str(out)]
+    words = ["synth", "--queues", "2", "--out", str(tmp_path / "fleet"), "--events"]
     said = tmp_path / "said"
     with said.open("w") as stderr:
-        work = subprocess.Popen([*command, "--events", "5000000"], stderr=stderr)
+        work = subprocess.Popen([sys.executable, "-m", "qflow", "spark", *words, "5000000"], stderr=stderr)
     wait_until(lambda: said.read_text() or work.poll() is not None, "how far the work is")
     work.send_signal(signal.SIGINT)
     status, told = work.wait(timeout=60), said.read_text()
@@ -104,8 +104,8 @@ def test_ctrl_c_while_spark_works_is_one_line_and_what_was_begun_is_known(tmp_pa
     *progress, last = told.splitlines()
     assert last == "qflow: interrupted"
     assert progress and all(line.startswith("making a fleet [") for line in progress), told
-    again = subprocess.run([*command, "--events", "6000"], capture_output=True, text=True, timeout=240)
-    assert "this one holds a synthetic fleet of 2 queues and 5000000 events" in again.stderr
+    again = refused(capsys, *words, "6000")
+    assert "this one holds a synthetic fleet of 2 queues and 5000000 events" in again
 
 
 def test_a_synthetic_fleet_tells_what_its_workers_took(capsys, tmp_path, spark):  # noqa: F811
@@ -135,6 +135,7 @@ def without_java(folder):
     return {**environment, "PATH": str(path)}
 
 
+@pytest.mark.release
 def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
     """One process from end to end, with no Java on its PATH, as on a machine without one."""
     pytest.importorskip("pyspark")
@@ -164,6 +165,7 @@ def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
     assert summary["set_aside"] == 0 and summary["events"] == 1000 + 2 * 24
 
 
+@pytest.mark.release
 def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_path, monkeypatch):
     """All cells of chapter 13, one after the other, on a machine with no Java at all."""
     monkeypatch.chdir(tmp_path)

@@ -100,6 +100,7 @@ def test_structured_streaming_gives_what_the_batch_gives(spark, incoming, tmp_pa
     assert result_hash(read_results(spark, tmp_path).collect()) == expected()
 
 
+@pytest.mark.release
 def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(spark, incoming, tmp_path):  # noqa: F811
     from qflow.spark.stream import read_results
 

@@ -102,6 +102,7 @@ def test_what_if_on_spark_is_what_it_is_in_memory(spark):  # noqa: F811
     assert result_hash(frame.collect()) == in_memory([AS_RECORDED, HALF])
 
 
+@pytest.mark.release
 def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_path, capsys):  # noqa: F811
     lake = write_lake(tmp_path / "lake")
     factors = ("0.5", "0.7", "0.9", "1.1", "1.3")

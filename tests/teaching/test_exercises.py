@@ -246,6 +246,60 @@ def test_a_wrong_answer_nobody_thought_of_is_shown_beside_the_brokers():
     assert "gave (17, 4); the broker says (901, 499)." in repr(verdict)
 
 
+class Incomparable:
+    """What a learner may return: it can be neither compared nor written."""
+
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+    __hash__ = None
+
+    def __repr__(self):
+        raise RuntimeError("nor this")
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("not even an error")
+
+
+def unspeakable(*_):
+    raise Unspeakable
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            lambda *_: Incomparable(),
+            "gave a Incomparable that cannot be shown (RuntimeError); the broker says",
+        ),
+        (lambda *_: [Incomparable()], "gave a tuple that cannot be shown (RuntimeError); the broker says"),
+        (lambda *_: range(10**6).__iter__(), "gave <range_iterator object at"),
+        (lambda *_: list(range(10**6)), "… (7888890 characters); the broker says"),
+        (lambda *_: "x" * 10**6, "… (1000002 characters); the broker says"),
+        (unspeakable, "ended with the error Unspeakable: a Unspeakable that cannot be shown (RuntimeError)."),
+    ],
+)
+@pytest.mark.parametrize("name", ["on_and_off", "worst_depth"])
+def test_whatever_an_answer_returns_is_judged_in_short_sentences(name, answer, said):
+    verdict = judge(ALL[name], answer)
+    assert not verdict
+    assert said in repr(verdict)
+    assert len(repr(verdict)) < 2_000
+
+
+def test_a_table_is_no_answer():
+    pandas = pytest.importorskip("pandas")
+    verdict = judge(ALL["on_and_off"], lambda *_: pandas.DataFrame({"a": [901], "b": [499]}))
+    assert (verdict.right, "the broker says (901, 499)." in repr(verdict)) == (0, True)
+
+
+def test_what_has_no_name_is_no_exercise():
+    with pytest.raises(RefusalError, match="There is no exercise"):
+        check(Incomparable())
+
+
 def test_checks_and_hints_are_kept_as_progress(file, solved, capsys):
     def on_and_off(limit, stop, resume):
         return stop, resume

@@ -53,6 +53,18 @@ def test_right_and_wrong_guesses_and_the_misunderstanding_behind_one(file, capsy
     assert json.loads(file.read_text())["predictions"]["01"]["on"] == {"right": False, "sure": 100}
 
 
+def test_numbers_of_numpy_are_guesses_answers_and_certainties(file, capsys):
+    numpy = pytest.importorskip("numpy")
+    predictions = Predictions("01")
+    predictions.predict("on", "ON at?", numpy.int64(900), sure=numpy.int64(80), within=numpy.float64(2))
+    predictions.predict("off", "OFF at?", numpy.float64(5), because={5: "equal"})
+    predictions.compare(on=numpy.int64(901), off=numpy.int32(4))
+    said = capsys.readouterr().out
+    assert "you had it" in said and "you said 5.0" in said
+    kept = json.loads(file.read_text())["predictions"]["01"]
+    assert kept == {"on": {"right": True, "sure": 80}, "off": {"right": False, "sure": None}}
+
+
 def test_calibration_over_chapters(file):
     for chapter, guess in (("01", 901), ("02", 900)):
         predictions = Predictions(chapter)
@@ -150,7 +162,8 @@ def test_progress_survives_a_broken_file(file):
     file.parent.mkdir()
     file.write_text("{ not json")
     assert learner.read("exercises") == {}
-    assert learner.keep("exercises", "a", {"solved": True})
+    with pytest.warns(UserWarning, match="is damaged; it is kept as progress.damaged.json"):
+        assert learner.keep("exercises", "a", {"solved": True})
     assert learner.read("exercises") == {"a": {"solved": True}}
 
 

@@ -574,7 +574,9 @@ def test_ctrl_c_during_a_replay_leaves_a_valid_partial_file(tmp_path):
         long = trace_of(simulate(long.workload.replace(duration=long.workload.duration * 2)))
     write_trace(long, tmp_path / "long.jsonl")
     script = (
-        "import sys; from commands import room_command\n"
+        "import signal, sys; from commands import room_command\n"
+        # A shell starts what runs in its background with Ctrl-C ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from qflow.trace import cli, replaying as r; give = r.give\n"
         "def slow(broker, step):\n"
         "    if step.row > 300: print('here', flush=True); import time; time.sleep(20)\n"
@@ -584,7 +586,6 @@ def test_ctrl_c_during_a_replay_leaves_a_valid_partial_file(tmp_path):
     )
     out = tmp_path / "part.jsonl"
     arguments = [sys.executable, "-c", script, str(tmp_path / "long.jsonl"), str(out)]
-    # Not by way of this file: Hypothesis, which hooks into the garbage collection, could swallow the Ctrl-C.
     environment = {"PYTHONPATH": ":".join(map(str, Path(__file__).resolve().parents[1:3]))}
     with subprocess.Popen(arguments, stdout=-1, stderr=-1, text=True, env=environment) as process:
         assert process.stdout.readline() == "here\n"

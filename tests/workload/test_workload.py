@@ -409,6 +409,28 @@ def test_bursts_are_silent_while_off():
     assert Counter(time // (5 * SECOND) for time in due)[0] == pytest.approx(100, abs=30)
 
 
+@pytest.mark.parametrize("arrival", ["const", "poisson"])
+@pytest.mark.parametrize(
+    "burst", [(2, 8), (0.01, 0.01), (0.001, 0.001), (0.001, 0.009), (0.0001, 0.0009), (0.5, 0), (1e-6, 0)]
+)
+def test_short_spells_send_no_more_than_the_rate(burst, arrival):
+    """A spell too short for a message passes without one; what comes late in it is no message more."""
+    model = producer(rate=400, arrival=arrival, burst=burst, seed=5)
+    due = [time for time, _, _ in itertools.takewhile(lambda m: m[0] <= 100 * SECOND, due_messages(model))]
+    assert len(due) == pytest.approx(40_000 * burst[0] / sum(burst), rel=0.05)
+    assert due == sorted(due)
+    if burst[0] * 400 < 10 and burst[1]:
+        spell, period = (round(part * SECOND) for part in (burst[0], sum(burst)))
+        assert all(time % period <= spell for time in due)
+
+
+def test_what_is_expected_of_a_part_of_a_period_is_what_falls_due_in_it():
+    """The second spell is passed whole, the first second of a new period is no hundredth of it."""
+    bursts = producer(rate=1_000_000, burst=(1, 99))
+    with pytest.raises(WorkloadError, match="about 2,000,000 messages fall due in 102 s"):
+        simulate(Workload("long", 102, {"q": {}}, producers=(bursts,)))
+
+
 DIGEST = """
 import hashlib, sys
 from qflow.workload import Consumer, Producer, Workload, simulate

@@ -1,16 +1,17 @@
 // Cards: producers with their capacity window, consumers with their prefetch slots.
 
-function cellGrid(capacity, width) {
+// Cells as large as there is room for, in rows of the same length.
+function cellGrid(capacity, width, form) {
   if (capacity > 240) return null;
-  const most = Math.max(4, Math.floor(width / 14));
-  const rows = Math.ceil(capacity / Math.min(20, most));
+  let pitch = 32;
+  while (pitch > 12 && Math.floor(width / pitch) * Math.floor(form.cells / pitch) < capacity) pitch -= 0.5;
+  const rows = Math.ceil(capacity / Math.floor(width / pitch));
   const columns = Math.ceil(capacity / rows);
-  const pitch = Math.min(26, width / columns);
   return { rows, columns, pitch, size: pitch - Math.max(2, pitch * 0.16) };
 }
 
 function cardHeight(capacity, width, form) {
-  const grid = cellGrid(capacity, width - 28);
+  const grid = cellGrid(capacity, width - 28, form);
   return form.strip + form.counts + (grid ? grid.rows * grid.pitch : 26);
 }
 
@@ -29,79 +30,126 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const group = buildCard(root, "producer", spot, place, height, box, form);
   const mood = svg("text", { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" }, group);
   if (form.moodBelow) mood.classList.add("qf-mood-below");
-  const strip = buildStrip(group, spot.capacity, 14, form.strip, box.width - 28, marks, "cell");
+  const strip = buildStrip(group, spot.capacity, 14, form.strip, box.width - 28, marks, "cell", form);
+  buildGrip(group, timeline, ["capacity"], spot, spot.capacity, ...strip.end);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const sent = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   const { sendings } = timeline;
-  const paint = (seen, rows, frame, words) => {
-    const cells = rows.map((row) => {
+  const paint = (seen, rows, frame, words, flights) => {
+    const cells = [];
+    for (const row of rows) {
       const held = sendings.get(row, "held_start") <= frame && sendings.get(row, "held_end") > frame;
       const label = timeline.label(index + 1, sendings.get(row, "number"));
-      return { state: held ? "held" : "full", group: sendings.get(row, "group"), why: `transfer:${label}`, title: label };
-    });
-    // Held ones first: they fill the window from the left, as they are the ones that do not go away.
-    cells.sort((one, other) => (one.state === "held" ? 0 : 1) - (other.state === "held" ? 0 : 1));
-    strip(cells);
+      cells[flights.cells[row]] = { state: held ? "held" : "full", group: sendings.get(row, "group"), why: `transfer:${label}`, title: label };
+    }
+    strip.paint(cells);
     const text = words.moods[seen.mood];
     write(mood, form.isSmall ? SHORT_MOODS[seen.mood] : text);
     classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
     write(counts, form.isSmall ? `${seen.outstanding}/${spot.capacity} ${form.short ? "out" : "outstanding"}, ${seen.held} held` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
     if (sent) write(sent, form.short ? `${seen.sent} sent` : `${seen.sent} sent so far`);
+    group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": text });
   };
-  return { right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
+  return { index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
 }
 
-const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "told to stop"];
+const DEAD = 3;
+const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "asked to stop"];
 
 function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];
   const group = buildCard(root, "consumer", spot, place, height, box, form);
-  const strip = buildStrip(group, spot.prefetch, 14, form.strip, box.width - 28, marks, "slot");
+  const strip = buildStrip(group, spot.prefetch, 14, form.strip, box.width - 28, marks, "slot", form);
+  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, ...strip.end);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const accepted = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   const { stays, holdings } = timeline;
-  const paint = (seen, rows) => {
-    strip(
-      rows.map((row) => {
-        const stay = holdings.get(row, "stay");
-        if (stay < 0) return { state: "full", group: 0, why: "", title: "" };
-        const label = timeline.label(stays.get(stay, "producer"), stays.get(stay, "number"));
-        const again = Boolean(holdings.get(row, "again"));
-        return { state: "full", group: stays.get(stay, "group"), again, why: label && `message:${label}`, title: again ? `${label}, redelivered` : label };
-      }),
-    );
+  const locks = buildLocks(group, timeline, box, form);
+  const paint = (seen, rows, frame, flights) => {
+    const cells = [];
+    for (const row of rows) {
+      const stay = holdings.get(row, "stay");
+      const label = stay < 0 ? "" : timeline.label(stays.get(stay, "producer"), stays.get(stay, "number"));
+      const again = Boolean(holdings.get(row, "again"));
+      cells[flights.slots[row]] = { state: "full", group: stay < 0 ? 0 : stays.get(stay, "group"), again: again && stay >= 0, why: label && `message:${label}`, title: again ? `${label}, redelivered` : label };
+    }
+    strip.paint(cells);
     write(counts, seen.present ? (form.short ? `${seen.holds}/${spot.prefetch} taken` : `${seen.holds} of ${spot.prefetch} prefetched`) : form.short ? "not here" : "not here yet");
     if (accepted) write(accepted, form.short ? `${seen.accepted} accepted` : `${seen.accepted} accepted so far`);
     set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted, "data-again": rows.filter((row) => holdings.get(row, "again")).length });
   };
-  return { left: box.x, middle: place + height / 2, paint };
+  const lockAt = (lock) => [box.x + locks.x(lock) + 5, place + form.name - 5];
+  return { index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), left: box.x, middle: place + height / 2, paint, paintLocks: locks.paint, lockAt };
 }
 
-// A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar.
-function buildStrip(parent, capacity, x, y, width, marks, kind) {
-  const grid = cellGrid(capacity, width);
-  if (!grid) return buildBar(parent, capacity, x, y, width, marks, kind);
+// A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar. `at` says where a cell lies on the stage.
+function buildStrip(parent, capacity, x, y, width, marks, kind, form) {
+  const grid = cellGrid(capacity, width, form);
+  if (!grid) return { paint: buildBar(parent, capacity, x, y, width, marks, kind), at: () => () => null, end: [x + width - 8, y, 18] };
+  const corner = (index) => [x + (index % grid.columns) * grid.pitch, y + Math.floor(index / grid.columns) * grid.pitch];
   const cells = Array.from({ length: capacity }, (_, index) => {
     const cell = new Cell(parent, grid.size, kind, marks);
-    cell.move(x + (index % grid.columns) * grid.pitch, y + Math.floor(index / grid.columns) * grid.pitch);
+    cell.move(...corner(index));
     return cell;
   });
-  return (shown) =>
+  const paint = (shown) =>
     cells.forEach((cell, index) => {
       const one = shown[index];
       if (one) cell.paint(one.state, one.group, one.again, one.why, one.title);
       else cell.paint("free");
     });
+  const at = (left, top) => (index) => {
+    if (index < 0 || index >= capacity) return null;
+    const [across, down] = corner(index);
+    return [left + across + grid.size / 2, top + down + grid.size / 2, grid.size];
+  };
+  const [across, down] = corner(capacity - 1);
+  return { paint, at, end: [across + grid.size + 8, down, grid.size] };
 }
 
 function buildBar(parent, capacity, x, y, width, marks, kind) {
   svg("rect", { x, y, width, height: 18, rx: 2, class: `qf-${kind} qf-${kind}-free` }, parent);
   const full = svg("rect", { x, y, width: 0, height: 18, class: `qf-${kind}-full` }, parent);
   const stuck = svg("rect", { x, y, width: 0, height: 18, class: `qf-${kind}-held`, fill: marks.held }, parent);
-  return (shown) => {
+  return (cells) => {
+    const shown = cells.filter(Boolean);
     const held = shown.filter((one) => one.state === "held").length;
     set(full, { width: (width * Math.min(shown.length, capacity)) / capacity });
     set(stuck, { width: (width * Math.min(held, capacity)) / capacity });
   };
+}
+
+// A lock for each group that a consumer owns, on its card, once it has come there.
+function buildLocks(parent, timeline, box, form) {
+  const rows = [];
+  const { locks } = timeline;
+  const pitch = 46;
+  const most = Math.max(1, Math.floor((box.width - (form.isSmall ? 60 : 80)) / pitch));
+  let alive = [];
+  // The owner's oldest lock is at the left.
+  const x = (lock) => box.width - 8 - pitch * (Math.min(most, Math.max(1, alive.length)) - Math.min(most - 1, Math.max(0, alive.indexOf(lock))));
+  const row = (place) =>
+    (rows[place] ??= (() => {
+      const group = svg("g", { class: "qf-lock" }, parent);
+      svg("path", { d: "M1.5,-3V-5.5A3.5,3.5 0 0 1 8.5,-5.5V-3", class: "qf-lock-bow" }, group);
+      svg("rect", { x: 0, y: -3, width: 10, height: 8, rx: 1.5, class: "qf-lock-body" }, group);
+      const glyph = svg("path", { class: "qf-glyph", transform: "translate(19,0)" }, group);
+      const text = svg("text", { x: 27, y: 4.5, class: "qf-lock-word" }, group);
+      return { group, glyph, text };
+    })());
+  const paint = (owned, owner, hasLanded) => {
+    alive = owned;
+    alive.slice(0, most).forEach((lock, place) => {
+      const { group, glyph, text } = row(place);
+      const number = locks.get(lock, "group");
+      const name = timeline.picture.groups[number - 1];
+      const more = place === most - 1 && alive.length > most ? ` +${alive.length - most}` : "";
+      set(group, { transform: `translate(${x(lock)},${form.name - 5})`, visibility: hasLanded(lock) ? "visible" : "hidden", "data-why": `group:${name}`, "data-group": name, "data-owner": owner });
+      set(glyph, { d: shapeOf(number), fill: colorOf(number) });
+      write(text, `${name}${more}`);
+    });
+    for (let place = Math.min(most, alive.length); place < rows.length; place += 1) set(rows[place].group, { visibility: "hidden" });
+  };
+  return { paint, x };
 }

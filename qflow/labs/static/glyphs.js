@@ -17,6 +17,9 @@ const AGAIN = "M-3.4,-1.2A3.6,3.6 0 1 1 -2.6,2.5M-3.4,-1.2l-1.2,-2.2M-3.4,-1.2l2
 const colorOf = (group) => COLORS[(group - 1) % COLORS.length];
 const shapeOf = (group) => SHAPES[(group - 1 + Math.floor((group - 1) / COLORS.length)) % SHAPES.length];
 
+// A group's name where it is short enough to be read on its shape.
+const letterOf = (groups, group) => ((groups[group - 1] ?? "").length <= 2 ? groups[group - 1] : "");
+
 // One cell of a window, a queue or a prefetch: what lies in it is said by fill, pattern, shape and mark.
 class Cell {
   constructor(parent, size, kind, marks) {
@@ -26,7 +29,7 @@ class Cell {
     this.key = "";
     this.root = svg("g", { class: `qf-${kind} qf-${kind}-free` }, parent);
     this.rect = svg("rect", { width: size, height: size, rx: Math.min(3, size / 5), fill: "none" }, this.root);
-    this.glyph = null;
+    this.glyph = this.letter = null;
     this.again = null;
   }
 
@@ -45,6 +48,9 @@ class Cell {
     set(this.rect, { fill: state === "held" ? this.marks.held : state === "taken" ? this.marks.taken : "none" });
     if (why) set(this.root, { "data-why": why });
     else this.root.removeAttribute("data-why");
+    // What a consumer has can be answered by hand, by keyboard too.
+    if (this.kind === "slot" && why) set(this.root, { tabindex: 0, role: "button", "aria-haspopup": "menu", "aria-label": title });
+    else if (this.kind === "slot") for (const name of ["tabindex", "role", "aria-haspopup", "aria-label"]) this.root.removeAttribute(name);
     this.paintGlyph(state, group);
     this.paintAgain(again && state !== "free");
     if (title) {
@@ -56,7 +62,7 @@ class Cell {
   paintGlyph(state, group) {
     const shown = state !== "free" && (group > 0 || (state === "full" && this.kind !== "entry"));
     if (!shown) {
-      if (this.glyph) set(this.glyph, { visibility: "hidden" });
+      for (const part of [this.glyph, this.letter]) if (part) set(part, { visibility: "hidden" });
       return;
     }
     const scale = (this.size / 15) * (group ? 1.06 : 0.5);
@@ -69,6 +75,11 @@ class Cell {
       ...(group ? { fill: colorOf(group), "data-group": group } : {}),
     });
     if (!group) this.glyph.removeAttribute("fill");
+    const letter = group && this.size >= 15 ? letterOf(this.marks.groups, group) : "";
+    if (!letter && !this.letter) return;
+    this.letter ??= svg("text", { x: this.size / 2, y: this.size / 2, class: "qf-letter", style: `font-size:${Math.round(this.size * 0.36)}px` }, this.root);
+    set(this.letter, { visibility: letter ? "visible" : "hidden" });
+    write(this.letter, letter);
   }
 
   paintAgain(again) {

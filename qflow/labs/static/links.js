@@ -7,6 +7,7 @@ function buildExchange(root, name, x, y, width) {
   return { left: x, right: x + width, y };
 }
 
+// The way of messages to a queue, and of completions from its gate back to the card; marks keep to these lines.
 function buildRoute(parent, source, tank, geometry, marks, via = null) {
   const { inlet, top, gate } = tank;
   const middle = geometry.tank.x + geometry.tank.width / 2;
@@ -15,21 +16,21 @@ function buildRoute(parent, source, tank, geometry, marks, via = null) {
   // The last stretch is straight, so that the arrow points down however little room there is.
   const turn = Math.min(10, (top - inlet) / 2);
   const way = `M${from.x},${from.y} C${bend},${from.y} ${bend - geometry.bend / 3},${inlet} ${bend + geometry.bend / 2},${inlet} H${middle - 12} Q${middle},${inlet} ${middle},${inlet + turn} V${top - 2}`;
-  const transfer = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
-  const start = geometry.gate || geometry.tank.x - 8;
-  const home = `M${start},${gate} C${source.right + geometry.bend},${gate} ${source.right + geometry.bend},${source.back} ${source.right + 3},${source.back}`;
-  const completion = svg("path", { d: home, class: "qf-back", "marker-end": marks.back }, parent);
-  return (sends, completes, isShut) => {
-    classify(transfer, sends ? "qf-link qf-now" : "qf-link");
-    classify(completion, isShut ? "qf-back qf-shut" : completes ? "qf-back qf-now" : "qf-back");
-  };
+  const out = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
+  const half = (gate.x - source.right) / 2;
+  const below = via ? via.y + 32 : 0;
+  const straight = `C${gate.x - half},${gate.y} ${source.right + half},${source.back} ${source.right + 3},${source.back}`;
+  // Round below an exchange: completions do not pass through it.
+  const round = via && `C${gate.x - 24},${gate.y} ${via.right + 24},${below} ${via.right - 16},${below} H${via.left + 16} C${via.left - 12},${below} ${source.right + 16},${source.back} ${source.right + 3},${source.back}`;
+  const home = `M${gate.x},${gate.y} ${round || straight}`;
+  tank.home.set(source.index, svg("path", { d: home, class: "qf-back", "marker-end": marks.back }, parent));
+  return out;
 }
 
 function buildFeed(parent, source, exchange, marks) {
   const middle = (source.right + exchange.left) / 2;
   const way = `M${source.right},${source.out} C${middle},${source.out} ${middle},${exchange.y} ${exchange.left - 2},${exchange.y}`;
-  const link = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
-  return (isNow) => classify(link, isNow ? "qf-link qf-now" : "qf-link");
+  return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }
 
 function buildDrain(parent, tank, sink, geometry, marks) {
@@ -38,8 +39,7 @@ function buildDrain(parent, tank, sink, geometry, marks) {
   const turn = geometry.desk.x - geometry.turn;
   const down = sink.middle > outlet ? 12 : -12;
   const way = `M${x},${bottom} V${outlet - 10} Q${x},${outlet} ${x + 12},${outlet} H${turn - 12} Q${turn},${outlet} ${turn},${outlet + down} V${sink.middle - down} Q${turn},${sink.middle} ${turn + 12},${sink.middle} H${sink.left - 3}`;
-  const link = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
-  return (isNow) => classify(link, isNow ? "qf-link qf-now" : "qf-link");
+  return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }
 
 // How wide a text of the legend is; an element says so only once it is on the page.

@@ -1,6 +1,10 @@
-// Player: where we are in the runs. It only ever picks frames that Python made.
+// Player: where we are in the runs. Words and numbers are those of a frame that Python made; between two frames only marks move.
 
-const SPEEDS = [0.01, 0.05, 0.2, 0.5, 1, 2, 5, 10];
+const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
+// Seconds that a run takes the reader at first, at least: what happens in it can then be followed.
+const FIRST_LOOK = 18;
+// After a step, what set out with it goes on for so long, or until something else happens.
+const GLIDE = 0.7;
 
 class Player {
   constructor(draw) {
@@ -10,6 +14,7 @@ class Player {
     this.clock = 0;
     this.factor = 1;
     this.request = 0;
+    this.gliding = 0;
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
   }
 
@@ -17,21 +22,57 @@ class Player {
     return this.request !== 0;
   }
 
+  // Of the run, in microseconds; the clock is that of the picture, which waits where much happens in one instant.
   get time() {
-    return this.isPlaying ? Math.max(this.clock, this.track.time(this.place)) : this.track.time(this.place);
+    return this.isPlaying ? this.track.timeAt(this.clock) : this.track.time(this.place);
+  }
+
+  // Microseconds of the run in a second of the reader.
+  get pace() {
+    return 1e6 * this.factor;
   }
 
   load(track) {
     const first = this.track === null;
-    const time = first ? 0 : this.track.time(this.place);
+    const time = first ? 0 : this.track.timeAt(this.clock);
     this.track = track;
-    this.show(first ? track.place(0, track.timelines[0].picture.start) : track.at(time));
+    if (first) this.factor = SPEEDS.findLast((speed) => track.end / 1e6 / speed >= FIRST_LOOK) ?? SPEEDS[0];
+    track.stretch(this.pace);
+    if (first) this.show(track.place(0, track.timelines[0].picture.start));
+    else this.lookAt(time);
+  }
+
+  // The instant of the run that is shown stays as it is, between two frames too.
+  lookAt(time) {
+    const place = this.track.at(time);
+    this.look(this.track.shown[place] + time - this.track.time(place));
+  }
+
+  look(clock) {
+    this.clock = clock;
+    this.place = this.track.placeAt(clock);
+    this.draw(this);
   }
 
   show(place) {
+    cancelAnimationFrame(this.gliding);
     this.place = Math.min(this.track.count - 1, Math.max(0, place));
-    this.clock = this.track.time(this.place);
+    this.clock = this.track.shown[this.place];
     this.draw(this);
+  }
+
+  // What set out with this step is seen on its way, as long as nothing else happens.
+  glide() {
+    const next = this.place + 1 < this.track.count ? this.track.shown[this.place + 1] - 1 : Infinity;
+    const until = Math.min(next, this.clock + GLIDE * this.pace);
+    let before = performance.now();
+    const tick = (now) => {
+      this.clock = Math.min(until, this.clock + (now - before) * this.factor * 1000);
+      before = now;
+      this.draw(this);
+      if (this.clock < until && !this.isPlaying) this.gliding = requestAnimationFrame(tick);
+    };
+    if (!this.calm.matches && until > this.clock) this.gliding = requestAnimationFrame(tick);
   }
 
   seek(time) {
@@ -41,18 +82,25 @@ class Player {
   step(by) {
     this.pause();
     this.show(this.place + by);
+    if (by > 0) this.glide();
   }
 
   jump(direction) {
     this.pause();
     const places = this.track.transitions();
     const found = direction > 0 ? places.find((place) => place > this.place) : places.findLast((place) => place < this.place);
-    if (found !== undefined) this.show(found);
+    if (found === undefined) return;
+    this.show(found);
+    if (direction > 0) this.glide();
   }
 
   setSpeed(factor) {
+    const time = this.track.timeAt(this.clock);
+    const isAtFrame = this.clock === this.track.shown[this.place];
     this.factor = factor;
-    this.draw(this);
+    this.track.stretch(this.pace);
+    if (isAtFrame) this.show(this.place);
+    else this.lookAt(time);
   }
 
   changeSpeed(by) {
@@ -68,26 +116,25 @@ class Player {
 
   pause() {
     cancelAnimationFrame(this.request);
+    cancelAnimationFrame(this.gliding);
     this.request = 0;
   }
 
   play() {
     if (this.place === this.track.count - 1) this.show(0);
+    cancelAnimationFrame(this.gliding);
     let before = performance.now();
     const tick = (now) => {
       // A reader who asked for less motion gets the same run as a few still pictures a second.
       const pause = this.calm.matches ? 400 : 0;
       if (now - before >= pause) {
-        this.clock += (now - before) * 1000 * this.factor;
+        // A page that was out of sight goes on where it was, and on a slow machine nothing is passed over.
+        this.clock += Math.min(now - before, Math.max(100, pause)) * this.factor * 1000;
         before = now;
-        this.place = this.track.at(this.clock);
-        if (this.clock >= this.track.end) {
-          this.request = 0;
-          this.place = this.track.count - 1;
-          this.draw(this);
-          return;
-        }
-        this.draw(this);
+        const isOver = this.clock >= this.track.length + this.pace;
+        if (isOver) this.request = 0;
+        this.look(this.clock);
+        if (isOver) return;
       }
       this.request = requestAnimationFrame(tick);
     };

@@ -7,17 +7,24 @@ function plotForm(timeline, isNarrow) {
 }
 
 // All runs share one scale of time, so that what lies above one another happened at the same instant.
-function buildPlots(parent, timeline, id, seek, isNarrow, end) {
+function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
   parent.replaceChildren();
-  const form = { ...plotForm(timeline, isNarrow), end };
+  const form = { ...plotForm(timeline, isNarrow), end, ghost };
   const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form));
+  // At first the queue whose flow control turns most often; the others with the rest.
+  const turns = timeline.topology.queues.map((_, index) => changesOf(timeline, timeline.column("queue", index, "flow")).length);
+  const first = turns.indexOf(Math.max(...turns));
+  [...parent.children].forEach((box, index) => box.classList.toggle("qf-extra", index !== first));
   return (frame, time) => cursors.forEach((cursor) => cursor(frame, time));
 }
 
 function buildPlot(parent, timeline, index, id, seek, form) {
-  const { left, right, top, height, axis, lane, end } = form;
+  const { left, right, top, axis, lane, end } = form;
   const spot = timeline.topology.queues[index];
   const lanes = timeline.picture.lanes.filter(([queue, , , spans]) => queue === index && (spans.length || (!form.isNarrow && (spot.stop_count || spot.stop_size))));
+  // Many lanes take their room from the depth.
+  const height = Math.max(54, form.height - 14 * Math.max(0, lanes.length - 2));
+  form = { ...form, height };
   const samples = timeline.picture.samples.filter(([queue]) => queue === index);
   const total = top + height + axis + lanes.length * lane + 4;
   const box = html("div", { class: "qf-plot-box" }, parent);
@@ -33,7 +40,10 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   const isLow = spot.stop_count && y(spot.stop_count) > top + height / 2;
   drawBands(root, lanes, x, marks, form, isLow ? top + 16 : top + height - 7);
   drawAxes(root, spot, end, scale, x, y, form);
+  // The run before, while a handle is dragged and until the next is taken.
+  if (form.ghost?.topology.queues[index]) svg("path", { d: depthPath(form.ghost, index, x, y, span, form), class: "qf-ghost-curve" }, root);
   svg("path", { d: depthPath(timeline, index, x, y, span, form), class: "qf-curve" }, root);
+  drawDeaths(root, timeline, index, x, y);
   if (!timeline.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
   for (const [, label, points] of samples) drawSamples(root, label, points, x, y, form);
   drawLanes(root, lanes, top + height + axis, x, marks, form);
@@ -67,6 +77,22 @@ function drawBands(root, lanes, x, marks, form, wordAt) {
       svg("rect", { x: x(from), y: top, width, height, fill: marks.on, class: "qf-band" }, root);
       if (width > 34) svg("text", { x: x(from) + width / 2, y: wordAt, class: "qf-band-word" }, root, "ON");
     }
+  }
+}
+
+// Sessions that died, on the curve of the first queue that their producer feeds; those that lie close together have one word.
+function drawDeaths(root, timeline, index, x, y) {
+  const near = [];
+  for (const [frame, producer] of timeline.picture.deaths) {
+    if ((timeline.topology.routes.find(([from]) => from === producer)?.[1] ?? 0) !== index) continue;
+    const [across, down] = [x(timeline.time(frame)), y(timeline.queue(frame, index).depth)];
+    const group = svg("g", { class: "qf-death" }, root);
+    svg("path", { d: `M${across - 6},${down - 6}l12,12m0,-12l-12,12` }, group);
+    const last = near[near.length - 1];
+    if (!last || across - last.across > 90) near.push({ across, group, word: svg("text", { x: across + 12, y: down + 22 }, group), names: [] });
+    const { names, word } = near[near.length - 1];
+    names.push(timeline.topology.producers[producer].name);
+    write(word, `${names.join(", ")} ${names.length > 1 ? "die" : "dies"}`);
   }
 }
 

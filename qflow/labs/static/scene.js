@@ -3,7 +3,8 @@
 function render({ model, el }) {
   const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
   const root = html("div", { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" }, el);
-  set(root, { "aria-label": `Picture of a run. Keys: ${KEYS_TEXT}` });
+  const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key)).map(([key, does]) => `${key}: ${does}`).join("; ");
+  set(root, { "aria-label": `Picture of a run. Keys: ${keys}` });
   const refuse = buildRefusal(root, model);
   const waiting = buildWaiting(root, model);
   const top = html("div", { class: "qf-top" }, root);
@@ -18,8 +19,12 @@ function render({ model, el }) {
     model.set("cursor", Math.round(now.time));
   };
   const player = new Player(paint);
-  paintTransport = buildTransport(top, player);
-  const { tools, why, sharing } = buildTools(root, model, player);
+  // What a page's script may read: how many marks of each kind were shown, and where the picture is.
+  root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
+  paintTransport = buildTransport(top, player, root);
+  const leaveStage = () => document.fullscreenElement !== root && setStage(root, player, false);
+  root.addEventListener("fullscreenchange", leaveStage);
+  const { tools, why, sharing } = buildTools(root, model, player, keys);
   heedClicks(views, model, player, why);
   const leaveSliders = heedSliders(el, player, model);
   let pictures = null;
@@ -39,17 +44,26 @@ function render({ model, el }) {
     const track = new Track(timelines);
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
-    loadViews(views, shown, track, id, player);
+    for (const timeline of timelines) timeline.handles = isLive(model) ? model.get("handles") : [];
+    loadViews(views, shown, track, id, player, model);
     el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
     tools.inert = !track.isWhole;
     why.load(timelines, isLive(model));
     sharing.load();
     player.load(track);
+    for (const view of shown) view.hand.loaded();
     if (!before) show();
+    if (!before && model.get("plays")) {
+      player.show(0);
+      player.toggle();
+    }
   };
   const show = () => {
     const place = model.get("place");
-    if (player.track && place && place.time !== undefined) player.show(player.track.at(place.time) - (place.back ?? 0));
+    if (player.track && place && place.time !== undefined) {
+      player.show(player.track.at(place.time) - (place.back ?? 0));
+      player.glide();
+    }
   };
   // An instant is of the run that came with it, which may still be on its way into the picture.
   const go = async () => {
@@ -93,33 +107,85 @@ function buildRefusal(root, model) {
 }
 
 // What can be asked about the instant that is shown, once the run is whole; by mouse and by keyboard.
-function buildTools(root, model, player) {
-  const tools = html("div", { class: "qf-tools" }, root);
+function buildTools(root, model, player, keys) {
+  const tools = html("div", { class: "qf-tools qf-extra" }, root);
   const why = buildWhy(tools, model, player);
   const sharing = buildSharing(tools, root, model, player);
-  html("p", { class: "qf-keys" }, root, `Keys: ${KEYS_TEXT}.`);
-  const ready = (act) => () => player.track.isWhole && act();
+  html("p", { class: "qf-keys qf-extra" }, root, `Keys: ${keys}.`);
+  const ready = (act) => () => {
+    if (!player.track.isWhole || !isLive(model)) return;
+    openMore(root, true);
+    act();
+  };
   listenToKeys(root, player, { w: ready(() => why.choice.focus()), c: ready(() => sharing.compare()), f: ready(() => sharing.fork()) });
   return { tools, why, sharing };
 }
 
 function heedClicks(views, model, player, why) {
-  views.addEventListener("click", (event) => {
-    const subject = event.target.closest("[data-why]");
+  const ask = (event) => {
     const view = event.target.closest(".qf-view");
-    if (subject && view && player.track.isWhole && isLive(model)) why.question(Number(view.dataset.view), subject.dataset.why);
+    const subject = event.target.closest("[data-why]");
+    if (!subject || !view || !player.track.isWhole || !isLive(model)) return;
+    const question = () => why.question(Number(view.dataset.view), subject.dataset.why);
+    const consumer = subject.closest(".qf-consumer")?.dataset.name;
+    if (consumer && subject.classList.contains("qf-slot") && (model.get("actions") ?? []).length) openMenu(view, subject, consumer, model, player, question);
+    else question();
+  };
+  views.addEventListener("click", ask);
+  views.addEventListener("keydown", (event) => {
+    if (!["Enter", " "].includes(event.key) || !event.target.matches?.(".qf-slot")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    ask(event);
   });
 }
 
+// What can be done with a message that a consumer has.
+function openMenu(view, slot, consumer, model, player, question) {
+  document.querySelector(".qf-menu")?.remove();
+  player.pause();
+  const picture = view.querySelector(".qf-picture");
+  const [label] = slot.dataset.why.split(":").slice(1);
+  const [box, around] = [slot.getBoundingClientRect(), picture.getBoundingClientRect()];
+  const menu = html("div", { class: "qf-menu", role: "menu", "aria-label": `${label} at ${consumer}`, style: `left:${Math.min(box.left - around.left, around.width - 110)}px;top:${box.bottom - around.top + 4}px` }, picture);
+  html("b", {}, menu, label);
+  const close = () => menu.remove();
+  const item = (word, act) => {
+    const button = html("button", { type: "button", role: "menuitem", "data-verdict": word }, menu, word);
+    button.addEventListener("click", (event) => {
+      event.stopPropagation();
+      close();
+      act();
+    });
+  };
+  const settle = (verdict) => () => model.send({ ask: "settle", verdict, message: [consumer, label], frame: player.track.frame(Number(view.dataset.view), player.place), time: player.track.time(player.place) });
+  for (const verdict of ["accept", "release", "reject"]) item(verdict, settle(verdict));
+  item("why?", question);
+  menu.addEventListener("keydown", (event) => {
+    const items = [...menu.querySelectorAll("button")];
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    event.stopPropagation();
+    if (by) items[(items.indexOf(document.activeElement) + by + items.length) % items.length].focus();
+    if (event.key === "Escape") close();
+    if (by || event.key === "Escape") event.preventDefault();
+  });
+  menu.addEventListener("focusout", (event) => !menu.contains(event.relatedTarget) && close());
+  menu.querySelector("button").focus();
+}
+
 // As many views as there are runs, each with its own.
-function loadViews(parent, shown, track, id, player) {
+function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, timelines.length > 1 ? "qf-views qf-many" : "qf-views");
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
-    shown[index] ??= new View(parent, index);
+    if (!shown[index]) {
+      shown[index] = new View(parent, index);
+      shown[index].hand = new Hand(shown[index], model, player);
+    }
+    shown[index].hand.before(timeline);
     shown[index].load(timeline, `${id}-${index}`, track, (time) => player.seek(time));
   });
 }
@@ -134,14 +200,20 @@ function buildWhy(tools, model, player) {
   });
 }
 
+const MOST_TALL = 400;
+const MOST_TALL_BESIDE = 330;
+
 // One run: its name, its stage, its sentences, its plots. The elements stay when another run is drawn in them.
 class View {
   constructor(parent, index) {
     this.root = html("div", { class: "qf-view", "data-view": index }, parent);
     this.name = html("h4", { class: "qf-view-name", hidden: "" }, this.root);
-    this.stage = svg("svg", { class: "qf-stage", role: "img", "aria-label": "Producers, queues and consumers" }, this.root);
+    this.picture = html("div", { class: "qf-picture" }, this.root);
+    this.stage = svg("svg", { class: "qf-stage", role: "group", "aria-label": "Producers, queues and consumers" }, this.picture);
+    this.brush = new Brush(html("canvas", { "aria-hidden": "true" }, this.picture), this.picture);
+    this.callout = html("div", { class: "qf-callout", role: "alert" }, this.picture);
     this.step = html("p", { class: "qf-step" }, this.root);
-    this.state = html("p", { class: "qf-state", "aria-live": "polite" }, this.root);
+    this.state = html("p", { class: "qf-state qf-extra" }, this.root);
     this.plots = html("div", { class: "qf-plots" }, this.root);
   }
 
@@ -150,42 +222,66 @@ class View {
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
-    this.paintStage = buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
-    this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.room);
+    this.drawn = buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
+    this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
+    this.brush.forget();
+    this.brush.groups = timeline.picture.groups;
+    const { width, tank } = this.drawn.geometry;
+    // A tall drawing gets narrower, so that the lab still fits on a screen.
+    this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
+    this.picture.style.maxWidth = `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
+    set(this.callout, { style: `left:${(100 * (tank.x + tank.width + 14)) / width}%` });
     this.before = -1;
-    this.plotted = 0;
+    this.plotted = this.painted = 0;
   }
 
-  paint(frame, { isPlaying, time }) {
+  // Everything is of the same instant: marks of its time, words and numbers of its frame.
+  paint(frame, now) {
     const { timeline } = this;
+    const clock = performance.now();
     // A browser without a graphics card redraws all that lies between two changes; ten cursors a second do.
-    const now = performance.now();
-    if (!isPlaying || now - this.plotted > 100) {
-      this.paintPlots(frame, time);
-      this.plotted = now;
+    if (!now.isPlaying || clock - this.plotted > 100) {
+      this.paintPlots(frame, now.time);
+      this.plotted = clock;
     }
     if (frame !== this.before) {
-      this.paintStage(frame);
-      write(this.step, stepSentence(timeline, frame));
+      this.drawn.paint(frame);
       mark(this.stage, timeline, frame);
+      this.paintDeath(frame);
     }
-    // While the picture moves, a screen reader would get sixty sentences a second.
-    if (!isPlaying) write(this.state, stateSentence(timeline, frame));
+    this.drawn.paintMarks(this.brush, now, frame);
+    if (now.isPlaying) this.brush.keepUp(clock - this.painted);
+    this.painted = clock;
+    this.plots.classList.toggle("qf-extra", !timeline.topology.queues.some((queue) => queue.stop_count || queue.stop_size));
+    write(this.step, now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
+    // While the picture moves, a screen reader gets the turns; sixty sentences a second would be too many.
+    set(this.step, { "aria-live": "polite" });
+    set(this.state, { "aria-live": now.isPlaying ? "off" : "polite" });
+    write(this.state, stateSentence(timeline, frame));
     this.before = frame;
+  }
+
+  // The broker's own words, where it happened.
+  paintDeath(frame) {
+    const death = this.timeline.picture.deaths.findLast(([at]) => at <= frame);
+    this.callout.classList.toggle("qf-is-shown", Boolean(death));
+    if (!death || this.told === death) return;
+    this.told = death;
+    this.callout.replaceChildren();
+    html("b", {}, this.callout, `${this.timeline.topology.producers[death[1]].name} is dead`);
+    html("span", {}, this.callout, death[2]);
   }
 }
 
-// What the marks mean, once for several runs: in the place that an odd number of them leaves free.
+// What the marks mean, once for all runs.
 function buildKey(views, timelines, id) {
-  views.querySelector(".qf-key")?.remove();
-  if (timelines.length < 2) return;
+  views.parentElement.querySelector(".qf-key")?.remove();
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
-  const key = html("div", { class: timelines.length % 2 ? "qf-key" : "qf-key qf-wide" }, views);
-  html("h4", { class: "qf-key-name" }, key, "What the marks mean");
-  const width = timelines.length % 2 ? 520 : 1040;
+  const key = html("div", { class: "qf-key qf-extra" });
+  views.after(key);
   const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
-  const lines = buildLegend(drawing, timeline, 14, { width }, patterns(drawing, `${id}-key`));
-  set(drawing, { viewBox: `0 0 ${width} ${lines + 20}` });
+  const lines = buildLegend(drawing, timeline, 14, { width: 1040 }, patterns(drawing, `${id}-key`));
+  set(drawing, { viewBox: `0 0 1040 ${lines + 20}` });
 }
 
 // A run that takes long: how far it is, and a way not to wait for it.

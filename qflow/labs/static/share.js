@@ -18,7 +18,15 @@ function buildSharing(parent, root, model, player) {
   });
   const compare = button("compare", "compare", "Keep this run beside the next (C)", () => send("compare"));
   const token = button("token", "share", "A token that opens this instant elsewhere", () => send("token"));
-  const save = button("export", "save as HTML", "One file that plays without a kernel", () => send("html"));
+  const save = button("export", "save as HTML", "One file that plays without a kernel, among your downloads", () => send("html"));
+  const said = html("output", { class: "qf-said" }, bar);
+  model.on("msg:custom", (message, buffers) => {
+    if (!message.page) return;
+    const address = URL.createObjectURL(new Blob(buffers, { type: "text/html" }));
+    html("a", { href: address, download: message.page }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+    write(said, `${message.page} is among your downloads`);
+  });
   const field = html("input", { type: "text", class: "qf-token-text", readonly: "", hidden: "", "aria-label": "Token of this instant" }, bar);
   const can = (what) => (model.get("offers") ?? []).includes(what);
 

@@ -6,23 +6,24 @@ const TOP = 8;
 // Where the columns stand. One picture has the whole width; of several, each has half of it.
 function geometryOf(topology, isNarrow) {
   const { producers, queues, consumers, exchanges } = topology;
-  const isSmall = isNarrow || queues.length > 2 || Math.max(producers.length, consumers.length) > 3;
+  const isSmall = isNarrow || queues.length > 2;
+  const clients = Math.max(producers.length, consumers.length);
   const head = isSmall ? 44 : 76;
-  const shared = { isSmall, isNarrow, form: formOf(isSmall, isNarrow), least: isNarrow ? 214 : isSmall ? 176 : 210 };
+  const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow), least: isNarrow ? 214 : isSmall ? 176 : 210, gateWords: !isSmall };
   if (isNarrow) {
-    return { ...shared, width: 520, bend: 18, turn: 14, gate: 0, card: { x: 4, width: 150 }, exchange: null, desk: { x: 402, width: 114 }, tank: { x: 188, width: 100, head, foot: 30, badge: 52 } };
+    return { ...shared, width: 520, bend: 18, turn: 14, gate: 166, reach: 16, card: { x: 4, width: 150 }, exchange: null, desk: { x: 402, width: 114 }, tank: { x: 194, width: 96, head, foot: 30 } };
   }
   if (exchanges.length) {
-    return { ...shared, width: 1040, bend: 26, turn: 30, gate: 440, gateWords: false, card: { x: 8, width: 232 }, exchange: { x: 276, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 472, width: 188, head, foot: 30, badge: 100 } };
+    return { ...shared, width: 1040, bend: 15, turn: 30, gate: 384, reach: 18, card: { x: 8, width: 212 }, exchange: { x: 246, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 484, width: 176, head, foot: 30 } };
   }
-  return { ...shared, width: 1040, bend: 60, turn: 30, gate: 396, gateWords: true, card: { x: 8, width: 304 }, exchange: null, desk: { x: 788, width: 244 }, tank: { x: 462, width: 132, head, foot: 30, badge: 130 } };
+  return { ...shared, width: 1040, bend: 60, turn: 18, gate: 332, reach: isSmall ? 22 : 31, card: { x: 8, width: 276 }, exchange: null, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, head, foot: 34 } };
 }
 
 // What a card says, and where.
-function formOf(isSmall, isNarrow) {
-  if (isNarrow) return { name: 22, note: 0, moodBelow: 40, strip: 50, counts: 46, countsUp: 28, sentUp: 11, short: true, isSmall: true };
-  if (isSmall) return { name: 22, note: 0, moodBelow: 0, strip: 32, counts: 32, countsUp: 11, sentUp: 0, short: false, isSmall: true };
-  return { name: 25, note: 44, moodBelow: 0, strip: 56, counts: 50, countsUp: 30, sentUp: 12, short: false, isSmall: false };
+function formOf(clients, isNarrow) {
+  if (isNarrow) return { name: 22, note: 0, moodBelow: 40, strip: 50, cells: 34, counts: 46, countsUp: 28, sentUp: 11, short: true, isSmall: true };
+  if (clients > 2) return { name: 22, note: 0, moodBelow: 0, strip: 32, cells: clients > 3 ? 28 : 50, counts: 28, countsUp: 10, sentUp: 0, short: false, isSmall: true };
+  return { name: 25, note: 44, moodBelow: 0, strip: 56, cells: clients > 1 ? 60 : 116, counts: 50, countsUp: 30, sentUp: 12, short: false, isSmall: false };
 }
 
 // How tall each card is, and how tall they make the stage.
@@ -46,7 +47,7 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const { form } = geometry;
   const { cards, desks } = heightsOf(timeline.topology, geometry);
   root.replaceChildren();
-  const marks = patterns(root, id);
+  const marks = { ...patterns(root, id), groups: timeline.picture.groups };
   const links = svg("g", {}, root);
   const share = room / Math.max(1, queues.length);
   const { layout } = timeline.picture;
@@ -57,25 +58,31 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const sources = producers.map((_, index) => buildProducer(root, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks));
   const sinks = consumers.map((_, index) => buildConsumer(root, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks));
   const hubs = geometry.exchange ? placeExchanges(root, timeline, room, geometry) : [];
-  const feeds = producers.map((producer, index) => (hubs.length && producer.exchange >= 0 ? buildFeed(links, sources[index], hubs[producer.exchange], marks) : null));
-  const paintRoutes = routePainter(links, timeline, sources, tanks, hubs, geometry, marks);
+  const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
   const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
-  const legendLines = isNarrow ? 0 : buildLegend(root, timeline, TOP + room + 24, geometry, marks);
-  set(root, { viewBox: `0 0 ${geometry.width} ${room + TOP + (isNarrow ? 10 : 34 + legendLines)}` });
+  const height = room + TOP + 10;
+  set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
+  const isWorded = !geometry.isSmall && queues.length === 1;
+  const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, root);
+  const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 8), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
+  // Where marks are too many to follow, their number in a second of the run.
+  const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "messages" : "accepted"} a second` : "");
+  const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, sources, sinks, drains, out, say };
+  const motion = new Motion(timeline, places);
 
-  return (frame) => {
-    const step = timeline.step(frame);
-    const words = timeline.picture.words;
-    const did = (name) => Boolean(step.parts & (1 << words.parts.indexOf(name)));
+  const paint = (frame) => {
     const shown = timeline.messages(frame);
     tanks.forEach((tank, index) => tank.paint(timeline.queue(frame, index), shown, frame));
-    sources.forEach((source, index) => source.paint(timeline.producer(frame, index), shown.sent[index], frame, words));
-    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index]));
-    feeds.forEach((feed, index) => feed?.(did("sent") && step.producer === index));
-    paintRoutes(frame, step, did);
-    const receives = did("delivered") || did("delivered_many");
-    drains.forEach((drain, index) => drain(receives && step.consumer === index));
+    sources.forEach((source, index) => source.paint(timeline.producer(frame, index), shown.sent[index], frame, timeline.picture.words, motion.flights));
+    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], frame, motion.flights));
   };
+  const paintMarks = (brush, now, frame) => {
+    motion.paint(brush, now.clock, now.pace, frame);
+    if (!timeline.locks.count) return;
+    const alive = timeline.locks.alive(frame);
+    sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => timeline.locks.get(row, "consumer") === index + 1), consumers[index].name, (lock) => motion.hasLanded(lock)));
+  };
+  return { paint, paintMarks, motion, places, geometry };
 }
 
 function placeExchanges(root, timeline, room, geometry) {
@@ -89,21 +96,14 @@ function placeExchanges(root, timeline, room, geometry) {
   return hubs;
 }
 
-// A line for each route: straight from a producer, or from its exchange, drawn once for all who send there.
-function routePainter(links, timeline, sources, tanks, hubs, geometry, marks) {
+// A line for each route: straight from a producer, or from its exchange, drawn once for all who send there. Returned is a function
+// that says along which lines the messages of a producer come to a queue.
+function buildWays(links, timeline, sources, tanks, hubs, geometry, marks) {
   const { producers, routes } = timeline.topology;
-  const lines = routes.map(([from, to]) => {
-    const via = hubs[producers[from].exchange] ?? null;
-    return buildRoute(links, sources[from], tanks[to], geometry, marks, via);
-  });
-  return (frame, step, did) =>
-    routes.forEach(([from, to], index) => {
-      const via = producers[from].exchange >= 0;
-      const sends = did("sent") && step.producer === from && (via || step.queue === to);
-      const before = timeline.producer(Math.max(0, frame - 1), from).outstanding;
-      const released = timeline.producer(frame, from).outstanding < before;
-      lines[index](sends, released || (sends && !did("held") && !did("refused")), timeline.queue(frame, to).flow);
-    });
+  const feeds = producers.map((producer, index) => (hubs.length && producer.exchange >= 0 ? buildFeed(links, sources[index], hubs[producer.exchange], marks) : null));
+  const lines = new Map();
+  for (const [from, to] of routes) lines.set(`${from} ${to}`, buildRoute(links, sources[from], tanks[to], geometry, marks, hubs[producers[from].exchange] ?? null));
+  return (producer, queue) => [feeds[producer], lines.get(`${producer} ${queue}`) ?? lines.values().next().value].filter(Boolean);
 }
 
 // Places

@@ -44,7 +44,7 @@ function render({ model, el }) {
   };
 }
 
-const FIELD = { width: 1040, height: 372, left: 60, right: 30, top: 46, bottom: 64 };
+const FIELD = { width: 1040, height: 272, left: 60, right: 30, top: 46, bottom: 64 };
 
 function drawStates(root, graph, choose) {
   root.replaceChildren();

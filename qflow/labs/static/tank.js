@@ -17,18 +17,19 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
 
   const name = svg("text", { x: box.x, y: place + (geometry.isSmall ? 18 : 26), class: "qf-name" }, group, spot.name);
   if (geometry.isSmall) name.classList.add("qf-name-small");
-  if (spot.policy && !geometry.isSmall) svg("text", { x: box.x, y: place + 44, class: "qf-note" }, group, spot.policy);
-  const badge = buildBadge(group, box.x + box.width + box.badge, place + (geometry.isSmall ? 14 : 21), geometry.isSmall, spot.stop_count || spot.stop_size);
+  if (spot.policy && !geometry.isSmall) svg("text", { x: box.x + 12 + textWidth(spot.name) * 1.6, y: place + 26, class: "qf-note" }, group, spot.policy);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-tank" }, group);
-  const lines = buildLines(group, spot, scale, y, geometry);
+  const lines = buildLines(group, timeline, index, scale, y, bottom, geometry);
   const fill = grid ? buildCells(group, timeline, index, box, bottom, grid, marks) : buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
-  const count = grid ? svg("text", { x: box.x + box.width / 2 + 10, y: top - 6, class: "qf-cell-count" }, group) : null;
-  const gateY = top + (bottom - top) * 0.52;
-  const gate = geometry.gate ? buildGate(group, gateY, box.x, geometry) : () => {};
+  const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(spot.name) * 1.35, y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 46, class: "qf-cell-count" }, group) : null;
+  const gate = { x: geometry.gate, y: top + (bottom - top) * 0.48, reach: geometry.reach, right: box.x };
+  const hasFlowControl = Boolean(spot.stop_count || spot.stop_size);
+  const pile = pileIn(gate, timeline.most("queue", index, "held"));
+  const paintGate = buildGate(group, gate, geometry, hasFlowControl, pile, marks);
+  const badge = hasFlowControl ? buildBadge(group, gate.x, gate.y + gate.reach + (geometry.isSmall ? 22 : 36), geometry.isSmall) : () => {};
   const chute = buildChute(group, timeline, index, box, bottom, geometry);
   const bytes = geometry.isNarrow ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
-  const locks = buildLocks(group, timeline, index, box, bottom, geometry);
 
   const paint = (seen, shown, frame) => {
     fill(seen, shown.queued[index], shown.owner, frame);
@@ -37,20 +38,39 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
     if (count) write(count, seen.gone ? "gone" : seen.depth === 1 ? "1 message" : `${seen.depth} messages`);
     badge(seen.flow);
     lines(seen.flow);
-    gate(seen.flow, seen.held, spot.stop_count || spot.stop_size);
+    paintGate(seen.flow, seen.held);
     chute(seen, frame);
     bytes(seen.bytes);
-    locks(shown.locks[index]);
     set(group, { "data-depth": seen.depth, "data-held": seen.held, "data-flow": seen.flow ? "ON" : "OFF", "data-discards": seen.discards, "data-gone": seen.gone });
   };
-  return { inlet: place + box.head - (geometry.isSmall ? 17 : 22), top, bottom, outlet: bottom + 18, gate: gateY, paint };
+  const spots = grid
+    ? (at) => [box.x + (box.width - grid.columns * grid.pitch) / 2 + ((at % grid.columns) + 0.5) * grid.pitch, bottom - 2 - (Math.floor(at / grid.columns) + 0.5) * grid.tall, grid.size]
+    : (at) => [box.x + box.width / 2, y(at + 0.5), 8];
+  const most = Math.floor(Math.min(scale, grid ? grid.rows * grid.columns : scale));
+  return { index, inlet: place + box.head - (geometry.isSmall ? 17 : 22), top, bottom, left: box.x, most, outlet: bottom + 18, gate, spot: spots, pile, hasCells: Boolean(grid), home: new Map(), y, scale, paint };
+}
+
+// Where a held completion waits behind the gate: [x, y, size]; null where there are too many for one mark each.
+function pileIn({ x, y, reach, right }, most) {
+  const [wide, tall] = [right - x - 12, 2 * reach - 4];
+  const fits = (pitch) => Math.floor(wide / pitch) * Math.floor(tall / pitch) >= most;
+  let pitch = 18;
+  while (pitch >= 5 && !fits(pitch)) pitch -= 0.25;
+  if (pitch < 5 || most > 240) return () => null;
+  const rows = Math.floor(tall / pitch);
+  return (place) => {
+    const row = place % rows;
+    // From the middle outwards, so that a few lie where the gate is.
+    const down = (row % 2 ? 1 : -1) * Math.ceil(row / 2) * pitch + (rows % 2 ? 0 : pitch / 2);
+    return [x + 8 + (Math.floor(place / rows) + 0.5) * pitch, y + down, pitch * 0.46];
+  };
 }
 
 const deepestOf = (timeline, index) => timeline.most("queue", index, "depth");
 
 // Runs side by side have one scale: the same level is the same height in all of them.
 function tankScale(timeline, index) {
-  return timeline.largestBeside(index, levelOf);
+  return timeline.scales?.[index] ?? timeline.largestBeside(index, levelOf);
 }
 
 // The largest level worth drawing: the limit if the run comes near it, else what the run reached.
@@ -131,67 +151,90 @@ function slab(rect, y, from, to) {
   set(rect, { y: y(to), height: to > from && to > 0 ? Math.max(1.5, tall) : 0 });
 }
 
-function buildLines(group, spot, scale, y, geometry) {
+function buildLines(group, timeline, index, scale, y, bottom, geometry) {
+  const spot = timeline.topology.queues[index];
   const wanted = [
-    ["limit", spot.max_count, "limit", ""],
-    ["stop", spot.stop_count, "stop", "above it: turns ON"],
-    ["resume", spot.stop_count ? spot.resume_count : 0, "resume", "below it: turns OFF"],
+    ["limit", spot.max_count, ""],
+    ["stop", spot.stop_count, "more than this: ON"],
+    ["resume", spot.stop_count ? spot.resume_count : 0, "fewer than this: OFF"],
   ].filter(([, depth]) => depth > 0 && depth <= scale);
   const { x, width } = geometry.tank;
   const right = x + width;
   const hints = !geometry.isSmall;
-  let free = -Infinity;
+  const labels = labelPlaces(wanted.map(([, depth, hint]) => [y(depth), hint && hints ? 40 : 24]), bottom + 14);
   const drawn = {};
-  for (const [name, depth, word, hint] of wanted) {
-    const at = y(depth);
-    const label = Math.max(at, free);
-    free = label + (hint && hints ? 36 : geometry.isSmall ? 14 : 19);
-    const line = svg("g", { class: `qf-line qf-line-${name}` }, group);
+  for (const [place, [name, depth, hint]] of wanted.entries()) {
+    const [at, label] = [y(depth), labels[place]];
+    const line = svg("g", { class: `qf-line qf-line-${name}`, "data-queue": index, "data-word": name }, group);
+    const handle = handleOf(timeline, name);
+    if (handle) svg("rect", { x: x - 8, y: at - 8, width: width + 16, height: 16, class: "qf-catch-line" }, line);
     svg("line", { x1: x - 7, x2: right + 7, y1: at, y2: at }, line);
     svg("path", { d: `M${right + 7},${at} L${right + 13},${label}`, class: "qf-leader" }, line);
-    svg("text", { x: right + 16, y: label + 4.5, class: "qf-line-name" }, line, `${word} ${depth}`);
-    if (hint && hints) svg("text", { x: right + 16, y: label + 20, class: "qf-line-hint" }, line, hint);
+    const pill = handle ? svg("rect", { x: right + 9, y: label - 10.5, height: 21, rx: 10.5, class: "qf-pill" }, line) : null;
+    const word = `${name} ${depth}`;
+    svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, word);
+    if (hint && hints) svg("text", { x: right + 17, y: label + 24, class: "qf-line-hint" }, line, hint);
+    if (handle) {
+      set(pill, { width: 18 + 1.15 * textWidth(word) });
+      svg("title", {}, line, `${name} ${depth}: drag, or use the arrow keys`);
+      asHandle(line, handle, depth, `${name} of ${spot.name}`, spot.name);
+    }
     drawn[name] = line;
   }
   return (isOn) => {
-    for (const [name, armed] of [["stop", !isOn], ["resume", isOn]]) {
-      if (drawn[name]) classify(drawn[name], `qf-line qf-line-${name}${armed ? " qf-armed" : ""}`);
-    }
+    for (const [name, armed] of [["stop", !isOn], ["resume", isOn]]) drawn[name]?.classList.toggle("qf-armed", armed);
   };
 }
 
-// The state in shape, word and colour: an octagon that says ON, a circle that says OFF.
-function buildBadge(parent, x, y, isSmall, hasFlowControl) {
-  if (!hasFlowControl) {
-    svg("text", { x: x + (isSmall ? 22 : 16), y: y + 4.5, class: "qf-badge-label" }, parent, "no flow control");
-    return () => {};
+// Labels beside their levels as near as they can be, none on another, none below an end: pairs of level and height, from the top.
+function labelPlaces(wanted, end) {
+  let free = -Infinity;
+  const places = wanted.map(([level, tall]) => {
+    const place = Math.max(level, free);
+    free = place + tall;
+    return place;
+  });
+  let below = end;
+  for (let at = wanted.length - 1; at >= 0; at -= 1) {
+    places[at] = Math.min(places[at], below - wanted[at][1]);
+    below = places[at];
   }
+  return places;
+}
+
+// The state in shape, word and colour: an octagon that says ON, a circle that says OFF.
+function buildBadge(parent, x, y, isSmall) {
   const group = svg("g", { class: "qf-badge", transform: `translate(${x},${y})${isSmall ? " scale(0.72)" : ""}` }, parent);
-  if (!isSmall) svg("text", { x: -24, y: 4.5, class: "qf-badge-label" }, group, "flow control");
   const corners = [0, 1, 2, 3, 4, 5, 6, 7].map((corner) => {
     const angle = ((corner + 0.5) * Math.PI) / 4;
-    return `${(19 * Math.cos(angle)).toFixed(2)},${(19 * Math.sin(angle)).toFixed(2)}`;
+    return `${(21 * Math.cos(angle)).toFixed(2)},${(21 * Math.sin(angle)).toFixed(2)}`;
   });
   svg("polygon", { points: corners.join(" "), class: "qf-badge-on" }, group);
-  svg("circle", { r: 16, class: "qf-badge-off" }, group);
+  svg("circle", { r: 18, class: "qf-badge-off" }, group);
   const word = svg("text", { y: 4.5, class: "qf-badge-word" }, group);
   return (isOn) => write(word, isOn ? "ON" : "OFF");
 }
 
-function buildGate(parent, y, tankX, geometry) {
-  const x = geometry.gate;
+// The corridor that completions take, with its gate; the canvas over it draws what moves.
+function buildGate(parent, { x, y, reach, right }, geometry, hasFlowControl, pile, marks) {
   const group = svg("g", { class: "qf-gate" }, parent);
-  svg("path", { d: `M${tankX},${y} H${x}`, class: "qf-back" }, group);
-  svg("path", { d: `M${x},${y - 20} V${y - 9} M${x},${y + 9} V${y + 20}`, class: "qf-gate-posts" }, group);
-  svg("path", { d: `M${x},${y - 20} V${y + 20}`, class: "qf-gate-bar" }, group);
-  const worded = geometry.gateWords;
-  const first = worded ? svg("text", { x: x - 12, y: y + 50, class: "qf-gate-word" }, group) : null;
-  const second = worded ? svg("text", { x: x - 12, y: y + 65, class: "qf-gate-word" }, group) : null;
-  return (isOn, held, hasFlowControl) => {
+  if (!hasFlowControl) {
+    svg("path", { d: `M${right},${y} H${x}`, class: "qf-back" }, group);
+    return () => {};
+  }
+  svg("path", { d: `M${x},${y - reach} H${right} M${x},${y + reach} H${right}`, class: "qf-corridor" }, group);
+  const isHeap = !pile(0);
+  const heap = svg("rect", { x: x + 8, y: y - reach + 3, width: right - x - 14, height: 2 * reach - 6, rx: 3, fill: marks.held, visibility: "hidden" }, group);
+  const words = x + 28;
+  const number = svg("text", { x: words, y: y + reach + 27, class: geometry.gateWords ? "qf-gate-number" : "qf-gate-word" }, group);
+  const [first, second] = [44, 60].map((down) => svg("text", { x: words, y: y + reach + down, class: "qf-gate-word" }, group));
+  return (isOn, held) => {
     classify(group, isOn ? "qf-gate qf-gate-shut" : "qf-gate");
-    if (!worded) return;
-    write(first, isOn ? `${held} ${held === 1 ? "completion" : "completions"}` : "completions");
-    write(second, isOn ? "held back" : hasFlowControl ? "pass" : "always pass");
+    set(heap, { visibility: isHeap && held ? "visible" : "hidden" });
+    write(number, isOn && held && !geometry.isNarrow ? String(held) : "");
+    if (!geometry.gateWords) return;
+    write(first, held === 1 ? "completion" : "completions");
+    write(second, isOn ? "held back" : "pass");
   };
 }
 
@@ -203,14 +246,14 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
   const full = spot.max_size && spot.max_size <= most * 2.5 ? spot.max_size : most;
   const scale = Math.max(full, spot.stop_size) * 1.06;
   const y = (size) => bottom - ((bottom - top) * Math.min(size, scale)) / scale;
-  const x = box.x - 15;
+  const x = box.x + box.width - 12;
   const group = svg("g", { class: "qf-bytes" }, parent);
   const title = svg("title", {}, group);
   svg("rect", { x, y: top, width: 7, height: bottom - top, class: "qf-bytes-glass" }, group);
   const level = svg("rect", { x: x + 1, width: 5, class: "qf-bytes-level" }, group);
   svg("line", { x1: x - 4, x2: x + 11, y1: y(spot.stop_size), y2: y(spot.stop_size), class: "qf-bytes-stop" }, group);
   svg("line", { x1: x - 4, x2: x + 11, y1: y(spot.resume_size), y2: y(spot.resume_size), class: "qf-bytes-resume" }, group);
-  const word = svg("text", { x: x - 7, y: y(spot.stop_size) + 4, class: "qf-bytes-word" }, group);
+  const word = svg("text", { x: box.x + box.width + 14, y: bottom - 4, class: "qf-bytes-word" }, group);
   return (size) => {
     slab(level, y, 0, size);
     write(word, `bytes ${Math.round((100 * size) / spot.stop_size)} %`);
@@ -255,35 +298,3 @@ function buildChute(parent, timeline, index, box, bottom, geometry) {
 
 const LOST = new Set(["ring", "reject", "lvq", "queue-deleted"]);
 
-// A lock for each group that is owned, with its owner.
-function buildLocks(parent, timeline, index, box, bottom, geometry) {
-  const rows = [];
-  const { locks } = timeline;
-  const most = geometry.isSmall ? 2 : 7;
-  const x = box.x + box.width + 14;
-  const row = (place) =>
-    (rows[place] ??= (() => {
-      const group = svg("g", { class: "qf-lock" }, parent);
-      svg("path", { d: "M1.5,-3V-5.5A3.5,3.5 0 0 1 8.5,-5.5V-3", class: "qf-lock-bow" }, group);
-      svg("rect", { x: 0, y: -3, width: 10, height: 8, rx: 1.5, class: "qf-lock-body" }, group);
-      const glyph = svg("path", { class: "qf-glyph", transform: "translate(21,0)" }, group);
-      const text = svg("text", { x: 31, y: 4.5, class: "qf-lock-word" }, group);
-      return { group, glyph, text };
-    })());
-  return (alive) => {
-    const count = Math.min(most, alive.length);
-    alive.slice(0, most).forEach((lock, place) => {
-      const { group, glyph, text } = row(place);
-      const number = locks.get(lock, "group");
-      const name = timeline.picture.groups[number - 1];
-      const owner = locks.get(lock, "consumer");
-      const who = owner ? timeline.topology.consumers[owner - 1].name : "someone";
-      const more = place === most - 1 && alive.length > most ? ` +${alive.length - most}` : "";
-      const transform = `translate(${x},${bottom - 10 - (count - 1 - place) * 19})`;
-      set(group, { transform, visibility: "visible", "data-why": `group:${name}`, "data-group": name, "data-owner": who });
-      set(glyph, { d: shapeOf(number), fill: colorOf(number) });
-      write(text, `${name}: ${who}${more}`);
-    });
-    for (let place = alive.length; place < rows.length; place += 1) set(rows[place].group, { visibility: "hidden" });
-  };
-}

@@ -43,6 +43,13 @@ class Timeline {
     return Math.max(0, low - 1);
   }
 
+  // How long the picture stays at a frame at least, in seconds of the reader.
+  beat(frame) {
+    this.beats ??= Object.entries({ died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on }).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
+    const parts = this.columns[1][frame];
+    return this.beats.find(([bit]) => parts & bit)?.[1] ?? 0;
+  }
+
   row(frame, start, names) {
     return Object.fromEntries(names.map((name, index) => [name, this.columns[start + index][frame]]));
   }

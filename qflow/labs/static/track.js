@@ -1,4 +1,11 @@
 // Track: the frames of all runs in one order of time; a place on it is one frame of each run.
+//
+// What follows from completions that are let go happens in the same instant; it is shown one after the other. The clock of the picture
+// waits while they go through the gate, and while a session dies. Each place has so an instant of the picture (`shown`) beside its time in the run.
+
+// Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn ON; after a death;
+// between two steps of the instant of an OFF, and for all of them together.
+const BEAT = { off: 0.74, on: 0.3, death: 0.8, step: 0.05, steps: 1.2 };
 
 class Track {
   constructor(timelines) {
@@ -8,10 +15,12 @@ class Track {
     this.room = Math.max(...timelines.map((timeline) => timeline.room));
     this.isWhole = timelines.every((timeline) => timeline.isWhole);
     this.known = Math.min(...timelines.map((timeline) => (timeline.isWhole ? Infinity : timeline.end)));
+    this.pace = 0;
     if (this.single) {
       this.count = timelines[0].count;
       return;
     }
+    this.whose = [];
     const heads = timelines.map(() => 0);
     this.places = timelines.map(() => []);
     this.times = [];
@@ -23,6 +32,7 @@ class Track {
       });
       if (next < 0) break;
       this.times.push(timelines[next].time(heads[next]));
+      this.whose.push(next);
       heads[next] += 1;
       heads.forEach((head, index) => this.places[index].push(Math.max(0, head - 1)));
     }
@@ -33,6 +43,55 @@ class Track {
   isAsNewAs(run) {
     const shown = this.timelines[0].run;
     return run < shown || (run === shown && this.isWhole);
+  }
+
+  // Lay out the instants of the picture at a pace: microseconds of the run in a second of the reader.
+  stretch(pace) {
+    if (pace === this.pace) return;
+    this.pace = pace;
+    this.shown = new Float64Array(this.count);
+    for (const timeline of this.timelines) timeline.shown = this.single ? this.shown : new Float64Array(timeline.count);
+    let [at, from] = [0, 0];
+    for (let place = 0; place < this.count; place += 1) {
+      const time = this.time(place);
+      if (place) at += Math.max(time - this.time(place - 1), this.beat(place - 1, from) * pace);
+      if (!place || time !== this.time(from)) from = place;
+      this.shown[place] = at;
+      const index = this.single ? 0 : this.whose[place];
+      this.timelines[index].shown[this.frame(index, place)] = at;
+    }
+  }
+
+  // How long the picture stays at a place at least; `from` is the first place of the same instant.
+  beat(place, from) {
+    const least = this.beatOf(place);
+    if (least || this.time(place + 1) !== this.time(place)) return least;
+    if (this.burst?.from !== from) {
+      let [to, follows] = [from, false];
+      for (; to < this.count && this.time(to) === this.time(from); to += 1) follows ||= this.beatOf(to) === BEAT.off;
+      this.burst = { from, step: follows ? Math.min(BEAT.step, BEAT.steps / (to - from)) : 0 };
+    }
+    return this.burst.step;
+  }
+
+  beatOf(place) {
+    const index = this.single ? 0 : this.whose[place];
+    return this.timelines[index].beat(this.frame(index, place));
+  }
+
+  // The place that an instant of the picture shows, and that instant in the run.
+  placeAt(clock) {
+    return Math.max(0, firstOf(this.shown, (shown) => shown > clock) - 1);
+  }
+
+  timeAt(clock) {
+    const place = this.placeAt(clock);
+    const next = place + 1 < this.count ? this.time(place + 1) : this.end;
+    return Math.min(next, this.time(place) + clock - this.shown[place]);
+  }
+
+  get length() {
+    return this.shown[this.count - 1] + this.end - this.time(this.count - 1);
   }
 
   time(place) {

@@ -8,35 +8,44 @@ const KEYS = [
   ["+ −", "faster or slower"],
   ["W", "ask why"],
   ["C", "compare: keep this run beside the next"],
+  ["S", "stage: the whole screen"],
+  ["M", "more, or less"],
 ];
 const KEYS_TEXT = KEYS.map(([key, does]) => `${key}: ${does}`).join("; ");
+// What only a kernel answers.
+const KERNEL_KEYS = ["W", "C"];
 
-function buildTransport(parent, player) {
+function buildTransport(parent, player, root) {
   const bar = html("div", { class: "qf-transport", role: "toolbar", "aria-label": "Transport" }, parent);
   const button = (name, label, title, action) => {
     const made = html("button", { type: "button", class: `qf-${name}`, title, "aria-label": title.split(" (")[0] }, bar, label);
     made.addEventListener("click", action);
     return made;
   };
-  const earlier = button("earlier", "◂ turn", "Previous turn: flow control, a first discard, an end (Shift ←)", () => player.jump(-1));
-  const back = button("step-back", "◂ step", "One step back (←)", () => player.step(-1));
   const play = button("play", "", "Play or pause (Space)", () => player.toggle());
-  const on = button("step-on", "step ▸", "One step on (→)", () => player.step(1));
+  const earlier = button("earlier qf-extra", "◂ turn", "Previous turn: flow control, a first discard, an end (Shift ←)", () => player.jump(-1));
+  const back = button("step-back qf-extra", "◂ step", "One step back (←)", () => player.step(-1));
+  const on = button("step-on qf-extra", "step ▸", "One step on (→)", () => player.step(1));
   const later = button("later", "turn ▸", "Next turn: flow control, a first discard, an end (Shift →)", () => player.jump(1));
   const scrub = html("input", { type: "range", min: 0, class: "qf-scrub", "aria-label": "Step", title: KEYS_TEXT }, bar);
   scrub.addEventListener("input", () => player.show(Number(scrub.value)));
   const label = html("label", { class: "qf-speed" }, bar, "speed ");
-  const speed = html("select", { "aria-label": "Speed", title: "Virtual seconds for one of yours (+ −)" }, label);
+  const speed = html("select", { "aria-label": "Speed", title: "Seconds of the run for one of yours (+ −); the picture waits while completions go through the gate" }, label);
   for (const factor of SPEEDS) html("option", { value: factor }, speed, `${factor}×`);
   speed.addEventListener("change", () => player.setSpeed(Number(speed.value)));
   const clock = html("output", { class: "qf-clock" }, bar);
+  const steps = html("output", { class: "qf-steps qf-extra" }, bar);
+  const full = button("full", "stage", "Stage: the whole screen, large type, arrow keys from turn to turn (S)", () => setStage(root, player));
+  full.setAttribute("aria-pressed", "false");
+  const more = button("more", "more", "Sliders, steps, why, fork, compare, share, save (M)", () => openMore(root));
+  more.setAttribute("aria-expanded", "false");
 
-  return ({ track, place, isPlaying, factor }) => {
+  return ({ track, place, isPlaying, factor, time }) => {
     set(scrub, { max: track.count - 1 });
     scrub.value = place;
-    const now = `t = ${seconds(track.time(place))}`;
-    scrub.setAttribute("aria-valuetext", `step ${place} of ${track.count - 1}, ${now}`);
-    write(clock, `${now} · step ${place} of ${track.count - 1}${track.isWhole ? "" : " so far"}`);
+    scrub.setAttribute("aria-valuetext", `step ${place} of ${track.count - 1}, t = ${seconds(track.time(place))}`);
+    write(clock, `t = ${seconds(time)}`);
+    write(steps, `step ${place} of ${track.count - 1}${track.isWhole ? "" : " so far"}`);
     classify(play, isPlaying ? "qf-play qf-is-playing" : "qf-play");
     write(play, isPlaying ? "pause" : "play");
     speed.value = factor;
@@ -47,11 +56,33 @@ function buildTransport(parent, player) {
   };
 }
 
+// One thing at first: play, a handle, the scene. The rest of a lab opens on request.
+function openMore(root, open = !root.classList.contains("qf-is-open")) {
+  for (const part of [root, root.closest(".qflow-lab")]) part?.classList.toggle("qf-is-open", open);
+  const button = root.querySelector(".qf-more");
+  button.setAttribute("aria-expanded", open);
+  write(button, open ? "less" : "more");
+}
+
+// Stage: the picture alone, as large as the screen; where a page may not have the screen, as large as the window.
+function setStage(root, player, isStage = !root.classList.contains("qf-is-stage")) {
+  root.classList.toggle("qf-is-stage", isStage);
+  root.querySelector(".qf-full").setAttribute("aria-pressed", isStage);
+  if (isStage) root.requestFullscreen?.().catch(() => {});
+  else if (document.fullscreenElement === root) document.exitFullscreen();
+  root.focus();
+  player.draw(player);
+}
+
 function listenToKeys(root, player, more) {
   const actions = {
     " ": () => player.toggle(),
-    ArrowRight: (event) => (event.shiftKey ? player.jump(1) : player.step(1)),
-    ArrowLeft: (event) => (event.shiftKey ? player.jump(-1) : player.step(-1)),
+    // On the stage the arrow keys go from turn to turn.
+    ArrowRight: (event) => (event.shiftKey || root.classList.contains("qf-is-stage") ? player.jump(1) : player.step(1)),
+    ArrowLeft: (event) => (event.shiftKey || root.classList.contains("qf-is-stage") ? player.jump(-1) : player.step(-1)),
+    s: () => setStage(root, player),
+    m: () => openMore(root),
+    Escape: () => setStage(root, player, false),
     Home: () => player.show(0),
     End: () => player.show(player.track.count - 1),
     "+": () => player.changeSpeed(1),
@@ -66,6 +97,7 @@ function listenToKeys(root, player, more) {
     // Choosing from a list by arrow keys must not move through the notebook's cells.
     if (isChoosing) event.stopPropagation();
     if (!action || isChoosing || isPressing) return;
+    if (event.key === "Escape" && !root.classList.contains("qf-is-stage")) return;
     event.preventDefault();
     event.stopPropagation();
     action(event);

@@ -32,6 +32,12 @@ function stepSentence(timeline, frame) {
   return step.filter((_, bit) => (seen.parts >> bit) & 1).map((template) => fill(template, values)).join(" ");
 }
 
+// While the picture plays: what happened at the last turn, and when; each step alone would be gone before it is read.
+function caption(timeline, frame) {
+  const turn = timeline.picture.turns.findLast((at) => at <= frame);
+  return turn === undefined ? stepSentence(timeline, frame) : `${seconds(timeline.time(turn))}: ${stepSentence(timeline, turn)}`;
+}
+
 function stateSentence(timeline, frame) {
   const { state, moods, flow } = timeline.picture.words;
   const { producers, queues, consumers } = timeline.topology;

@@ -165,7 +165,7 @@ CPP_DEPTH = Exercise(
     },
     hints=(
         "Draw it for stop 10 and capacity 3: after 3, 6, 9 and 12 messages the client waits for all of them.",
-        "The client always stands still after a multiple of its capacity. Which is the first at which one "
+        "The client is always blocked after a multiple of its capacity. Which is the first at which one "
         "is held?",
         "The first multiple of capacity above stop.",
     ),

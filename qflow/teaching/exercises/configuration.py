@@ -474,7 +474,7 @@ BROKER_WITHOUT_DEFAULTS = Exercise(
     misconceptions={
         "zero for stop is enough": Misconception(
             _both({"default_flow_stop_threshold": 0}),
-            "resume then stands at 70, above stop, and the broker does not start. Both have to be 0 (FC-10).",
+            "resume is then 70, above stop, and the broker does not start. Both have to be 0 (FC-10).",
         ),
         "zero for resume is enough": Misconception(
             _both({"default_flow_resume_threshold": 0}),

@@ -77,7 +77,7 @@ WHAT_HAPPENS = Exercise(
         ),
     },
     hints=(
-        "For each design: where does a message wait that comes too many, and who is told what?",
+        "For each design: where does a message wait that comes too many, and who gets which message?",
         "pre-feature: nothing waits, 506. overflow-list: waits outside, incomplete. The others: on the "
         "queue, held.",
         "Held: watermark from message number threshold on, shipped from threshold + 1 on; and 506 beyond "

@@ -45,7 +45,7 @@ COMPONENTS = Exercise(
         "Draw the clients and the queues as dots, and a line for each pair.",
         "Begin with a group for each pair; whenever two groups have a member in common, join them.",
         "networkx.number_connected_components of the graph whose edges are the pairs, clients and queues "
-        "told apart.",
+        "distinguished.",
     ),
     rules=("CM-03",),
 )

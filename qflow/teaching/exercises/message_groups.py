@@ -51,7 +51,7 @@ SECOND_GETS = Exercise(
     misconceptions={
         "first come, first served": Misconception(
             lambda labels, first_accepts: labels[1] if len(labels) > 1 else None,
-            "on a queue with groups nobody else gets a message of a group that somebody owns (MG-07). That "
+            "on a queue with groups no consumer gets a message of a group that another owns (MG-07). That "
             "is what keeps remove behind add.",
         ),
         "a blocked group blocks the queue": Misconception(
@@ -61,7 +61,7 @@ SECOND_GETS = Exercise(
                 else None
             ),
             "other groups are not held up: the second consumer gets the first message of a free group, "
-            "although it stands further back (MG-10, MG-12).",
+            "although it is further back (MG-10, MG-12).",
         ),
         "once an owner, always the owner": Misconception(
             lambda labels, first_accepts: next(
@@ -265,7 +265,7 @@ GIVE_UP = Exercise(
     },
     hints=(
         "Two ways are right. One gives up the message, the other gives up nothing but time.",
-        "Nothing that came after the failing message may be accepted before somebody has dealt with it.",
+        "Nothing that came after the failing message may be accepted before it has been dealt with.",
         "consumer.release(*held); or consumer.reject(target) and then accept the others.",
     ),
     rules=("MG-08", "MG-18", "CN-13", "CN-16"),

@@ -85,7 +85,7 @@ def _delivered_by(answer: Callable[[list[str]], dict[str, str]], queues: list[st
 
 SESSION_PLAN = Exercise(
     "session_plan",
-    "Nobody waits for somebody else's queue",
+    "No producer waits for another's queue",
     truth=fine,
     outcome=_delivered_by,
     cases=((["orders", "invoices"],), (["a", "b", "c", "d"],), (["x"],), (["eu", "us", "asia"],)),

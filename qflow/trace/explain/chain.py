@@ -107,6 +107,7 @@ AREAS: dict[str, str] = {
     "ALT": "Design alternatives",
     "IN": "Without effect, or surprising",
     "RF": "Corrections found by recording",
+    "LNK": "Links: what is different on AMQP 1.0",
 }
 """The areas of the rule book, by the letters of their ids: headings of ``notebooks/reference/rules.md``."""
 

@@ -132,9 +132,8 @@ def _free(
         )
     since = f" since {instant.when(row)}" if row is not None else ""
     text = f"{name} is not blocked{since}: {outstanding}."
-    because = [held(instant, waiting[0])] if waiting else []
-    if row is not None:
-        because.insert(0, _unblocked(instant, session, row, subject))
+    # What is held is no reason why it may send: that its window has room is.
+    because = [] if row is None else [_unblocked(instant, session, row, subject)]
     return Reason(text, rules, row, subject, (*because, _next_message(instant, session, subject)))
 
 

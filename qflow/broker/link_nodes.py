@@ -1,0 +1,264 @@
+"""Nodes as AMQP 1.0 names them: which queue or exchange a link's address means, and who makes it (LNK-16 …).
+
+An address is a name, taken literally.  It means a topic that a policy made, else a queue, else an exchange;
+the capability ``topic`` prefers the exchange (LNK-16).  If there is nothing of that name, the link's terminus
+may have it made: a *dynamic* node gets the name ``<container>_<link>`` (LNK-18), the capability
+``create-on-demand`` makes a node of the name that was asked for (LNK-17), and a *policy*, made by management,
+makes every node whose name matches its pattern (LNK-20).  Else the link is refused.
+
+The properties of the terminus are the arguments of the declare, and the answer repeats those that were asked
+for (LNK-17).  ``lifetime-policy`` says when the node goes: a queue counts the links that send to it, too, and
+the link that made it may *control* it (LNK-18).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from qflow.broker.errors import LinkException, ManagementError
+from qflow.broker.exchanges import EXCHANGE_TYPES, Exchange
+from qflow.broker.message import HeaderValue
+from qflow.broker.queue import Queue
+from qflow.broker.registry import EXCEPTION, QueueRegistry
+from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.settings import QueueSettings, to_bool, to_text
+
+CREATE_ON_DEMAND: Final = "create-on-demand"
+QUEUE, TOPIC, SHARED, DURABLE = "queue", "topic", "shared", "durable"
+_FILTERS = {"legacy-amqp-direct-binding": "direct", "legacy-amqp-topic-binding": "topic"}
+
+LIFETIMES: Final[dict[str, str]] = {
+    "amqp:delete-on-close:list": "delete-on-close",
+    "amqp:delete-on-no-links:list": "delete-if-unused",
+    "amqp:delete-on-no-messages:list": "delete-if-empty",
+    "amqp:delete-on-no-links-or-messages:list": "delete-if-unused-and-empty",
+}
+"""Lifetime policies of AMQP 1.0, and the broker's names for them (LNK-18)."""
+_CONTROLLED = ("delete-on-close", "delete-if-empty")
+
+QUEUE_POLICY, TOPIC_POLICY = "QueuePolicy", "TopicPolicy"
+POLICIES: Final = (QUEUE_POLICY, TOPIC_POLICY)
+_MOST_REPEATS = 4
+
+Properties = Mapping[str, object]
+
+
+class NodePolicy(Restorable):
+    """What management has said is to be made when a link asks for a name that matches (LNK-20)."""
+
+    __slots__ = ("kind", "pattern", "properties")
+
+    def __init__(self, kind: str = "", pattern: str = "", properties: Properties | None = None) -> None:
+        self.kind = kind
+        self.pattern = pattern
+        self.properties: dict[str, object] = dict(properties or {})
+
+    def matches(self, name: str) -> bool:
+        """Return whether a name is one of those that the policy is for."""
+        return re.fullmatch(self.pattern, name) is not None
+
+
+class Node(Dependent):
+    """What an address means: a queue, or an exchange.
+
+    Attributes
+    ----------
+    policy : mapping or None
+        The arguments for queues of subscriptions, if a policy made the exchange (LNK-20).
+    is_new : bool
+        Whether it was made for this link.
+    is_controlled : bool
+        Whether the queue goes with this link.
+    """
+
+    __slots__ = ("queue", "exchange", "policy", "is_new", "is_controlled")
+
+    def __init__(
+        self, queue: Queue | None, exchange: Exchange | None, policy: Properties | None = None
+    ) -> None:
+        self.queue = queue
+        self.exchange = exchange
+        self.policy = policy
+        self.is_new = False
+        self.is_controlled = False
+
+
+class LinkNodes(Dependent):
+    """Finds and makes the nodes of links.
+
+    Attributes
+    ----------
+    policies : list of NodePolicy
+        In the order in which management made them.
+    topics : dict
+        Names of the exchanges that policies have made, with the arguments of their subscriptions' queues.
+    """
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ("queues", "exchanges", "policies", "topics")
+
+    def __init__(self, queues: QueueRegistry) -> None:
+        self.queues = queues
+        self.exchanges = queues.exchanges
+        self.policies: list[NodePolicy] = []
+        self.topics: dict[str, dict[str, object]] = {}
+
+    # Policies
+
+    def add_policy(self, kind: str, pattern: str, properties: Properties) -> None:
+        """Make a policy; status 7 for one that exists, or whose pattern cannot be used."""
+        if any(policy.kind == kind and policy.pattern == pattern for policy in self.policies):
+            raise ManagementError(EXCEPTION, f"object already exists: {pattern}")
+        # A client chooses the pattern: groups and many repeats could take a search for ever.
+        if re.search(r"[(){}|\\]", pattern) or len(re.findall(r"[*+?]", pattern)) > _MOST_REPEATS:
+            raise ManagementError(
+                EXCEPTION,
+                f"a pattern has plain characters, [sets] and at most {_MOST_REPEATS} of * + ?, got {pattern}",
+            )
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ManagementError(EXCEPTION, f"invalid pattern {pattern}: {error}") from None
+        QueueSettings.from_arguments(_arguments(properties))
+        self.policies.append(NodePolicy(kind, pattern, properties))
+
+    def remove_policy(self, kind: str, pattern: str) -> None:
+        """Forget a policy; what it has made stays.  Status 7 if there is none."""
+        kept = [one for one in self.policies if one.kind != kind or one.pattern != pattern]
+        if len(kept) == len(self.policies):
+            raise ManagementError(EXCEPTION, f"No such {kind}: {pattern}")
+        self.policies = kept
+
+    # Names
+
+    def find(self, name: str, prefers_topic: bool) -> Node:
+        """Return what a name means, without making anything (LNK-16)."""
+        queue, exchange = self.queues.queues.get(name), None
+        if name:
+            exchange = self.exchanges.exchanges.get(name)
+        if exchange is not None and name in self.topics:
+            return Node(None, exchange, self.topics[name])
+        if queue is not None and (exchange is None or not prefers_topic):
+            return Node(queue, None)
+        return Node(None, exchange)
+
+    def resolve(
+        self, name: str, is_dynamic: bool, capabilities: list[str], properties: Properties, owner: str
+    ) -> Node:
+        """Return what a name means, made now if the terminus or a policy has it made.
+
+        A :class:`~qflow.broker.errors.LinkException` says that there is none; 542 that a property is wrong.
+        """
+        node = self.find(name, TOPIC in capabilities)
+        if node.queue is not None or node.exchange is not None:
+            return node
+        if is_dynamic or CREATE_ON_DEMAND in capabilities:
+            made = self._make(name, is_dynamic, capabilities, properties, owner)
+        else:
+            policy = next((one for one in self.policies if one.matches(name)), None)
+            if policy is None or not name:
+                raise LinkException(f"Node not found: {name}", "amqp:not-found")
+            made = self._make_by(policy, name)
+        made.is_new = True
+        return made
+
+    def _make(
+        self, name: str, is_dynamic: bool, capabilities: list[str], properties: Properties, owner: str
+    ) -> Node:
+        if TOPIC in capabilities or properties.get("supported-dist-modes") == "copy":
+            return Node(None, self._exchange(name, properties, to_bool(properties.get("auto-delete", False))))
+        lifetime = LIFETIMES.get(str(properties.get("lifetime-policy", "")), "")
+        if not lifetime and (is_dynamic or to_bool(properties.get("auto-delete", False))):
+            lifetime = "delete-if-unused"
+        node = Node(self.queue(name, properties, lifetime), None)
+        if node.queue is not None and to_bool(properties.get("exclusive", False)):
+            node.queue.lifetime.owner = owner
+        node.is_controlled = lifetime in _CONTROLLED
+        return node
+
+    def _make_by(self, policy: NodePolicy, name: str) -> Node:
+        given = policy.properties
+        is_kept = to_bool(given.get("durable", False)) or given.get("qpid.lifetime-policy") == "manual"
+        goes = to_bool(given.get("auto-delete", not is_kept))
+        if policy.kind == QUEUE_POLICY:
+            return Node(self.queue(name, given, "delete-if-unused" if goes else ""), None)
+        self.topics[name] = given
+        return Node(None, self._exchange(name, given, goes), given)
+
+    def queue(self, name: str, properties: Properties, lifetime: str) -> Queue:
+        """Return the queue of a name, made now if it does not exist, with a lifetime then."""
+        settings = QueueSettings.from_arguments(_arguments(properties))
+        alternate = self.exchanges.alternate(to_text(properties.get("alternate-exchange", "")))
+        queue, is_new = self.queues.declare(
+            name, settings, alternate=alternate, durable=to_bool(properties.get("durable", False))
+        )
+        if is_new and lifetime and not queue.lifetime.policy:
+            queue.lifetime.policy = lifetime
+        return queue
+
+    def _exchange(self, name: str, properties: Properties, goes: bool) -> Exchange:
+        kind = to_text(properties.get("exchange-type", "topic"))
+        if kind not in EXCHANGE_TYPES:
+            raise LinkException(f"Exchange type not implemented: {kind}", "amqp:not-implemented")
+        alternate = self.exchanges.alternate(to_text(properties.get("alternate-exchange", "")))
+        is_durable = to_bool(properties.get("durable", False))
+        exchange, _ = self.exchanges.declare(name, kind, alternate, is_durable, goes, {})
+        return exchange
+
+
+def _arguments(properties: Properties) -> dict[str, object]:
+    """Return what of a terminus's properties is an argument of a queue's declare."""
+    return {key: value for key, value in properties.items() if key.startswith("qpid.") or key == "no-local"}
+
+
+# What the answer to an attach repeats (LNK-17)
+
+
+def granted_capabilities(node: Node, asked: list[str], is_source: bool) -> list[str]:
+    """Return those of the capabilities asked for that the node has, in the order asked."""
+    if node.queue is not None:
+        known = {CREATE_ON_DEMAND, QUEUE, *_FILTERS}
+        return [one for one in asked if one in known or (one == DURABLE and node.queue.durable)]
+    exchange = node.exchange
+    if exchange is None:
+        return []
+    known = {CREATE_ON_DEMAND, TOPIC, SHARED}
+    return [
+        one
+        for one in asked
+        if one in known or (one == DURABLE and exchange.durable) or _FILTERS.get(one) == exchange.type
+    ]
+
+
+def shown_properties(node: Node, asked: Properties) -> dict[str, HeaderValue]:
+    """Return the real values of the properties asked for, as texts; empty if none was."""
+    if not asked:
+        return {}
+    if node.queue is None:
+        exchange = node.exchange
+        shown: dict[str, HeaderValue] = {"supported-dist-modes": "copy"}
+        if exchange is not None and "exchange-type" in asked:
+            shown["exchange-type"] = exchange.type
+        if exchange is not None and "durable" in asked and exchange.durable:
+            shown["durable"] = True
+        return shown
+    queue = node.queue
+    shown = {"supported-dist-modes": "move"}
+    descriptor = next((key for key, value in LIFETIMES.items() if value == queue.lifetime.policy), None)
+    if "lifetime-policy" in asked and descriptor is not None:
+        shown["lifetime-policy"] = descriptor
+    for key, is_set in (
+        ("durable", queue.durable),
+        ("auto-delete", queue.lifetime.deletes_itself),
+        ("exclusive", bool(queue.lifetime.owner)),
+    ):
+        if key in asked and is_set:
+            shown[key] = True
+    if "alternate-exchange" in asked and queue.alternate is not None:
+        shown["alternate-exchange"] = queue.alternate.name
+    arguments = queue.settings.arguments
+    shown |= {key: to_text(arguments[key]) for key in asked if key.startswith("qpid.") and key in arguments}
+    return shown

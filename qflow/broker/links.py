@@ -1,0 +1,932 @@
+"""Links: what a client of AMQP 1.0 does to the broker, command by command.
+
+On AMQP 1.0 a client sends and receives over *links*, which it attaches to nodes
+(:mod:`qflow.broker.link_nodes`).  Queues, flow control, groups and limits are the same as for a client of
+0-10; what differs is said here, and only here:
+
+* **A sender's link** (:class:`IncomingLink`) has an outcome for each transfer by itself, where 0-10 reports
+  numbers of commands in rows.  Flow control withholds the outcome, and does nothing else (LNK-02).  A queue
+  without room releases the message, and nothing dies of it (LNK-05).
+* **A receiver's link** (:class:`OutgoingLink`) is a subscription in credit mode: each delivery takes one
+  credit, and only the client gives more (LNK-10).  It remembers its unsettled deliveries in a ring (LNK-11),
+  and can pass over what its client calls undeliverable here (LNK-12).
+* **Anything that moves on a connection serves all its links** (LNK-15): a receiver that sleeps beside a freed
+  group (MG-13) is woken by its client's next frame, whatever that says, and even by the broker's heartbeat.
+* **A transaction** is one of a session at most.  Its transfers have their outcome at once, so flow control
+  never holds them (LNK-21), and settlements in it come back raised by one if it is rolled back (LNK-22).
+* **The end of a link** gives back what its client has not settled, with the count raised, first delivery
+  first (LNK-13); transfers whose outcome is withheld stay on their queues and lose their outcome (LNK-07).
+
+A refused command ends at most its link, which the caller closes, with the words of :func:`condition_of`; its
+session goes on.  Client hooks (``on_outcome``, ``on_link_closed``, ``consuming.on_delivery``) are called in
+the middle of a command, of any client, and so must not raise or give commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, ClassVar, Final, cast
+
+from qflow.broker.consuming import (
+    CREDIT_MODE,
+    INFINITE,
+    Connection,
+    Credit,
+    DeliveryRecord,
+    Peer,
+    SemanticState,
+    Subscription,
+)
+from qflow.broker.context import BrokerContext
+from qflow.broker.errors import (
+    AmqpException,
+    CommandInvalidException,
+    LinkException,
+    NotFoundException,
+    ResourceDeletedException,
+    ResourceLimitExceededException,
+    SessionException,
+)
+from qflow.broker.exchanges import Exchange, topic_matches
+from qflow.broker.link_nodes import (
+    SHARED,
+    TOPIC,
+    LinkNodes,
+    Node,
+    granted_capabilities,
+    shown_properties,
+)
+from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer
+from qflow.broker.queue import Queue
+from qflow.broker.registry import QueueRegistry
+from qflow.broker.restorable import Dependent
+from qflow.broker.session import Session, command
+from qflow.broker.signature import delivery_numbers
+from qflow.broker.transactions import TxBuffer, TxOperation
+
+MAX_UNACKED: Final = 5_000
+"""Unsettled deliveries of one link, the broker's default of ``session-max-unacked`` (LNK-11)."""
+
+SUBJECT: Final = "qpid.subject"
+"""The header under which a message's subject is found, as in AMQP 0-10's messaging."""
+
+SELECTOR_FILTER: Final = "apache.org:selector-filter:string"
+TOPIC_FILTER: Final = "apache.org:legacy-amqp-topic-binding:string"
+DIRECT_FILTER: Final = "apache.org:legacy-amqp-direct-binding:string"
+HEADERS_FILTER: Final = "apache.org:legacy-amqp-headers-binding:map"
+NO_LOCAL_FILTER: Final = "apache.org:no-local-filter:list"
+
+_TRANSFER: Final[tuple[str, ...]] = ("command", "message", "exchange", "sync", "tag")
+
+Options = Mapping[str, Any]
+
+
+def condition_of(error: AmqpException) -> tuple[str, str]:
+    """Return the condition and the words with which a link is closed for a refusal (LNK-08).
+
+    Examples
+    --------
+    >>> condition_of(NotFoundException("Exchange not found: x"))
+    ('amqp:internal-error', 'not-found: Exchange not found: x')
+    >>> condition_of(LinkException("Node not found: x", "amqp:not-found"))
+    ('amqp:not-found', 'Node not found: x')
+    """
+    if isinstance(error, LinkException):
+        return error.condition, error.text
+    if isinstance(error, ResourceDeletedException):
+        return "amqp:resource-deleted", str(error)
+    return "amqp:internal-error", str(error)
+
+
+class LinkCredit(Credit):
+    """A link's credit: messages only, each spent for good (LNK-10)."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mode = CREDIT_MODE
+        self.volume.grant(INFINITE)
+
+    def stop(self) -> None:
+        """Take the credit in messages away; bytes are no matter on AMQP 1.0."""
+        self.messages.granted = 0
+
+
+class OutgoingLink(Subscription):
+    """A link on which the client receives.
+
+    Attributes
+    ----------
+    subject : str
+        A topic pattern that the message's subject has to match; "" for none (LNK-14).
+    ring : dict
+        Slots of the ring that hold an unsettled delivery, with its number (LNK-11).
+    refused : set of int
+        Positions of messages that are undeliverable here (LNK-12).
+    own_queue : bool
+        Whether the queue was made for this subscription alone, and goes with the link (LNK-19).
+    """
+
+    __slots__ = ("subject", "ring", "refused", "own_queue", "is_controlling", "granted")
+
+    def __init__(
+        self,
+        target: LinkDeliveries,
+        tag: str,
+        owner: str,
+        queue: Queue,
+        acquires: bool,
+        is_explicit: bool,
+        is_exclusive: bool,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        super().__init__(target, tag, owner, queue, acquires, is_explicit, is_exclusive, arguments)
+        self.credit = LinkCredit()
+        self.subject = ""
+        self.ring: dict[int, int] = {}
+        self.refused: set[int] = set()
+        self.own_queue = False
+        self.is_controlling = False
+        self.granted: Granted | None = None
+
+    def is_choosy(self) -> bool:
+        """Return whether the link may pass over messages that its queue offers."""
+        return self.selector is not None or bool(self.subject) or bool(self.refused)
+
+    def wants(self, message: QueuedMessage) -> bool:
+        """Return whether selector, subject and the client's earlier refusals let a message through."""
+        if self.refused and message.position in self.refused:
+            return False
+        if self.subject and not topic_matches(self.subject, _subject(message)):
+            return False
+        return super().wants(message)
+
+    def send_next(self) -> bool:
+        """Try to send one message, if the next slot of the ring is free (LNK-11)."""
+        slot = self.delivered % MAX_UNACKED
+        if slot in self.ring:
+            self.block()
+            return False
+        number = self.target.next_number
+        if not super().send_next():
+            return False
+        if self.is_explicit:
+            self.ring[slot] = number
+        else:
+            # Even a browser's: the client has settled it already.
+            self.target.records.pop(number, None)
+        return True
+
+    def free(self, number: int) -> None:
+        """Free the slot of a delivery that is settled, which may be what the link waits for."""
+        for slot, taken in self.ring.items():
+            # The oldest is first, and most clients settle in order.
+            if taken == number:
+                del self.ring[slot]
+                break
+        if self.is_blocked and self.credit.exists():
+            self.wake_for_credit()
+
+    def dispatch(self) -> bool:
+        """Try to send one message when it is this link's turn; a deleted queue closes the link (LNK-09)."""
+        try:
+            return self.is_enabled and self.send_next()
+        except SessionException as error:
+            session = cast(LinkSession, self.target.peer)
+            session.close_link(self, error)
+            return False
+
+
+def _subject(message: QueuedMessage) -> str:
+    value = message.transfer.message.header(SUBJECT)
+    return value if isinstance(value, str) else ""
+
+
+class LinkDeliveries(SemanticState):
+    """What a session of links receives: each delivery is settled by itself."""
+
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ()
+
+    def send_command(self) -> int:
+        """Return the number of the next delivery."""
+        number = self.next_number
+        self.next_number += 1
+        return number
+
+    def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
+        """Give deliveries back; a browser's have no effect (LNK-12)."""
+        for number in sorted(numbers):
+            record = self.records.get(number)
+            if record is None:
+                continue
+            if record.is_acquired:
+                record.release(set_redelivered)
+            else:
+                record.accept()
+            self._sweep(record)
+        self.unacked_messages = len(self.records)
+
+    def reject(self, numbers: Iterable[int]) -> None:
+        """Refuse deliveries (CN-16); a browser's have no effect."""
+        for number in sorted(numbers):
+            record = self.records.get(number)
+            if record is not None:
+                # First what cannot fail: the alternate may refuse the message.
+                self.records.pop(number, None)
+                self._free(record)
+                if record.is_acquired:
+                    record.reject()
+        self.unacked_messages = len(self.records)
+
+    def _sweep(self, record: DeliveryRecord) -> None:
+        if record.is_redundant:
+            self.records.pop(record.id, None)
+            self._free(record)
+
+    def _free(self, record: DeliveryRecord) -> None:
+        link = self.subscriptions.get(record.tag)
+        if isinstance(link, OutgoingLink):
+            link.free(record.id)
+
+    def end(self, link: OutgoingLink) -> None:
+        """End a link; what it holds goes back, first delivery first, the count raised (LNK-13)."""
+        del self.subscriptions[link.name]
+        self.blocked.discard(link.name)
+        link.is_enabled = False
+        self.connection.forget(link)
+        own = [record for record in self.records.values() if record.tag == link.name]
+        for record in own:
+            del self.records[record.id]
+        with suppress(SessionException):
+            # The real broker aborts if the alternate of a queue that goes with it refuses a message.
+            self._end(link)
+        for record in own:
+            record.release(set_redelivered=True)
+        self.unacked_messages = len(self.records)
+
+    def close(self) -> None:
+        """End every link, by ascending name."""
+        for tag in sorted(self.subscriptions):
+            link = self.subscriptions.get(tag)
+            if isinstance(link, OutgoingLink):
+                self.end(link)
+
+
+class TxSettle(TxOperation):
+    """An accept that waits for its transaction's end (LNK-22)."""
+
+    __slots__ = ("state", "record")
+
+    def __init__(self, state: LinkDeliveries, record: DeliveryRecord) -> None:
+        self.state = state
+        self.record = record
+
+    def commit(self) -> None:
+        """Dequeue the message."""
+        self.record.accept(in_transaction=True)
+        self.state._sweep(self.record)
+
+    def rollback(self) -> None:
+        """Give it back, the count raised."""
+        if self.record.id in self.state.records:
+            self.record.release(set_redelivered=True)
+            self.state._sweep(self.record)
+
+
+class Granted(Dependent):
+    """What the answer to an attach says besides that there is a link.
+
+    Attributes
+    ----------
+    address : str
+        The node's name; a dynamic one has got it now.
+    capabilities : list of str
+        Those of the ones asked for that the node has (LNK-17).
+    properties : dict
+        Those asked for, with their real values as texts (LNK-17).
+    filters : list of str
+        Names of the filters that are in force (LNK-14).
+    """
+
+    __slots__ = ("address", "capabilities", "properties", "filters")
+
+    def __init__(
+        self, address: str, capabilities: list[str], properties: dict[str, HeaderValue], filters: list[str]
+    ) -> None:
+        self.address = address
+        self.capabilities = capabilities
+        self.properties = properties
+        self.filters = filters
+
+
+class IncomingLink(CommandOwner):
+    """A link on which the client sends; it owns the transfers whose outcome is withheld (LNK-02).
+
+    Attributes
+    ----------
+    queue, exchange : Queue or None, Exchange or None
+        Where it sends to; neither for an anonymous relay, whose messages say it themselves (LNK-06).
+    unsettled : dict
+        Transfers whose outcome is withheld, by number.
+    """
+
+    __slots__ = ("session", "name", "queue", "exchange", "unsettled", "is_controlling", "granted")
+
+    def __init__(self, session: LinkSession, name: str, node: Node, granted: Granted) -> None:
+        self.session = session
+        self.name = name
+        self.queue = node.queue
+        self.exchange = node.exchange
+        self.is_controlling = node.is_controlled
+        self.granted = granted
+        self.unsettled: dict[int, Transfer] = {}
+
+    @property
+    def destination(self) -> str:
+        """The name of the exchange it sends to; "" for a queue, or none."""
+        return "" if self.exchange is None else self.exchange.name
+
+    def route(self, transfer: Transfer) -> None:
+        """Give a transfer to the node; a :class:`LinkException` says that the node is gone (LNK-09)."""
+        queue, exchange = self.queue, self.exchange
+        if queue is not None:
+            if queue.is_deleted:
+                raise LinkException(f" Queue {queue.name} has been deleted", "amqp:resource-deleted")
+            queue.deliver(transfer)
+            return
+        if exchange is None:
+            found = self.session.nodes.find(transfer.message.routing_key or "", False)
+            if found.queue is not None:
+                found.queue.deliver(transfer)
+                return
+            exchange = found.exchange
+            if exchange is None:
+                # An unknown address is accepted, and the message is gone (LNK-06).
+                self.session.lose(transfer)
+                return
+        elif exchange.is_deleted:
+            raise LinkException(f" Exchange {exchange.name} has been deleted", "amqp:resource-deleted")
+        exchange.route_with_alternate(transfer)
+
+    def transfer_complete(self, transfer: Transfer) -> None:
+        """Complete a transfer; if it was withheld, its client is sent the outcome now (LNK-03)."""
+        held = self.unsettled.pop(transfer.number, None)
+        session = self.session
+        session.completions.transfer_complete(transfer)
+        if held is not None and session.on_outcome is not None:
+            session.on_outcome(self.name, transfer.number)
+
+    def report(self) -> None:
+        """Report nothing: outcomes go to the client one by one."""
+
+    def block_channel(self, queue: str) -> None:
+        """Ask the client to stop sending (ALT-12)."""
+        self.session.completions.block_channel(queue)
+
+    def unblock_channel(self, queue: str) -> None:
+        """Let the client go on (ALT-12)."""
+        self.session.completions.unblock_channel(queue)
+
+    def abandon(self) -> None:
+        """Forget what is withheld: it stays on its queues, and has no outcome any more (LNK-07)."""
+        for number, transfer in self.unsettled.items():
+            transfer.owner = None
+            self.session.completions.incomplete.pop(number, None)
+        self.unsettled.clear()
+
+
+class LinkSession(Session):
+    """A session of AMQP 1.0, made by :meth:`qflow.broker.Broker.link_session`.
+
+    Attributes
+    ----------
+    container : str
+        The client's container-id, of which names of its own queues are made.
+    senders : dict
+        The links on which the client sends, by name; those on which it receives are ``consuming``'s
+        subscriptions.
+    on_outcome : callable or None
+        Called with a link's name and a transfer's number when an outcome that was withheld comes: accepted.
+    on_link_closed : callable or None
+        Called with an outgoing link's name and the refusal it is closed for.
+    on_ended : callable or None
+        Called when the session dies: only management ends a connection.
+
+    Examples
+    --------
+    >>> from qflow.broker import Broker, Message
+    >>> broker = Broker()
+    >>> broker.management.create("queue", "orders", {"qpid.flow_stop_count": 2, "qpid.max_count": 4})
+    >>> session = broker.link_session("p", container="p")
+    >>> link = session.link_attach("to-orders", "sender", "orders")
+    >>> sent = [session.message_transfer(Message(10), tag="to-orders") for _ in range(4)]
+    >>> [transfer.is_complete for transfer in sent]
+    [True, True, False, False]
+    >>> session.message_transfer(Message(10), tag="to-orders")
+    Traceback (most recent call last):
+        ...
+    qflow.broker.errors.ResourceLimitExceededException: resource-limit-exceeded: Maximum depth exceeded on \
+orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment=[count: 1, size: 10]
+    >>> session.is_attached, len(session.held)
+    (True, 2)
+    """
+
+    VOLATILE: ClassVar[tuple[str, ...]] = ("on_outcome", "on_link_closed", "on_ended")
+    ONLY_COUNTS: ClassVar[bool] = True
+
+    __slots__ = ("container", "nodes", "senders", "on_outcome", "on_link_closed", "on_ended")
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        queues: QueueRegistry,
+        name: str,
+        connection: Connection,
+        nodes: LinkNodes,
+        container: str,
+    ) -> None:
+        super().__init__(context, queues, name, connection)
+        self.nodes = nodes
+        self.container = container
+        self.consuming = LinkDeliveries(context, name, connection, cast(Peer, self))
+        self.senders: dict[str, IncomingLink] = {}
+        self.on_outcome: Callable[[str, int], None] | None = None
+        self.on_link_closed: Callable[[str, AmqpException], None] | None = None
+        self.on_ended: Callable[[AmqpException], None] | None = None
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a link of the connection waits at its queue beside messages (LNK-15)."""
+        return any(
+            link.is_listening and link.queue.store.available_count()
+            for session in self.connection.sessions
+            if isinstance(session, LinkSession)
+            for link in session.consuming.subscriptions.values()
+        )
+
+    # How a command runs
+
+    def begin(self) -> int:
+        """Return the number of a new command, which serves all links of the connection (LNK-15)."""
+        _serve_all(self.connection)
+        return super().begin()
+
+    def begin_control(self) -> int:
+        """Begin a control, which serves all links of the connection, too."""
+        _serve_all(self.connection)
+        return super().begin_control()
+
+    def give_up(self, error: Exception, number: int = -1) -> None:
+        """End a command that was refused: the session goes on, and the caller closes the link (LNK-08)."""
+        if not isinstance(error, AmqpException):
+            super().give_up(error, number)
+            return
+        self._refuse(error, number)
+        self.quiesce()
+
+    def fail(self, error: AmqpException) -> None:
+        """Die of what management has done to the connection, and tell the client."""
+        super().fail(error)
+        if self.on_ended is not None:
+            self.on_ended(error)
+
+    def _refuse(self, error: AmqpException, number: int, link: str = "", label: str = "") -> None:
+        if self.context.observer is not None:
+            name, text = condition_of(error)
+            detail = {"command": number, "name": name, "text": text}
+            self.context.emit("refused", session=self.name, link=link, message=label, detail=detail)
+        if number >= 0:
+            self.completions.complete(number)
+
+    def lose(self, transfer: Transfer) -> None:
+        """Show that a transfer went nowhere."""
+        self.context.discardsNoRoute += 1
+        if self.context.observer is not None:
+            label, size = transfer.label, transfer.size
+            self.context.tell("unroutable", session=self.name, message=label, size=size)
+
+    @command("link.dispatch", is_numbered=False)
+    def link_dispatch(self) -> None:
+        """Serve all links of the connection: something moved on it that is no command (LNK-15)."""
+
+    # Links
+
+    @command("link.attach")
+    def link_attach(
+        self, tag: str, role: str, address: str | None = None, options: Options | None = None
+    ) -> IncomingLink | OutgoingLink:
+        """Attach a link to a node, which is made now if its terminus asks for that (LNK-16 … LNK-19).
+
+        Parameters
+        ----------
+        tag : str
+            The link's name.
+        role : str
+            The client's: ``sender`` or ``receiver``.
+        address : str or None
+            The node; None for an anonymous relay (a sender's), or with ``dynamic``.
+        options : mapping or None
+            What else the terminus says: ``dynamic``, ``capabilities``, ``properties``; of a source also
+            ``filters`` (name to descriptor and value), ``copy`` (a browser), ``settled`` (at most once),
+            ``unsettled`` (asked for in so many words), ``durable``, and ``timeout`` in seconds.
+
+        Returns
+        -------
+        IncomingLink or OutgoingLink
+            Its ``granted`` is what the client is to be told.  A refusal says why there is no link.
+        """
+        given = options or {}
+        is_sender = role == "sender"
+        if tag in (self.senders if is_sender else self.consuming.subscriptions):
+            raise LinkException(f"Link name is already in use: {tag}", "amqp:precondition-failed")
+        capabilities = [str(one) for one in given.get("capabilities", ())]
+        properties: dict[str, object] = dict(given.get("properties") or {})
+        is_dynamic = bool(given.get("dynamic"))
+        name = f"{self.container}_{tag}" if is_dynamic else address or ""
+        if is_sender and address is None and not is_dynamic:
+            relay = IncomingLink(self, tag, Node(None, None), Granted("", [], {}, []))
+            self.senders[tag] = relay
+            return relay
+        node = self.nodes.resolve(name, is_dynamic, capabilities, properties, self.name)
+        granted = Granted(
+            name,
+            granted_capabilities(node, capabilities, not is_sender),
+            shown_properties(node, properties),
+            [],
+        )
+        if is_sender:
+            return self._attach_sender(tag, node, granted)
+        return self._attach_receiver(tag, node, granted, given)
+
+    def _attach_sender(self, tag: str, node: Node, granted: Granted) -> IncomingLink:
+        link = IncomingLink(self, tag, node, granted)
+        if node.queue is not None:
+            node.queue.users.enter(node.is_controlled)
+            node.queue.lifetime.use()
+        self.senders[tag] = link
+        return link
+
+    def _attach_receiver(self, tag: str, node: Node, granted: Granted, given: Options) -> OutgoingLink:
+        filters: dict[str, Any] = dict(given.get("filters") or {})
+        arguments = _selector_of(filters, granted)
+        own_queue, queue = False, node.queue
+        is_browser = bool(given.get("copy"))
+        subject = ""
+        is_exclusive = False
+        if queue is None:
+            is_exclusive = SHARED not in granted.capabilities
+            own_queue = True
+            queue = self._subscription_queue(tag, node, granted, given, filters, is_exclusive)
+            is_browser = False
+        else:
+            subject = _subject_filter(filters, granted, (TOPIC_FILTER, DIRECT_FILTER))
+            if queue.settings.browse_only:
+                is_browser = True
+            elif not is_browser and queue.lifetime.owner not in ("", self.name):
+                raise LinkException(
+                    f"Cannot consume from exclusive queue {queue.name}", "amqp:precondition-failed"
+                )
+        if not is_browser:
+            self._check_access(queue, is_exclusive)
+        is_explicit = bool(given.get("unsettled")) if own_queue else not given.get("settled")
+        state = cast(LinkDeliveries, self.consuming)
+        owner = f"{self.name}::{tag}"
+        link = OutgoingLink(state, tag, owner, queue, not is_browser, is_explicit, is_exclusive, arguments)
+        link.subject = subject
+        link.own_queue = own_queue
+        link.granted = granted
+        queue.add_consumer(link, is_exclusive, self.connection.name)
+        # The broker asks for exclusiveness, and does not note that it has given it (LNK-19).
+        queue.users.has_exclusive_consumer = False
+        if node.is_controlled:
+            link.is_controlling = True
+            queue.users.enter(True)
+        state.add(link)
+        return link
+
+    def _subscription_queue(
+        self,
+        tag: str,
+        node: Node,
+        granted: Granted,
+        given: Options,
+        filters: Mapping[str, Any],
+        is_exclusive: bool,
+    ) -> Queue:
+        """Return the queue of a subscription to an exchange, made and bound now if there is none (LNK-19)."""
+        exchange = node.exchange
+        assert exchange is not None
+        name = f"{self.container}_{tag}" if is_exclusive else tag
+        properties = {
+            key: value for key, value in (node.policy or {}).items() if key != "qpid.lifetime-policy"
+        }
+        if any(value[0] == NO_LOCAL_FILTER for value in filters.values()):
+            # In force, and yet not echoed (LNK-14).
+            properties["no-local"] = True
+        timeout = int(given.get("timeout") or 0)
+        if timeout:
+            properties["qpid.auto_delete_timeout"] = timeout
+        is_durable = bool(given.get("durable"))
+        properties["durable"] = is_durable
+        goes = not is_durable or timeout
+        queue = self.nodes.queue(name, properties, "delete-if-unused" if goes else "")
+        key, arguments = self._binding(exchange, granted, filters)
+        self.exchanges.get(exchange.name).bind(queue, key, arguments)
+        return queue
+
+    def _binding(
+        self, exchange: Exchange, granted: Granted, filters: Mapping[str, Any]
+    ) -> tuple[str, dict[str, HeaderValue]]:
+        """Return key and arguments with which a subscription's queue is bound (LNK-14)."""
+        if exchange.type == "headers":
+            found = next((name for name, value in filters.items() if value[0] == HEADERS_FILTER), None)
+            if found is not None and isinstance(filters[found][1], Mapping):
+                granted.filters.append(found)
+                return "", {"x-match": "all", **filters[found][1]}
+            return "", {"x-match": "all"}
+        key = _subject_filter(filters, granted, (TOPIC_FILTER, DIRECT_FILTER))
+        return key or ("#" if exchange.type == TOPIC else ""), {}
+
+    @command("link.detach", is_numbered=False)
+    def link_detach(self, tag: str, role: str) -> None:
+        """End a link in good order, closed or detached, which is the same here (LNK-13, LNK-19)."""
+        if role == "sender":
+            self._drop_sender(tag)
+            return
+        link = self.consuming.subscriptions.get(tag)
+        if isinstance(link, OutgoingLink):
+            self._drop_receiver(link, is_asked=True)
+
+    def _drop_sender(self, tag: str) -> None:
+        link = self.senders.pop(tag, None)
+        if link is None:
+            return
+        link.abandon()
+        if link.queue is not None:
+            link.queue.leave(link.is_controlling)
+
+    def _drop_receiver(self, link: OutgoingLink, is_asked: bool) -> None:
+        if link.is_controlling:
+            link.queue.users.leave(True)
+        cast(LinkDeliveries, self.consuming).end(link)
+        queue = link.queue
+        if queue.is_deleted:
+            return
+        if link.own_queue and is_asked and queue.is_unused:
+            with suppress(SessionException):
+                self.context.destroy_queue(queue.name, "auto-delete")
+        elif link.is_controlling:
+            queue.delete_unless_needed()
+
+    def close_link(self, link: OutgoingLink, error: AmqpException) -> None:
+        """Close a link because of what happened to its queue, and tell its client (LNK-09)."""
+        if self.context.observer is not None:
+            name, text = condition_of(error)
+            detail = {"name": name, "text": text}
+            queue = link.queue.name
+            self.context.emit("link_closed", queue, self.name, link.name, detail=detail)
+        self._drop_receiver(link, is_asked=False)
+        if self.on_link_closed is not None:
+            self.on_link_closed(link.name, error)
+
+    def detach(self) -> None:
+        """End all links, and a transaction with them."""
+        for tag in sorted(self.senders):
+            self._drop_sender(tag)
+        for tag in sorted(self.consuming.subscriptions):
+            link = self.consuming.subscriptions[tag]
+            if isinstance(link, OutgoingLink):
+                self._drop_receiver(link, is_asked=False)
+        super().detach()
+
+    # Sending
+
+    def message_transfer(
+        self,
+        message: Message,
+        exchange: str = "",
+        sync: bool = False,
+        *,
+        tag: str = "",
+        transactional: bool = False,
+    ) -> Transfer:
+        """Send a message on a link.
+
+        Parameters
+        ----------
+        message : Message
+            Its ``content_size`` is the length of the whole encoded message, which is what counts (LNK-04).
+            ``routing_key`` is the queue's name, or the subject for an exchange.
+        exchange, sync : str, bool
+            Without effect: the link says where it goes, and its outcome comes by itself.
+        tag : str
+            The link.
+        transactional : bool
+            Send it in the session's transaction: it appears at commit (LNK-21).
+
+        Returns
+        -------
+        Transfer
+            ``is_complete`` says that it is accepted; else ``on_outcome`` is called when it is.  506: there
+            is no room, the message is released, the link lives (LNK-05).  Any other refusal closes the link.
+        """
+        self.require_attached("message.transfer")
+        link = self.senders.get(tag)
+        if link is None:
+            raise NotFoundException(f"Unknown link {tag} session={self.name}")
+        context = self.context
+        self.transfer_count += 1
+        number = self.completions.next_number
+        transfer = Transfer(
+            link,
+            number,
+            message,
+            message.content_size,
+            message.label,
+            context.now + message.ttl * 1000 if message.ttl else None,
+            self.name,
+            self.connection.name,
+            self.transfer_count,
+            link.destination,
+        )
+        if transactional:
+            transfer.transaction = self._require_transaction()
+        self.begin()
+        if context.observer is not None:
+            self._show_link_transfer(transfer, message, tag, transactional)
+        try:
+            link.route(transfer)
+        except AmqpException as error:
+            transfer.owner = None
+            self.connection.from_client.count(transfer.size, message.content_size)
+            self._refuse(error, number, tag, transfer.label)
+            self.quiesce()
+            raise
+        except Exception as error:
+            self.transfer_count -= 1
+            super().give_up(error, number)
+            raise
+        self.connection.from_client.count(transfer.size, message.content_size)
+        transfer.end_routing()
+        if transfer.pending:
+            link.unsettled[number] = transfer
+            self.completions.hold(transfer)
+        self.quiesce()
+        return transfer
+
+    def _show_link_transfer(
+        self, transfer: Transfer, message: Message, tag: str, transactional: bool
+    ) -> None:
+        names: tuple[str, ...] = _TRANSFER
+        values: tuple[Any, ...] = (transfer.number, message, transfer.exchange, False, tag)
+        if transactional:
+            names, values = (*names, "transactional"), (*values, True)
+        if self.is_pipelining:
+            names, values = (*names, "pipelined"), (*values, True)
+        label, size = transfer.label, transfer.size
+        self.context.tell(
+            "message.transfer", "", self.name, transfer.exchange, label, size, "", names, values
+        )
+
+    # Receiving
+
+    def message_accept(self, transfers: Iterable[int], transactional: bool = False) -> None:
+        """Accept deliveries, or settle them without a state, which is the same (LNK-12)."""
+        # The steps of a command, written out: this is called for every message.
+        self.require_attached("message.accept")
+        numbers = tuple(transfers)
+        for one in numbers:
+            if type(one) is not int:
+                delivery_numbers("message.accept: transfers", numbers)
+        number = self.begin()
+        if self.context.observer is not None:
+            if transactional:
+                self.show("message.accept", {"transfers": numbers, "transactional": True}, number)
+            else:
+                self.show_transfers("message.accept", numbers, number)
+        try:
+            if transactional:
+                self._accept_at_commit(numbers)
+            else:
+                self.consuming.accept(numbers)
+        except Exception as error:
+            self.give_up(error, number)
+            raise
+        self.completions.complete(number)
+        self.quiesce()
+
+    def _accept_at_commit(self, numbers: tuple[int, ...]) -> None:
+        transaction = self._require_transaction()
+        state = cast(LinkDeliveries, self.consuming)
+        for number in numbers:
+            record = state.records.get(number)
+            if record is not None:
+                transaction.enlist(TxSettle(state, record))
+
+    @command("message.modify")
+    def message_modify(
+        self,
+        transfers: Iterable[int],
+        delivery_failed: bool = False,
+        undeliverable_here: bool = False,
+        annotations: Mapping[str, HeaderValue] | None = None,
+    ) -> None:
+        """Give deliveries back to their queues, changed (LNK-12).
+
+        Parameters
+        ----------
+        transfers : iterable of int
+            Numbers of deliveries.
+        delivery_failed : bool
+            Raise the delivery count.
+        undeliverable_here : bool
+            This link does not see them again; others do.
+        annotations : mapping or None
+            Merged into the annotations with which later receivers get them.
+        """
+        state = cast(LinkDeliveries, self.consuming)
+        for number in cast("tuple[int, ...]", transfers):
+            record = state.records.get(number)
+            if record is None or not record.is_acquired:
+                continue
+            for key, value in (annotations or {}).items():
+                record.message.annotate(key, value)
+            link = state.subscriptions.get(record.tag)
+            if undeliverable_here and isinstance(link, OutgoingLink):
+                link.refused.add(record.message.position)
+        state.release(transfers, delivery_failed)
+
+    # Transactions
+
+    @command("tx.select")
+    def tx_select(self) -> None:
+        """Begin a transaction; a session has one at a time (LNK-21)."""
+        if self.transaction is not None:
+            raise LinkException(
+                "Session only supports one transaction active at a time", "amqp:transaction:rollback"
+            )
+        self.transaction = TxBuffer()
+        self.txn_starts += 1
+
+    @command("tx.commit")
+    def tx_commit(self, sync: bool = True) -> None:
+        """Make the transaction's transfers and accepts happen, in their order, all or none (LNK-21).
+
+        541 if a queue has no room: the connection is to be closed then (LNK-23).
+        """
+        transaction = self._require_transaction()
+        self.transaction = None
+        try:
+            transaction.commit()
+        except SessionException:
+            self.txn_rejects += 1
+            raise
+        self.txn_commits += 1
+
+    @command("tx.rollback")
+    def tx_rollback(self) -> None:
+        """Forget the transaction's transfers; what it accepted goes back, the count raised (LNK-22)."""
+        transaction = self._require_transaction()
+        self.transaction = None
+        transaction.rollback()
+        self.txn_rejects += 1
+
+    def _require_transaction(self) -> TxBuffer:
+        if self.transaction is None:
+            raise CommandInvalidException("there is no current transaction")
+        return self.transaction
+
+
+def is_released(error: AmqpException) -> bool:
+    """Return whether a refused transfer is released, and its link lives (LNK-05)."""
+    return isinstance(error, ResourceLimitExceededException)
+
+
+def _serve_all(connection: Connection) -> None:
+    """Give every link of a connection a turn that waits at its queue beside messages (LNK-15)."""
+    for session in connection.sessions:
+        if isinstance(session, LinkSession):
+            for link in session.consuming.subscriptions.values():
+                if link.is_listening and link.queue.store.available_count():
+                    link.notify()
+
+
+def _selector_of(filters: Mapping[str, Any], granted: Granted) -> dict[str, Any]:
+    """Return the selector among the filters as a subscription's argument, and note that it is in force."""
+    for name, (descriptor, value) in filters.items():
+        if descriptor == SELECTOR_FILTER and isinstance(value, str):
+            granted.filters.append(name)
+            return {"x-apache-selector": value}
+    return {}
+
+
+def _subject_filter(filters: Mapping[str, Any], granted: Granted, descriptors: tuple[str, ...]) -> str:
+    for name, (descriptor, value) in filters.items():
+        if descriptor in descriptors and isinstance(value, str):
+            granted.filters.append(name)
+            return value
+    return ""

@@ -1,0 +1,202 @@
+// Flights: which mark is where at an instant. A pure function of the run's tables and the time: play, rewind and scrub cost nothing.
+//
+// The engine's events take no time, a flight does: that of a transfer, an accept or a release ends at its event, that of a completion,
+// a delivery or a lock begins at it. What arrived and what is counted are then the same at every instant. A transfer does not leave
+// before its producer may send. Instants are those of the picture (track.js).
+
+// Seconds of the reader that a mark is under way, whatever the speed of the run.
+const TAKES = { transfer: 0.4, completion: 0.34, pile: 0.3, delivery: 0.38, accept: 0.26, release: 0.36, discard: 0.4, lock: 0.6, snap: 0.16, unlock: 0.7, gate: 0.18, death: 0.55, glow: 0.45 };
+const LEAST = 0.12;
+const STAGGER = 0.05;
+const ALL_THROUGH = 1.2;
+const SINGLE = 60;
+const MOST_MARKS = 320;
+
+class Flights {
+  constructor(timeline) {
+    const { sendings, stays, holdings, locks, picture, count } = timeline;
+    this.timeline = timeline;
+    this.died = new Map(picture.deaths.map(([frame, producer]) => [producer, frame]));
+    // The cell of a window, the slot of a prefetch, the place in a pile: the first that is free when it is needed.
+    this.cells = placesOf(sendings, "producer", "start", "end");
+    this.slots = placesOf(holdings, "consumer", "start", "end");
+    this.piles = placesOf(stays, "queue", "held_start", "held_end");
+    this.byStart = Object.fromEntries(Object.entries({ sendings, stays, holdings, locks }).map(([name, table]) => [name, orderBy(table, "start", count)]));
+    this.byEnd = Object.fromEntries(Object.entries({ sendings, stays, holdings, locks }).map(([name, table]) => [name, orderBy(table, "end", count)]));
+    this.byHold = orderBy(stays, "held_start", count);
+    this.turns = timeline.topology.queues.map((_, queue) => changesOf(timeline, timeline.column("queue", queue, "flow")));
+    this.pairStays();
+    this.findReturns();
+    this.findDepartures();
+    this.shown = new Shown(sendings, stays, holdings, locks);
+  }
+
+  time(frame) {
+    return frame < this.timeline.count ? this.timeline.shown[frame] : Infinity;
+  }
+
+  // A transfer's stay on a queue begins in the step in which it is sent.
+  pairStays() {
+    const { sendings, stays } = this.timeline;
+    this.sendingOf = new Int32Array(stays.count).fill(-1);
+    this.stayOf = new Int32Array(sendings.count).fill(-1);
+    // Of several queues the one that held a completion longest.
+    this.heldIn = new Int32Array(sendings.count).fill(-1);
+    let first = 0;
+    for (let row = 0; row < stays.count; row += 1) {
+      while (first < sendings.count && sendings.start[first] < stays.start[row]) first += 1;
+      for (let one = first; one < sendings.count && sendings.start[one] === stays.start[row]; one += 1) {
+        const isIts = sendings.get(one, "producer") + 1 === stays.get(row, "producer") && sendings.get(one, "number") === stays.get(row, "number");
+        if (!isIts) continue;
+        this.sendingOf[row] = one;
+        if (this.stayOf[one] < 0) this.stayOf[one] = row;
+        const before = this.heldIn[one];
+        const isHeld = stays.get(row, "held_start") < NEVER;
+        if (isHeld && (before < 0 || stays.get(before, "held_end") < stays.get(row, "held_end"))) this.heldIn[one] = row;
+      }
+    }
+  }
+
+  // Completions that come in one step go one after the other, in their order.
+  findReturns() {
+    const { sendings } = this.timeline;
+    const order = this.byEnd.sendings;
+    this.rank = new Int32Array(sendings.count);
+    this.many = new Int32Array(sendings.count);
+    for (let from = 0, to; from < order.length; from = to) {
+      to = from;
+      const frame = sendings.end[order[from]];
+      while (to < order.length && sendings.end[order[to]] === frame) to += 1;
+      for (let at = from; at < to; at += 1) [this.rank[order[at]], this.many[order[at]]] = [at - from, to - from];
+    }
+  }
+
+  // In which frame the producer of each transfer was last let go on.
+  findDepartures() {
+    const { sendings, topology } = this.timeline;
+    this.free = new Int32Array(sendings.count).fill(-1);
+    const heads = topology.producers.map((_, producer) => ({ changes: changesOf(this.timeline, this.timeline.column("producer", producer, "blocked")), at: 0, free: -1 }));
+    for (let row = 0; row < sendings.count; row += 1) {
+      const head = heads[sendings.get(row, "producer")];
+      while (head.at < head.changes.length && head.changes[head.at][0] <= sendings.start[row]) {
+        if (!head.changes[head.at][1]) head.free = head.changes[head.at][0];
+        head.at += 1;
+      }
+      this.free[row] = head.free;
+    }
+  }
+
+  // Calls with the rows of an ordered table whose instant lies between two times.
+  each(order, column, from, until, act) {
+    for (let at = this.first(order, column, from); at < order.length; at += 1) {
+      const time = this.time(column[order[at]]);
+      if (time > until) return;
+      act(order[at], time);
+    }
+  }
+
+  first(order, column, from) {
+    let [low, high] = [0, order.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.time(column[order[middle]]) >= from) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  // How many of an ordered table happen in a second of the reader, around an instant.
+  rate(order, column, time, pace) {
+    return this.first(order, column, time + pace / 2) - this.first(order, column, time - pace / 2);
+  }
+
+  // Whether nobody hears of a completion: its producer died with it, or before it came.
+  isLost(row, time, pace) {
+    const { sendings } = this.timeline;
+    const died = this.died.get(sendings.get(row, "producer"));
+    return died === sendings.end[row] || (died !== undefined && this.time(died) <= time && this.release(row, pace) + TAKES.completion * pace > this.time(died));
+  }
+
+  // When a transfer sets out that arrives at a time: not before the first completion is back at a producer that had to wait.
+  departure(row, time, pace) {
+    const free = this.free[row] < 0 ? -Infinity : this.time(this.free[row]) + TAKES.completion * pace;
+    return Math.max(Math.min(free, time - LEAST * pace), time - TAKES.transfer * pace);
+  }
+
+  // When a completion sets out.
+  release(row, pace) {
+    const wait = this.rank[row] * Math.min(STAGGER, ALL_THROUGH / this.many[row]);
+    return this.time(this.timeline.sendings.end[row]) + wait * pace;
+  }
+}
+
+// What was seen of each kind, each mark once; a test compares it with the trace.
+class Shown {
+  constructor(sendings, stays, holdings, locks) {
+    const counts = { transfer: sendings, completion: sendings, held: stays, delivery: holdings, accept: holdings, release: holdings, reject: holdings, discard: stays, lock: locks, unlock: locks };
+    this.seen = Object.fromEntries(Object.entries(counts).map(([kind, table]) => [kind, new Uint8Array(table.count)]));
+    this.counts = Object.fromEntries(Object.keys(counts).map((kind) => [kind, 0]));
+    this.now = 0;
+  }
+
+  see(kind, row) {
+    this.now += 1;
+    if (this.seen[kind][row]) return;
+    this.seen[kind][row] = 1;
+    this.counts[kind] += 1;
+  }
+}
+
+// The rows of a table whose column names a frame of the run, in the order of those frames.
+function orderBy(table, name, count) {
+  const column = table.columns[name];
+  const heads = new Int32Array(count + 1);
+  for (let row = 0; row < table.count; row += 1) if (column[row] < count) heads[column[row] + 1] += 1;
+  for (let frame = 0; frame < count; frame += 1) heads[frame + 1] += heads[frame];
+  const order = new Int32Array(heads[count]);
+  for (let row = 0; row < table.count; row += 1) if (column[row] < count) order[heads[column[row]]++] = row;
+  return order;
+}
+
+// For each row the lowest place that is free from one frame to another, among the rows of one owner; -1 for none.
+function placesOf(table, owner, from, to) {
+  const found = new Int32Array(table.count).fill(-1);
+  const taken = new Map();
+  for (let row = 0; row < table.count; row += 1) {
+    const start = table.get(row, from);
+    if (start === NEVER) continue;
+    const whose = table.get(row, owner);
+    if (!taken.has(whose)) taken.set(whose, []);
+    const until = taken.get(whose);
+    let place = until.findIndex((frame) => frame <= start);
+    if (place < 0) place = until.length;
+    until[place] = Math.max(table.get(row, to), start + 1);
+    found[row] = place;
+  }
+  return found;
+}
+
+// [frame, value] wherever a column changes.
+function changesOf(timeline, column) {
+  const found = [];
+  for (let frame = 0, before = 0; frame < timeline.count; frame += 1) {
+    if (column[frame] !== before) found.push([frame, (before = column[frame])]);
+  }
+  return found;
+}
+
+// Points along a drawn line, so that marks keep to it.
+function sampled(path) {
+  const length = path.getTotalLength();
+  return Array.from({ length: 33 }, (_, index) => {
+    const { x, y } = path.getPointAtLength((length * index) / 32);
+    return [x, y];
+  });
+}
+
+// The place at a part of a way of straight pieces that take equally long.
+function along(way, part) {
+  const at = clamp(part, 0, 1) * (way.length - 1);
+  const index = Math.min(way.length - 2, Math.floor(at));
+  return [mix(way[index][0], way[index + 1][0], at - index), mix(way[index][1], way[index + 1][1], at - index)];
+}

@@ -1,0 +1,161 @@
+// Handles: what is changed where it is seen. A level is dragged on the tank, a window at its producer, a prefetch at its consumer; by
+// keyboard with the arrow keys. The kernel runs while a handle is held, as for a slider, and the slider follows.
+
+// Drawing units for one more message of a window.
+const PULL = 7;
+
+// The handle of a setting, if the lab has one: [setting, least, most, step].
+const handleOf = (timeline, ...names) => (timeline.handles ?? []).find(([setting]) => names.includes(setting));
+
+// What makes an element of the drawing a handle, for the mouse, the keyboard and a screen reader.
+function asHandle(element, [setting, low, high, step], value, label, place) {
+  element.classList.add("qf-handle");
+  set(element, { role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": value, "data-handle": `${setting} ${place}`, "data-setting": setting, "data-step": step });
+}
+
+// A grip at the end of a strip of cells.
+function buildGrip(group, timeline, settings, spot, value, x, y, tall) {
+  const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));
+  if (!handle) return;
+  const grip = svg("g", { transform: `translate(${x},${y})` }, group);
+  svg("rect", { x: -5, y: -3, width: 16, height: tall + 6, rx: 8, class: "qf-grip" }, grip);
+  svg("path", { d: `M1,${tall / 2 - 5}v10M5,${tall / 2 - 5}v10`, class: "qf-grip-lines" }, grip);
+  svg("title", {}, grip, `${settings[0]} ${value}: drag, or use the arrow keys`);
+  asHandle(grip, handle, value, `${settings[0]} of ${spot.name}`, spot.name);
+}
+
+// Hears the handles of one view; the drawing under them is made anew with each run, so the hand is kept here.
+class Hand {
+  constructor(view, model, player) {
+    Object.assign(this, { view, model, player, held: null, awaited: false, after: null });
+    const { stage } = view;
+    stage.addEventListener("pointerdown", (event) => this.take(event));
+    stage.addEventListener("pointermove", (event) => this.held && this.move(event));
+    for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, () => this.held && this.leave());
+    stage.addEventListener("keydown", (event) => this.press(event));
+    // Letting go of a handle is no question why.
+    stage.addEventListener("click", (event) => event.target.closest("[data-handle]") && event.stopPropagation());
+  }
+
+  read(element) {
+    const number = (name) => Number(element.getAttribute(name));
+    return { key: element.dataset.handle, setting: element.dataset.setting, low: number("aria-valuemin"), high: number("aria-valuemax"), step: Number(element.dataset.step), value: number("aria-valuenow") };
+  }
+
+  take(event) {
+    const element = event.target.closest("[data-handle]");
+    if (!element) return;
+    event.preventDefault();
+    this.view.stage.setPointerCapture(event.pointerId);
+    element.focus({ focusVisible: false });
+    const { timeline, drawn } = this.view;
+    const tank = drawn.places.tanks[Number(element.dataset.queue ?? -1)];
+    const unit = this.view.stage.getBoundingClientRect().width / drawn.places.width;
+    const isPlaying = this.player.isPlaying;
+    this.player.pause();
+    this.held = { ...this.read(element), x: event.clientX, y: event.clientY, isLevel: Boolean(tank), pixels: unit * (tank ? tank.y(0) - tank.y(1) : PULL), ghost: timeline, isPlaying };
+    this.held.begun = this.held.said = this.held.value;
+    // The scale stays as it is while the hand is on it.
+    timeline.scales = timeline.topology.queues.map((_, index) => tankScale(timeline, index));
+    this.model.send({ ask: "look", time: this.player.track.time(this.player.place) });
+  }
+
+  move(event) {
+    const { held } = this;
+    const pulled = held.isLevel ? held.y - event.clientY : event.clientX - held.x;
+    held.value = this.allowed(held, held.begun + pulled / held.pixels);
+    this.follow();
+    this.say();
+  }
+
+  allowed({ low, high, step, begun }, value) {
+    return clamp(begun + Math.round((value - begun) / step) * step, low, high);
+  }
+
+  // The line is under the hand at once; its picture comes when it is there.
+  follow() {
+    const { key, value, isLevel } = this.held;
+    const { stage, drawn } = this.view;
+    const element = stage.querySelector(`[data-handle="${CSS.escape(key)}"]`);
+    if (!element) return;
+    const tank = drawn.places.tanks[Number(element.dataset.queue)];
+    if (isLevel) set(element, { transform: `translate(0,${tank.y(value) - tank.y(Number(element.getAttribute("aria-valuenow")))})` });
+    const word = element.querySelector(".qf-line-name");
+    if (word) write(word, `${element.dataset.word} ${value}`);
+  }
+
+  // The next question waits for the answer to the last: a slow run is not made slower.
+  say() {
+    const { held } = this;
+    if (!held || this.awaited || held.said === held.value) return;
+    held.said = held.value;
+    this.awaited = true;
+    const status = (message) => {
+      if (message.content.execution_state !== "idle") return;
+      this.awaited = false;
+      this.say();
+    };
+    this.model.send({ ask: "rest", setting: held.setting, value: held.value }, { iopub: { status } });
+  }
+
+  leave() {
+    const { held } = this;
+    this.held = null;
+    if (held.value === held.begun && held.said === held.begun) {
+      if (held.isPlaying) this.player.play();
+      return;
+    }
+    this.after = held;
+    this.send(held.setting, held.value);
+    this.view.ghost = held.ghost;
+  }
+
+  send(setting, value) {
+    this.model.send({ ask: "set", setting, value });
+  }
+
+  press(event) {
+    const element = event.target.closest("[data-handle]");
+    const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+    if (!element || !steps) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const found = this.read(element);
+    // Keys may come faster than runs.
+    const value = this.pressed?.key === found.key ? this.pressed.value : found.value;
+    this.pressed = { key: found.key, value: clamp(value + steps * found.step, found.low, found.high) };
+    this.view.ghost = this.view.timeline;
+    this.send(found.setting, this.pressed.value);
+  }
+
+  // Before and after a drawing is made anew.
+  before(timeline) {
+    if (this.held) timeline.scales = this.held.ghost.scales;
+    this.view.ghost = this.held?.ghost ?? this.view.ghost;
+    this.focused = this.view.stage.contains(document.activeElement) ? document.activeElement.dataset.handle : null;
+  }
+
+  loaded() {
+    const { view, player } = this;
+    const element = this.focused && view.stage.querySelector(`[data-handle="${CSS.escape(this.focused)}"]`);
+    element?.focus({ preventScroll: true, focusVisible: !this.held });
+    if (element && this.pressed && Number(element.getAttribute("aria-valuenow")) === this.pressed.value) this.pressed = null;
+    if (this.held) this.follow();
+    if (!this.after || !view.timeline.isWhole) return;
+    const { ghost, isPlaying } = this.after;
+    this.after = null;
+    const changed = firstChange(ghost, view.timeline);
+    if (!isPlaying) return;
+    // Time runs from just before what the new setting changed.
+    if (changed !== null) player.lookAt(Math.max(0, changed - 1.3 * player.pace));
+    player.play();
+  }
+}
+
+// When two runs first differ in a turn; null if they never do.
+function firstChange(one, other) {
+  const turns = [one, other].map((timeline) => timeline.picture.turns.map((frame) => timeline.time(frame)));
+  const most = Math.max(turns[0].length, turns[1].length);
+  for (let at = 0; at < most; at += 1) if (turns[0][at] !== turns[1][at]) return Math.min(turns[0][at] ?? Infinity, turns[1][at] ?? Infinity);
+  return null;
+}

@@ -1,0 +1,203 @@
+// Marks: what moves, on a canvas over the drawing. Each kind has a shape of its own: a message is a rounded square (with groups, the
+// group's shape), a completion is round with a tick, hatched while it is held, an accept is a bare tick, a lock is a shackle.
+
+const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky", "blue", "stop", "stop-pale", "go", "glow", "bad", "dead"];
+const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
+const mix = (one, other, part) => one + (other - one) * part;
+const smooth = (part) => ((part = clamp(part, 0, 1)), part * part * (3 - 2 * part));
+const easeOut = (part) => 1 - (1 - clamp(part, 0, 1)) ** 3;
+
+// Draws in the coordinates of the drawing below; a machine that cannot keep up gets a coarser picture, not a slower one.
+class Brush {
+  constructor(canvas, root) {
+    this.groups = [];
+    this.canvas = canvas;
+    this.root = root;
+    this.pen = canvas.getContext("2d");
+    this.sharp = 2;
+    this.slow = 0;
+    this.forget();
+  }
+
+  // Another theme has other colours.
+  forget() {
+    this.sprites = new Map();
+    this.colours = null;
+  }
+
+  colour(name) {
+    if (!this.colours) {
+      const style = getComputedStyle(this.root);
+      this.colours = Object.fromEntries(COLOURS.map((one) => [one, style.getPropertyValue(`--qf-${one}`).trim()]));
+    }
+    return this.colours[name] ?? name;
+  }
+
+  begin(width, height) {
+    const box = this.canvas.getBoundingClientRect();
+    const ratio = Math.min(this.sharp, window.devicePixelRatio || 1);
+    const [wide, tall] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
+    if (this.canvas.width !== wide || this.canvas.height !== tall) [this.canvas.width, this.canvas.height] = [wide, tall];
+    const scale = wide / width || 1;
+    if (scale !== this.scale) this.sprites.clear();
+    this.scale = scale;
+    this.pen.setTransform(1, 0, 0, 1, 0, 0);
+    this.pen.clearRect(0, 0, wide, tall);
+    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+  }
+
+  // Sixty pictures in more than a second and a half: half as many points.
+  keepUp(gap) {
+    this.slow = gap > 25 ? this.slow + 1 : Math.max(0, this.slow - 1);
+    if (this.slow > 60 && this.sharp > 1) [this.sharp, this.slow] = [this.sharp - 0.5, 0];
+  }
+
+  // A mark is drawn once for each size and kept: putting it somewhere is then a copy.
+  put(kind, x, y, size, alpha = 1, group = 0) {
+    if (alpha <= 0.02) return;
+    const rounded = Math.round(size * 2) / 2;
+    const key = `${kind} ${rounded} ${group}`;
+    let sprite = this.sprites.get(key);
+    if (!sprite) this.sprites.set(key, (sprite = this.sprite(kind, rounded, group)));
+    this.pen.globalAlpha = Math.min(1, alpha);
+    const reach = sprite.width / this.scale / 2;
+    this.pen.drawImage(sprite, x - reach, y - reach, 2 * reach, 2 * reach);
+    this.pen.globalAlpha = 1;
+  }
+
+  sprite(kind, size, group) {
+    const canvas = document.createElement("canvas");
+    canvas.width = canvas.height = Math.ceil((2 * size + 6) * this.scale);
+    const pen = canvas.getContext("2d");
+    pen.setTransform(this.scale, 0, 0, this.scale, canvas.width / 2, canvas.height / 2);
+    DRAWN[kind](pen, size, (name) => this.colour(name), group, this.groups);
+    return canvas;
+  }
+
+  // A cross that is drawn stroke after stroke.
+  cross(x, y, size, part, width) {
+    const { pen } = this;
+    const [one, other] = [clamp(part * 2, 0, 1), clamp(part * 2 - 1, 0, 1)];
+    pen.strokeStyle = this.colour("bad");
+    pen.lineWidth = width;
+    pen.lineCap = "round";
+    pen.beginPath();
+    pen.moveTo(x - size, y - size);
+    pen.lineTo(x - size + 2 * size * one, y - size + 2 * size * one);
+    if (other) {
+      pen.moveTo(x + size, y - size);
+      pen.lineTo(x + size - 2 * size * other, y - size + 2 * size * other);
+    }
+    pen.stroke();
+    pen.lineCap = "butt";
+  }
+
+  box(x, y, width, height, radius, fill, stroke = null, line = 1.5, alpha = 1) {
+    const { pen } = this;
+    pen.globalAlpha = alpha;
+    pen.beginPath();
+    pen.roundRect(x, y, width, height, radius);
+    if (fill) [pen.fillStyle] = [this.colour(fill)];
+    if (fill) pen.fill();
+    if (stroke) [pen.strokeStyle, pen.lineWidth] = [this.colour(stroke), line];
+    if (stroke) pen.stroke();
+    pen.globalAlpha = 1;
+  }
+}
+
+function strokeTick(pen, size, colour, width) {
+  [pen.strokeStyle, pen.lineWidth, pen.lineCap, pen.lineJoin] = [colour, width, "round", "round"];
+  pen.beginPath();
+  pen.moveTo(-size, 0);
+  pen.lineTo(-size * 0.3, size * 0.75);
+  pen.lineTo(size, -size * 0.75);
+  pen.stroke();
+}
+
+function fillHatch(pen, size, colour) {
+  pen.save();
+  pen.clip();
+  pen.fillStyle = colour("stop-pale");
+  pen.fillRect(-size, -size, 2 * size, 2 * size);
+  [pen.strokeStyle, pen.lineWidth] = [colour("stop"), Math.max(1, size / 3.4)];
+  pen.beginPath();
+  const pitch = Math.max(2.2, size / 1.7);
+  for (let at = -4 * size; at <= 4 * size; at += pitch) {
+    pen.moveTo(at - 2 * size, 2 * size);
+    pen.lineTo(at + 2 * size, -2 * size);
+  }
+  pen.stroke();
+  pen.restore();
+}
+
+function ring(pen, size) {
+  pen.beginPath();
+  pen.arc(0, 0, size, 0, 7);
+}
+
+const DRAWN = {
+  message(pen, size, colour, group, groups) {
+    if (group) {
+      const path = new Path2D(shapeOf(group));
+      pen.scale(size / 5.4, size / 5.4);
+      [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colorOf(group), colour("card"), 0.7];
+      pen.fill(path);
+      pen.stroke(path);
+      [pen.fillStyle, pen.font, pen.textAlign, pen.textBaseline] = ["#fff", "700 5px system-ui, sans-serif", "center", "middle"];
+      if (size >= 7) pen.fillText(letterOf(groups, group), 0, 0.3);
+      return;
+    }
+    pen.fillStyle = colour("blue");
+    pen.beginPath();
+    pen.roundRect(-size, -size, 2 * size, 2 * size, size / 2);
+    pen.fill();
+    pen.fillStyle = colour("card");
+    ring(pen, size * 0.32);
+    pen.fill();
+  },
+  waiting(pen, size, colour, group) {
+    [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colour("card"), colour("stop"), 2];
+    pen.beginPath();
+    pen.roundRect(-size, -size, 2 * size, 2 * size, size / 2);
+    pen.fill();
+    pen.stroke();
+    pen.save();
+    DRAWN.message(pen, size - 4, colour, group);
+    pen.restore();
+  },
+  completion(pen, size, colour) {
+    pen.fillStyle = colour("go");
+    ring(pen, size);
+    pen.fill();
+    if (size >= 3) strokeTick(pen, size * 0.5, colour("card"), Math.max(1, size / 4));
+  },
+  held(pen, size, colour) {
+    ring(pen, size);
+    fillHatch(pen, size, colour);
+    [pen.strokeStyle, pen.lineWidth] = [colour("stop"), Math.max(1, size / 5)];
+    ring(pen, size - 0.3);
+    pen.stroke();
+  },
+  accept: (pen, size, colour) => strokeTick(pen, size * 0.62, colour("go"), Math.max(1.6, size / 2.6)),
+  reject(pen, size, colour) {
+    [pen.strokeStyle, pen.lineWidth, pen.lineCap] = [colour("bad"), Math.max(1.6, size / 2.6), "round"];
+    pen.stroke(new Path2D(`M${-size * 0.5},${-size * 0.5}L${size * 0.5},${size * 0.5}M${size * 0.5},${-size * 0.5}L${-size * 0.5},${size * 0.5}`));
+  },
+  // A shackle with its owner's number on it.
+  lock(pen, size, colour, owner) {
+    drawShackle(pen, size, colour, 0);
+    [pen.fillStyle, pen.font, pen.textAlign, pen.textBaseline] = [colour("card"), `700 ${size * 1.15}px system-ui, sans-serif`, "center", "middle"];
+    pen.fillText(owner || "?", 0, size * 0.36);
+  },
+  unlocked: (pen, size, colour) => drawShackle(pen, size, colour, size * 0.7),
+};
+
+function drawShackle(pen, size, colour, lift) {
+  [pen.strokeStyle, pen.lineWidth, pen.fillStyle] = [colour("ink"), Math.max(1.4, size / 3.4), colour("ink")];
+  pen.beginPath();
+  pen.arc(0, -size * 0.25 - lift / 2, size * 0.52, Math.PI, lift ? Math.PI * 1.75 : 0);
+  pen.stroke();
+  pen.beginPath();
+  pen.roundRect(-size * 0.8, -size * 0.3, size * 1.6, size * 1.25, size * 0.22);
+  pen.fill();
+}

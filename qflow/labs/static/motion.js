@@ -1,0 +1,403 @@
+// Motion: the marks of one run at one instant, on the canvas over its drawing.
+
+class Motion {
+  // places: what buildStage says about where things are.
+  constructor(timeline, places) {
+    this.timeline = timeline;
+    this.flights = new Flights(timeline);
+    this.places = places;
+    this.ways = new Map();
+  }
+
+  get shown() {
+    return this.flights.shown;
+  }
+
+  // pace: microseconds of the run in a second of the reader.
+  paint(brush, time, pace, frame) {
+    const { width, height } = this.places;
+    brush.begin(width, height);
+    Object.assign(this, { brush, time, pace, frame });
+    this.shown.now = 0;
+    this.seen = null;
+    this.paintGates();
+    this.paintWindows();
+    this.paintPiles();
+    this.paintReturns();
+    this.paintTransfers();
+    this.paintDeliveries();
+    this.paintEnds();
+    this.paintDiscards();
+    this.paintLocks();
+    this.paintDeaths();
+  }
+
+  part(from, seconds) {
+    return (this.time - from) / (seconds * this.pace);
+  }
+
+  way(key, make) {
+    if (!this.ways.has(key)) this.ways.set(key, make());
+    return this.ways.get(key);
+  }
+
+  // How large marks are, and how many are left out, where a rate is past what an eye can follow.
+  sizeAt(rate) {
+    const { size } = this.places;
+    return rate <= SINGLE ? size : Math.max(2, size * (SINGLE / rate) ** 0.4);
+  }
+
+  // In which cell of the tank, or at which level, a message lies.
+  spotOf(stay) {
+    const { timeline, places } = this;
+    const queue = timeline.stays.get(stay, "queue");
+    if (!this.seen) {
+      this.seen = new Map();
+      const heads = timeline.topology.queues.map(() => 0);
+      for (const row of timeline.stays.alive(this.frame)) this.seen.set(row, heads[timeline.stays.get(row, "queue")]++);
+    }
+    return places.tanks[queue].spot(this.seen.get(stay) ?? 0);
+  }
+
+  paintGates() {
+    const { brush, places, flights, timeline } = this;
+    places.tanks.forEach((tank, queue) => {
+      const spot = timeline.topology.queues[queue];
+      const isThere = spot.stop_count || spot.stop_size;
+      if (!isThere) return;
+      const turns = flights.turns[queue];
+      const turn = turns.findLast(([at]) => at <= this.frame);
+      const since = turn ? flights.time(turn[0]) : 0;
+      const part = turn ? smooth(this.part(since, TAKES.gate)) : 1;
+      const shut = turn?.[1] ? part : turn ? 1 - part : 0;
+      const { x, y, reach, right } = tank.gate;
+      const glow = turn?.[1] ? 0.16 * shut : turn ? 0.24 * (1 - easeOut(this.part(since, 1.6))) : 0;
+      brush.box(x, y - reach, right - x, 2 * reach, 0, turn?.[1] ? "stop" : "go", null, 0, glow);
+      const colour = turn?.[1] ? "stop" : "go";
+      brush.box(x - 4, y - reach - 9, 8, 9 + reach * shut, 3, colour);
+      brush.box(x - 4, y + reach - reach * shut, 8, 9 + reach * shut, 3, colour);
+    });
+  }
+
+  // A producer that has to wait has its next message at the exit.
+  paintWindows() {
+    const { brush, places, timeline } = this;
+    places.sources.forEach((source, index) => {
+      if (timeline.column("producer", index, "blocked")[this.frame]) brush.put("waiting", source.right + 2, source.out, places.size + 4);
+    });
+  }
+
+  // Held completions, one each behind the gate; a pile with its number is the drawing's own where they are too many.
+  paintPiles() {
+    const { brush, flights, timeline, places } = this;
+    const { stays } = timeline;
+    for (const row of stays.alive(this.frame)) {
+      const held = flights.time(stays.get(row, "held_start"));
+      if (held > this.time || !(flights.time(stays.get(row, "held_end")) > this.time)) continue;
+      const tank = places.tanks[stays.get(row, "queue")];
+      const rest = tank.pile(flights.piles[row]);
+      flights.shown.see("held", row);
+      if (!rest) continue;
+      const part = this.part(held, TAKES.pile);
+      const [x, y] = part < 1 ? this.curve(easeOut(part), this.from(tank, row), rest) : rest;
+      brush.put("held", x, y, rest[2]);
+    }
+    this.paintFallen();
+  }
+
+  // Those of a producer that died fall out of the pile: nobody waits for them.
+  paintFallen() {
+    const { brush, flights, timeline, places } = this;
+    const { stays } = timeline;
+    for (const [producer, frame] of flights.died) {
+      const part = this.part(flights.time(frame), TAKES.death);
+      if (part < 0 || part >= 1) continue;
+      flights.each(flights.byHold, stays.columns.held_start, 0, flights.time(frame), (row) => {
+        const wasHeld = stays.get(row, "producer") === producer + 1 && stays.get(row, "held_end") === frame;
+        const rest = wasHeld && places.tanks[stays.get(row, "queue")].pile(flights.piles[row]);
+        if (rest) brush.put("held", rest[0], rest[1] + 40 * part * part, rest[2], 1 - part);
+      });
+    }
+  }
+
+  from(tank, stay) {
+    return [tank.left, clamp(this.spotOf(stay)[1], tank.top + 8, tank.bottom - 4)];
+  }
+
+  curve(part, from, to) {
+    const middle = [mix(from[0], to[0], 0.35), from[1]];
+    const rest = 1 - part;
+    return [0, 1].map((axis) => rest * rest * from[axis] + 2 * rest * part * middle[axis] + part * part * to[axis]);
+  }
+
+  // Completions on their way to the cells that they free.
+  paintReturns() {
+    const { flights, timeline, pace } = this;
+    const { sendings } = timeline;
+    const order = flights.byEnd.sendings;
+    const size = this.sizeAt(flights.rate(order, sendings.end, this.time, pace));
+    const from = this.time - (ALL_THROUGH + TAKES.completion + TAKES.glow) * pace;
+    const every = this.every(order, sendings.end, from, this.time);
+    flights.each(order, sendings.end, from, this.time, (row) => {
+      if (row % every || flights.isLost(row, this.time, pace)) return;
+      this.paintReturn(row, this.part(flights.release(row, pace), TAKES.completion), Math.min(size, this.places.size));
+    });
+  }
+
+  every(order, column, from, until) {
+    const { flights } = this;
+    return Math.max(1, Math.ceil((flights.first(order, column, until) - flights.first(order, column, from)) / MOST_MARKS));
+  }
+
+  paintReturn(row, part, size) {
+    const { brush, flights, timeline, places } = this;
+    const source = places.sources[timeline.sendings.get(row, "producer")];
+    const cell = source.cell(flights.cells[row]);
+    const wasHeld = flights.heldIn[row] >= 0;
+    const stay = wasHeld ? flights.heldIn[row] : flights.stayOf[row];
+    const tank = places.tanks[stay < 0 ? this.routeOf(row) : timeline.stays.get(stay, "queue")];
+    if (part < 1 && cell) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "level", "blue", 1);
+    if (part >= 1) {
+      const glow = ((part - 1) * TAKES.completion) / TAKES.glow;
+      if (cell && glow < 1) brush.box(cell[0] - cell[2] / 2 - 4 * glow, cell[1] - cell[2] / 2 - 4 * glow, cell[2] + 8 * glow, cell[2] + 8 * glow, 4, null, "go", 2.5, 1 - glow);
+      return;
+    }
+    flights.shown.see("completion", row);
+    const rest = wasHeld ? (tank.pile(flights.piles[stay]) ?? [tank.gate.x + 20, tank.gate.y, size]) : this.wall(tank);
+    const [x, y] = this.homeward(tank, source, cell, rest, smooth(part));
+    brush.put("completion", x, y, wasHeld ? Math.max(rest[2], Math.min(size, 5)) : size);
+  }
+
+  wall(tank) {
+    const level = this.timeline.column("queue", tank.index, "depth")[this.frame];
+    return [tank.left, clamp(tank.spot(Math.max(0, level - 1))[1], tank.top + 8, tank.bottom - 4)];
+  }
+
+  // From behind the gate through it, along the line to the card, to the cell.
+  homeward(tank, source, cell, from, part) {
+    const home = this.way(`home ${source.index} ${tank.index}`, () => sampled(tank.home.get(source.index)));
+    const to = cell ?? [source.right - 20, source.back];
+    if (part < 0.35) return this.curve(part / 0.35, from, [tank.gate.x, tank.gate.y + clamp((from[1] - tank.gate.y) * 0.3, -8, 8)]);
+    if (part < 0.7) return along(home, (part - 0.35) / 0.35);
+    const end = home[home.length - 1];
+    return [mix(end[0], to[0], (part - 0.7) / 0.3), mix(end[1], to[1], (part - 0.7) / 0.3)];
+  }
+
+  routeOf(row) {
+    const { sendings, topology } = this.timeline;
+    return topology.routes.find(([producer]) => producer === sendings.get(row, "producer"))?.[1] ?? 0;
+  }
+
+  paintTransfers() {
+    const { flights, timeline, time, pace } = this;
+    const { sendings } = timeline;
+    const order = flights.byStart.sendings;
+    const rate = flights.rate(order, sendings.start, time, pace);
+    const [from, until] = [time - 3 * TAKES.death * pace, time + TAKES.transfer * pace];
+    const every = this.every(order, sendings.start, time, until);
+    this.places.say("transfer", rate > SINGLE ? rate / (pace / 1e6) : 0);
+    flights.each(order, sendings.start, from, until, (row, at) => {
+      if (row % every) return;
+      const begins = flights.departure(row, at, pace);
+      const part = (time - begins) / Math.max(1, at - begins);
+      if (part >= 0 && part < 1) this.paintTransfer(row, part, this.sizeAt(rate));
+      else if (part >= 1 && flights.stayOf[row] < 0) this.paintRefused(row, at);
+    });
+  }
+
+  paintTransfer(row, part, size) {
+    const { brush, flights, timeline } = this;
+    const { sendings, stays } = timeline;
+    flights.shown.see("transfer", row);
+    const group = sendings.get(row, "group");
+    const producer = sendings.get(row, "producer");
+    let stay = flights.stayOf[row];
+    if (stay < 0) this.paintOnItsWay(producer, this.routeOf(row), null, part, size, group, row);
+    // A fanout lands on several queues.
+    for (; stay >= 0 && stay < stays.count && flights.sendingOf[stay] === row; stay += 1) this.paintOnItsWay(producer, stays.get(stay, "queue"), stay, part, size, group, row);
+  }
+
+  paintOnItsWay(producer, queue, stay, part, size, group, row) {
+    const { places, timeline } = this;
+    const tank = places.tanks[queue];
+    const way = this.way(`out ${producer} ${queue}`, () => places.out(producer, queue).flatMap(sampled));
+    const level = stay === null ? tank.most : Math.max(0, timeline.column("queue", queue, "depth")[timeline.stays.get(stay, "start")] - 1);
+    const end = way[way.length - 1];
+    const [x, y] = part < 0.66 ? along(way, smooth(part / 0.66)) : this.falling(end, tank.spot(level), ((part - 0.66) / 0.34) ** 1.7);
+    // A stream is as broad as it is dense.
+    const aside = size < this.places.size ? (((row * 7) % 11) - 5) * 1.4 : 0;
+    this.brush.put("message", x + (part < 0.66 ? 0 : aside), y + aside, size, 1, group);
+  }
+
+  falling(from, to, part) {
+    return [mix(from[0], to[0], smooth(part)), mix(from[1], to[1], part)];
+  }
+
+  // One that the queue did not take: a cross where it was refused.
+  paintRefused(row, at) {
+    const part = this.part(at, TAKES.death);
+    const tank = this.places.tanks[this.routeOf(row)];
+    const [x, y] = tank.spot(tank.most);
+    if (part < 3) this.brush.cross(x, y - 6, 8, part, 4);
+  }
+
+  // From the tank to a consumer. Its slot is filled when the mark is there.
+  paintDeliveries() {
+    const { brush, flights, timeline, time, pace } = this;
+    const { holdings } = timeline;
+    const order = flights.byStart.holdings;
+    const size = this.sizeAt(flights.rate(order, holdings.start, time, pace));
+    const from = time - TAKES.delivery * pace;
+    const every = this.every(order, holdings.start, from, time);
+    flights.each(order, holdings.start, from, time, (row, at) => {
+      const consumer = holdings.get(row, "consumer");
+      if (!consumer || row % every) return;
+      const part = (time - at) / this.deliveryTakes(row, at);
+      if (part >= 1) return;
+      flights.shown.see("delivery", row);
+      const slot = this.places.sinks[consumer - 1].cell(flights.slots[row]);
+      if (slot) brush.box(slot[0] - slot[2] / 2, slot[1] - slot[2] / 2, slot[2], slot[2], 3, "card", "rule", 1);
+      const stay = holdings.get(row, "stay");
+      const group = stay < 0 ? 0 : timeline.stays.get(stay, "group");
+      const [x, y] = along(this.outward(row, stay, consumer), smooth(part));
+      brush.put("message", x, y, size, 1, group);
+    });
+  }
+
+  deliveryTakes(row, at) {
+    const left = this.flights.time(this.timeline.holdings.get(row, "end")) - at;
+    return Math.max(LEAST * this.pace, Math.min(TAKES.delivery * this.pace, left * 0.6));
+  }
+
+  // The way of a message from its place in the tank to its slot.
+  outward(row, stay, consumer) {
+    const { places, flights } = this;
+    const sink = places.sinks[consumer - 1];
+    const pipe = this.way(`drain ${consumer}`, () => sampled(places.drains[consumer - 1]));
+    const slot = sink.cell(flights.slots[row]) ?? [sink.left + 20, sink.middle];
+    return [stay < 0 ? pipe[0] : this.spotOf(stay), ...pipe.filter((_, index) => index % 4 === 0), slot];
+  }
+
+  // What a consumer answers: a tick, a cross, or the message itself comes back. It is there when the queue counts it.
+  paintEnds() {
+    const { flights, timeline, time, pace } = this;
+    const { holdings } = timeline;
+    const order = flights.byEnd.holdings;
+    const rate = flights.rate(order, holdings.end, time, pace);
+    const size = this.sizeAt(rate);
+    this.places.say("accept", rate > SINGLE ? rate / (pace / 1e6) : 0);
+    const until = time + TAKES.release * pace;
+    const every = this.every(order, holdings.end, time, until);
+    flights.each(order, holdings.end, time, until, (row, at) => {
+      if (row % every === 0 && holdings.get(row, "consumer")) this.paintEnd(row, at, size);
+    });
+  }
+
+  paintEnd(row, at, size) {
+    const { brush, flights, timeline, time, pace, places } = this;
+    const { stays, holdings } = timeline;
+    const [stay, consumer] = [holdings.get(row, "stay"), holdings.get(row, "consumer")];
+    const reason = stay >= 0 && stays.get(stay, "end") === holdings.get(row, "end") ? timeline.picture.reasons[stays.get(stay, "reason")] : "release";
+    if (!(reason in TAKES) && reason !== "reject") return;
+    const begun = flights.time(holdings.get(row, "start"));
+    const takes = Math.max(LEAST * pace, Math.min((TAKES[reason] ?? TAKES.accept) * pace, (at - begun) * 0.4));
+    const part = 1 - (at - time) / takes;
+    if (part < 0) return;
+    flights.shown.see(reason, row);
+    const way = this.outward(row, stay, consumer);
+    const slot = way[way.length - 1];
+    const cell = places.sinks[consumer - 1].cell(flights.slots[row]);
+    if (cell) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "card", "rule", 1, reason === "release" ? 1 : part);
+    const [x, y] = along([slot, ...way.slice(1, -1).reverse(), way[0]], smooth(part));
+    if (reason === "release") brush.put("message", x, y, size, 1, stay < 0 ? 0 : stays.get(stay, "group"));
+    else brush.put(reason, x, y + (part < 0.85 ? 7 : 0), size);
+  }
+
+  // Messages that leave without being read.
+  paintDiscards() {
+    const { brush, flights, timeline, time, pace, places } = this;
+    const { stays, picture } = timeline;
+    flights.each(flights.byEnd.stays, stays.end, time - TAKES.discard * pace, time, (row, at) => {
+      const reason = picture.reasons[stays.get(row, "reason")];
+      if (!LOST.has(reason) && reason !== "purge" && reason !== "expired") return;
+      const part = this.part(at, TAKES.discard);
+      const tank = places.tanks[stays.get(row, "queue")];
+      const [x, y] = tank.spot(0);
+      flights.shown.see("discard", row);
+      const to = [mix(x, tank.left - 26, smooth(part)), y + 10 * part];
+      brush.put("message", ...to, places.size * 0.8, 1 - part, stays.get(row, "group"));
+      brush.put("reject", ...to, places.size, 1 - part);
+    });
+  }
+
+  // A lock snaps shut on the first message of its group, and flies to its owner; the last accept opens it.
+  paintLocks() {
+    const { brush, flights, timeline, time, pace } = this;
+    const { locks } = timeline;
+    if (!locks.count) return;
+    this.paintBadges();
+    flights.each(flights.byStart.locks, locks.start, time - (TAKES.snap + TAKES.lock) * pace, time, (row, at) => {
+      flights.shown.see("lock", row);
+      const snap = this.part(at, TAKES.snap);
+      const from = this.lockFrom(row);
+      if (snap < 1) brush.put("lock", from[0] + 8, from[1] - 8, 14 - 5 * smooth(snap), smooth(snap), locks.get(row, "consumer"));
+      else {
+        const [x, y] = this.curve(smooth(this.part(at + TAKES.snap * pace, TAKES.lock)), from, this.lockHome(row));
+        brush.put("lock", x, y, 9, 1, locks.get(row, "consumer"));
+      }
+    });
+    flights.each(flights.byEnd.locks, locks.end, time - TAKES.unlock * pace, time, (row, at) => {
+      const part = this.part(at, TAKES.unlock);
+      const [x, y] = this.lockHome(row);
+      flights.shown.see("unlock", row);
+      brush.put("unlocked", x, y - 22 * part, 8, 1 - part);
+    });
+  }
+
+  lockFrom(lock) {
+    const { locks, holdings, stays } = this.timeline;
+    for (const row of holdings.alive(this.frame)) {
+      const stay = holdings.get(row, "stay");
+      if (stay >= 0 && stays.get(stay, "group") === locks.get(lock, "group") && stays.get(stay, "queue") === locks.get(lock, "queue")) return this.spotOf(stay);
+    }
+    return this.places.tanks[locks.get(lock, "queue")].spot(0);
+  }
+
+  lockHome(lock) {
+    const { locks } = this.timeline;
+    const consumer = locks.get(lock, "consumer");
+    const tank = this.places.tanks[locks.get(lock, "queue")];
+    return consumer ? this.places.sinks[consumer - 1].lockAt(lock) : [tank.left + 10, tank.bottom - 10];
+  }
+
+  // Whether a lock has come to its owner.
+  hasLanded(lock) {
+    return this.time >= this.flights.time(this.timeline.locks.get(lock, "start")) + (TAKES.snap + TAKES.lock) * this.pace;
+  }
+
+  // Every message of a locked group wears its owner's number; the badges run along the queue from its head.
+  paintBadges() {
+    const { brush, flights, timeline, places } = this;
+    const { locks, stays } = timeline;
+    const owners = new Map();
+    for (const row of locks.alive(this.frame)) owners.set(`${locks.get(row, "queue")} ${locks.get(row, "group")}`, row);
+    const rows = stays.alive(this.frame);
+    rows.forEach((row, place) => {
+      const lock = owners.get(`${stays.get(row, "queue")} ${stays.get(row, "group")}`);
+      const tank = places.tanks[stays.get(row, "queue")];
+      if (lock === undefined || !tank.hasCells) return;
+      const part = this.part(flights.time(locks.get(lock, "start")) + place * 0.05 * this.pace, TAKES.snap);
+      const [x, y, size] = this.spotOf(row);
+      brush.put("lock", x + size * 0.36, y - size * 0.32, clamp(size * 0.22, 5, 8), smooth(part), locks.get(lock, "consumer"));
+    });
+  }
+
+  // A producer's death: its card is crossed out, stroke after stroke.
+  paintDeaths() {
+    for (const [producer, frame] of this.flights.died) {
+      const part = this.part(this.flights.time(frame), TAKES.death);
+      const { x, y, width, height } = this.places.sources[producer].box;
+      if (part >= 0) this.brush.cross(x + width / 2, y + height / 2, Math.min(width, height) * 0.34, part, 9);
+    }
+  }
+}

@@ -1,0 +1,28 @@
+"""Live: the engine behind a socket, for clients of AMQP 1.0 in any language.
+
+``qflow serve`` on the command line, :func:`serve` in code.  ``qflow record`` writes down what clients and any
+broker say to each other.
+
+Examples
+--------
+>>> from qflow.live import serve
+>>> with serve("orders --flow-stop-count=10") as broker:
+...     print(broker.table())
+broker at ... s: 1 queue, 0 sessions
+queue   messages  bytes  flow control  turned ON  stop above ...
+orders         0      0  OFF                   0  10 messages, ...
+"""
+
+from qflow.rooms import open_room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qflow.live.peer import Limits as Limits
+    from qflow.live.recorder import Recorder as Recorder
+    from qflow.live.recorder import recorder as recorder
+    from qflow.live.recording import Recording as Recording
+    from qflow.live.recording_tap import Upstream as Upstream
+    from qflow.live.serving import Serving as Serving
+    from qflow.live.serving import serve as serve
+
+open_room(__name__)

@@ -1,0 +1,375 @@
+"""AMQP 1.0 frames, read from a connection that others lead: bytes in, performatives out.
+
+One direction of a connection is a header of eight bytes (``AMQP``, a protocol id, a version), and then
+frames: four bytes of size, one of data offset, one of type (0 is AMQP, 1 is SASL), two of channel, and a
+body.  The body of an AMQP frame is one performative, a described list, and behind a transfer's a piece of a
+message.  A frame without a body is a heartbeat.  After the SASL frames comes a second header.
+
+The lists are decoded by Proton's codec; this module finds where they begin, and names their fields.  What it
+keeps of a frame is bounded (:data:`MOST_KEPT`), whatever size a peer announces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+MOST_KEPT = 1 << 20
+"""Bytes that are kept of one frame, and of one message; what is beyond is counted and not looked at."""
+
+_HEADER = 8
+_AMQP, _SASL = 0, 1
+_PLAIN, _SECURE, _WITH_SASL = 0, 2, 3
+
+
+class FrameError(ValueError):
+    """Bytes that are no AMQP 1.0; the text says what was seen and what is allowed.
+
+    Examples
+    --------
+    >>> list(FrameReader().feed(b"GET / HTTP/1.1"))
+    Traceback (most recent call last):
+        ...
+    qflow.live.amqp_frames.FrameError: a connection begins with AMQP and a version, got b'GET / HT'
+    """
+
+
+class Open(NamedTuple):
+    """The first performative of each peer."""
+
+    container_id: str = ""
+    hostname: str | None = None
+    max_frame_size: int | None = None
+    channel_max: int | None = None
+    idle_time_out: int | None = None
+    outgoing_locales: Any = None
+    incoming_locales: Any = None
+    offered_capabilities: Any = None
+    desired_capabilities: Any = None
+    properties: Any = None
+
+
+class Begin(NamedTuple):
+    """A session begins; the answer names the channel that it answers."""
+
+    remote_channel: int | None = None
+    next_outgoing_id: int = 0
+    incoming_window: int = 0
+    outgoing_window: int = 0
+    handle_max: int | None = None
+    offered_capabilities: Any = None
+    desired_capabilities: Any = None
+    properties: Any = None
+
+
+class Attach(NamedTuple):
+    """A link; both peers attach it, under one name and each under its own handle."""
+
+    name: str = ""
+    handle: int = 0
+    role: bool = False
+    snd_settle_mode: int | None = None
+    rcv_settle_mode: int | None = None
+    source: Any = None
+    target: Any = None
+    unsettled: Any = None
+    incomplete_unsettled: bool | None = None
+    initial_delivery_count: int | None = None
+    max_message_size: int | None = None
+    offered_capabilities: Any = None
+    desired_capabilities: Any = None
+    properties: Any = None
+
+
+class Flow(NamedTuple):
+    """Credit of a link, if it has a handle."""
+
+    next_incoming_id: int | None = None
+    incoming_window: int = 0
+    next_outgoing_id: int = 0
+    outgoing_window: int = 0
+    handle: int | None = None
+    delivery_count: int | None = None
+    link_credit: int | None = None
+    available: int | None = None
+    drain: bool | None = None
+    echo: bool | None = None
+    properties: Any = None
+
+
+class Transfer(NamedTuple):
+    """A message, or a piece of one."""
+
+    handle: int = 0
+    delivery_id: int | None = None
+    delivery_tag: Any = None
+    message_format: int | None = None
+    settled: bool | None = None
+    more: bool | None = None
+    rcv_settle_mode: int | None = None
+    state: Any = None
+    resume: bool | None = None
+    aborted: bool | None = None
+    batchable: bool | None = None
+
+
+class Disposition(NamedTuple):
+    """Outcomes of deliveries; the role is that of the peer that says so."""
+
+    role: bool = False
+    first: int = 0
+    last: int | None = None
+    settled: bool | None = None
+    state: Any = None
+    batchable: bool | None = None
+
+
+class Detach(NamedTuple):
+    """A link ends."""
+
+    handle: int = 0
+    closed: bool | None = None
+    error: Any = None
+
+
+class End(NamedTuple):
+    """A session ends."""
+
+    error: Any = None
+
+
+class Close(NamedTuple):
+    """A connection ends."""
+
+    error: Any = None
+
+
+class Terminus(NamedTuple):
+    """What a source and a target have in common, and what only a source has."""
+
+    address: Any = None
+    durable: Any = None
+    expiry_policy: Any = None
+    timeout: Any = None
+    dynamic: Any = None
+    dynamic_node_properties: Any = None
+    distribution_mode: Any = None
+    filter: Any = None
+    default_outcome: Any = None
+    outcomes: Any = None
+    capabilities: Any = None
+
+
+_PERFORMATIVES: dict[int, Any] = {
+    0x10: Open,
+    0x11: Begin,
+    0x12: Attach,
+    0x13: Flow,
+    0x14: Transfer,
+    0x15: Disposition,
+    0x16: Detach,
+    0x17: End,
+    0x18: Close,
+}
+_SOURCE, _TARGET, COORDINATOR = 0x28, 0x29, 0x30
+_OF_A_TARGET = 6
+OUTCOMES = {0x23: "received", 0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified"}
+TRANSACTIONAL, DISCHARGE, DECLARE, DECLARED = 0x34, 0x32, 0x31, 0x33
+
+
+class Frame(NamedTuple):
+    """One performative as it was on the wire.
+
+    Fields
+    ------
+    channel : int
+    performative : tuple
+        One of this module's, such as :class:`Transfer`.
+    payload : bytes
+        What comes behind it, at most :data:`MOST_KEPT` bytes of it.
+    length : int
+        How long the payload is.
+    """
+
+    channel: int
+    performative: Any
+    payload: bytes
+    length: int
+
+
+def owned(value: Any) -> Any:
+    """Return a decoded value with plain numbers, and with binaries copied: Proton frees its own.
+
+    Examples
+    --------
+    >>> owned([memoryview(b"tag"), {"key": memoryview(b"value")}])
+    [b'tag', {'key': b'value'}]
+    """
+    kind = type(value)
+    if value is None or kind is bool or kind is str:
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if kind is memoryview:
+        return value.tobytes()
+    if isinstance(value, dict):
+        return {owned(key): owned(item) for key, item in value.items()}
+    if kind in (list, tuple):
+        return [owned(item) for item in value]
+    if hasattr(value, "elements"):
+        # An array, such as of several capabilities.
+        return owned(list(value.elements))
+    if hasattr(value, "descriptor"):
+        return type(value)(value.descriptor, owned(value.value))
+    return value
+
+
+def descriptor_of(value: Any) -> int | None:
+    """Return the number that describes a decoded value; None if it is not described by one."""
+    descriptor = getattr(value, "descriptor", None)
+    return int(descriptor) if isinstance(descriptor, int) else None
+
+
+def terminus_of(value: Any) -> Terminus:
+    """Return an attach's source or target; one without fields if there is none."""
+    code = descriptor_of(value)
+    if code not in (_SOURCE, _TARGET) or not isinstance(value.value, list):
+        return Terminus()
+    fields = value.value
+    if code == _TARGET:
+        given = fields[:_OF_A_TARGET]
+        last = fields[_OF_A_TARGET] if len(fields) > _OF_A_TARGET else None
+        return Terminus(*given)._replace(capabilities=last)
+    return Terminus(*fields[: len(Terminus._fields)])
+
+
+def outcome_of(state: Any) -> str:
+    """Return the name of a delivery's outcome, such as ``accepted``; empty if there is none."""
+    return OUTCOMES.get(descriptor_of(state) or 0, "")
+
+
+class Codec:
+    """Proton's codec, for one value at a time.
+
+    Raises
+    ------
+    ImportError
+        Without python-qpid-proton.
+
+    Examples
+    --------
+    >>> codec = Codec()
+    >>> codec.decode(bytes.fromhex("005316c003024341"))
+    (8, Described(ulong(22), [0, True]))
+    """
+
+    def __init__(self) -> None:
+        from proton import Data, DataException
+
+        self._data, self._error = Data(), DataException
+
+    def decode(self, encoded: bytes) -> tuple[int, Any]:
+        """Return how many bytes the first value has, and the value."""
+        data = self._data
+        length = self.skip(encoded)
+        data.rewind()
+        data.next()
+        try:
+            return length, owned(data.get_object())
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise FrameError(f"no AMQP 1.0 value: {error}, got {encoded[:16]!r}") from None
+
+    def skip(self, encoded: bytes) -> int:
+        """Return how many bytes the first value has."""
+        self._data.clear()
+        try:
+            length: int = self._data.decode(encoded)
+        except self._error as error:
+            raise FrameError(f"no AMQP 1.0 value: {error}, got {encoded[:16]!r}") from None
+        return length
+
+
+class FrameReader:
+    r"""One direction of a connection.
+
+    Attributes
+    ----------
+    is_secure : bool
+        Whether the peers went over to TLS, so that nothing more can be read.
+
+    Examples
+    --------
+    >>> end = bytes.fromhex("0000000c0200000300531745")
+    >>> [frame.performative for frame in FrameReader().feed(b"AMQP\x00\x01\x00\x00" + end)]
+    [End(error=None)]
+    """
+
+    def __init__(self, codec: Codec | None = None) -> None:
+        self.is_secure = False
+        self._codec = codec or Codec()
+        self._buffer = bytearray()
+        self._wants_header, self._is_sasl = True, False
+        # Of a frame that is too long to be kept.
+        self._missing = 0
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield the frames that are whole now; one that is too long to be kept, as soon as it is known.
+
+        Raises
+        ------
+        FrameError
+            If the bytes are no AMQP 1.0; what follows cannot be read any more.
+        """
+        if self._missing:
+            passed = min(self._missing, len(data))
+            self._missing -= passed
+            data = data[passed:]
+        buffer = self._buffer
+        buffer += data
+        begin = 0
+        try:
+            while not self.is_secure and len(buffer) - begin >= _HEADER:
+                # A header comes after the SASL frames, and no frame is as long as its letters say.
+                if self._wants_header or (self._is_sasl and buffer[begin : begin + 4] == b"AMQP"):
+                    self._header(bytes(buffer[begin : begin + _HEADER]))
+                    begin += _HEADER
+                    continue
+                size = int.from_bytes(buffer[begin : begin + 4], "big")
+                if size < _HEADER:
+                    raise FrameError(f"a frame has at least {_HEADER} bytes, got one of {size}")
+                kept = min(size, MOST_KEPT)
+                if len(buffer) - begin < kept:
+                    break
+                frame = bytes(buffer[begin : begin + kept])
+                passed = min(size, len(buffer) - begin)
+                self._missing = size - passed
+                begin += passed
+                yield from self._read(size, frame)
+        finally:
+            del buffer[:begin]
+
+    def _header(self, header: bytes) -> None:
+        if header[:4] != b"AMQP":
+            raise FrameError(f"a connection begins with AMQP and a version, got {header!r}")
+        if header[5:] != b"\x01\x00\x00" or header[4] not in (_PLAIN, _SECURE, _WITH_SASL):
+            version = ".".join(map(str, header[4:]))
+            raise FrameError(f"only AMQP 1.0 can be read (AMQP, 0, 1.0.0), got AMQP, {version}")
+        self.is_secure, self._is_sasl = header[4] == _SECURE, header[4] == _WITH_SASL
+        self._wants_header = False
+
+    def _read(self, size: int, frame: bytes) -> Iterator[Frame]:
+        begin = 4 * frame[4]
+        if not _HEADER <= begin <= len(frame):
+            raise FrameError(f"a frame's data begins within it, at 8 or later, got {begin} of {size}")
+        if frame[5] not in (_AMQP, _SASL):
+            raise FrameError(f"a frame is of type 0 (AMQP) or 1 (SASL), got {frame[5]}")
+        if begin == size or frame[5] == _SASL:
+            return
+        body = frame[begin:]
+        length, value = self._codec.decode(body)
+        kind = _PERFORMATIVES.get(descriptor_of(value) or 0)
+        if kind is None or not isinstance(value.value, list):
+            raise FrameError(f"a frame holds a performative, 0x10 to 0x18, got {str(value)[:60]}")
+        channel = int.from_bytes(frame[6:8], "big")
+        fields = value.value[: len(kind._fields)]
+        yield Frame(channel, kind(*fields), body[length:], size - begin - length)

@@ -1,0 +1,153 @@
+"""What a broker reports of its queues every 50 ms, if its management answers.
+
+It runs as ``python -m qflow.live.broker_statistics URL``.
+
+Qpid's brokers take QMF 2 over AMQP 1.0: a request is a message to ``qmf.default.direct`` with the subject
+``broker``, the answer comes to the address that it names.  The queues to ask for come on standard input, one
+a line; each answer goes to standard output as a JSON object.  A process of its own, as decoding an answer
+takes time in which no byte would pass.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from qflow.live.amqp_frames import owned
+from qflow.logs.log_file import SAMPLE_FIELDS
+
+EVERY = 0.05
+"""Seconds from one report to the next."""
+
+PATIENCE = 3.0
+"""Seconds in which management must answer."""
+
+_NODE, _SUBJECT = "qmf.default.direct", "broker"
+_PACKAGE = "org.apache.qpid.broker"
+
+
+class Management:
+    """A broker's management over AMQP 1.0.
+
+    Parameters
+    ----------
+    url : str
+        Such as ``amqp://127.0.0.1:5672``.
+
+    Raises
+    ------
+    proton.ProtonException, OSError
+        If the broker has no management of this kind, or does not answer.
+    """
+
+    def __init__(self, url: str) -> None:
+        from proton.utils import BlockingConnection
+
+        self._connection = BlockingConnection(url, timeout=PATIENCE)
+        self._answers = self._connection.create_receiver(None, dynamic=True)
+        self._requests = self._connection.create_sender(_NODE)
+        self._count = 0
+
+    def query(self, **what: Any) -> list[dict[str, Any]]:
+        """Return the values of the objects that a query finds."""
+        from proton import Message
+
+        self._count += 1
+        properties = {"x-amqp-0-10.app-id": "qmf2", "qmf.opcode": "_query_request", "method": "request"}
+        self._requests.send(
+            Message(
+                body={"_what": "OBJECT", **what},
+                subject=_SUBJECT,
+                reply_to=self._answers.link.remote_source.address,
+                correlation_id=str(self._count),
+                properties=properties,
+            )
+        )
+        found: list[dict[str, Any]] = []
+        while True:
+            answer = self._answers.receive(timeout=PATIENCE)
+            self._answers.accept()
+            body = owned(answer.body)
+            found += (
+                [each["_values"] for each in body if isinstance(each, dict)] if isinstance(body, list) else []
+            )
+            if "partial" not in (answer.properties or {}):
+                return found
+
+    def queue(self, name: str) -> dict[str, Any] | None:
+        """Return what is reported of a queue; None if there is none of that name."""
+        found = self.query(_object_id={"_object_name": f"{_PACKAGE}:queue:{name}"})
+        return found[0] if found else None
+
+    def exchanges(self) -> list[str]:
+        """Return the names of the exchanges."""
+        schema = {"_class_name": "exchange", "_package_name": _PACKAGE}
+        return [str(each["name"]) for each in self.query(_schema_id=schema) if each.get("name")]
+
+
+def sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return what a recording keeps of a queue's report.
+
+    Examples
+    --------
+    >>> sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
+    {'queue': 'q', 'values': [3, 0, False, 0, 0, 0, 0], 'arguments': {'qpid.flow_stop_count': 9}}
+    """
+    numbers = [
+        bool(values.get(key)) if key == "flowStopped" else int(values.get(key) or 0) for key in SAMPLE_FIELDS
+    ]
+    given = values.get("arguments")
+    arguments = given if isinstance(given, dict) else {}
+    kept = {
+        str(key): value for key, value in arguments.items() if isinstance(value, str | int | bool | float)
+    }
+    return {"queue": name, "values": numbers, "arguments": kept}
+
+
+def reports(
+    management: Management, names: set[str], asked: queue.SimpleQueue[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a report of each queue, and again every :data:`EVERY` seconds."""
+    yield {"exchanges": management.exchanges()}
+    while True:
+        begin = time.monotonic()
+        while not asked.empty():
+            names.add(asked.get())
+        for name in sorted(names):
+            values = management.queue(name)
+            if values is not None:
+                yield sample(name, values)
+        time.sleep(max(0.0, EVERY - (time.monotonic() - begin)))
+
+
+def main(arguments: list[str]) -> int:
+    """Report until standard input ends, or the broker does not answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+    ended = threading.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            asked.put(line.rstrip("\n"))
+        ended.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        for said in reports(Management(arguments[0]), set(), asked):
+            print(json.dumps(said), flush=True)
+            if ended.is_set():
+                break
+    except Exception as error:
+        # Whatever Proton says of a broker without QMF, it is one more that gives no statistics.
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

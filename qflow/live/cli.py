@@ -1,0 +1,140 @@
+"""``qflow serve``: the engine behind a port, for clients of AMQP 1.0 in any language."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import RefusalError
+
+if TYPE_CHECKING:
+    from qflow.live.server import Server
+
+PORT = 5672
+_HERE = ("127.0.0.1", "localhost", "::1")
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``serve`` to the commands of a parser; the engine is not loaded for that."""
+    parser = rooms.add_parser(
+        "serve",
+        help="let real clients of AMQP 1.0 connect to the engine",
+        description="Let real clients of AMQP 1.0, in any language, connect to the engine: queues, flow "
+        "control, groups, limits and transactions as the real broker has them on this protocol. Ctrl-C ends "
+        "it in good order.",
+        epilog="Limits, each of which closes a link or a connection in the protocol's own words: 2,000 "
+        "connections; 256 sessions and 1,000 links each; frames of 1 MiB, messages of 64 MiB; 128 MiB that "
+        "wait for one client; 10 seconds to open a connection. The reference's page serve.md says more.",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=PORT, metavar="N", help=f"the port to listen on, {PORT} if not given"
+    )
+    parser.add_argument(
+        "--host",
+        default=_HERE[0],
+        metavar="H",
+        help="the address to listen on; 0.0.0.0 opens it to a room",
+    )
+    parser.add_argument(
+        "--queue",
+        action="append",
+        default=[],
+        metavar="QUEUE",
+        help="a queue to begin with: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; "
+        "may be given again",
+    )
+    parser.add_argument(
+        "--workload", metavar="FILE", help="clients to simulate beside the real ones, in real time"
+    )
+    parser.add_argument("--trace", metavar="OUT", help="write all events: .parquet, .jsonl or .jsonl.gz")
+    parser.add_argument("--password", default="", help="what clients have to know (SASL PLAIN)")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Serve until Ctrl-C, then write the trace if one was asked for.
+
+    Returns
+    -------
+    int
+        0; 2 if something that was given makes no sense.
+
+    Raises
+    ------
+    RefusalError
+        If Proton is missing, or something that was given cannot be read.
+    OSError
+        If the port cannot be had, or a file cannot be opened.
+    """
+    from qflow.broker.errors import AmqpException, ManagementError
+    from qflow.live.serving import make_server
+    from qflow.workload.attributes import WorkloadError
+    from qflow.workload.model import Workload
+
+    try:
+        if namespace.trace:
+            _check_target(Path(namespace.trace))
+        workload = Workload.load(namespace.workload) if namespace.workload else None
+        server = make_server(
+            namespace.queue,
+            workload,
+            host=namespace.host,
+            port=namespace.port,
+            password=namespace.password,
+            is_traced=bool(namespace.trace),
+        )
+    except (WorkloadError, AmqpException, ManagementError) as error:
+        print(f"qflow serve: {error}", file=sys.stderr)
+        return 2
+    _announce(server, namespace.host)
+    # A process that is asked to end writes its trace, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        print("qflow serve: stopped", file=sys.stderr)
+    if namespace.trace:
+        _write(server, namespace.trace)
+    for failure in server.failures:
+        print(f"qflow serve: an error of qflow's own: {failure}", file=sys.stderr)
+    return 0
+
+
+def _announce(server: Server, host: str) -> None:
+    address, port = server.address
+    names = ", ".join(server.broker.queues.queues) or "none yet; clients can make them"
+    print(f"qflow serve: amqp://{address}:{port}, queues: {names}", flush=True)
+    if host not in _HERE and not server.password:
+        print(
+            f"qflow serve: every machine that reaches {address} can use this broker; --password asks for one",
+            file=sys.stderr,
+        )
+
+
+def _check_target(path: Path) -> None:
+    """Refuse a trace that cannot be written before there is anything to write."""
+    from qflow.trace.files import ENDINGS
+
+    if not path.name.endswith(ENDINGS):
+        raise RefusalError(f"{path}: a trace is a .parquet, .jsonl or .jsonl.gz file")
+    if not path.parent.is_dir() or path.is_dir():
+        raise RefusalError(f"{path}: a trace is a file in a folder that exists")
+
+
+def _write(server: Server, path: str) -> None:
+    from qflow.trace.files import write_trace
+    from qflow.trace.schema import Trace
+
+    assert server.events is not None
+    trace = Trace("served", server.broker.options)
+    trace.extend(server.events)
+    write_trace(trace, path)
+    print(f"qflow serve: {len(trace)} events are in {path}", file=sys.stderr)
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) <= 65535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")

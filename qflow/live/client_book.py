@@ -1,0 +1,288 @@
+"""ClientBook: what recorded clients did, as rows of a client log, and what was counted of each.
+
+What records (the wire's reader, a wrapped connection) says what happened; the book names clients and
+messages, keeps the rows in order, and counts what a workload is inferred from
+(:mod:`qflow.live.recorded_workload`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qflow.live.message_labels import Labels, Mark
+
+MOST_FINDINGS = 1_000
+"""Different sentences that are kept."""
+
+_RESERVED = ("setup", "broker")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
+
+Row = tuple[int, str, str, str, str, int, str]
+"""A :class:`qflow.logs.log_file.LogRow` as a plain tuple."""
+
+
+@dataclass(slots=True)
+class SeenClient:
+    """One client of the log, and what was seen of it.
+
+    Parameters
+    ----------
+    name : str
+        As in the log.
+    role : {"producer", "consumer"}
+    queue, exchange, key : str
+        What it reads; or where it sends to.
+    start : int
+        When its link was made, in microseconds.
+    origin : mapping
+        Its container, link, product and peer, for readers.
+    most_credit : int
+        The most messages that it was ready to take.
+
+    Examples
+    --------
+    >>> client = ClientBook().client("shop", "producer", "orders", 5, key="orders")
+    >>> client.name, client.messages
+    ('shop', 0)
+    """
+
+    name: str
+    role: str
+    queue: str
+    exchange: str
+    key: str
+    start: int
+    origin: Mapping[str, str]
+    most_credit: int = 0
+    messages: int = 0
+    bytes: int = 0
+    settled_by_sender: int = 0
+    answered: int = 0
+    refused: int = 0
+    unsettled: int = 0
+    most_unsettled: int = 0
+    service: int = 0
+    served: int = 0
+    settled_at: int = 0
+    ended: str = ""
+
+
+class ClientBook:
+    """The rows of a log, its clients and its queues.
+
+    Attributes
+    ----------
+    rows : list of tuple
+        In order of time; the list may be emptied.
+    clients : dict
+        Name to :class:`SeenClient`.
+    queues : dict
+        Queue name to its declare arguments, as far as they were seen.
+    declared : set of str
+        Queues of which the broker said the arguments, all of them.
+    exchanges : set of str
+    binds : dict
+        Keys are exchange, queue and binding key, in the order in which they were seen.
+    findings : dict
+        Sentence to how often, and when first, in microseconds.
+    labels : Labels
+    last : int
+        When something was seen last.
+
+    Examples
+    --------
+    >>> book = ClientBook()
+    >>> shop = book.client("shop", "producer", "orders", 5, key="orders")
+    >>> label = book.transfer(7, shop, 100, (1, 100))
+    >>> book.complete(9, shop, label)
+    >>> [row[:5] for row in book.rows]
+    [(7, 'shop', 'transfer', 'orders', 'shop-1'), (9, 'shop', 'complete', '', 'shop-1')]
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.clients: dict[str, SeenClient] = {}
+        self.queues: dict[str, dict[str, Any]] = {}
+        self.declared: set[str] = set()
+        self.exchanges: set[str] = set()
+        self.binds: dict[tuple[str, str, str], None] = {}
+        self.findings: dict[str, list[int]] = {}
+        self.labels = Labels()
+        self.last = self.connections = 0
+        self._names: dict[str, int] = dict.fromkeys(_RESERVED, 1)
+        self._containers: dict[str, str] = {}
+        self._leaving: dict[str, tuple[SeenClient, str]] = {}
+
+    def _row(
+        self, time: int, client: str, event: str, queue: str, label: str, size: int = 0, group: str = ""
+    ) -> None:
+        self.last = time
+        self.rows.append((time, client, event, queue, label, size, group))
+
+    def find(self, time: int, words: str) -> None:
+        """Note what a reader of the log should know; the same words are counted."""
+        if words in self.findings:
+            self.findings[words][0] += 1
+        elif len(self.findings) < MOST_FINDINGS:
+            self.findings[words] = [1, time]
+
+    def statistics(self, time: int, queue: str, label: str, arguments: Mapping[str, Any]) -> None:
+        """Note what the broker reports of a queue, and what it says that the queue was declared with."""
+        self.queues.setdefault(queue, {}).update(arguments)
+        self.declared.add(queue)
+        self._row(time, "broker", "stats", queue, label)
+
+    # Clients
+
+    def client(
+        self,
+        container: str,
+        role: str,
+        queue: str,
+        time: int,
+        *,
+        exchange: str = "",
+        key: str = "",
+        origin: Mapping[str, str] | None = None,
+        most_credit: int = 0,
+    ) -> SeenClient:
+        """Return a new client, named after its container, and where that is taken, after its queue too."""
+        name = self._name(container, queue)
+        facts = origin or {}
+        client = SeenClient(name, role, queue, exchange, key, time, facts, most_credit)
+        self.clients[name] = client
+        if not exchange:
+            self.queues.setdefault(queue, {})
+        return client
+
+    def _name(self, container: str, queue: str) -> str:
+        base = self._containers.get(container)
+        if base is None:
+            is_unreadable = not container or _UUID.fullmatch(container)
+            base = f"client-{len(self._containers) + 1}" if is_unreadable else container
+            self._containers[container] = base
+        for name in (base, f"{base}/{queue}"):
+            if name not in self._names:
+                self._names[name] = 1
+                return name
+        while name in self._names:
+            self._names[f"{base}/{queue}"] += 1
+            name = f"{base}/{queue}.{self._names[f'{base}/{queue}']}"
+        self._names[name] = 1
+        return name
+
+    def ended(
+        self, time: int, client: SeenClient, error: str, reason: str, left: Iterable[tuple[str, Mark]]
+    ) -> None:
+        """Note that a client is gone; what a consumer had not settled is on its queue again.
+
+        Parameters
+        ----------
+        time : int
+        client : SeenClient
+        error : str
+            The broker's own words, if it ended the client.
+        reason : str
+            How the client ended otherwise.
+        left : iterable
+            Label and mark of what has no outcome.
+        """
+        left = list(left)
+        client.unsettled, client.ended = 0, error or reason
+        is_consumer = client.role == "consumer"
+        if is_consumer:
+            for label, mark in left:
+                self.labels.returned(client.queue, mark, label)
+        if error or (left and is_consumer):
+            self._row(time, client.name, "error", "", error or f"closed: {reason}")
+        elif left:
+            self.find(time, f"{client.name!r}: {reason}, and {len(left)} transfers have no outcome")
+        elif is_consumer:
+            self._leaving[client.name] = (client, reason)
+
+    def _let_leave(self, time: int, queue: str, is_fanned: bool = False) -> None:
+        """Write that consumers have left, before something comes that they would have got."""
+        for name, (client, reason) in list(self._leaving.items()):
+            if is_fanned or client.queue == queue:
+                del self._leaving[name]
+                self._row(time, name, "error", "", f"closed: {reason}")
+
+    # What producers do
+
+    def transfer(
+        self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
+    ) -> str:
+        """Note a message that is sent; return its label."""
+        if self._leaving:
+            self._let_leave(time, client.key, bool(client.exchange))
+        client.messages += 1
+        client.bytes += size
+        label = f"{client.name}-{client.messages}"
+        self.labels.sent(label, client.key, mark, size, bool(client.exchange))
+        self._row(time, client.name, "transfer", client.queue, label, size, group)
+        if is_settled:
+            client.settled_by_sender += 1
+        else:
+            client.unsettled += 1
+            client.most_unsettled = max(client.most_unsettled, client.unsettled)
+        return label
+
+    def complete(self, time: int, client: SeenClient, label: str) -> None:
+        """Note that a producer learns that the broker has a message."""
+        client.unsettled = max(0, client.unsettled - 1)
+        client.answered += 1
+        self._row(time, client.name, "complete", "", label)
+
+    def window(self, time: int, client: SeenClient, event: str) -> None:
+        """Note that a producer's window is full (``block``), or has room again (``unblock``)."""
+        self._row(time, client.name, event, "", "")
+
+    def refused(self, time: int, client: SeenClient, label: str) -> None:
+        """Note that the broker gives a message back."""
+        client.unsettled = max(0, client.unsettled - 1)
+        client.refused += 1
+        if not client.exchange:
+            self.labels.refused(label)
+        self._row(time, client.name, "refused", "", label)
+
+    # What consumers do
+
+    def deliver(
+        self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
+    ) -> str:
+        """Note a message that is delivered; return its label.
+
+        Its size is the one that it was sent with, if that was seen: a broker adds to it on the way.
+        """
+        label, sent_size = self.labels.delivered(client.queue, mark)
+        size = size if sent_size is None else sent_size
+        client.messages += 1
+        client.bytes += size
+        self._row(time, client.name, "deliver", client.queue, label, size, group)
+        if is_settled:
+            client.settled_by_sender += 1
+            self.labels.gone(label)
+            self._row(time, client.name, "accept", client.queue, label)
+        else:
+            client.unsettled += 1
+            client.most_unsettled = max(client.most_unsettled, client.unsettled)
+        return label
+
+    def settle(
+        self, time: int, client: SeenClient, event: str, label: str, mark: Mark, delivered: int
+    ) -> None:
+        """Note ``accept``, ``release`` or ``reject`` of what was delivered at an instant."""
+        client.unsettled = max(0, client.unsettled - 1)
+        client.answered += 1
+        client.service += time - max(delivered, client.settled_at)
+        client.served += 1
+        client.settled_at = time
+        if event == "release":
+            self._let_leave(time, client.queue)
+            self.labels.returned(client.queue, mark, label)
+        else:
+            self.labels.gone(label)
+        self._row(time, client.name, event, client.queue, label)

@@ -1,0 +1,325 @@
+"""Encoded messages: what of an AMQP 1.0 message the broker reads, and what it writes.
+
+A message is sections in a row: header, delivery annotations, message annotations, then the *bare message*
+(properties, application properties, body), then a footer.  The broker hands the bare message on as it came,
+to the byte; it reads the standard fields and the application properties of it, and it writes the header
+anew, as the delivery count and the time to live have changed, and the annotations if a receiver has changed
+them (LNK-12).  All bytes as received count for limits and thresholds (LNK-04).
+
+Proton decodes and encodes.  Its binary values are views of memory that it frees with the message, so each is
+copied here at once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from cproton import bytes2pybytes, ffi, lib, msgid2py
+from proton import Array, Data, Described, ProtonException, symbol, ulong
+from proton import Message as ProtonMessage
+
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.links import SUBJECT
+from qflow.broker.message import HeaderValue, Message
+from qflow.messaging.messages import from_delivery
+
+_HEADER, _DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS = 0x70, 0x71, 0x72
+_NO_TTL = 0
+_ENVELOPE, _BARE = "qflow.messaging", "amqp 1.0"
+_CONTROLS = {
+    "amqp:declare:list": "declare",
+    str(0x31): "declare",
+    "amqp:discharge:list": "discharge",
+    str(0x32): "discharge",
+}
+
+
+class DecodeError(ValueError):
+    """Bytes that are no AMQP 1.0 message."""
+
+
+class Encoded(NamedTuple):
+    """A message as it came.
+
+    The engine keeps it as the content of its :class:`~qflow.broker.message.Message`, in the form in which the
+    clients of :mod:`qflow.messaging` keep theirs: a body, here all of the bytes, and what belongs to it.
+
+    Fields
+    ------
+    raw : bytes
+        All of it.
+    bare : int
+        Where the bare message begins.
+    annotations : tuple of int
+        Where the message annotations begin and end; the same number twice if there are none.
+    to, reply_to : str or None
+        Addresses; an anonymous relay routes by ``to`` (LNK-06).
+    """
+
+    raw: bytes
+    bare: int
+    annotations: tuple[int, int]
+    to: str | None = None
+    reply_to: str | None = None
+
+    @classmethod
+    def of(cls, raw: bytes, to: str | None = None, reply_to: str | None = None) -> Encoded:
+        """Return a message whose sections have been looked at."""
+        return cls(raw, *_sections(raw), to, reply_to)
+
+    def content(self) -> tuple[str, bytes, dict[str, Any]]:
+        """Return what the engine keeps."""
+        known: dict[str, Any] = {_BARE: self.bare, "annotations": list(self.annotations)}
+        if self.reply_to is not None:
+            known["reply_to"] = [None, self.reply_to]
+        return _ENVELOPE, self.raw, known
+
+
+def _sections(raw: bytes) -> tuple[int, tuple[int, int]]:
+    """Return where the bare message begins, and where the message annotations are."""
+    at, annotations = 0, (0, 0)
+    if raw and raw[0]:
+        raise DecodeError("the message begins with no section")
+    # A described type with a small descriptor: 0x00 0x53 and one byte.
+    while raw[at : at + 2] == b"\x00\x53" and raw[at + 2 : at + 3]:
+        code = raw[at + 2]
+        if code not in (_HEADER, _DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS):
+            break
+        end = _end_of_compound(raw, at + 3)
+        if end > len(raw):
+            raise DecodeError("a section is longer than the message")
+        if code == _MESSAGE_ANNOTATIONS:
+            annotations = (at, end)
+        at = end
+    return at, annotations
+
+
+def _end_of_compound(raw: bytes, at: int) -> int:
+    """Return where a list or map ends that begins here."""
+    kind = raw[at : at + 1]
+    if kind == b"\x45":
+        return at + 1
+    if kind in (b"\xc0", b"\xc1"):
+        return at + 2 + raw[at + 1]
+    if kind in (b"\xd0", b"\xd1"):
+        return at + 5 + int.from_bytes(raw[at + 1 : at + 5], "big")
+    raise DecodeError("a section is neither a list nor a map")
+
+
+class Decoder:
+    """Decodes messages, one after the other, in one message of Proton's."""
+
+    def __init__(self) -> None:
+        self._message = ProtonMessage()
+        self._impl = self._message._msg
+
+    def decode(self, raw: bytes) -> tuple[Message, Encoded]:
+        """Return what the engine needs of a message, without a routing key yet.
+
+        DecodeError if the bytes are no message.
+
+        Examples
+        --------
+        >>> raw = ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode()
+        >>> message, encoded = Decoder().decode(raw)
+        >>> message.content_size == len(raw), message.headers, message.priority
+        (True, {'n': 1, 'qpid.subject': 'news'}, 4)
+        """
+        message = self._impl
+        # A section that the next message has not got would stay.
+        lib.pn_message_clear(message)
+        if lib.pn_message_decode(message, ffi.from_buffer(raw), len(raw)):
+            raise DecodeError("these bytes are no AMQP 1.0 message")
+        try:
+            return self._read(raw)
+        except (UnicodeDecodeError, ValueError, TypeError, IndexError, ProtonException) as error:
+            raise DecodeError(f"the message cannot be decoded: {error}") from None
+
+    def _read(self, raw: bytes) -> tuple[Message, Encoded]:
+        message = self._impl
+        encoded = Encoded.of(
+            raw,
+            _text(lib.pn_message_get_address(message)),
+            _text(lib.pn_message_get_reply_to(message)),
+        )
+        headers: dict[str, HeaderValue] | None = None
+        properties = lib.pn_message_properties(message)
+        lib.pn_data_rewind(properties)
+        if lib.pn_data_next(properties):
+            given = Data(properties).get_object()
+            if isinstance(given, dict):
+                headers = {str(key): plain(value) for key, value in given.items()}
+        subject = _text(lib.pn_message_get_subject(message))
+        if subject is not None:
+            headers = headers or {}
+            headers[SUBJECT] = subject
+        identity = msgid2py(lib.pn_message_get_id(message))
+        correlation = msgid2py(lib.pn_message_get_correlation_id(message))
+        user = bytes2pybytes(lib.pn_message_get_user_id(message))
+        creation = lib.pn_message_get_creation_time(message)
+        return (
+            Message(
+                len(raw),
+                None,
+                headers,
+                lib.pn_message_get_priority(message),
+                lib.pn_message_get_ttl(message),
+                bool(lib.pn_message_is_durable(message)),
+                creation // 1000 if creation > 0 else None,
+                identity if isinstance(identity, UUID) else None,
+                None if correlation is None else str(plain(correlation)),
+                _text(lib.pn_message_get_content_type(message)),
+                bytes(user).decode("utf-8", "replace") if user else None,
+                content=encoded.content(),
+            ),
+            encoded,
+        )
+
+    def control(self, raw: bytes) -> tuple[str, list[Any]]:
+        """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields.
+
+        DecodeError if the message asks for nothing of the kind.
+        """
+        try:
+            self._message.decode(raw)
+            body = self._message.body
+            if isinstance(body, Described):
+                kind = _CONTROLS.get(str(body.descriptor))
+                if kind is not None:
+                    return kind, plain(body.value) or []
+        except (ProtonException, ValueError, TypeError) as error:
+            raise DecodeError(f"the message cannot be decoded: {error}") from None
+        raise DecodeError("a coordinator is asked to declare or to discharge")
+
+    def request(self, encoded: Encoded) -> tuple[object, Any, dict[str, Any]]:
+        """Return body, correlation id and application properties of a message, copied."""
+        self._message.decode(encoded.raw)
+        message = self._message
+        properties = {str(key): plain(value) for key, value in (message.properties or {}).items()}
+        return plain(message.body), plain(message.correlation_id), properties
+
+
+def _text(pointer: Any) -> str | None:
+    return None if pointer == ffi.NULL else ffi.string(pointer).decode()
+
+
+def plain(value: Any) -> Any:
+    """Return a value of Proton's as one that the engine and a trace can keep, copied.
+
+    Examples
+    --------
+    >>> plain({symbol("a"): ulong(5), symbol("b"): Described(symbol("x"), [None, True])})
+    {'a': 5, 'b': [None, True]}
+    """
+    if value is None or isinstance(value, bool | UUID):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, memoryview | bytes | bytearray):
+        return bytes(value)
+    if isinstance(value, dict):
+        return {_key(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Described):
+        return plain(value.value)
+    if isinstance(value, Array):
+        return [plain(item) for item in value.elements]
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def _key(key: Any) -> str:
+    copied = plain(key)
+    return copied.decode("utf-8", "replace") if isinstance(copied, bytes) else str(copied)
+
+
+@lru_cache(maxsize=8192)
+def _header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
+    """Return a header section."""
+    data = Data()
+    data.put_described()
+    data.enter()
+    data.put_ulong(_HEADER)
+    data.put_list()
+    data.enter()
+    data.put_bool(durable)
+    data.put_ubyte(priority)
+    if ttl > _NO_TTL:
+        data.put_uint(ttl)
+    else:
+        data.put_null()
+    data.put_bool(not count)
+    data.put_uint(count)
+    data.exit()
+    data.exit()
+    return bytes(data.encode())
+
+
+_MOST_MILLISECONDS: Final = (1 << 32) - 1
+
+
+def outgoing(record: DeliveryRecord, now: int) -> bytes:
+    """Return the bytes of a delivery: a new header, annotations, the bare message.
+
+    Parameters
+    ----------
+    record : DeliveryRecord
+    now : int
+        Microseconds of the broker's time: what is left of the time to live depends on it.
+    """
+    queued = record.message
+    transfer = queued.transfer
+    sent = transfer.message
+    ttl = 0
+    if transfer.expiration is not None:
+        ttl = min(max(1, (transfer.expiration - now) // 1000), _MOST_MILLISECONDS)
+    content = sent.content
+    if not isinstance(content, tuple) or _BARE not in content[2]:
+        content = _translated(record, now).content()
+    _, raw, known = content
+    # The engine counts from -1: what has been delivered once and not failed is at 0.
+    count = max(0, queued.delivery_count)
+    head = _header(sent.durable, sent.priority or 0, ttl, count)
+    start, end = known["annotations"]
+    annotations: bytes = raw[start:end]
+    if queued.annotations:
+        annotations = _merged(annotations, queued.annotations)
+    bare: bytes = raw[known[_BARE] :]
+    return head + annotations + bare
+
+
+def _merged(section: bytes, added: dict[str, HeaderValue]) -> bytes:
+    known: dict[Any, Any] = {}
+    if section:
+        data = Data()
+        data.decode(section)
+        data.rewind()
+        data.next()
+        known = dict(data.get_object().value)
+    known |= {symbol(key): value for key, value in added.items()}
+    data = Data()
+    data.put_object(Described(ulong(_MESSAGE_ANNOTATIONS), known))
+    return bytes(data.encode())
+
+
+def _translated(record: DeliveryRecord, now: int) -> Encoded:
+    """Return a message that came another way (management's answers, simulated clients) in this encoding."""
+    message = from_delivery(record, now)
+    made = ProtonMessage(
+        body=message.content,
+        subject=message.subject,
+        reply_to=message.reply_to,
+        correlation_id=message.correlation_id,
+        content_type=message.content_type if isinstance(message.content, bytes) else None,
+        properties={key: value for key, value in message.properties.items() if key != SUBJECT} or None,
+    )
+    made.inferred = isinstance(message.content, bytes)
+    if message.id is not None:
+        made.id = message.id if isinstance(message.id, UUID) else str(message.id)
+    return Encoded.of(bytes(made.encode()))

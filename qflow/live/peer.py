@@ -1,0 +1,1043 @@
+"""Peer: one client's connection, between Proton's protocol engine and qflow's broker.
+
+Proton turns bytes into events (a link is attached, a delivery has arrived, credit was given) and calls into
+bytes.  Each event here becomes commands of the client's :class:`~qflow.broker.links.LinkSession`; what the
+broker has to say comes back through three hooks, and becomes calls of Proton.  No rule of the broker is here:
+this module knows only how a thing is said on the wire.
+
+Commands of one read are given in the order of their frames.  Accepts that follow one another are one command.
+After them every link that sends has its credit filled up to 500 again, whatever its queue does (LNK-01).
+
+Whatever goes wrong is the fault of one client: :meth:`Peer.refuse` closes its connection, in the protocol's
+own words, and ends its sessions; what it had not settled goes back to its queues.
+
+The parts that every message passes call Proton's C functions directly, as its Python objects take longer than
+the broker does; all else uses those objects.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+from uuid import uuid4
+
+from cproton import ffi, lib, pn_delivery
+from proton import (
+    UNDESCRIBED,
+    Array,
+    Collector,
+    Condition,
+    Connection,
+    Data,
+    Delivery,
+    Described,
+    Disposition,
+    Endpoint,
+    Event,
+    Link,
+    ProtonException,
+    Session,
+    Terminus,
+    Transport,
+    symbol,
+)
+
+from qflow.broker import Broker
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.errors import AmqpException, LinkException, SessionException
+from qflow.broker.links import (
+    DIRECT_FILTER,
+    HEADERS_FILTER,
+    NO_LOCAL_FILTER,
+    SELECTOR_FILTER,
+    TOPIC_FILTER,
+    IncomingLink,
+    LinkSession,
+    OutgoingLink,
+    condition_of,
+    is_released,
+)
+from qflow.live.encoded import DecodeError, Decoder, Encoded, outgoing, plain
+from qflow.live.sasl import SaslLayer, SaslRefusedError
+
+CREDIT: Final = 500
+"""Credit of a sender's link, filled up whenever something was read (LNK-01)."""
+_PORTION = 1_000
+"""So much credit of a receiver's link at most is handed to the broker at a time."""
+_HIGH_WATER = 1 << 20
+"""A receiver that has so many bytes waiting to be read is given no more for now."""
+_LONGEST_NAME = 255
+
+OUTCOMES = ("accepted", "released", "presettled", "lost")
+"""What becomes of a transfer; lost is: settled without a state, or without room and settled by its sender."""
+
+_ACCEPTED, _REJECTED = int(Disposition.ACCEPTED), int(Disposition.REJECTED)
+_RELEASED, _MODIFIED = int(Disposition.RELEASED), int(Disposition.MODIFIED)
+_DECLARED, _TRANSACTIONAL = 0x33, 0x34
+_DELIVERY, _FLOW = int(lib.PN_DELIVERY), int(lib.PN_LINK_FLOW)
+
+_LIFETIMES = {
+    0x2B: "amqp:delete-on-close:list",
+    0x2C: "amqp:delete-on-no-links:list",
+    0x2D: "amqp:delete-on-no-messages:list",
+    0x2E: "amqp:delete-on-no-links-or-messages:list",
+}
+_FILTERS = {
+    0x468C00000000: DIRECT_FILTER,
+    0x468C00000001: TOPIC_FILTER,
+    0x468C00000002: HEADERS_FILTER,
+    0x468C00000003: NO_LOCAL_FILTER,
+    0x468C00000004: SELECTOR_FILTER,
+}
+
+
+class Limits(NamedTuple):
+    """What one server gives away at most; more closes a link or a connection.
+
+    Fields
+    ------
+    connections : int
+        Clients at a time; a further one is let go without a word.
+    sessions, links : int
+        Of one connection.
+    frame_size : int
+        Bytes of one frame, as the open frame announces.
+    message_size : int
+        Bytes of one message.
+    queued_bytes : int
+        Bytes of one connection that wait: parts of messages, and what the client does not read.
+    handshake : float
+        Seconds until a connection has to be open.
+    """
+
+    connections: int = 2_000
+    sessions: int = 256
+    links: int = 1_000
+    frame_size: int = 1 << 20
+    message_size: int = 64 << 20
+    queued_bytes: int = 128 << 20
+    handshake: float = 10.0
+
+
+class Host(Protocol):
+    """What a client's connection asks of the server; :class:`~qflow.live.server.Server` is one."""
+
+    broker: Broker
+    decoder: Decoder
+    limits: Limits
+    password: str
+    container: str
+    version: str
+    requests: str
+    dirty: dict[Peer, None]
+    ticking: dict[Peer, float]
+
+    def tell_time(self) -> None:
+        """Let the broker's time be the clock's."""
+
+    def connection_name(self, container: str, peer: Peer) -> str:
+        """Return the name of a client's connection in the broker."""
+
+    def manage(self, encoded: Encoded) -> bool:
+        """Answer a request to management; return whether it was one."""
+
+    def note_failure(self, error: Exception) -> None:
+        """Keep what went wrong in qflow itself."""
+
+
+class LiveSession:
+    """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome.
+
+    Attributes
+    ----------
+    engine : LinkSession
+    held : dict
+        Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
+    receivers : dict
+        Links on which the client receives, by name.
+    transaction : bytes
+        The id of its transaction; b"" for none.
+    """
+
+    __slots__ = ("engine", "held", "receivers", "transaction")
+
+    def __init__(self, engine: LinkSession) -> None:
+        self.engine = engine
+        self.held: dict[int, tuple[Any, Sending]] = {}
+        self.receivers: dict[str, Receiving] = {}
+        self.transaction = b""
+
+
+class Sending:
+    """A link on which the client sends; ``link`` is None for a transaction's coordinator."""
+
+    __slots__ = ("session", "impl", "wrapper", "name", "link", "outcomes", "_all")
+
+    def __init__(
+        self, peer: Peer, session: LiveSession, wrapper: Link, name: str, link: IncomingLink | None
+    ) -> None:
+        self.session = session
+        self.impl = wrapper._impl
+        self.wrapper = wrapper
+        self.name = name
+        self.link = link
+        self.outcomes = dict.fromkeys(OUTCOMES, 0)
+        self._all = peer.outcomes
+
+    def count(self, word: str) -> None:
+        """Count what has become of one transfer."""
+        self.outcomes[word] += 1
+        self._all[word] += 1
+
+    @property
+    def node(self) -> str:
+        """The name of the queue or exchange it sends to; "" if each message says it."""
+        link = self.link
+        if link is None or link.queue is None:
+            return "" if link is None else link.destination
+        return link.queue.name
+
+
+class Receiving:
+    """A link on which the client receives; ``unsettled`` is Proton's delivery to the engine's number."""
+
+    __slots__ = ("session", "impl", "wrapper", "name", "link", "unsettled", "is_presettled", "is_portioned")
+
+    def __init__(self, session: LiveSession, impl: Any, wrapper: Link, name: str, link: OutgoingLink) -> None:
+        self.session = session
+        self.impl = impl
+        self.wrapper = wrapper
+        self.name = name
+        self.link = link
+        self.unsettled: dict[Any, int] = {}
+        self.is_presettled = not link.is_explicit
+        self.is_portioned = False
+
+
+class Peer:
+    """One client's connection.
+
+    Attributes
+    ----------
+    name : str
+        Its connection's name in the broker: the container-id, with a number if that is taken.
+    container, product, address, user : str
+        Who is there, as the client says it.
+    outcomes : dict
+        What has become of the transfers of all its links, those that are gone included.
+    is_over : bool
+        Whether nothing more is to be expected; the socket can be closed once all is written.
+    incident : str
+        What the connection was closed for, if something was wrong.
+    """
+
+    def __init__(self, server: Host, address: str) -> None:
+        self.server = server
+        self.address = address
+        self.container = self.product = self.name = ""
+        self.incident = ""
+        self.is_over = self.is_refused = False
+        self.sasl = SaslLayer(server.password)
+        self.connection, self.collector = Connection(), Collector()
+        self.transport = Transport(Transport.SERVER)
+        self.transport.max_frame_size = server.limits.frame_size
+        self.transport.channel_max = 32_767
+        self.connection.collect(self.collector)
+        self.transport.bind(self.connection)
+        self._transport = self.transport._impl
+        self._events = self.collector._impl
+        self.sessions: dict[Any, LiveSession | None] = {}
+        self.sending: dict[Any, Sending] = {}
+        self.receiving: dict[Any, Receiving] = {}
+        self.queued = 0
+        self._next_session = 0
+        self.outcomes = dict.fromkeys(OUTCOMES, 0)
+        self._accepted: list[int] = []
+        self._accepted_of: LiveSession | None = None
+        self._to_credit: dict[Any, Sending] = {}
+        self._to_feed: dict[Receiving, None] = {}
+        self._has_acted = False
+        self._frames = 0
+
+    @property
+    def user(self) -> str:
+        """Who the client says it is."""
+        return self.sasl.user
+
+    @property
+    def has_silence(self) -> bool:
+        """Whether a silence of its client ends the connection (LNK-25)."""
+        return bool(self.transport.idle_timeout) and not self.is_over
+
+    # Bytes
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the socket, and do what they ask for."""
+        self._has_acted = False
+        try:
+            if not self.sasl.is_done:
+                data = self.sasl.receive(data)
+            view, transport = memoryview(data), self._transport
+            while view and not self.is_over:
+                capacity = lib.pn_transport_capacity(transport)
+                if capacity <= 0:
+                    break
+                part = view[:capacity]
+                lib.pn_transport_push(transport, ffi.from_buffer(part), len(part))
+                view = view[len(part) :]
+                self._handle_events()
+            self._end_of_input()
+        except SaslRefusedError as refusal:
+            self.incident = str(refusal)
+            self.end()
+        except Exception as error:
+            self.fail(error)
+        self._frames = lib.pn_transport_get_frames_input(self._transport)
+
+    def _end_of_input(self) -> None:
+        self._flush_accepts()
+        if not self._has_acted:
+            self.touch()
+        if self._to_credit:
+            for impl in self._to_credit:
+                lack = CREDIT - lib.pn_link_credit(impl)
+                if lack > 0:
+                    lib.pn_link_flow(impl, lack)
+            self._to_credit.clear()
+        self.server.dirty[self] = None
+
+    def touch(self) -> None:
+        """Serve the links of the connection: something moved on it (LNK-15)."""
+        for session in self.sessions.values():
+            if session is not None and session.engine.is_attached and session.engine.has_waiting:
+                session.engine.link_dispatch()
+                return
+
+    def end_of_stream(self) -> None:
+        """Note that the client has closed its side of the socket."""
+        self.end()
+        self.transport.close_tail()
+        self._handle_events()
+
+    def output(self, room: memoryview) -> int:
+        """Fill a buffer with what is to be written; return how much that is, -1 for nothing ever more."""
+        if self.sasl.output:
+            size = min(len(room), len(self.sasl.output))
+            room[:size] = self.sasl.output[:size]
+            return size
+        if self.is_over and not self.sasl.is_done:
+            return -1
+        transport = self._transport
+        pending = lib.pn_transport_pending(transport)
+        if pending > 0:
+            return int(lib.pn_transport_peek(transport, ffi.from_buffer(room), min(pending, len(room))))
+        if pending == 0:
+            self.queued = 0
+        return int(pending)
+
+    def written(self, size: int) -> None:
+        """Note that so much of the output has been written."""
+        if self.sasl.output:
+            del self.sasl.output[:size]
+        else:
+            lib.pn_transport_pop(self._transport, size)
+
+    def feed(self) -> None:
+        """Hand on the credit that had to wait until the client had read what was written."""
+        waiting, self._to_feed = self._to_feed, {}
+        for receiving in waiting:
+            if receiving.impl in self.receiving:
+                self._feed(receiving)
+
+    @property
+    def is_hungry(self) -> bool:
+        """Whether there is credit to hand on."""
+        return bool(self._to_feed)
+
+    def tick(self, now: float) -> float:
+        """Let time pass for heartbeats and time-outs; return when to come back, in seconds, or 0."""
+        due: float = self.transport.tick(now)
+        self._handle_events()
+        # Whether there is a heartbeat to send is looked at every half of the time, and to look is traffic.
+        self.touch()
+        self.server.dirty[self] = None
+        return due
+
+    # Events
+
+    def _handle_events(self) -> None:
+        peek, pop, kind_of = lib.pn_collector_peek, lib.pn_collector_pop, lib.pn_event_type
+        events, none = self._events, ffi.NULL
+        while True:
+            event = peek(events)
+            if event == none:
+                return
+            kind = kind_of(event)
+            try:
+                if kind == _DELIVERY:
+                    self._on_delivery(lib.pn_event_delivery(event))
+                elif kind == _FLOW:
+                    self._on_flow(lib.pn_event_link(event))
+                else:
+                    handler = _HANDLERS.get(kind)
+                    if handler is not None:
+                        self._flush_accepts()
+                        handler(self, event)
+            except Exception as error:
+                self.fail(error)
+            pop(events)
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection because of an error that is no refusal of one link."""
+        text = str(error) or type(error).__name__
+        if isinstance(error, AmqpException):
+            self.refuse("amqp:internal-error", text)
+        elif isinstance(error, ProtonException | UnicodeError):
+            # What Proton cannot make a value of is the client's doing.
+            self.refuse("amqp:decode-error", text[:1_000])
+        else:
+            self.server.note_failure(error)
+            self.refuse("amqp:internal-error", text[:1_000])
+
+    def refuse(self, condition: str, text: str) -> None:
+        """Close the connection in the protocol's own words."""
+        self.incident = self.incident or f"{condition}: {text}"
+        if self.is_refused:
+            return
+        self.is_refused = True
+        self.end()
+        if self.connection.state & Endpoint.LOCAL_UNINIT:
+            self.connection.open()
+        if self.connection.state & Endpoint.LOCAL_ACTIVE:
+            self.connection.condition = Condition(condition, text)
+            self.connection.close()
+        self.server.dirty[self] = None
+
+    def end(self) -> None:
+        """End all sessions of the client in the broker."""
+        self.is_over = True
+        self._accepted.clear()
+        for session in self.sessions.values():
+            if session is not None:
+                self._end_session(session)
+        self.sessions.clear()
+        self.sending.clear()
+        self.receiving.clear()
+        self._to_credit.clear()
+        self._to_feed.clear()
+
+    def _end_session(self, session: LiveSession) -> None:
+        engine = session.engine
+        engine.on_outcome = engine.on_link_closed = engine.on_ended = None
+        engine.consuming.on_delivery = None
+        for delivery, sending in session.held.values():
+            sending.count("lost")
+            del delivery
+        session.held.clear()
+        self.server.tell_time()
+        engine.close()
+
+    # Connection and sessions
+
+    def _on_open(self, event: Any) -> None:
+        connection = self.connection
+        container = connection.remote_container or ""
+        if len(container) > _LONGEST_NAME:
+            self.refuse("amqp:invalid-field", f"a container-id has at most {_LONGEST_NAME} characters")
+            return
+        self.container = container
+        self.product = _product_of(connection.remote_properties)
+        self.name = self.server.connection_name(container, self)
+        connection.container = self.server.container
+        connection.offered_capabilities = [symbol("ANONYMOUS-RELAY")]
+        connection.properties = {
+            symbol("product"): "qflow",
+            symbol("version"): self.server.version,
+            symbol("platform"): platform.system(),
+            symbol("host"): platform.node(),
+        }
+        silence = self.transport.remote_idle_timeout
+        if silence:
+            # Proton announces half of what it waits: so the client's own time comes back to it (LNK-25).
+            self.transport.idle_timeout = 2 * silence
+        connection.open()
+        self.server.ticking[self] = 0.0
+
+    def _on_close(self, event: Any) -> None:
+        self.end()
+        self.connection.close()
+
+    def _on_begin(self, event: Any) -> None:
+        session = Session.wrap(lib.pn_event_session(event))
+        if len(self.sessions) >= self.server.limits.sessions:
+            most = self.server.limits.sessions
+            self.refuse("amqp:resource-limit-exceeded", f"a connection has at most {most} sessions")
+            return
+        self.sessions[session._impl] = None
+        session.incoming_capacity = (1 << 31) - 1
+        session.open()
+
+    def _on_end(self, event: Any) -> None:
+        impl = lib.pn_event_session(event)
+        known = self.sessions.pop(impl, None)
+        if known is not None:
+            for link in [one for one, state in self.sending.items() if state.session is known]:
+                del self.sending[link]
+                self._to_credit.pop(link, None)
+            for link in [one for one, state in self.receiving.items() if state.session is known]:
+                del self.receiving[link]
+            self._act()
+            self._end_session(known)
+        session = Session.wrap(impl)
+        session.close()
+        session.free()
+
+    def _session_of(self, link: Link) -> LiveSession:
+        """Return the session of a link; the engine gets to know it with its first link."""
+        impl = link.session._impl
+        known = self.sessions.get(impl)
+        if known is None:
+            number = self._next_session
+            self._next_session += 1
+            name = self.name if not number else f"{self.name}/{number + 1}"
+            engine = self.server.broker.link_session(name, self.name, self.container)
+            known = self.sessions[impl] = LiveSession(engine)
+            engine.on_outcome = self._outcome_of(known)
+            engine.on_link_closed = self._closer_of(known)
+            engine.on_ended = lambda error: self.refuse("amqp:connection:forced", str(error))
+            engine.consuming.on_delivery = self._delivery_of(known)
+        return known
+
+    def _act(self) -> None:
+        """Prepare for a command: the time is now, and the accepts before it come first."""
+        self._has_acted = True
+        self.server.tell_time()
+
+    # Links
+
+    def _on_attach(self, event: Any) -> None:
+        link = Link.wrap(lib.pn_event_link(event))
+        name = link.name or ""
+        if len(self.sending) + len(self.receiving) >= self.server.limits.links:
+            most = self.server.limits.links
+            self.refuse("amqp:resource-limit-exceeded", f"a connection has at most {most} links")
+            return
+        link.source.copy(link.remote_source)
+        link.target.copy(link.remote_target)
+        link.snd_settle_mode = link.remote_snd_settle_mode
+        link.rcv_settle_mode = link.remote_rcv_settle_mode
+        terminus = link.target if link.is_receiver else link.source
+        try:
+            if len(name) > _LONGEST_NAME:
+                raise LinkException(f"a link's name has at most {_LONGEST_NAME} characters")
+            self._act()
+            session = self._session_of(link)
+            if link.is_receiver:
+                self._attach_sending(session, link, name)
+            else:
+                self._attach_receiving(session, link, name)
+        except AmqpException as error:
+            terminus.type = Terminus.UNSPECIFIED
+            link.open()
+            self._close_link(link, error)
+        except (TypeError, ValueError) as error:
+            terminus.type = Terminus.UNSPECIFIED
+            link.open()
+            self._close_link(link, LinkException(f"illegal attach: {error}", "amqp:invalid-field"))
+
+    def _attach_sending(self, session: LiveSession, link: Link, name: str) -> None:
+        target = link.remote_target
+        if target.type == Terminus.COORDINATOR:
+            sending = Sending(self, session, link, name, None)
+        else:
+            made = session.engine.link_attach(name, "sender", target.address, _options(target))
+            assert isinstance(made, IncomingLink)
+            sending = Sending(self, session, link, name, made)
+            _answer(link.target, target, made)
+        self.sending[link._impl] = sending
+        link.max_message_size = self.server.limits.message_size
+        link.open()
+        link.flow(CREDIT)
+
+    def _attach_receiving(self, session: LiveSession, link: Link, name: str) -> None:
+        source = link.remote_source
+        options = _options(source)
+        filters = _filters(source.filter)
+        options["filters"] = {key: [of, plain(value)] for key, (of, value, _) in filters.items()}
+        options["copy"] = source.distribution_mode == Terminus.DIST_MODE_COPY
+        options["settled"] = link.remote_snd_settle_mode == Link.SND_SETTLED
+        options["unsettled"] = link.remote_snd_settle_mode == Link.SND_UNSETTLED
+        options["durable"] = bool(source.durability) or source.expiry_policy == Terminus.EXPIRE_NEVER
+        options["timeout"] = int(source.timeout)
+        made = session.engine.link_attach(name, "receiver", source.address, options)
+        assert isinstance(made, OutgoingLink)
+        receiving = Receiving(session, link._impl, link, name, made)
+        self.receiving[link._impl] = session.receivers[name] = receiving
+        _answer(link.source, source, made)
+        granted = made.granted
+        link.source.filter.clear()
+        if granted is not None and granted.filters:
+            link.source.filter.put_object({symbol(key): filters[key][2] for key in granted.filters})
+        if not made.acquires:
+            link.source.distribution_mode = Terminus.DIST_MODE_COPY
+        if receiving.is_presettled:
+            link.snd_settle_mode = Link.SND_SETTLED
+        link.open()
+
+    def _on_detach(self, event: Any) -> None:
+        self._detach(Link.wrap(lib.pn_event_link(event)), is_closed=True)
+
+    def _on_detach_only(self, event: Any) -> None:
+        self._detach(Link.wrap(lib.pn_event_link(event)), is_closed=False)
+
+    def _detach(self, link: Link, is_closed: bool) -> None:
+        impl = link._impl
+        sending, receiving = self.sending.pop(impl, None), self.receiving.pop(impl, None)
+        self._to_credit.pop(impl, None)
+        self._act()
+        if sending is not None:
+            held = sending.session.held
+            for number in [number for number, (_, owner) in held.items() if owner is sending]:
+                # Settled without a state: neither yes nor no (LNK-07).
+                lib.pn_delivery_settle(held.pop(number)[0])
+                sending.count("lost")
+            if sending.link is not None:
+                sending.session.engine.link_detach(sending.name, "sender")
+        if receiving is not None:
+            receiving.session.receivers.pop(receiving.name, None)
+            receiving.session.engine.link_detach(receiving.name, "receiver")
+        if link.state & Endpoint.LOCAL_ACTIVE:
+            if is_closed:
+                link.close()
+            else:
+                link.detach()
+        link.free()
+
+    def _close_link(self, link: Link, error: AmqpException) -> None:
+        condition, text = condition_of(error)
+        link.condition = Condition(condition, text)
+        link.close()
+        self.server.dirty[self] = None
+
+    # The broker's hooks: called in the middle of a command of any client
+
+    def _outcome_of(self, session: LiveSession) -> Callable[[str, int], None]:
+        def settle(_: str, number: int) -> None:
+            found = session.held.pop(number, None)
+            if found is not None:
+                delivery, sending = found
+                sending.count("accepted")
+                lib.pn_delivery_update(delivery, _ACCEPTED)
+                lib.pn_delivery_settle(delivery)
+                self.server.dirty[self] = None
+
+        return settle
+
+    def _closer_of(self, session: LiveSession) -> Callable[[str, AmqpException], None]:
+        def close(name: str, error: AmqpException) -> None:
+            receiving = session.receivers.pop(name, None)
+            if receiving is not None:
+                self.receiving.pop(receiving.impl, None)
+                self._to_feed.pop(receiving, None)
+                self._close_link(receiving.wrapper, error)
+
+        return close
+
+    def _delivery_of(self, session: LiveSession) -> Callable[[DeliveryRecord], None]:
+        receivers, broker = session.receivers, self.server.broker
+
+        def deliver(record: DeliveryRecord) -> None:
+            receiving = receivers.get(record.tag)
+            if receiving is None:
+                return
+            try:
+                data = outgoing(record, broker.now)
+            except Exception as error:
+                self.server.note_failure(error)
+                data = b""
+            link = receiving.impl
+            delivery = pn_delivery(link, b"%d" % record.id)
+            lib.pn_link_send(link, ffi.from_buffer(data), len(data))
+            if receiving.is_presettled:
+                lib.pn_delivery_settle(delivery)
+            else:
+                receiving.unsettled[delivery] = record.id
+                lib.pn_link_advance(link)
+            self.queued += len(data)
+            if receiving.is_portioned:
+                self._to_feed[receiving] = None
+            self.server.dirty[self] = None
+
+        return deliver
+
+    # Deliveries
+
+    def _on_delivery(self, delivery: Any) -> None:
+        impl = lib.pn_delivery_link(delivery)
+        receiving = self.receiving.get(impl)
+        if receiving is not None:
+            self._on_disposition(receiving, delivery)
+            return
+        sending = self.sending.get(impl)
+        if sending is not None:
+            self._on_transfer(sending, impl, delivery)
+        elif lib.pn_delivery_settled(delivery):
+            lib.pn_delivery_settle(delivery)
+
+    def _on_transfer(self, sending: Sending, impl: Any, delivery: Any) -> None:
+        if not lib.pn_delivery_readable(delivery):
+            # The client settles before it has an outcome, or aborts.
+            if lib.pn_delivery_settled(delivery):
+                self._forget(sending, delivery)
+            return
+        size = lib.pn_delivery_pending(delivery)
+        if size > self.server.limits.message_size:
+            most = self.server.limits.message_size
+            text = f"a message has at most {most} bytes"
+            self._end_sending(sending, LinkException(text, "amqp:link:message-size-exceeded"))
+            return
+        if lib.pn_delivery_partial(delivery):
+            waiting = lib.pn_session_incoming_bytes(lib.pn_link_session(impl))
+            if waiting > self.server.limits.queued_bytes:
+                most = self.server.limits.queued_bytes
+                text = f"{waiting} bytes of unfinished messages, at most {most} are kept"
+                self.refuse("amqp:resource-limit-exceeded", text)
+            return
+        self._to_credit[impl] = sending
+        if lib.pn_delivery_aborted(delivery):
+            lib.pn_link_advance(impl)
+            lib.pn_delivery_settle(delivery)
+            return
+        buffer = bytearray(size)
+        if size:
+            lib.pn_link_recv(impl, ffi.from_buffer(buffer), size)
+        lib.pn_link_advance(impl)
+        if sending.link is None:
+            self._coordinate(sending, delivery, bytes(buffer))
+        else:
+            self._publish(sending, sending.link, delivery, bytes(buffer))
+
+    def _forget(self, sending: Sending, delivery: Any) -> None:
+        held = sending.session.held
+        for number, (known, _) in held.items():
+            if known == delivery:
+                del held[number]
+                break
+        lib.pn_delivery_settle(delivery)
+
+    def _publish(self, sending: Sending, link: IncomingLink, delivery: Any, raw: bytes) -> None:
+        if self._accepted:
+            self._flush_accepts()
+        self._act()
+        session, server = sending.session, self.server
+        engine = session.engine
+        is_settled = lib.pn_delivery_settled(delivery)
+        try:
+            message, encoded = server.decoder.decode(raw)
+        except DecodeError as error:
+            self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
+            return
+        if server.password and message.user_id not in (None, self.user):
+            text = f"user-id is {message.user_id!r}, and the client is {self.user!r}"
+            self._end_sending(sending, LinkException(text, "amqp:not-allowed"))
+            return
+        if link.queue is not None:
+            message.routing_key = link.queue.name
+        elif link.exchange is not None:
+            message.routing_key = _subject_key(message.headers)
+            if link.exchange.name == server.requests and server.manage(encoded):
+                self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
+                return
+        else:
+            message.routing_key = encoded.to
+        is_transactional = bool(session.transaction) and self._is_transactional(session, delivery)
+        number = engine.completions.next_number
+        try:
+            transfer = engine.message_transfer(message, tag=sending.name, transactional=is_transactional)
+        except SessionException as error:
+            if is_released(error):
+                self._settle(sending, delivery, _RELEASED, "released", is_settled)
+            else:
+                self._end_sending(sending, error)
+            return
+        if transfer.is_complete or is_settled:
+            self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
+        else:
+            session.held[number] = (delivery, sending)
+
+    def _settle(self, sending: Sending, delivery: Any, state: int, word: str, is_settled: bool) -> None:
+        if not is_settled:
+            lib.pn_delivery_update(delivery, state)
+            sending.count(word)
+        elif word == "released":
+            sending.count("lost")
+        else:
+            sending.count("presettled")
+        lib.pn_delivery_settle(delivery)
+
+    def _end_sending(self, sending: Sending, error: SessionException) -> None:
+        """Close a sender's link that broke a rule; what is withheld is settled without a state."""
+        self.sending.pop(sending.impl, None)
+        self._to_credit.pop(sending.impl, None)
+        for number in [number for number, (_, owner) in sending.session.held.items() if owner is sending]:
+            lib.pn_delivery_settle(sending.session.held.pop(number)[0])
+            sending.count("lost")
+        if sending.link is not None:
+            sending.session.engine.link_detach(sending.name, "sender")
+        if not isinstance(error, LinkException):
+            error = LinkException(str(error), "amqp:precondition-failed")
+        self._close_link(sending.wrapper, error)
+
+    def _is_transactional(self, session: LiveSession, delivery: Any) -> bool:
+        """Return whether a delivery belongs to the session's transaction; an unknown id is passed over."""
+        if lib.pn_delivery_remote_state(delivery) != _TRANSACTIONAL:
+            return False
+        data = Delivery.wrap(delivery).remote.data
+        return bool(data) and _bytes(data[0]) == session.transaction
+
+    def _on_disposition(self, receiving: Receiving, delivery: Any) -> None:
+        state, is_settled = lib.pn_delivery_remote_state(delivery), lib.pn_delivery_settled(delivery)
+        if not state and not is_settled:
+            return
+        number = receiving.unsettled.pop(delivery, None)
+        if number is None:
+            return
+        session = receiving.session
+        if state == _TRANSACTIONAL:
+            self._settle_in_transaction(session, delivery, number)
+        elif state in (_RELEASED, _REJECTED, _MODIFIED):
+            self._flush_accepts()
+            self._act()
+            self._give_back(session.engine, delivery, number, state)
+        else:
+            # Accepted, or settled without a state, which is the same (LNK-12).
+            if self._accepted_of is not session:
+                self._flush_accepts()
+                self._accepted_of = session
+            self._accepted.append(number)
+        if not is_settled:
+            lib.pn_delivery_update(delivery, state)
+        lib.pn_delivery_settle(delivery)
+
+    def _settle_in_transaction(self, session: LiveSession, delivery: Any, number: int) -> None:
+        self._flush_accepts()
+        self._act()
+        is_transactional = bool(session.transaction) and self._is_transactional(session, delivery)
+        session.engine.message_accept([number], transactional=is_transactional)
+
+    def _give_back(self, engine: LinkSession, delivery: Any, number: int, state: int) -> None:
+        if state == _RELEASED:
+            engine.message_release([number])
+        elif state == _REJECTED:
+            engine.message_reject([number])
+        else:
+            remote = Delivery.wrap(delivery).remote
+            annotations = {_name(key): plain(value) for key, value in (remote.annotations or {}).items()}
+            engine.message_modify([number], bool(remote.failed), bool(remote.undeliverable), annotations)
+
+    def _flush_accepts(self) -> None:
+        """Give the accepts that have come one after the other as one command."""
+        if not self._accepted:
+            return
+        session, numbers = self._accepted_of, self._accepted
+        self._accepted = []
+        self._accepted_of = None
+        if session is not None and session.engine.is_attached:
+            self._act()
+            session.engine.message_accept(numbers)
+
+    # Credit
+
+    def _on_flow(self, impl: Any) -> None:
+        receiving = self.receiving.get(impl)
+        if receiving is not None:
+            self._flush_accepts()
+            self._feed(receiving)
+
+    def _feed(self, receiving: Receiving) -> None:
+        """Hand a receiver's credit to the broker, in portions that its socket can take."""
+        impl, link, name = receiving.impl, receiving.link, receiving.name
+        engine = receiving.session.engine
+        wire, granted = lib.pn_link_credit(impl), link.credit.messages.granted
+        if self.queued > _HIGH_WATER and wire > granted:
+            receiving.is_portioned = True
+            self._to_feed[receiving] = None
+            return
+        portion = min(wire, _PORTION)
+        receiving.is_portioned = portion < wire
+        if portion != granted:
+            self._act()
+            if portion < granted:
+                engine.message_stop(name)
+                granted = 0
+            if portion > granted:
+                engine.message_flow(name, 0, portion - granted)
+        if impl in self.receiving and lib.pn_link_get_drain(impl):
+            self._drain(receiving)
+
+    def _drain(self, receiving: Receiving) -> None:
+        """Send what is there, and give the rest of the credit back (LNK-10)."""
+        if receiving.is_portioned and receiving.link.queue.message_count:
+            # The rest of the credit first, as soon as the socket takes it.
+            self._to_feed[receiving] = None
+            return
+        self._act()
+        receiving.session.engine.message_flush(receiving.name)
+        lib.pn_link_drained(receiving.impl)
+        self.server.dirty[self] = None
+
+    # Transactions
+
+    def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
+        self._flush_accepts()
+        self._act()
+        session = sending.session
+        wrapper = Delivery.wrap(delivery)
+        try:
+            kind, values = self.server.decoder.control(raw)
+            if kind == "declare":
+                session.engine.tx_select()
+                session.transaction = str(uuid4()).encode()
+                wrapper.local.data = [session.transaction]
+                wrapper.update(_DECLARED)
+                wrapper.settle()
+                return
+            self._discharge(session, wrapper, values)
+        except DecodeError as error:
+            self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
+        except LinkException as error:
+            self._end_sending(sending, error)
+
+    def _discharge(self, session: LiveSession, delivery: Delivery, values: list[Any]) -> None:
+        asked, current = _bytes(values[0]) if values else b"", session.transaction
+        if not current or asked != current:
+            known = f"current transaction is {current.decode()}" if current else "no current transaction"
+            text = f"Cannot discharge transaction {asked.decode('utf-8', 'replace')}, {known}"
+            raise LinkException(text, "amqp:transaction:unknown-id")
+        session.transaction = b""
+        if len(values) > 1 and values[1]:
+            session.engine.tx_rollback()
+        else:
+            try:
+                session.engine.tx_commit()
+            except AmqpException as error:
+                # One queue without room costs the client its connection (LNK-23).
+                delivery.update(Disposition.REJECTED)
+                delivery.settle()
+                self.refuse("amqp:internal-error", str(error))
+                return
+        delivery.update(Disposition.ACCEPTED)
+        delivery.settle()
+
+    def _on_transport_error(self, event: Any) -> None:
+        condition = self.transport.condition
+        if condition is not None:
+            self.incident = self.incident or f"{condition.name}: {condition.description}"
+        self.end()
+
+    def _on_transport_closed(self, event: Any) -> None:
+        self.end()
+
+
+_HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
+    Event.CONNECTION_REMOTE_OPEN.number: Peer._on_open,
+    Event.CONNECTION_REMOTE_CLOSE.number: Peer._on_close,
+    Event.SESSION_REMOTE_OPEN.number: Peer._on_begin,
+    Event.SESSION_REMOTE_CLOSE.number: Peer._on_end,
+    Event.LINK_REMOTE_OPEN.number: Peer._on_attach,
+    Event.LINK_REMOTE_CLOSE.number: Peer._on_detach,
+    Event.LINK_REMOTE_DETACH.number: Peer._on_detach_only,
+    Event.TRANSPORT_ERROR.number: Peer._on_transport_error,
+    Event.TRANSPORT_CLOSED.number: Peer._on_transport_closed,
+}
+
+
+# What a terminus says
+
+
+def _value_of(data: Data) -> Any:
+    """Return what is in a piece of Proton's data, or None."""
+    data.rewind()
+    return data.get_object() if data.next() else None
+
+
+def _options(terminus: Terminus) -> dict[str, Any]:
+    """Return what a terminus asks for, as plain values."""
+    asked = _value_of(terminus.capabilities)
+    capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
+    given = _value_of(terminus.properties)
+    properties: dict[str, Any] = {}
+    for key, value in (given or {}).items():
+        properties[_name(key)] = _lifetime(value) if str(key) == "lifetime-policy" else plain(value)
+    return {
+        "dynamic": bool(terminus.dynamic),
+        "capabilities": [str(one) for one in capabilities],
+        "properties": properties,
+    }
+
+
+def _lifetime(value: Any) -> str:
+    descriptor = value.descriptor if isinstance(value, Described) else value
+    return _LIFETIMES.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
+
+
+def _filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
+    """Return the filters by name: descriptor, value, and as they came."""
+    found: dict[str, tuple[str, Any, Any]] = {}
+    given = _value_of(data)
+    for key, value in (given if isinstance(given, dict) else {}).items():
+        if isinstance(value, Described):
+            descriptor = value.descriptor
+            name = _FILTERS.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
+            found[str(key)] = (name, value.value, value)
+    return found
+
+
+def _answer(own: Terminus, asked: Terminus, made: IncomingLink | OutgoingLink) -> None:
+    """Say in a terminus what was granted: the address, capabilities, properties (LNK-17)."""
+    granted = made.granted
+    if granted is None:
+        return
+    if asked.dynamic:
+        own.address = granted.address
+    own.capabilities.clear()
+    symbols = [symbol(one) for one in granted.capabilities]
+    if len(symbols) == 1:
+        own.capabilities.put_object(symbols[0])
+    elif symbols:
+        own.capabilities.put_object(Array(UNDESCRIBED, Data.SYMBOL, *symbols))
+    own.properties.clear()
+    if granted.properties:
+        shown: dict[Any, Any] = {symbol(key): value for key, value in granted.properties.items()}
+        policy = shown.get(symbol("lifetime-policy"))
+        if policy is not None:
+            shown[symbol("lifetime-policy")] = Described(symbol(policy), [])
+        own.properties.put_object(shown)
+
+
+def _product_of(data: Any) -> str:
+    """Return what a client says it is, from the properties of its open frame."""
+    try:
+        given = plain(_value_of(data)) if isinstance(data, Data) else plain(data)
+    except (TypeError, ValueError):
+        return ""
+    if not isinstance(given, dict):
+        return ""
+    parts = [str(given[key]) for key in ("product", "version") if given.get(key)]
+    return " ".join(parts)[:_LONGEST_NAME]
+
+
+def _name(key: Any) -> str:
+    return str(plain(key))
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else b""
+
+
+def _subject_key(headers: Any) -> str:
+    subject = (headers or {}).get("qpid.subject")
+    return subject if isinstance(subject, str) else ""

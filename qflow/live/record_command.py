@@ -1,0 +1,146 @@
+"""``qflow record``: a tap between real clients and a real broker, whose recording is a client log."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import INTERRUPTED, RefusalError, install_command
+
+if TYPE_CHECKING:
+    from qflow.live.recording import Recording
+
+_LOOK = 0.5
+
+
+def add_record_command(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``record`` to the commands of a parser."""
+    parser = rooms.add_parser(
+        "record",
+        help="stand between AMQP 1.0 clients and their broker, and write what they do as a client log",
+        description="Pass every byte between AMQP 1.0 clients and their broker unchanged, and write what "
+        "passes as a client log and the workload behind it, which 'qflow trace import', 'qflow predict' and "
+        "'qflow spark audit' take. Ctrl-C ends the recording; what was written can always be read.",
+    )
+    parser.add_argument(
+        "--listen",
+        type=_address,
+        required=True,
+        metavar="[HOST:]PORT",
+        help="where clients connect; only from this machine, unless a host such as 0.0.0.0 is given",
+    )
+    parser.add_argument(
+        "--upstream", required=True, metavar="HOST:PORT", help="the broker; amqps://HOST:PORT for TLS"
+    )
+    parser.add_argument(
+        "--out", required=True, metavar="LOG.parquet", help="the recording: a folder of Parquet parts"
+    )
+    parser.add_argument(
+        "--ca",
+        metavar="FILE.pem",
+        help="who vouches for the broker's certificate, if the system does not know",
+    )
+    parser.add_argument(
+        "--group-header",
+        default="",
+        metavar="NAME",
+        help="the application property that names a message's group; default: as its queue is declared",
+    )
+    parser.add_argument(
+        "--no-statistics", action="store_true", help="ask the broker's management for nothing"
+    )
+
+
+add_arguments = add_record_command
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Record until Ctrl-C.
+
+    Returns
+    -------
+    int
+        130 after Ctrl-C, with everything written; 1 if the recording is not whole.
+
+    Raises
+    ------
+    RefusalError
+        If something is missing or wrong, in one sentence.
+    OSError
+        If the port is not free, or the folder cannot be written.
+    """
+    try:
+        import proton  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        cure = install_command("live")
+        raise RefusalError(
+            f"recording needs {error.name}, which is not installed; this brings it: {cure}"
+        ) from None
+    from qflow.live.recording import Recording
+    from qflow.live.recording_tap import Upstream
+
+    out = Path(namespace.out)
+    recording = Recording(
+        Upstream(namespace.upstream, namespace.ca),
+        out,
+        group_header=namespace.group_header,
+        asks_statistics=not namespace.no_statistics,
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_record(recording, namespace.listen))
+    return _finish(recording, out)
+
+
+async def _record(recording: Recording, address: tuple[str, int]) -> None:
+    from qflow.progress import Line
+
+    with contextlib.suppress(NotImplementedError):
+        # As Ctrl-C does.
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await recording.start(*address)
+    host, port = address[0], recording.tap.port
+    print(f"recording: clients connect to {host}:{port}, the broker is {recording.tap.upstream}", flush=True)
+    line, shown, seconds = Line(), "", 0.0
+    try:
+        while True:
+            await asyncio.sleep(_LOOK)
+            seconds += _LOOK
+            text = recording.progress()
+            if text != shown and seconds >= line.pause:
+                line.show(text)
+                shown, seconds = text, 0.0
+    finally:
+        line.end()
+        await recording.stop()
+
+
+def _finish(recording: Recording, out: Path) -> int:
+    try:
+        recording.finish()
+    except KeyboardInterrupt:
+        recording.give_up()
+        print(f"{out.name}: not all that passed was read; what is written can be", file=sys.stderr)
+        return 1
+    print(f"{out.name}: {recording.progress().partition(': ')[2]}")
+    print(f"  workload: {out.with_name(out.name.split('.')[0] + '.json').name}, with what is inferred marked")
+    for finding in recording.findings():
+        print(f"  {finding}")
+    if recording.problem:
+        print(f"qflow record: {recording.problem}", file=sys.stderr)
+        return 1
+    return INTERRUPTED
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if port.isdecimal() and int(port) <= 65535:
+        return host.strip("[]") or "127.0.0.1", int(port)
+    raise argparse.ArgumentTypeError(f"must be PORT or HOST:PORT, a port is from 0 to 65535; got {text!r}")

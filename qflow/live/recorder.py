@@ -1,0 +1,467 @@
+"""Recorder: records what a program does, from inside it, in two lines.
+
+For programs that cannot be pointed to ``qflow record``::
+
+    from qflow import recorder
+    recorder(connection, "orders.parquet")
+
+*A connection of* ``qpid.messaging`` (the real one, or this kit's): the methods of its sessions, senders and
+receivers write down what they are asked for and what comes of it.  What they cannot see is inferred: when a
+transfer is complete, from how many the sender calls unsettled, at the next call; when a message was
+delivered, from when it was fetched.
+
+*A container of Proton*: its ``connect`` leads through a tap in this process
+(:mod:`qflow.live.recording_tap`), so that what is recorded is what passes on the wire.
+
+Both write the same folder as ``qflow record``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from qflow.kit import RefusalError
+from qflow.live.client_book import ClientBook, SeenClient
+from qflow.live.message_labels import Mark
+from qflow.live.recording import Recording, checked_folder
+from qflow.live.recording_folder import RecordingFolder
+from qflow.live.recording_tap import Upstream
+from qflow.messaging.address import ParseError, parse
+from qflow.messaging.exceptions import EncodeError
+from qflow.messaging.messages import content_size
+
+EVERY = 1.0
+"""Seconds from one part of a recording to the next."""
+
+_NOTHING_SENT = {"InsufficientCapacity", "SendWouldBlock", "EncodeError"}
+_WAITED = {"Timeout", "SyncWouldBlock"}
+_ADDED = ("x-amqp-", "qpid.")
+_VERDICTS = {"RELEASED": "release", "REJECTED": "reject"}
+
+
+def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
+    """Begin to record what a connection or a container does.
+
+    Parameters
+    ----------
+    subject : Connection of qpid.messaging, or Container of Proton
+        It is the same object afterwards, and works as before; what it made before is not recorded.
+    out : str or Path
+        The log: a folder that is not there yet, its name ends in ``.parquet``.
+    **options
+        ``name``, what the client is called in the log; ``group_header``, the property that names a message's
+        group; ``clock``, a function that returns nanoseconds (of a connection).
+
+    Returns
+    -------
+    Recorder
+        Its ``stop`` ends the recording, and so does the end of the program.
+
+    Raises
+    ------
+    RefusalError
+        If it is neither of the two, or the folder is there already.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from qflow.logs import ClientLog
+    >>> from qflow.messaging import Connection
+    >>> connection = Connection.establish("doc-recorder")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     recording = recorder(connection, Path(folder) / "orders.parquet", name="shop")
+    ...     connection.session().sender("orders; {create: always}").send("a book")
+    ...     recording.stop()
+    ...     [row.event for row in ClientLog.load(Path(folder) / "orders.parquet").rows]
+    ['transfer', 'complete']
+    """
+    if hasattr(subject, "session") and not hasattr(subject, "container_id"):
+        return _MessagingRecorder(subject, Path(out), **options)
+    if hasattr(subject, "connect") and hasattr(subject, "container_id"):
+        return _ContainerRecorder(subject, Path(out), **options)
+    kind = type(subject).__name__
+    raise RefusalError(
+        f"what can be recorded is a Connection of qpid.messaging or a Container of Proton, got {kind}"
+    )
+
+
+class Recorder:
+    """A recording that goes on; made by :func:`recorder`.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    """
+
+    path: Path
+
+    def stop(self) -> None:
+        """End the recording; everything is written when this returns.  Later calls do nothing."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+# Proton
+
+
+class _ContainerRecorder(Recorder):
+    """Leads a container's connections through a tap in a thread of its own."""
+
+    def __init__(self, container: Any, out: Path, name: str = "", group_header: str = "") -> None:
+        self.path, self._name, self._group_header = out, name, group_header
+        checked_folder(out)
+        self._container, self._connect = container, container.connect
+        self._recording: Recording | None = None
+        self._place = ""
+        self._loop = asyncio.new_event_loop()
+        if name:
+            container.container_id = name
+        container.connect = self._tapped
+        atexit.register(self.stop)
+
+    def _tapped(self, url: Any = None, urls: Any = None, address: Any = None, **named: Any) -> Any:
+        from proton import Url
+
+        given = url or address or (urls[0] if urls else None)
+        if given is None:
+            raise RefusalError(
+                "a recorded container connects to a URL, and not to what a configuration file says"
+            )
+        target = Url(str(given))
+        if named.pop("ssl_domain", None) is not None:
+            raise RefusalError(
+                "the recorder itself speaks TLS, as the system trusts; ssl_domain cannot be given"
+            )
+        port = self._tap(f"{target.scheme or 'amqp'}://{target.host}:{target.port}")
+        login = {"user": target.username, "password": target.password, "virtual_host": target.host}
+        for key, value in login.items():
+            if value:
+                named.setdefault(key, value)
+        path = f"/{target.path}" if target.path else ""
+        return self._connect(f"amqp://127.0.0.1:{port}{path}", **named)
+
+    def _tap(self, place: str) -> int:
+        if self._recording is None:
+            self._place = place
+            self._recording = Recording(
+                Upstream(place), self.path, group_header=self._group_header, asks_statistics=False
+            )
+            threading.Thread(target=self._loop.run_forever, daemon=True).start()
+            self._wait(self._recording.start("127.0.0.1", 0))
+        if place != self._place:
+            raise RefusalError(f"one recording is of one broker, {self._place}; got {place}")
+        return self._recording.tap.port
+
+    def _wait(self, work: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        atexit.unregister(self.stop)
+        self._container.connect = self._connect
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            self._wait(recording.stop())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            recording.finish()
+
+
+# qpid.messaging
+
+
+class _MessagingRecorder(Recorder):
+    """Writes down what the methods of a connection's sessions, senders and receivers do."""
+
+    def __init__(
+        self,
+        connection: Any,
+        out: Path,
+        name: str = "client",
+        group_header: str = "",
+        clock: Callable[[], int] = perf_counter_ns,
+    ) -> None:
+        checked_folder(out)
+        self.path, self.book = out, ClientBook()
+        self.name, self.group_header = name, group_header
+        self.lock = threading.RLock()
+        self._folder = RecordingFolder(out)
+        self._clock, self._start = clock, clock()
+        self._sessions: list[_Session] = []
+        self._is_over = threading.Event()
+        self._make, self._close = connection.session, connection.close
+        connection.session, connection.close = self._session, self._closing
+        self._connection = connection
+        self.book.connections = 1
+        atexit.register(self.stop)
+        threading.Thread(target=self._write_now_and_then, daemon=True).start()
+
+    def now(self) -> int:
+        """Return the microseconds since the recording began."""
+        return (self._clock() - self._start) // 1_000
+
+    def _session(self, *given: Any, **named: Any) -> Any:
+        session = self._make(*given, **named)
+        if all(each.session is not session for each in self._sessions):
+            self._sessions.append(_Session(self, session))
+        return session
+
+    def _closing(self, *given: Any, **named: Any) -> Any:
+        result = self._close(*given, **named)
+        self._end("its connection is closed")
+        return result
+
+    def _end(self, reason: str) -> None:
+        for session in self._sessions:
+            session.end(reason)
+
+    def _write_now_and_then(self) -> None:
+        while not self._is_over.wait(EVERY):
+            self._write()
+
+    def _write(self) -> None:
+        with self.lock:
+            rows, self.book.rows = self.book.rows, []
+            self._folder.write(rows)
+            self._folder.describe(self.book, {"rows": self._folder.written})
+
+    def stop(self) -> None:
+        if self._is_over.is_set():
+            return
+        self._is_over.set()
+        atexit.unregister(self.stop)
+        self._connection.session, self._connection.close = self._make, self._close
+        with self.lock:
+            for session in self._sessions:
+                session.look()
+        self._write()
+
+
+class _Session:
+    """A session whose senders, receivers and settlements are written down."""
+
+    def __init__(self, recorder: _MessagingRecorder, session: Any) -> None:
+        self.recorder, self.session = recorder, session
+        self.senders: list[_Sender] = []
+        self.receivers: list[_Receiver] = []
+        # What is fetched and not settled: the message, who has it, its label and mark, and since when.
+        self.fetched: list[tuple[Any, SeenClient, str, Mark, int]] = []
+        self._sender, self._receiver = session.sender, session.receiver
+        self._acknowledge, self._close = session.acknowledge, session.close
+        session.sender, session.receiver = self.sender, self.receiver
+        session.acknowledge, session.close = self.acknowledge, self.close
+        if getattr(session, "transactional", False):
+            words = "a session with transactions: its work is in the log at its own time, not at the commit"
+            recorder.book.find(recorder.now(), words)
+
+    def sender(self, *given: Any, **named: Any) -> Any:
+        """Make a sender, as the session does."""
+        sender = self._sender(*given, **named)
+        self.senders.append(_Sender(self, sender, str(getattr(sender, "target", "") or "")))
+        return sender
+
+    def receiver(self, *given: Any, **named: Any) -> Any:
+        """Make a receiver, as the session does."""
+        receiver = self._receiver(*given, **named)
+        self.receivers.append(_Receiver(self, receiver, str(getattr(receiver, "source", "") or "")))
+        return receiver
+
+    def acknowledge(self, message: Any = None, disposition: Any = None, *given: Any, **named: Any) -> Any:
+        """Settle, as the session does."""
+        recorder = self.recorder
+        with recorder.lock:
+            event = _VERDICTS.get(str(getattr(disposition, "type", "")), "accept")
+            settled = [one for one in self.fetched if message is None or one[0] is message]
+            self.fetched = [one for one in self.fetched if one not in settled]
+            for _, client, label, mark, since in settled:
+                recorder.book.settle(recorder.now(), client, event, label, mark, since)
+        try:
+            return self._acknowledge(message, disposition, *given, **named)
+        finally:
+            self.look()
+
+    def look(self) -> None:
+        """Look which transfers are complete now."""
+        for sender in self.senders:
+            sender.look()
+
+    def close(self, *given: Any, **named: Any) -> Any:
+        """Close, as the session does."""
+        self.look()
+        result = self._close(*given, **named)
+        self.end("its session is closed")
+        return result
+
+    def end(self, reason: str) -> None:
+        """Note that all its clients are gone."""
+        book, now = self.recorder.book, self.recorder.now()
+        with self.recorder.lock:
+            for sender in self.senders:
+                book.ended(now, sender.client, "", reason, ((label, (0, 0)) for label in sender.waiting))
+            for receiver in self.receivers:
+                own = [(label, mark) for _, one, label, mark, _ in self.fetched if one is receiver.client]
+                book.ended(now, receiver.client, "", reason, own)
+            self.senders, self.receivers, self.fetched = [], [], []
+
+
+class _Sender:
+    """A sender whose messages are written down."""
+
+    def __init__(self, session: _Session, sender: Any, address: str) -> None:
+        self.session, self.sender = session, sender
+        recorder = session.recorder
+        name, subject, arguments = _node(address)
+        is_exchange = name.startswith("amq.")
+        exchange, key = (name, subject) if is_exchange else ("", name)
+        with recorder.lock:
+            self.client = recorder.book.client(
+                recorder.name, "producer", key or exchange, recorder.now(), exchange=exchange, key=key
+            )
+            if not is_exchange:
+                recorder.book.queues[name].update(arguments)
+        self.waiting: deque[str] = deque()
+        self._send = sender.send
+        sender.send = self.send
+
+    def send(self, object: Any, *given: Any, **named: Any) -> Any:
+        """Send, as the sender does."""
+        self.session.look()
+        is_full = _number(self.sender.available) == 0
+        if is_full:
+            self._window("block")
+        else:
+            self._note(object)
+        try:
+            result = self._send(object, *given, **named)
+        except Exception as error:
+            self._failed(error, object, is_full)
+            raise
+        if is_full:
+            self._window("unblock")
+            self._note(object)
+        self.session.look()
+        return result
+
+    def _window(self, event: str) -> None:
+        recorder = self.session.recorder
+        with recorder.lock:
+            recorder.book.window(recorder.now(), self.client, event)
+
+    def _note(self, message: Any) -> None:
+        recorder = self.session.recorder
+        group, size, mark = _seen(message, recorder.group_header)
+        with recorder.lock:
+            self.waiting.append(recorder.book.transfer(recorder.now(), self.client, size, mark, group))
+
+    def _failed(self, error: Exception, message: Any, was_full: bool) -> None:
+        """Note what an exception says of a message: not sent, on its queue without an outcome, or the end."""
+        names = {kind.__name__ for kind in type(error).__mro__}
+        recorder = self.session.recorder
+        if was_full:
+            self._window("unblock")
+            if not names & _NOTHING_SENT:
+                self._note(message)
+        with recorder.lock:
+            if not was_full and names & _NOTHING_SENT:
+                recorder.book.refused(recorder.now(), self.client, self.waiting.pop())
+            elif not names & (_NOTHING_SENT | _WAITED):
+                code, text = getattr(error, "code", None), str(getattr(error, "text", None) or error)
+                words = f"{code} {text}" if code is not None else text
+                recorder.book.ended(recorder.now(), self.client, words, "", ())
+                self.waiting.clear()
+
+    def look(self) -> None:
+        """Write down what is complete: all but as many as the sender calls unsettled."""
+        unsettled = _number(self.sender.unsettled)
+        if unsettled is None:
+            return
+        recorder = self.session.recorder
+        with recorder.lock:
+            while len(self.waiting) > unsettled:
+                recorder.book.complete(recorder.now(), self.client, self.waiting.popleft())
+
+
+class _Receiver:
+    """A receiver whose messages are written down when they are fetched."""
+
+    def __init__(self, session: _Session, receiver: Any, address: str) -> None:
+        self.session, self.receiver = session, receiver
+        recorder = session.recorder
+        name, subject, arguments = _node(address)
+        with recorder.lock:
+            self.client = recorder.book.client(recorder.name, "consumer", name, recorder.now())
+            recorder.book.queues[name].update(arguments)
+            if name.startswith("amq."):
+                words = (
+                    f"{address!r} is an exchange: the queue of the subscription is called as it in the log"
+                )
+                recorder.book.find(recorder.now(), words)
+        self._fetch = receiver.fetch
+        receiver.fetch = self.fetch
+
+    def fetch(self, *given: Any, **named: Any) -> Any:
+        """Fetch, as the receiver does."""
+        try:
+            message = self._fetch(*given, **named)
+        finally:
+            self.session.look()
+        recorder = self.session.recorder
+        group, size, mark = _seen(message, recorder.group_header)
+        with recorder.lock:
+            now = recorder.now()
+            capacity = getattr(self.receiver, "capacity", 0)
+            if isinstance(capacity, int):
+                self.client.most_credit = max(self.client.most_credit, capacity)
+            label = recorder.book.deliver(now, self.client, size, mark, group)
+            self.session.fetched.append((message, self.client, label, mark, now))
+        return message
+
+
+def _number(ask: Callable[[], Any]) -> int | None:
+    """Return what a sender answers, if it is a number and the sender can still be asked."""
+    try:
+        answer = ask()
+    except Exception:
+        return None
+    return answer if isinstance(answer, int) else None
+
+
+def _node(address: str) -> tuple[str, str, dict[str, Any]]:
+    """Return an address's name, its subject, and the arguments that it declares its queue with."""
+    try:
+        parsed = parse(address)
+    except ParseError:
+        return address, "", {}
+    node: Any = (parsed.options or {}).get("node")
+    declare = node.get("x-declare") if isinstance(node, dict) else None
+    arguments = declare.get("arguments") if isinstance(declare, dict) else None
+    given = dict(arguments) if isinstance(arguments, dict) else {}
+    return str(parsed.name), str(parsed.subject or ""), given
+
+
+def _seen(message: Any, group_header: str) -> tuple[str, int, Mark]:
+    """Return a message's group, the size of its content, and what it is recognised by."""
+    content = getattr(message, "content", message)
+    properties = getattr(message, "properties", None) or {}
+    try:
+        size = content_size(content, getattr(message, "content_type", None))
+    except EncodeError:
+        size = len(repr(content))
+    # What the client library adds on the way is not the message's own.
+    own = sorted(
+        (str(key), repr(value)) for key, value in properties.items() if not str(key).startswith(_ADDED)
+    )
+    text = content.encode() if isinstance(content, str) else content
+    mark = (hash((repr(text), repr(getattr(message, "id", None)), tuple(own))), size)
+    return str(properties.get(group_header, "")) if group_header else "", size, mark

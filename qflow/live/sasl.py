@@ -1,0 +1,144 @@
+"""SASL: who a client says it is, before the protocol itself begins (LNK-24).
+
+Proton has a SASL layer of its own, which knows passwords only with a further library.  Three frames are all
+there is to it: the broker offers its mechanisms, the client chooses one and gives its answer, the broker says
+how it went.  Without a password all are let in, by ``ANONYMOUS``, by ``PLAIN`` with any password, or without
+SASL at all; with a password only ``PLAIN`` with that password is, whatever the user's name.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final
+
+from proton import UNDESCRIBED, Array, Data, Described, ProtonException, symbol, ubyte, ulong
+
+SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
+AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
+_MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
+OK, AUTH, SYS_PERM = 0, 1, 3
+_LARGEST = 4096
+_HEADER_SIZE = 8
+
+
+class SaslRefusedError(Exception):
+    """The client is not let in; the socket is to be closed once what is to be written has been."""
+
+
+class SaslLayer:
+    """Reads and writes what comes before the AMQP header.
+
+    Parameters
+    ----------
+    password : str
+        What clients have to know; "" for nothing.
+
+    Attributes
+    ----------
+    output : bytearray
+        What is to be written.
+    user : str
+        Who the client says it is; "" before it does, and without SASL.
+    is_done : bool
+        Whether the rest is the protocol's own.
+    """
+
+    def __init__(self, password: str = "") -> None:
+        self.output = bytearray()
+        self.user = ""
+        self.is_done = False
+        self._password = password
+        self._input = bytearray()
+        self._has_header = False
+
+    def receive(self, data: bytes) -> bytes:
+        """Take bytes; return those that are the protocol's own.
+
+        SaslRefusedError if the client is not let in.
+        """
+        self._input += data
+        while not self.is_done and self._step():
+            pass
+        if not self.is_done:
+            return b""
+        rest, self._input = bytes(self._input), bytearray()
+        return rest
+
+    def _step(self) -> bool:
+        """Do one thing; return whether there may be more."""
+        if not self._has_header:
+            if len(self._input) < _HEADER_SIZE and SASL_HEADER.startswith(self._input):
+                return False
+            if not self._input.startswith(SASL_HEADER):
+                return self._without_sasl()
+            del self._input[:_HEADER_SIZE]
+            self._has_header = True
+            names = ["PLAIN"] if self._password else ["ANONYMOUS", "PLAIN"]
+            offered = Array(UNDESCRIBED, Data.SYMBOL, *[symbol(name) for name in names])
+            self.output += SASL_HEADER + _frame(_MECHANISMS, [offered])
+            return True
+        if len(self._input) < _HEADER_SIZE:
+            return False
+        size = int.from_bytes(self._input[:4], "big")
+        if not _HEADER_SIZE <= size <= _LARGEST or self._input[5] != 1 or self._input[4] != 2:
+            raise SaslRefusedError(f"a SASL frame of {size} bytes, allowed are {_HEADER_SIZE} to {_LARGEST}")
+        if len(self._input) < size:
+            return False
+        body = bytes(self._input[_HEADER_SIZE:size])
+        del self._input[:size]
+        self._init(body)
+        return True
+
+    def _without_sasl(self) -> bool:
+        if self._password:
+            self.output += SASL_HEADER
+            raise SaslRefusedError("a client without SASL, where a password is asked for")
+        # Whether it is AMQP at all, Proton finds out.
+        self.is_done = True
+        return False
+
+    def _init(self, body: bytes) -> None:
+        mechanism, response = _read_init(body)
+        if mechanism == "PLAIN":
+            # authorization, authentication, password
+            parts = response.split(b"\0")
+            is_right = len(parts) == 3 and (
+                not self._password or hmac.compare_digest(parts[2], self._password.encode())
+            )
+            if not is_right:
+                self._outcome(AUTH)
+                raise SaslRefusedError("a wrong user or password")
+            self.user = parts[1].decode("utf-8", "replace")
+        elif mechanism == "ANONYMOUS" and not self._password:
+            self.user = "anonymous"
+        else:
+            self._outcome(SYS_PERM)
+            raise SaslRefusedError(f"the mechanism {mechanism!r}, which is not offered")
+        self._outcome(OK)
+        self.is_done = True
+
+    def _outcome(self, code: int) -> None:
+        self.output += _frame(_OUTCOME, [ubyte(code)])
+
+
+def _frame(descriptor: int, fields: list[object]) -> bytes:
+    data = Data()
+    data.put_object(Described(ulong(descriptor), fields))
+    body = bytes(data.encode())
+    return (len(body) + _HEADER_SIZE).to_bytes(4, "big") + b"\x02\x01\x00\x00" + body
+
+
+def _read_init(body: bytes) -> tuple[str, bytes]:
+    """Return mechanism and response of a client's frame."""
+    data = Data()
+    try:
+        data.decode(body)
+        data.rewind()
+        data.next()
+        frame = data.get_object()
+        if not isinstance(frame, Described) or int(frame.descriptor) != _INIT:
+            raise SaslRefusedError("a SASL frame that is no sasl-init")
+        mechanism, response = str(frame.value[0]), frame.value[1] if len(frame.value) > 1 else None
+        return mechanism, b"" if response is None else bytes(response)
+    except (ProtonException, ValueError, TypeError, IndexError) as error:
+        raise SaslRefusedError(f"a SASL frame that cannot be read: {error}") from None

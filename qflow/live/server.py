@@ -1,0 +1,420 @@
+"""Server: the broker behind a port, one thread, many clients.
+
+The loop waits for sockets, gives each that is ready one turn (64 KiB), and writes what the broker has to say
+to every client that it concerns.  Time in the broker is time on the clock, in microseconds since the start;
+it is read once for each turn of the loop, so that all that came together happened at one time.
+
+A client can hurt only itself.  What it may use is limited (:class:`Limits`); what it does wrong closes its
+own connection, in the protocol's words; what goes wrong in qflow closes the connection it went wrong for, and
+is counted in ``failures``.  A client that does not read gets no more credit than its socket can take, and one
+that does not write a whole frame costs one frame's room.
+
+All access to the broker is made by one thread at a time: the loop, or a thread that holds ``lock``.
+"""
+
+from __future__ import annotations
+
+import socket
+import traceback
+from collections.abc import Iterable
+from contextlib import suppress
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from threading import RLock
+from time import monotonic
+from typing import Any, cast
+from uuid import uuid4
+
+from qflow import __version__
+from qflow.broker import Broker, BrokerOptions, Message
+from qflow.broker.events import Event, EventTable
+from qflow.live.encoded import Decoder, Encoded
+from qflow.live.peer import Limits, Peer
+from qflow.messaging import qmf
+from qflow.workload.model import Workload
+from qflow.workload.simulate import set_up
+
+_READ_SIZE = 1 << 16
+_BACKLOG = 512
+_KEPT = 100
+_GRACE = 2.0
+_LONGEST_WAIT = 0.5
+_TICK = 0.02
+_SECOND = 1_000_000
+
+
+class Server:
+    """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop.
+
+    Parameters
+    ----------
+    options : BrokerOptions or None
+        What the broker is started with.
+    host, port : str, int
+        Where it listens; port 0 chooses one.
+    password : str
+        What clients have to know, by SASL ``PLAIN``; "" for nothing (LNK-24).
+    limits : Limits
+    is_traced : bool
+        Whether events are kept, for traces and labs.
+    workload : Workload or None
+        Clients that are simulated beside the real ones, in real time; they bring queues, and the options.
+
+    Attributes
+    ----------
+    broker : Broker
+    events : EventTable or None
+        All that has happened.
+    failures : list of str
+        What went wrong in qflow itself, newest last; a hundred at most.
+    incidents : list of str
+        For what connections were closed, newest last; a hundred at most.
+
+    Raises
+    ------
+    OSError
+        If the port cannot be had.
+    """
+
+    version = __version__
+    requests = qmf.REQUESTS
+
+    def __init__(
+        self,
+        options: BrokerOptions | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        password: str = "",
+        limits: Limits | None = None,
+        is_traced: bool = True,
+        workload: Workload | None = None,
+    ) -> None:
+        self.stage = None if workload is None else set_up(workload)
+        self.broker = Broker(options) if self.stage is None else self.stage.broker
+        # Simulated clients write rows of their own, which have to go somewhere.
+        self.events = EventTable() if is_traced else None
+        if self.stage is not None and self.events is not None:
+            self.events = cast(EventTable, self.stage.events)
+        elif self.stage is not None:
+            self.stage.events = Forgotten()
+        self.broker.observe(self.events)
+        self.agent = qmf.Agent.of(self.broker)
+        self.password = password
+        self.limits = limits or Limits()
+        self.container = str(uuid4())
+        self.decoder = Decoder()
+        self.lock = RLock()
+        self.dirty: dict[Peer, None] = {}
+        self.ticking: dict[Peer, float] = {}
+        self.failures: list[str] = []
+        self.incidents: list[str] = []
+        self.departed: dict[str, int] = {}
+        self._started = monotonic()
+        self._channels: dict[Peer, _Channel] = {}
+        self._names: dict[str, Peer | None] = {qmf.AGENT_SESSION: None}
+        self._room = memoryview(bytearray(_READ_SIZE))
+        self._is_stopping = False
+        self._selector = DefaultSelector()
+        self._listener = socket.create_server(
+            (host, port), family=_family(host), backlog=_BACKLOG, reuse_port=False
+        )
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, EVENT_READ, None)
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._wake_in.setblocking(False)
+        self._selector.register(self._wake_in, EVENT_READ, self._wake_in)
+        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+
+    # The loop
+
+    def run(self) -> None:
+        """Serve until :meth:`stop`; all connections are closed then."""
+        try:
+            while not self._is_stopping:
+                ready = self._selector.select(self._wait())
+                with self.lock:
+                    self.turn(ready)
+        finally:
+            with self.lock:
+                self._close_all()
+
+    def close(self) -> None:
+        """Give the port back, if the loop has never run."""
+        self._close_all()
+
+    def stop(self) -> None:
+        """End the loop, from any thread."""
+        self._is_stopping = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the loop look at what has been done to the broker from another thread."""
+        with suppress(OSError):
+            self._wake_out.send(b"\0")
+
+    def turn(self, ready: Iterable[Any]) -> None:
+        """Do what the sockets that are ready ask for, and write what comes of it."""
+        self.tell_time()
+        for key, mask in ready:
+            if key.data is None:
+                self._accept()
+            elif key.data is self._wake_in:
+                with suppress(BlockingIOError):
+                    self._wake_in.recv(_READ_SIZE)
+            else:
+                self._serve(key.data, mask)
+        self._tick()
+        self._write_all()
+
+    def tell_time(self) -> None:
+        """Let the broker's time be the clock's."""
+        now = round((monotonic() - self._started) * _SECOND)
+        if now > self.broker.now:
+            if self.stage is not None:
+                self.stage.run(now)
+            self.broker.advance(max(now, self.broker.now))
+
+    def _wait(self) -> float:
+        """Return how long the loop may wait for sockets, in seconds."""
+        if self.dirty:
+            return 0.0
+        now = monotonic()
+        due = [_LONGEST_WAIT, *(time - now for time in self.ticking.values())]
+        timer = self.broker.timers.next_due
+        if timer is not None:
+            due.append(self._started + timer / _SECOND - now)
+        return max(0.0, min(due))
+
+    def _accept(self) -> None:
+        for _ in range(_BACKLOG):
+            try:
+                connected, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                # Out of file descriptors: those who are here are served, the rest waits.
+                self.note_incident("", f"a connection could not be taken: {error}")
+                return
+            if len(self._channels) >= self.limits.connections:
+                self.note_incident(str(address[0]), f"more than {self.limits.connections} connections")
+                connected.close()
+                continue
+            connected.setblocking(False)
+            with suppress(OSError):
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer = Peer(self, f"{address[0]}:{address[1]}")
+            channel = _Channel(peer, connected, monotonic() + self.limits.handshake)
+            self._channels[peer] = channel
+            self.ticking[peer] = channel.deadline
+            self._selector.register(connected, EVENT_READ, channel)
+
+    def _serve(self, channel: _Channel, mask: int) -> None:
+        if mask & EVENT_WRITE:
+            self.dirty[channel.peer] = None
+        if not mask & EVENT_READ:
+            return
+        try:
+            data = channel.socket.recv(_READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        peer = channel.peer
+        if not data:
+            channel.has_ended = True
+            self._guarded(peer, peer.end_of_stream)
+            self._drop(channel)
+        elif not peer.is_over:
+            peer.receive(data)
+            self.dirty[peer] = None
+
+    def _tick(self) -> None:
+        now = monotonic()
+        for peer, due in [item for item in self.ticking.items() if item[1] <= now]:
+            channel = self._channels.get(peer)
+            if channel is None:
+                del self.ticking[peer]
+            elif channel.is_leaving:
+                self._drop(channel)
+            elif not peer.name:
+                peer.incident = f"not open after {self.limits.handshake:g} s"
+                self._drop(channel)
+            elif due <= now:
+                next_due = self._guarded(peer, lambda peer=peer: peer.tick(now)) or 0.0
+                if next_due and peer in self.ticking:
+                    self.ticking[peer] = next_due
+                elif peer.has_silence:
+                    # Proton's clock starts with the first bytes that are written.
+                    self.ticking[peer] = now + _TICK
+                elif not peer.is_over:
+                    self.ticking.pop(peer, None)
+
+    def _guarded(self, peer: Peer, work: Any) -> Any:
+        try:
+            return work()
+        except Exception as error:
+            peer.fail(error)
+            return None
+
+    def _write_all(self) -> None:
+        """Write to every client what there is for it; hand on the credit that this makes room for."""
+        while self.dirty:
+            dirty, self.dirty = self.dirty, {}
+            for peer in dirty:
+                channel = self._channels.get(peer)
+                if channel is not None:
+                    self._write(channel)
+
+    def _write(self, channel: _Channel) -> None:
+        peer = channel.peer
+        if peer.queued > self.limits.queued_bytes and not peer.is_over:
+            most = self.limits.queued_bytes
+            text = f"{peer.queued} bytes wait to be read, at most {most} are kept"
+            self._guarded(peer, lambda: peer.refuse("amqp:resource-limit-exceeded", text))
+        while not channel.is_leaving:
+            size = self._guarded(peer, lambda: peer.output(self._room)) or 0
+            if size <= 0:
+                break
+            try:
+                sent = channel.socket.send(self._room[:size])
+            except (BlockingIOError, InterruptedError):
+                self._listen(channel, EVENT_READ | EVENT_WRITE)
+                if peer.is_over:
+                    channel.leave_by(self, _GRACE)
+                return
+            except OSError:
+                self._guarded(peer, peer.end_of_stream)
+                self._drop(channel)
+                return
+            peer.written(sent)
+        self._listen(channel, EVENT_READ)
+        if peer.is_over:
+            self._leave(channel)
+        elif peer.is_hungry:
+            self._guarded(peer, peer.feed)
+
+    def _listen(self, channel: _Channel, mask: int) -> None:
+        if channel.mask != mask:
+            channel.mask = mask
+            self._selector.modify(channel.socket, mask, channel)
+
+    def _leave(self, channel: _Channel) -> None:
+        """Say that no more will come; the client closes, or it is dropped after a while.
+
+        A socket that is closed with something unread in it would take our last words from the client.
+        """
+        if channel.is_leaving:
+            return
+        channel.is_leaving = True
+        channel.leave_by(self, _GRACE)
+        with suppress(OSError):
+            channel.socket.shutdown(socket.SHUT_WR)
+
+    def _drop(self, channel: _Channel) -> None:
+        peer = channel.peer
+        if self._channels.pop(peer, None) is None:
+            return
+        self._guarded(peer, peer.end)
+        self.ticking.pop(peer, None)
+        self.dirty.pop(peer, None)
+        if self._names.get(peer.name) is peer:
+            del self._names[peer.name]
+        for word, count in peer.outcomes.items():
+            self.departed[word] = self.departed.get(word, 0) + count
+        if peer.incident:
+            self.note_incident(peer.name or peer.address, peer.incident)
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(channel.socket)
+        channel.socket.close()
+
+    def _close_all(self) -> None:
+        for channel in list(self._channels.values()):
+            if not channel.peer.is_over:
+                self._guarded(
+                    channel.peer,
+                    lambda channel=channel: channel.peer.refuse(
+                        "amqp:connection:forced", "the broker is shutting down"
+                    ),
+                )
+            self._write(channel)
+        for channel in list(self._channels.values()):
+            channel.peer.incident = ""
+            self._drop(channel)
+        self._selector.close()
+        for end in (self._listener, self._wake_in, self._wake_out):
+            end.close()
+
+    # What peers ask for
+
+    def connection_name(self, container: str, peer: Peer) -> str:
+        """Return the name of a client's connection in the broker: its container-id, if it is free."""
+        base = container or "client"
+        name, number = base, 1
+        while name in self._names or name in self.broker.sessions:
+            number += 1
+            name = f"{base}#{number}"
+        self._names[name] = peer
+        return name
+
+    def manage(self, encoded: Encoded) -> bool:
+        """Answer a request to management; return whether it was one."""
+        body, correlation, properties = self.decoder.request(encoded)
+        if "qmf.opcode" not in properties:
+            return False
+        try:
+            request = Message.of(
+                body if isinstance(body, dict) else {},
+                headers=properties,
+                # On this wire an address is a name, and nothing in it has a meaning.
+                reply_to=None if encoded.reply_to is None else ("", encoded.reply_to),
+                correlation_id=None if correlation is None else str(correlation),
+            )
+            self.agent.answer(request)
+        except (TypeError, ValueError) as error:
+            self.note_incident("management", str(error))
+        return True
+
+    def note_failure(self, error: Exception) -> None:
+        """Keep what went wrong in qflow itself."""
+        self.failures.append("".join(traceback.format_exception(error)))
+        del self.failures[:-_KEPT]
+
+    def note_incident(self, who: str, text: str) -> None:
+        """Keep for what a connection was closed."""
+        self.incidents.append(f"{who}: {text}" if who else text)
+        del self.incidents[:-_KEPT]
+
+    # What can be seen
+
+    def peers(self) -> list[Peer]:
+        """Return the clients that are there, in the order in which they came."""
+        return [peer for peer in self._channels if peer.name]
+
+
+class Forgotten(list[Event]):
+    """Takes events and keeps none."""
+
+    def append(self, event: Event) -> None:
+        """Forget it."""
+
+
+class _Channel:
+    """A client's socket."""
+
+    __slots__ = ("peer", "socket", "deadline", "mask", "is_leaving", "has_ended")
+
+    def __init__(self, peer: Peer, connected: socket.socket, deadline: float) -> None:
+        self.peer = peer
+        self.socket = connected
+        self.deadline = deadline
+        self.mask = EVENT_READ
+        self.is_leaving = False
+        self.has_ended = False
+
+    def leave_by(self, server: Server, seconds: float) -> None:
+        """Be dropped after a while, whatever the client does."""
+        server.ticking[self.peer] = monotonic() + seconds
+        self.peer.name = self.peer.name or ""
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,316 @@
+"""Serving: a broker behind a port beside the code that made it, and what can be seen of it at any moment.
+
+:func:`serve` starts the :class:`~qflow.live.server.Server` in a thread of its own.  What it gives can be
+looked at while clients come and go: the broker's table of queues, its trace so far, and
+:meth:`Serving.snapshot`, a plain value for a picture that follows the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from qflow.broker import Broker, BrokerOptions
+from qflow.broker.events import EventTable
+from qflow.broker.snapshot import hash_snapshot, without_contents
+from qflow.configuration.declaration import Declaration
+from qflow.configuration.notations import read_any
+from qflow.kit import RefusalError, install_command
+from qflow.table import Table
+from qflow.trace.schema import Trace
+from qflow.workload.model import Workload
+
+if TYPE_CHECKING:
+    from qflow.live.peer import Limits, Peer, Receiving, Sending
+    from qflow.live.server import Server
+
+
+def make_server(
+    queues: Iterable[str | Declaration] = (),
+    workload: Workload | None = None,
+    options: BrokerOptions | None = None,
+    **given: Any,
+) -> Server:
+    """Return a server that does not run yet, with its queues declared.
+
+    Parameters
+    ----------
+    queues : iterable of str or Declaration
+        As addresses, lines of ``qpid-config`` options, or names.
+    workload : Workload or None
+        Clients that are simulated beside the real ones, in real time.
+    options : BrokerOptions or None
+        What the broker is started with; a workload brings its own.
+    **given : object
+        As for :class:`~qflow.live.server.Server`.
+
+    Raises
+    ------
+    RefusalError
+        If Proton is not installed; the text has the command that installs it.
+    ConfigurationError, ManagementError
+        If a queue cannot be read, or the broker refuses it.
+    """
+    try:
+        from qflow.live.server import Server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("proton", "cproton"):
+            raise
+        raise RefusalError(
+            f"real clients need Proton, which is not installed; this brings it: {install_command('live')}"
+        ) from None
+    made = Server(options, workload=workload, **given)
+    try:
+        for queue in queues:
+            asked = queue if isinstance(queue, Declaration) else read_any(queue)
+            made.broker.management.create("queue", asked.name, asked.properties())
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+class Serving:
+    """A broker that serves clients, in a thread of its own, until it is closed.
+
+    Attributes
+    ----------
+    server : Server
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._thread = Thread(target=server.run, name="qflow serve", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where clients connect to."""
+        host, port = self.server.address
+        return f"amqp://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @property
+    def broker(self) -> Broker:
+        """The broker; hold ``lock`` while you look, or what you see may change meanwhile."""
+        return self.server.broker
+
+    @property
+    def lock(self) -> Any:
+        """Held by the thread that uses the broker."""
+        return self.server.lock
+
+    def trace(self, run: str = "served") -> Trace:
+        """Return everything that has happened so far as a trace, which replays to the same state.
+
+        RefusalError if the server keeps no events.
+        """
+        with self.lock:
+            events = self.server.events
+            if events is None:
+                raise RefusalError("this server keeps no events; serve with is_traced=True")
+            trace = Trace(run, self.broker.options)
+            trace.extend(events)
+            return trace
+
+    def state_hash(self) -> str:
+        """Return the hash of the broker's state now, without what messages carry.
+
+        A replay of :meth:`trace` has the same one.
+        """
+        with self.lock:
+            return hash_snapshot(without_contents(self.broker.snapshot()))
+
+    def table(self) -> Table:
+        """Return the broker's queues, with the state of their flow control."""
+        from qflow.displays import broker_table
+
+        with self.lock:
+            return broker_table(self.broker)
+
+    def snapshot(self, since: int = 0) -> dict[str, Any]:
+        """Return what can be seen now, as plain values; cheap enough for thirty times a second.
+
+        Parameters
+        ----------
+        since : int
+            How many events are known already; those after them are in ``events``.
+
+        Returns
+        -------
+        dict
+            ``now`` (microseconds), ``count`` (events so far), ``events`` (a list of tuples, as
+            :class:`~qflow.broker.events.Event`), ``clients``, ``queues``, ``outcomes`` (of all clients that
+            have been there: accepted, released, presettled, lost), ``incidents``.  A client has ``name``,
+            ``container``, ``product``, ``address``, ``user``, ``links``; a sender's link ``node``,
+            ``unsettled`` (transfers that wait for their outcome: its window as measured), ``outcomes``; a
+            receiver's ``node``, ``credit``, ``unsettled``, ``delivered``.
+        """
+        with self.lock:
+            return _seen(self.server, since)
+
+    def close(self) -> None:
+        """Stop: every client is sent the end of its connection; the trace stays."""
+        self.server.stop()
+        self._thread.join()
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{self.url}\n{self.table()}"
+
+    def _repr_html_(self) -> str:
+        table: Any = self.table()
+        return f"<p>{self.url}</p>{table._repr_html_()}"
+
+
+def serve(
+    *queues: str | Declaration,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    password: str = "",
+    workload: Workload | str | Path | None = None,
+    options: BrokerOptions | None = None,
+    limits: Limits | None = None,
+    is_traced: bool = True,
+) -> Serving:
+    """Put the engine behind a port, for clients of AMQP 1.0 in any language, until it is closed.
+
+    Parameters
+    ----------
+    *queues : str or Declaration
+        Queues to begin with: addresses, lines of ``qpid-config`` options, or names.
+    port, host : int, str
+        Where to listen; port 0 chooses a free one, and this machine alone can connect to 127.0.0.1.
+    password : str
+        What clients have to know; "" for nothing.
+    workload : Workload, path or None
+        Clients that are simulated beside the real ones, in real time.
+    options : BrokerOptions or None
+        What the broker is started with.
+    limits : Limits or None
+        What one client may use.
+    is_traced : bool
+        Whether all events are kept, for a trace and for labs; a server that runs for days does without.
+
+    Returns
+    -------
+    Serving
+        Its ``url`` is for the clients; it is a context manager that closes at the end.
+
+    Raises
+    ------
+    RefusalError
+        If Proton is not installed.
+    OSError
+        If the port cannot be had.
+
+    Examples
+    --------
+    >>> from proton import Message
+    >>> from proton.utils import BlockingConnection
+    >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
+    ...     connection = BlockingConnection(broker.url, timeout=10)
+    ...     sent = connection.create_sender("orders").send(Message(body="hello"))
+    ...     depth = broker.broker.queue("orders").message_depth
+    ...     connection.close()
+    >>> depth
+    1
+    """
+    run = Workload.load(workload) if isinstance(workload, str | Path) else workload
+    server = make_server(
+        queues,
+        run,
+        options,
+        host=host,
+        port=port,
+        password=password,
+        limits=limits,
+        is_traced=is_traced,
+    )
+    return Serving(server)
+
+
+# What can be seen
+
+_STATISTICS = (
+    "msgDepth",
+    "byteDepth",
+    "messageCount",
+    "consumerCount",
+    "flowStopped",
+    "flowStoppedCount",
+    "msgTotalEnqueues",
+    "msgTotalDequeues",
+    "discardsOverflow",
+)
+
+
+def _seen(server: Server, since: int) -> dict[str, Any]:
+    events: EventTable | None = server.events
+    count = 0 if events is None else len(events)
+    fresh = [] if events is None or since >= count else [tuple(event) for event in events[since:]]
+    outcomes = dict(server.departed)
+    clients = [_client(peer) for peer in server.peers()]
+    for peer in server.peers():
+        for word, number in peer.outcomes.items():
+            outcomes[word] = outcomes.get(word, 0) + number
+    queues = {}
+    for name, queue in server.broker.queues.queues.items():
+        statistics = queue.statistics()
+        queues[name] = {key: getattr(statistics, key) for key in _STATISTICS}
+    return {
+        "now": server.broker.now,
+        "count": count,
+        "events": fresh,
+        "clients": clients,
+        "queues": queues,
+        "outcomes": outcomes,
+        "incidents": list(server.incidents),
+    }
+
+
+def _client(peer: Peer) -> dict[str, Any]:
+    return {
+        "name": peer.name,
+        "container": peer.container,
+        "product": peer.product,
+        "address": peer.address,
+        "user": peer.user,
+        "links": [
+            *(_sender(one) for one in peer.sending.values() if one.link is not None),
+            *(_receiver(one) for one in peer.receiving.values()),
+        ],
+    }
+
+
+def _sender(link: Sending) -> dict[str, Any]:
+    held = sum(owner is link for _, owner in link.session.held.values())
+    return {
+        "role": "sender",
+        "name": link.name,
+        "session": link.session.engine.name,
+        "node": link.node,
+        "unsettled": held,
+        "outcomes": dict(link.outcomes),
+    }
+
+
+def _receiver(link: Receiving) -> dict[str, Any]:
+    return {
+        "role": "receiver",
+        "name": link.name,
+        "session": link.session.engine.name,
+        "node": link.link.queue.name,
+        "credit": link.link.credit.messages.granted,
+        "unsettled": len(link.unsettled),
+        "delivered": link.link.delivered,
+    }

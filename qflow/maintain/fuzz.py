@@ -1,0 +1,252 @@
+"""Fuzz: seeded commands without end, legal, odd and illegal, at the engine and at ``qflow.messaging``.
+
+A *piece* is ten thousand commands, drawn from a seed and the piece's number, so that it can be run again
+alone, on any machine, and pieces can be spread over the cores.  It consists of *lives*: each is a new broker
+with options and clients of its own, and some hundred commands.  What has to hold is said where the commands
+are drawn: :mod:`qflow.maintain.engine_life`, :mod:`qflow.maintain.client_life`.
+
+Where something does not hold, the life's commands are cut off there, and then those are left out that do not
+matter: what is printed is short, and says how to come back to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol
+
+from qflow.kit import RefusalError
+from qflow.maintain.client_life import ClientLife
+from qflow.maintain.engine_life import EngineLife
+from qflow.progress import Progress
+
+PIECE = 10_000
+"""Commands in a piece."""
+
+LIFE = 250
+"""Commands in a life."""
+
+_TRIES = 400
+"""How often a failing life is tried again with fewer commands."""
+
+
+class Life(Protocol):
+    """One broker and those who use it, from first to last."""
+
+    def draw(self) -> Any:
+        """Return the next command, which fits the state."""
+
+    def do(self, command: Any) -> None:
+        """Carry a command out; raise if something does not hold."""
+
+    def end(self) -> None:
+        """Look back at the whole; raise if something does not hold."""
+
+
+TARGETS: dict[str, Callable[[str], Life]] = {"engine": EngineLife, "messaging": ClientLife}
+"""What is fuzzed: called with a seed, each makes a life."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that does not hold.
+
+    Parameters
+    ----------
+    target, seed, piece, life
+        Where it was found.
+    prefix
+        How many commands of the life it takes.
+    error
+        What does not hold.
+    commands
+        Few commands that still show it, in words; all those of the prefix if leaving some out hides it.
+    """
+
+    target: str
+    seed: int
+    piece: int
+    life: int
+    prefix: int
+    error: str
+    commands: tuple[str, ...]
+
+    def __str__(self) -> str:
+        where = f"{self.target}, seed {self.seed}, piece {self.piece}, life {self.life}"
+        shown = "\n".join(f"    {command}" for command in self.commands)
+        again = f"python -m qflow.maintain fuzz {self.target} --seed {self.seed} --piece {self.piece}"
+        return (
+            f"{where}, after {self.prefix} commands: {self.error}\n  {len(self.commands)} commands show it:\n"
+            f"{shown}\n  again: {again}"
+        )
+
+
+def run_piece(target: str, seed: int, piece: int, commands: int = 0) -> tuple[int, Finding | None]:
+    """Run one piece, or its beginning; return how many commands it gave, and the first finding.
+
+    Examples
+    --------
+    >>> run_piece("engine", seed=1, piece=0, commands=300)
+    (300, None)
+    """
+    given, commands = 0, commands or PIECE
+    for life in range(-(-commands // LIFE)):
+        seeded = f"{target}/{seed}/{piece}/{life}"
+        most = min(LIFE, commands - given)
+        done, error = _live(target, seeded, most)
+        given += len(done)
+        if error:
+            fewer = _cut(target, seeded, done, error)
+            return given, Finding(target, seed, piece, life, len(done), error, tuple(map(str, fewer)))
+    return given, None
+
+
+def _live(target: str, seed: str, most: int) -> tuple[list[Any], str]:
+    """Live one life; return its commands up to what does not hold, and that, or ""."""
+    life = TARGETS[target](seed)
+    done: list[Any] = []
+    try:
+        for _ in range(most):
+            command = life.draw()
+            done.append(command)
+            life.do(command)
+        life.end()
+    except Exception as error:  # whatever comes out of the engine is what is looked for
+        return done, _words(error)
+    return done, ""
+
+
+def _again(target: str, seed: str, commands: Sequence[Any]) -> str:
+    """Give the same commands again; return what does not hold, or ""."""
+    life = TARGETS[target](seed)
+    try:
+        for command in commands:
+            life.do(command)
+        life.end()
+    except Exception as error:  # as above
+        return _words(error)
+    return ""
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _cut(target: str, seed: str, commands: list[Any], error: str) -> list[Any]:
+    """Leave out commands, first many at a time, as long as the same thing does not hold."""
+    kind = error[:40]
+    tries, size = 0, max(1, len(commands) // 2)
+    while size and tries < _TRIES:
+        start = 0
+        while start < len(commands) and tries < _TRIES:
+            fewer = commands[:start] + commands[start + size :]
+            tries += 1
+            if _again(target, seed, fewer)[:40] == kind:
+                commands = fewer
+            else:
+                start += size
+        size //= 2
+    return commands
+
+
+# Many pieces
+
+
+def fuzz(
+    targets: Sequence[str],
+    seed: int,
+    commands: int,
+    *,
+    jobs: int = 0,
+    kept: Path | None = None,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Run pieces until so many commands have been given; return how many findings there are.
+
+    Parameters
+    ----------
+    targets
+        Keys of :data:`TARGETS`, which take turns.
+    seed
+        What everything is drawn from.
+    commands
+        How many in all.
+    jobs
+        How many pieces run at once, each in a process of its own; 0 for one a core, 1 for this process.
+    kept
+        A file that says which pieces are done: those of the same seed are not run again.
+    say
+        Called with each finding in words, and at the end with what was done.
+    """
+    done = _read_kept(kept, seed)
+    pieces = [
+        (targets[number % len(targets)], seed, number, min(PIECE, commands - number * PIECE))
+        for number in range(-(-commands // PIECE))
+    ]
+    left = [piece for piece in pieces if str(piece[2]) not in done or done[str(piece[2])][1] < piece[3]]
+    shown = Progress("fuzzing", commands, unit="commands", has_bar=True)
+    findings = sum(bool(entry[2]) for entry in done.values())
+    try:
+        for (target, _, number, _), (given, finding) in _results(left, jobs or os.cpu_count() or 1):
+            done[str(number)] = (target, given, str(finding or ""))
+            _keep(kept, seed, done)
+            shown.remark = f", {_counted(findings)}" if findings else ""
+            if finding is not None:
+                findings += 1
+                shown.end()
+                say(str(finding))
+            shown(sum(entry[1] for entry in done.values()))
+    finally:
+        shown.end()
+        by_target = {target: sum(e[1] for e in done.values() if e[0] == target) for target in targets}
+        counts = ", ".join(f"{number:,} commands at {target}" for target, number in by_target.items())
+        say(f"seed {seed}: {counts}; {_counted(findings)}")
+    return findings
+
+
+def _results(
+    pieces: Sequence[tuple[str, int, int, int]], jobs: int
+) -> Iterator[tuple[tuple[str, int, int, int], tuple[int, Finding | None]]]:
+    if jobs == 1:
+        yield from ((piece, run_piece(*piece)) for piece in pieces)
+        return
+    # Ctrl-C is heard here; leaving the block ends the others.
+    with get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        yield from pool.imap_unordered(_run, pieces)
+
+
+def _run(piece: tuple[str, int, int, int]) -> tuple[tuple[str, int, int, int], tuple[int, Finding | None]]:
+    return piece, run_piece(*piece)
+
+
+def _counted(findings: int) -> str:
+    return f"{findings} finding{'' if findings == 1 else 's'}"
+
+
+Done = dict[str, tuple[str, int, str]]
+"""Of each piece that is done, by its number: the target, how many commands it gave, and its finding or ""."""
+
+
+def _read_kept(kept: Path | None, seed: int) -> Done:
+    if kept is None or not kept.exists():
+        return {}
+    try:
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        if found["seed"] != seed:
+            raise RefusalError(f"{kept} keeps what was done with the seed {found['seed']}, not with {seed}")
+        return {number: (str(e[0]), int(e[1]), str(e[2])) for number, e in found["pieces"].items()}
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise RefusalError(f"{kept} is not a file that a fuzz keeps: {error!r}") from error
+
+
+def _keep(kept: Path | None, seed: int, done: Done) -> None:
+    if kept is not None:
+        # By way of a second file, so that whoever stops it loses one piece at most.
+        partial = kept.with_name(f".{kept.name}.partial")
+        partial.write_text(json.dumps({"seed": seed, "pieces": done}, indent=1), encoding="utf-8")
+        os.replace(partial, kept)

@@ -1,0 +1,452 @@
+"""Links of AMQP 1.0 on the engine alone: what each rule says beyond its recordings (LNK)."""
+
+import pytest
+
+from qflow.broker import Broker, Message
+from qflow.broker.errors import LinkException, ManagementError, ResourceLimitExceededException
+from qflow.broker.links import MAX_UNACKED, SELECTOR_FILTER, TOPIC_FILTER, condition_of
+from qflow.broker.snapshot import hash_snapshot
+from qflow.trace.replaying import record, replay
+
+
+class Bench:
+    """A broker, one client that sends, and clients that receive; what they are told, in order."""
+
+    def __init__(self, arguments=None, kind="queue", name="q"):
+        self.broker = Broker()
+        self.trace = record(self.broker)
+        self.broker.management.create(kind, name, arguments or {})
+        self.sender = self.broker.link_session("s", container="s")
+        self.outcomes, self.got, self.closed = [], [], []
+        self.sender.on_outcome = lambda tag, number: self.outcomes.append(number)
+
+    def attach_sender(self, address="q", tag="out", **options):
+        return self.sender.link_attach(tag, "sender", address, options)
+
+    def send(self, count=1, tag="out", size=100, transactional=False, **properties):
+        made = []
+        for _ in range(count):
+            message = Message(size, "q", **properties)
+            made.append(self.sender.message_transfer(message, tag=tag, transactional=transactional))
+        return made
+
+    def receiver(self, name="r", address="q", credit=0, tag="in", **options):
+        session = self.broker.sessions.get(name)
+        if session is None or not session.is_attached:
+            session = self.broker.link_session(name, container=name)
+            session.consuming.on_delivery = lambda record: self.got.append(record)
+            session.on_link_closed = lambda tag, error: self.closed.append((tag, *condition_of(error)))
+        session.link_attach(tag, "receiver", address, options)
+        if credit:
+            session.message_flow(tag, 0, credit)
+        return session
+
+    def taken(self):
+        """Return the positions of the messages delivered since the last time, with their counts."""
+        seen = [(record.message.position, record.message.delivery_count) for record in self.got]
+        self.got.clear()
+        return seen
+
+    def replays(self):
+        """Whether the trace of all this comes back, and with it the state."""
+        again = replay(self.trace)
+        return again == self.trace
+
+
+@pytest.fixture
+def bench():
+    made = Bench()
+    made.attach_sender()
+    return made
+
+
+def test_held_outcomes_come_one_by_one_and_then_together():
+    """LNK-02, LNK-03: a third of a stop of 2 is held; its own dequeue frees it, then the resume the rest."""
+    bench = Bench({"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 2})
+    bench.attach_sender()
+    made = bench.send(5)
+    assert [transfer.is_complete for transfer in made] == [True, True, False, False, False]
+    session = bench.receiver(credit=5)
+    numbers = [record.id for record in bench.got]
+    session.message_accept([numbers[3]])
+    assert bench.outcomes == [made[3].number]
+    session.message_accept(numbers[:3])
+    assert bench.outcomes == [made[number].number for number in (3, 2, 4)]
+    assert bench.replays()
+
+
+def test_the_size_that_counts_is_that_of_the_encoded_message():
+    """LNK-04: nothing is added to it, whatever headers there are."""
+    bench = Bench({"qpid.max_size": 250, "qpid.flow_stop_size": 0})
+    bench.attach_sender()
+    bench.send(2, size=113, headers={"a": "long" * 30})
+    assert bench.broker.queue("q").byte_depth == 226
+    with pytest.raises(ResourceLimitExceededException):
+        bench.send(1, size=25)
+    assert bench.send(1, size=24)[0].is_complete
+
+
+def test_a_released_transfer_may_be_on_other_queues():
+    """LNK-05, LP-08: the session and its links live on."""
+    bench = Bench({"qpid.max_count": 1, "qpid.flow_stop_count": 0})
+    bench.broker.management.create("queue", "other")
+    for queue in ("q", "other"):
+        bench.broker.management.create("binding", f"amq.fanout/{queue}/")
+    bench.attach_sender("amq.fanout")
+    bench.send(1)
+    with pytest.raises(ResourceLimitExceededException):
+        bench.send(1)
+    assert bench.broker.queue("other").message_depth == 2
+    assert bench.sender.is_attached
+    assert bench.replays()
+
+
+@pytest.mark.parametrize("ends", ["detach", "session"])
+def test_a_sender_that_goes_has_no_outcomes_and_leaves_its_messages(ends):
+    """LNK-07: what is held is never completed afterwards."""
+    bench = Bench({"qpid.flow_stop_count": 1})
+    bench.attach_sender()
+    bench.send(3)
+    if ends == "detach":
+        bench.sender.link_detach("out", "sender")
+    else:
+        bench.sender.close()
+    bench.broker.management.purge("q")
+    assert bench.outcomes == []
+    assert bench.sender.held == []
+    assert bench.broker.queue("q").counters.msgTotalEnqueues == 3
+    assert bench.replays()
+
+
+def test_a_deleted_queue_closes_links_at_once_or_when_they_give_credit():
+    """LNK-09: the text for the sender begins with a blank."""
+    bench = Bench({"qpid.flow_stop_count": 1})
+    bench.attach_sender()
+    bench.send(3)
+    spent = bench.receiver("spent", credit=3)
+    bench.receiver("spare", credit=1)
+    bench.broker.management.delete("queue", "q")
+    gone = ("in", "amqp:resource-deleted", "resource-deleted: Queue q has been deleted.")
+    assert bench.closed == [gone]
+    assert bench.outcomes == [2, 3]
+    spent.message_flow("in", 0, 1)
+    assert bench.closed == [gone, gone]
+    with pytest.raises(LinkException) as refusal:
+        bench.send(1)
+    assert condition_of(refusal.value) == ("amqp:resource-deleted", " Queue q has been deleted")
+    assert bench.replays()
+
+
+def test_settling_gives_no_credit_back_and_drain_takes_the_rest_away(bench):
+    """LNK-10."""
+    bench.send(4)
+    session = bench.receiver(credit=2)
+    session.message_accept([0, 1])
+    assert bench.taken() == [(1, 0), (2, 0)]
+    session.message_flow("in", 0, 10)
+    session.message_flush("in")
+    assert bench.taken() == [(3, 0), (4, 0)]
+    bench.send(1)
+    assert bench.taken() == []
+    session.message_flow("in", 0, 1)
+    assert bench.taken() == [(5, 0)]
+
+
+def test_one_old_delivery_blocks_the_ring(bench, monkeypatch):
+    """LNK-11: seen with five slots; 2 and 3 settled free nothing, 0 frees one, 1 three more."""
+    monkeypatch.setattr("qflow.broker.links.MAX_UNACKED", 5)
+    bench.send(12)
+    session = bench.receiver(credit=20)
+    assert len(bench.taken()) == 5
+    session.message_accept([2, 3])
+    assert bench.taken() == []
+    session.message_accept([0])
+    assert bench.taken() == [(6, 0)]
+    session.message_accept([1])
+    assert bench.taken() == [(7, 0), (8, 0), (9, 0)]
+    assert MAX_UNACKED == 5_000
+
+
+OUTCOMES = [
+    (lambda s: s.message_release([0]), [(1, 0)], 1),
+    (lambda s: s.message_modify([0]), [(1, 0)], 1),
+    (lambda s: s.message_modify([0], True), [(1, 1)], 1),
+    (lambda s: s.message_modify([0], False, True), [(2, 0)], 1),
+    (lambda s: s.message_reject([0]), [(2, 0)], 0),
+    (lambda s: s.message_accept([0]), [(2, 0)], 0),
+]
+
+
+@pytest.mark.parametrize(("settle", "next_seen", "releases"), OUTCOMES)
+def test_outcomes_and_the_delivery_count(bench, settle, next_seen, releases):
+    """LNK-12: which message the same link gets next, and at which count."""
+    bench.send(2)
+    session = bench.receiver(credit=1)
+    bench.taken()
+    settle(session)
+    session.message_flow("in", 0, 1)
+    assert bench.taken() == next_seen
+    assert bench.broker.queue("q").counters.releases == releases
+    assert bench.replays()
+
+
+def test_undeliverable_here_is_for_one_link_only(bench):
+    """LNK-12: another link of the same client does get it, with the annotations."""
+    bench.send(1)
+    session = bench.receiver(credit=1)
+    session.message_modify([0], False, True, {"x-why": "no"})
+    session.message_flow("in", 0, 5)
+    bench.taken()
+    assert bench.got == []
+    bench.receiver(credit=5, tag="second")
+    assert [record.message.annotations for record in bench.got] == [{"x-why": "no"}]
+    assert bench.replays()
+
+
+def test_a_browser_s_outcomes_change_nothing(bench):
+    """LNK-12, and it does not see what is taken."""
+    bench.send(3)
+    bench.receiver("other", credit=1)
+    bench.taken()
+    browser = bench.receiver(credit=10, copy=True)
+    assert [position for position, _ in bench.taken()] == [2, 3]
+    for settle in (browser.message_release, browser.message_reject, browser.message_modify):
+        settle([0])
+    browser.message_accept([1])
+    assert bench.broker.queue("q").message_depth == 3
+    assert browser.consuming.records == {}
+
+
+@pytest.mark.parametrize("ends", ["detach", "close"])
+def test_what_a_receiver_has_not_settled_comes_back_with_its_count_raised(bench, ends):
+    """LNK-13: first delivery first, at the old places."""
+    bench.send(3)
+    session = bench.receiver("first", credit=3)
+    session.message_accept([1])
+    bench.taken()
+    if ends == "detach":
+        session.link_detach("in", "receiver")
+    else:
+        session.close()
+    bench.receiver("second", credit=5)
+    assert bench.taken() == [(1, 1), (3, 1)]
+    assert bench.replays()
+
+
+def test_a_subject_filter_on_a_queue_is_a_pattern_and_a_selector_looks_at_headers(bench):
+    """LNK-14."""
+    for subject, size in (("a.b", 1), ("a.c", 2), ("b", 1)):
+        bench.send(1, headers={"qpid.subject": subject, "size": size})
+    filters = {"subject": [TOPIC_FILTER, "a.*"], "selector": [SELECTOR_FILTER, "size = 2"]}
+    session = bench.receiver(credit=5, filters=filters)
+    assert [position for position, _ in bench.taken()] == [2]
+    assert sorted(session.consuming.subscriptions["in"].granted.filters) == ["selector", "subject"]
+
+
+def test_a_wrong_selector_refuses_the_link(bench):
+    """LNK-08, LNK-14: the session lives."""
+    session = bench.broker.link_session("r")
+    with pytest.raises(Exception, match="Illegal selector") as refusal:
+        session.link_attach("in", "receiver", "q", {"filters": {"s": [SELECTOR_FILTER, "a ="]}})
+    assert condition_of(refusal.value)[0] == "amqp:internal-error"
+    assert session.is_attached
+    assert bench.broker.queue("q").statistics().consumerCount == 0
+
+
+def test_any_command_of_its_connection_wakes_a_sleeping_receiver():
+    """LNK-15, MG-13: the accept alone wakes none on another connection."""
+    bench = Bench({"qpid.group_header_key": "g", "qpid.shared_msg_group": 1})
+    bench.attach_sender()
+    bench.send(2, headers={"g": "a"})
+    owner = bench.receiver("owner", credit=1)
+    sleeper = bench.receiver("sleeper", credit=1)
+    bench.taken()
+    owner.message_accept([0])
+    assert bench.taken() == []
+    assert sleeper.has_waiting
+    sleeper.link_dispatch()
+    assert bench.taken() == [(2, 0)]
+    assert bench.replays()
+
+
+NAMES = [
+    ("queue only", [], "queue"),
+    ("both", [], "queue"),
+    ("both", ["topic"], "exchange"),
+    ("exchange only", [], "exchange"),
+]
+
+
+@pytest.mark.parametrize(("name", "capabilities", "kind"), NAMES)
+def test_a_queue_comes_before_an_exchange_unless_topic_is_asked_for(name, capabilities, kind):
+    """LNK-16."""
+    bench = Bench(name="queue only")
+    bench.broker.management.create("queue", "both")
+    for exchange in ("both", "exchange only"):
+        bench.broker.management.create("exchange", exchange)
+    link = bench.attach_sender(name, capabilities=capabilities)
+    assert (link.queue is not None, link.exchange is not None) == (kind == "queue", kind == "exchange")
+
+
+@pytest.mark.parametrize("address", ["missing", "amq.topic/a", "q/x", ""])
+def test_an_address_is_taken_literally(bench, address):
+    """LNK-16: there is no subject in it."""
+    with pytest.raises(LinkException) as refusal:
+        bench.attach_sender(address, tag="other")
+    assert condition_of(refusal.value) == ("amqp:not-found", f"Node not found: {address}")
+
+
+def test_what_is_there_is_not_compared_and_shown_as_it_is():
+    """LNK-17: the arguments of the link are those of no queue."""
+    bench = Bench({"qpid.max_count": 7})
+    asked = {"qpid.max_count": 9, "qpid.flow_stop_count": 3}
+    link = bench.attach_sender(capabilities=["create-on-demand", "queue", "nonsense"], properties=asked)
+    assert link.granted.capabilities == ["create-on-demand", "queue"]
+    assert link.granted.properties == {"supported-dist-modes": "move", "qpid.max_count": "7"}
+
+
+LIFETIMES = [
+    ("", "sender goes", True),
+    ("amqp:delete-on-close:list", "sender goes", True),
+    ("amqp:delete-on-no-links:list", "sender goes", False),
+    ("amqp:delete-on-no-messages:list", "sender goes", False),
+    ("amqp:delete-on-no-messages:list", "emptied first", True),
+    ("amqp:delete-on-no-links-or-messages:list", "emptied first", False),
+    ("amqp:delete-on-no-links-or-messages:list", "all go", False),
+]
+
+
+@pytest.mark.parametrize(("lifetime", "what", "is_gone"), LIFETIMES)
+def test_when_a_dynamic_node_goes(lifetime, what, is_gone):
+    """LNK-18: it has one message and one reader besides the link that made it, but for the first."""
+    bench = Bench()
+    properties = {"lifetime-policy": lifetime} if lifetime else {}
+    link = bench.attach_sender(None, dynamic=True, properties=properties)
+    assert link.granted.address == "s_out"
+    bench.send(1)
+    reader = bench.receiver(address="s_out", credit=1) if lifetime else None
+    if what == "emptied first":
+        reader.message_accept([0])
+    bench.sender.link_detach("out", "sender")
+    if what == "all go":
+        reader.close()
+    assert ("s_out" not in bench.broker.queues.queues) == is_gone
+    assert bench.replays()
+
+
+def test_two_clients_of_one_name_collide_on_an_exchange():
+    """LNK-19: unless they share."""
+    bench = Bench()
+    bench.receiver("one", "amq.topic")
+    twin = bench.broker.link_session("two", container="one")
+    with pytest.raises(Exception, match="resource-locked: Queue one_in already has consumers"):
+        twin.link_attach("in", "receiver", "amq.topic")
+    for session in ("three", "four"):
+        bench.receiver(session, "amq.topic", tag="shared", capabilities=["shared"])
+    assert bench.broker.queue("shared").statistics().consumerCount == 2
+
+
+def test_a_durable_subscription_outlives_its_connection_but_not_a_detach():
+    """LNK-19."""
+    bench = Bench()
+    bench.receiver("r", "amq.fanout", durable=True, unsettled=True).close()
+    assert "r_in" in bench.broker.queues.queues
+    bench.receiver("r", "amq.fanout", durable=True, unsettled=True).link_detach("in", "receiver")
+    assert "r_in" not in bench.broker.queues.queues
+    bench.receiver("r", "amq.fanout").close()
+    assert "r_in" not in bench.broker.queues.queues
+
+
+def test_a_subscription_is_settled_as_it_is_sent_unless_asked_in_so_many_words():
+    """LNK-19: on a queue it is the other way round."""
+    bench = Bench()
+    bench.receiver("mixed", "amq.fanout", credit=1)
+    bench.receiver("asks", "amq.fanout", credit=1, unsettled=True)
+    bench.attach_sender("amq.fanout")
+    bench.send(1)
+    assert [bench.broker.queue(name).message_depth for name in ("mixed_in", "asks_in")] == [0, 1]
+
+
+PATTERNS = ["(a+)+b", "a{1,9}", "a|b", "[", "*" * 3, ".*.*.*.*.*"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_that_could_take_for_ever_is_refused(pattern):
+    """LNK-20: a client chooses it."""
+    with pytest.raises(ManagementError) as refusal:
+        Broker().management.create("QueuePolicy", pattern)
+    assert refusal.value.status == 7
+
+
+def test_a_policy_makes_what_matches_and_is_forgotten_when_deleted():
+    """LNK-20."""
+    bench = Bench({"qpid.flow_stop_count": 2}, kind="QueuePolicy", name="shop.*")
+    assert bench.attach_sender("shop-a").queue.flow_limit.thresholds.stop_count == 2
+    bench.sender.link_detach("out", "sender")
+    assert "shop-a" not in bench.broker.queues.queues
+    bench.broker.management.delete("QueuePolicy", "shop.*")
+    with pytest.raises(LinkException):
+        bench.attach_sender("shop-a")
+    assert bench.replays()
+
+
+def test_a_transaction_s_transfers_are_never_held():
+    """LNK-21, and a session has one."""
+    bench = Bench({"qpid.flow_stop_count": 1})
+    bench.attach_sender()
+    bench.sender.tx_select()
+    with pytest.raises(LinkException) as refusal:
+        bench.sender.tx_select()
+    assert condition_of(refusal.value)[0] == "amqp:transaction:rollback"
+    assert all(transfer.is_complete for transfer in bench.send(4, transactional=True))
+    assert bench.broker.queue("q").message_depth == 0
+    bench.sender.tx_commit()
+    assert bench.broker.queue("q").message_depth == 4
+    assert bench.broker.queue("q").statistics().flowStopped
+    assert not bench.send(1)[0].is_complete
+    assert bench.replays()
+
+
+@pytest.mark.parametrize(("ends", "depth", "count"), [("tx_commit", 1, 0), ("tx_rollback", 3, 1)])
+def test_accepts_in_a_transaction(bench, ends, depth, count):
+    """LNK-22: those outside of it are not touched."""
+    bench.send(3)
+    session = bench.receiver(credit=3)
+    session.tx_select()
+    session.message_accept([0, 1], transactional=True)
+    assert bench.broker.queue("q").message_depth == 3
+    getattr(session, ends)()
+    assert bench.broker.queue("q").message_depth == depth
+    bench.taken()
+    session.close()
+    bench.receiver("next", credit=1)
+    assert bench.taken() == [(3, 1)] if ends == "tx_commit" else [(1, count)]
+    assert bench.replays()
+
+
+def test_a_commit_without_room_does_nothing():
+    """LNK-23, LP-09."""
+    bench = Bench({"qpid.max_count": 2, "qpid.flow_stop_count": 0})
+    bench.attach_sender()
+    bench.sender.tx_select()
+    bench.send(3, transactional=True)
+    with pytest.raises(Exception, match="internal-error: Transaction prepare failed"):
+        bench.sender.tx_commit()
+    assert bench.broker.queue("q").message_depth == 0
+    assert bench.replays()
+
+
+def test_sessions_that_have_ended_are_forgotten_and_states_come_back(bench):
+    """Clients of a server come and go; a restored broker goes on as if nothing had happened."""
+    bench.send(2)
+    for number in range(20):
+        bench.receiver(f"r{number}", credit=1).close()
+    assert len(bench.broker.sessions) <= 3
+    assert len(bench.broker.connections) <= 3
+    twin = Broker.restore(bench.broker.snapshot())
+    assert hash_snapshot(twin.snapshot()) == bench.broker.state_hash()
+    for broker in (twin, bench.broker):
+        session = broker.link_session("late")
+        session.link_attach("in", "receiver", "q")
+        session.message_flow("in", 0, 2)
+    assert twin.state_hash() == bench.broker.state_hash()

@@ -1,0 +1,149 @@
+"""The fuzzer: pieces hold, what does not hold is found and cut short, and what is done is kept."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from qflow.broker.completions import Completions
+from qflow.broker.queue import Queue
+from qflow.kit import INTERRUPTED
+from qflow.maintain import fuzz as fuzzing
+from qflow.maintain.__main__ import main
+from qflow.maintain.fuzz import TARGETS, fuzz, run_piece
+from qflow.messaging.endpoints import Sender
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_small_piece_holds(target):
+    """CM-02, CF-10, FC-14, FC-16, MG-07, LP-02, CN-05, LP-06: of a thousand commands, drawn anyhow."""
+    given, finding = run_piece(target, seed=6, piece=0, commands=1_000)
+    assert (given, str(finding)) == (1_000, "None")
+
+
+@pytest.mark.release
+def test_a_hundred_thousand_commands_hold(capsys):
+    said: list[str] = []
+    assert fuzz(list(TARGETS), 1, 100_000, say=said.append) == 0, said
+    assert said == ["seed 1: 50,000 commands at engine, 50,000 commands at messaging; 0 findings"]
+
+
+def never_held(completions, transfer):
+    """Complete a transfer twice."""
+    original_complete(completions, transfer)
+    completions.context.tell("completed", session=completions.session, names=("command",), values=(0,))
+
+
+def forget_the_room(queue, message, reason, in_transaction=False):
+    """Take a message off a queue, and count one more than that."""
+    original_remove(queue, message, reason, in_transaction)
+    queue.counters.dequeue(message.transfer.size, in_transaction)
+
+
+def raise_what_is_not_documented(queue, message, set_redelivered):
+    raise KeyError(message)
+
+
+original_complete, original_remove = Completions.transfer_complete, Queue.remove
+
+BROKEN = [
+    ("engine", Completions, "transfer_complete", never_held, "CM-02"),
+    ("engine", Queue, "remove", forget_the_room, "DQ-01"),
+    ("engine", Queue, "release", raise_what_is_not_documented, "KeyError"),
+    ("messaging", Queue, "remove", forget_the_room, "DQ-01"),
+    ("messaging", Sender, "_has_room", lambda sender: True, "CAP-01"),
+]
+
+
+@pytest.mark.parametrize(("target", "owner", "method", "broken", "rule"), BROKEN)
+def test_what_does_not_hold_is_found_and_cut_to_few_commands(
+    monkeypatch, target, owner, method, broken, rule
+):
+    """The same piece again finds the same."""
+    monkeypatch.setattr(owner, method, broken)
+    monkeypatch.setattr(fuzzing, "_TRIES", 60)
+    given, finding = run_piece(target, seed=6, piece=0)
+    assert finding is not None
+    assert rule in finding.error
+    assert len(finding.commands) <= finding.prefix <= given
+    assert len(finding.commands) < 40
+    assert f"fuzz {target} --seed 6 --piece 0" in str(finding)
+    assert run_piece(target, seed=6, piece=0)[1].error == finding.error
+
+
+def small(monkeypatch) -> list[tuple[str, int]]:
+    """Make pieces of ten commands, and tell which are run."""
+    run: list[tuple[str, int]] = []
+
+    def noted(target, seed, piece, commands):
+        run.append((target, piece))
+        return commands, None
+
+    monkeypatch.setattr(fuzzing, "PIECE", 10)
+    monkeypatch.setattr(fuzzing, "run_piece", noted)
+    return run
+
+
+def test_what_is_kept_is_not_run_again(monkeypatch, tmp_path):
+    run, kept, said = small(monkeypatch), tmp_path / "kept.json", []
+    assert fuzz(["engine", "messaging"], 3, 35, jobs=1, kept=kept, say=said.append) == 0
+    assert run == [("engine", 0), ("messaging", 1), ("engine", 2), ("messaging", 3)]
+    assert fuzz(["engine", "messaging"], 3, 52, jobs=1, kept=kept, say=said.append) == 0
+    assert run[4:] == [("messaging", 3), ("engine", 4), ("messaging", 5)], "a shorter one is run again"
+    assert said[-1] == "seed 3: 30 commands at engine, 22 commands at messaging; 0 findings"
+    assert list(tmp_path.iterdir()) == [kept]
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked", "words"),
+    [
+        ('{"seed": 4, "pieces": {}}', [], "keeps what was done with the seed 4, not with 1"),
+        ('{"seed": 1, "pieces": {"0": [5]}}', [], "is not a file that a fuzz keeps"),
+        ("[]", [], "is not a file that a fuzz keeps"),
+        ("{", [], "is not a file that a fuzz keeps"),
+        ("", ["nothing"], "there is no target 'nothing'; there are engine, messaging"),
+        ("", ["--commands", "0"], "--commands is a number from 1"),
+        ("", ["--piece", "3"], "--piece needs one target: engine or messaging"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(capsys, tmp_path, kept, asked, words):
+    file = tmp_path / "kept.json"
+    if kept:
+        file.write_text(kept)
+    assert main(["fuzz", "--keep", str(file), *asked]) == 2
+    assert words in capsys.readouterr().err
+    assert not kept or file.read_text() == kept
+
+
+def test_one_piece_alone(capsys, monkeypatch):
+    monkeypatch.setattr(fuzzing, "PIECE", 300)
+    assert main(["fuzz", "engine", "--seed", "6", "--piece", "1"]) == 0
+    assert capsys.readouterr().out == "300 commands; everything holds\n"
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(tmp_path):
+    kept = tmp_path / "kept.json"
+    words = [sys.executable, "-m", "qflow.maintain", "fuzz", "messaging", "--jobs", "2", "--keep", str(kept)]
+    # A job in the background of a shell may have been started deaf to Ctrl-C.
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    until = time.monotonic() + 240
+    while not kept.exists() and time.monotonic() < until:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, err
+    assert "Traceback" not in out + err
+    assert out.startswith("seed 1: ")
+    assert json.loads(kept.read_text())["pieces"]

@@ -1,0 +1,188 @@
+"""Files that are written: whole or not at all, named as asked for, and never over what is read."""
+
+import errno
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from commands import status_of
+from recordings import WORKLOADS
+
+from qflow.logs.workload_file import write_workload
+from qflow.teaching import learner
+from qflow.trace import read_trace, trace_of, write_trace
+from qflow.workload import Consumer, Producer, Workload, simulate
+from qflow.writing import written
+
+SMALL = Workload(
+    "small",
+    1,
+    {"q": {}},
+    producers=(Producer("p", ("", "q"), rate=100, capacity=5, size=100),),
+    consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.001)),),
+)
+LOG = WORKLOADS / "overflow-despite-flow-control.csv.gz"
+NAMES = ["t.jsonl", "t.jsonl.gz", "t.parquet"]
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return trace_of(simulate(SMALL))
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")], ids=repr
+)
+def test_what_was_there_stays_until_the_new_one_is_whole(tmp_path, trace, name, error):
+    path = tmp_path / name
+    write_trace(trace, path)
+    good = path.read_bytes()
+
+    def fail(done):
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        write_trace(trace, path, fail)
+    assert path.read_bytes() == good
+    assert names(tmp_path) == [name]
+    if isinstance(error, OSError):
+        assert caught.value.filename == str(path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_writers_give_one_of_their_files(tmp_path, trace, name):
+    """The second begins while the first is at work; the first, which ends last, is what is there."""
+    path = tmp_path / name
+    other = trace_of(simulate(SMALL.replace(duration=0.5)))
+    inside = []
+
+    def meanwhile(done):
+        if not inside:
+            inside.append(done)
+            second = threading.Thread(target=write_trace, args=(other, path))
+            second.start()
+            second.join()
+            assert len(read_trace(path)[0]) == len(other)
+
+    write_trace(trace, path, meanwhile)
+    back, quarantine = read_trace(path)
+    assert (len(back), quarantine) == (len(trace), [])
+    assert names(tmp_path) == [name]
+
+
+def test_a_link_leads_to_its_file_and_rights_stay(tmp_path, trace):
+    real, link = tmp_path / "real.jsonl", tmp_path / "link.jsonl"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    write_trace(trace, link)
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert len(read_trace(real)[0]) == len(trace)
+
+
+@pytest.mark.parametrize("place", ["no/such/t.jsonl", "folder.jsonl"])
+def test_a_place_that_cannot_be_is_named(tmp_path, trace, place):
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(OSError) as refusal:
+        write_trace(trace, tmp_path / place)
+    assert refusal.value.filename == str(tmp_path / place)
+    assert names(tmp_path) == ["folder.jsonl"]
+
+
+def test_the_longest_of_names_can_be_written(tmp_path):
+    path = tmp_path / f"{'n' * 250}.json"
+    write_workload(SMALL, path)
+    assert Workload.load(path).producers == SMALL.producers
+
+
+def test_nothing_is_left_where_nothing_was_written(tmp_path):
+    with pytest.raises(ValueError, match="stop"), written(tmp_path / "x") as beside:
+        beside.write_text("half")
+        raise ValueError("stop")
+    assert names(tmp_path) == []
+
+
+# What is read is not written over
+
+
+@pytest.fixture
+def folder(tmp_path, trace, monkeypatch):
+    write_trace(trace, tmp_path / "t.jsonl")
+    write_workload(SMALL, tmp_path / "w.jsonl")
+    shutil.copy(LOG, tmp_path / "log.csv.gz")
+    shutil.copy(LOG.with_name("overflow-despite-flow-control.json"), tmp_path / "log.json")
+    (tmp_path / "same.jsonl").hardlink_to(tmp_path / "t.jsonl")
+    (tmp_path / "log.jsonl").symlink_to(tmp_path / "log.csv.gz")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("trace", "replay", "t.jsonl", "-o", "t.jsonl"),
+        ("trace", "replay", "t.jsonl", "-o", "./same.jsonl"),
+        ("trace", "info", "w.jsonl", "t.jsonl", "--quarantine", "t.jsonl"),
+        ("trace", "import", "log.csv.gz", "-o", "log.jsonl"),
+        ("trace", "import", "log.csv.gz", "--workload", "log.csv.gz"),
+        ("trace", "import", "log.csv.gz", "--workload", "log.json"),
+        ("trace", "import", "log.csv.gz", "log.json", "--workload", "../{}/log.json"),
+        ("trace", "import", "log.csv.gz", "-o", "new.jsonl", "--workload", "./new.jsonl"),
+        ("run", "w.jsonl", "--trace", "w.jsonl"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_writes_over_what_it_reads(folder, capsys, words):
+    before = {name: Path(name).read_bytes() for name in names(folder)}
+    assert status_of(*(word.format(folder.name) for word in words)) == 2
+    assert "so it is not written over; give the output another name" in capsys.readouterr().err
+    assert {name: Path(name).read_bytes() for name in names(folder)} == before
+
+
+# A learner's progress
+
+
+def test_a_damaged_progress_file_is_set_aside(tmp_path, monkeypatch):
+    file = tmp_path / "progress.json"
+    monkeypatch.setenv(learner.VARIABLE, str(file))
+    for text, aside in (
+        ('{"exercises": {"a": {"solved": true}', "progress.damaged.json"),
+        ("[]", "progress.damaged2.json"),
+        ('{"exercises": 5}', "progress.damaged3.json"),
+        ("\udcff", "progress.damaged4.json"),
+        ("[" * 100_000, "progress.damaged5.json"),
+    ):
+        file.write_bytes(text.encode(errors="surrogateescape"))
+        assert learner.read("exercises") == {}
+        with pytest.warns(UserWarning, match=f"progress.json is damaged; it is kept as {aside}"):
+            assert learner.keep("exercises", "b", {"solved": True})
+        assert (tmp_path / aside).read_bytes() == text.encode(errors="surrogateescape")
+        assert learner.read("exercises") == {"b": {"solved": True}}
+
+
+def test_progress_with_a_byte_order_mark_is_whole(tmp_path, monkeypatch):
+    file = tmp_path / "progress.json"
+    monkeypatch.setenv(learner.VARIABLE, str(file))
+    file.write_text(json.dumps({"exercises": {"a": {"solved": True}}, "later": 1}), encoding="utf-8-sig")
+    assert learner.keep("exercises", "b", {})
+    assert set(learner.read("exercises")) == {"a", "b"}
+    assert names(tmp_path) == ["progress.json"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may read everything")
+def test_progress_that_may_not_be_read_is_not_replaced(tmp_path, monkeypatch):
+    file = tmp_path / "progress.json"
+    monkeypatch.setenv(learner.VARIABLE, str(file))
+    file.write_text("{}")
+    file.chmod(0)
+    assert not learner.keep("exercises", "b", {})
+    assert names(tmp_path) == ["progress.json"]

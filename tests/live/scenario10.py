@@ -1,0 +1,671 @@
+"""Plays a recorded scenario of AMQP 1.0 clients against a server, and returns what they saw.
+
+One thread drives all clients on bare Proton connections.  After each step every connection makes a round trip
+of its own, so that whatever was asked for has happened; then it is quiet for a moment.  A scenario is data:
+steps, and what was seen at each of them when it was recorded (``data/recordings/amqp10/FORMAT.md``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import socket
+import time
+from itertools import groupby
+
+from proton import (
+    UNDESCRIBED,
+    Array,
+    Collector,
+    Connection,
+    Data,
+    Described,
+    Endpoint,
+    Event,
+    Message,
+    Terminus,
+    Transport,
+    symbol,
+    ulong,
+)
+
+STATES = {0: "none", 0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified", 0x33: "declared"}
+STATISTICS = [
+    "msgDepth",
+    "flowStopped",
+    "flowStoppedCount",
+    "msgTotalEnqueues",
+    "msgTotalDequeues",
+    "acquires",
+    "releases",
+    "unackedMessages",
+    "consumerCount",
+    "discardsOverflow",
+    "discardsRing",
+    "discardsLvq",
+    "discardsTtl",
+    "discardsSubscriber",
+    "reroutes",
+]
+MODES = {"unsettled": 0, "settled": 1, "mixed": 2}
+EXPIRY = {"never": Terminus.EXPIRE_NEVER, "link": Terminus.EXPIRE_WITH_LINK}
+BROKER = "org.apache.qpid.broker:broker:amqp-broker"
+QUEUE = "org.apache.qpid.broker:queue:"
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, world, port, container, idle=0, sasl=True):
+        self.container, self.world = container, world
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection, self.events, self.transport = Connection(), Collector(), Transport()
+        self.connection.container, self.connection.hostname = container, "127.0.0.1"
+        self.connection.collect(self.events)
+        if sasl:
+            self.transport.sasl().allowed_mechs("ANONYMOUS")
+        if idle:
+            self.transport.idle_timeout = idle
+        self.transport.bind(self.connection)
+        self.connection.open()
+        self.session = self.connection.session()
+        self.session.open()
+        self.is_gone = self.is_known_gone = False
+        self.seen, self.links, self.names, self.asked = {}, {}, {}, {}
+        self.held, self.sent, self.last, self.bodies, self.replies = {}, {}, {}, {}, {}
+        self.tags = 0
+        self.transaction = None
+        world.clients.append(self)
+
+    # Bytes
+
+    def write(self):
+        while not self.is_gone:
+            size = self.transport.pending()
+            if size <= 0:
+                return
+            try:
+                self.socket.sendall(self.transport.peek(size))
+            except OSError:
+                self.lose()
+                return
+            self.transport.pop(size)
+
+    def read(self):
+        try:
+            data = self.socket.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            self.lose()
+        while data and self.transport.capacity() > 0:
+            part, data = data[: self.transport.capacity()], data[self.transport.capacity() :]
+            self.transport.push(part)
+            self.handle()
+        self.handle()
+
+    def lose(self):
+        if not self.is_gone:
+            self.is_gone = True
+            self.transport.close_tail()
+
+    # Events
+
+    def note(self, wire, what):
+        self.seen.setdefault(self.names.get(wire, wire), []).append(what)
+
+    def handle(self):
+        while (event := self.events.peek()) is not None:
+            kind = event.type
+            if kind == Event.DELIVERY:
+                self.delivered(event.delivery)
+            elif kind == Event.LINK_REMOTE_OPEN:
+                self.attached(event.link)
+            elif kind in (Event.LINK_REMOTE_CLOSE, Event.LINK_REMOTE_DETACH):
+                is_closed = kind == Event.LINK_REMOTE_CLOSE
+                condition = reason(event.link.remote_condition)
+                self.note(event.link.name, {"closed" if is_closed else "detached": condition})
+                if event.link.state & Endpoint.LOCAL_ACTIVE:
+                    (event.link.close if is_closed else event.link.detach)()
+            elif kind == Event.SESSION_REMOTE_CLOSE and event.session.state & Endpoint.LOCAL_ACTIVE:
+                self.note("(session)", {"ended": reason(event.session.remote_condition)})
+                event.session.close()
+            elif kind == Event.CONNECTION_REMOTE_CLOSE and self.connection.state & Endpoint.LOCAL_ACTIVE:
+                self.note("(connection)", {"closed": reason(self.connection.remote_condition)})
+                self.connection.close()
+            elif kind == Event.TRANSPORT_ERROR:
+                self.note("(connection)", {"transport": reason(self.transport.condition)})
+            self.events.pop()
+
+    def attached(self, link):
+        terminus = link.remote_source if link.is_receiver else link.remote_target
+        answer = {}
+        if terminus.type == Terminus.UNSPECIFIED:
+            answer["attach"] = "refused"
+        if self.asked.get(self.names.get(link.name, link.name), {}).get("dynamic"):
+            answer["address"] = (terminus.address or "").replace(self.container, "<container>") or None
+        for name in ("capabilities", "properties"):
+            value = json_of(getattr(terminus, name))
+            if value:
+                answer[name] = value
+        if link.is_receiver:
+            filters = json_of(terminus.filter)
+            if filters:
+                answer["filter"] = filters
+            if terminus.distribution_mode == Terminus.DIST_MODE_COPY:
+                answer["mode"] = "copy"
+        if answer:
+            self.note(link.name, answer)
+
+    def delivered(self, delivery):
+        link = delivery.link
+        if link.is_receiver:
+            if delivery.readable and not delivery.partial:
+                data = link.recv(delivery.pending)
+                link.advance()
+                self.got(link, delivery, data)
+        elif delivery.updated and (delivery.remote_state or delivery.settled):
+            state = STATES.get(int(delivery.remote_state), str(delivery.remote_state))
+            if link.name == "(tx)":
+                data = delivery.remote.data
+                self.replies[delivery.tag] = bytes(data[0]) if data else b""
+                refused = {"rejected": reason(delivery.remote.condition)}
+                self.note("(tx)", refused if state == "rejected" else state)
+            elif (link.name, delivery.tag) in self.bodies:
+                suffix = "" if delivery.settled else " unsettled"
+                self.note(link.name, f"{state} {self.bodies[link.name, delivery.tag]}{suffix}")
+            delivery.settle()
+
+    def got(self, link, delivery, data):
+        message = Message()
+        message.decode(data)
+        what = str(message.body)
+        what += f" count={message.delivery_count}" if message.delivery_count else ""
+        what += " first" if message.first_acquirer else ""
+        if message.annotations:
+            known = {str(key): value for key, value in message.annotations.items()}
+            what += f" annotations={json.dumps(known, sort_keys=True, default=str)}"
+        name = self.names.get(link.name, link.name)
+        if name == "(replies)":
+            self.world.answers.append(message)
+        if delivery.settled:
+            what += " settled"
+            delivery.settle()
+        else:
+            self.held.setdefault(name, []).append((str(message.body), delivery))
+        self.note(link.name, what)
+
+
+def reason(condition):
+    """Return a condition as name and text, without the broker's source positions and addresses."""
+    if not condition:
+        return None
+    text = condition.description
+    if text is not None:
+        text = re.sub(r"0x[0-9a-f]{6,}", "<id>", re.sub(r" \(/[^ ()]*:\d+\)", "", str(text)))
+    return [condition.name, text]
+
+
+def json_of(data):
+    """Return a piece of Proton's data as JSON can hold it; a described value under its descriptor."""
+    data.rewind()
+    return plain(data.get_object()) if data.next() else None
+
+
+def plain(value):
+    if isinstance(value, Described):
+        return {f"@{value.descriptor}": plain(value.value)}
+    if isinstance(value, dict):
+        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, list | tuple | Array):
+        return [plain(item) for item in (value.elements if isinstance(value, Array) else value)]
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+class Player:
+    """Plays scenarios against a server on a port of this machine; ``quiet`` is in seconds."""
+
+    def __init__(self, port, quiet=0.01):
+        self.port, self.quiet, self.clients, self.answers = port, quiet, [], []
+        self.admin = Client(self, port, f"admin-{time.time_ns()}")
+        replies = self.admin.session.receiver("(replies)")
+        replies.source.dynamic = True
+        replies.open()
+        replies.flow(100_000)
+        self.requests = self.admin.session.sender("requests")
+        self.requests.target.address = "qmf.default.direct"
+        self.requests.open()
+        self.pump(lambda: replies.remote_source.address and self.requests.credit)
+        self.replies = replies
+
+    # Moving bytes
+
+    def pump(self, until=None, quiet=None, timeout=10.0):
+        """Move bytes until a condition holds, or until nothing has moved for a while."""
+        end = last = time.monotonic()
+        end += timeout
+        while True:
+            for client in self.clients:
+                client.handle()
+                client.write()
+            if until is not None and until():
+                return True
+            alive = {client.socket: client for client in self.clients if not client.is_gone}
+            ready = select.select(list(alive), [], [], quiet if quiet else 0.02)[0] if alive else []
+            for one in ready:
+                alive[one].read()
+            now = time.monotonic()
+            if ready:
+                last = now
+            elif quiet is not None and now - last >= quiet:
+                return False
+            if now > end:
+                return False
+
+    def settle_down(self, clients):
+        """Make two round trips on each connection, then wait for silence."""
+        for _ in range(2):
+            trips = []
+            for client in clients:
+                state = client.connection.state
+                if (
+                    not client.is_gone
+                    and state & Endpoint.LOCAL_ACTIVE
+                    and not state & Endpoint.REMOTE_CLOSED
+                ):
+                    session = client.connection.session()
+                    session.open()
+                    trips.append((client, session))
+
+            def are_back(trips=tuple(trips)):
+                return all(
+                    client.is_gone
+                    or client.connection.state & Endpoint.REMOTE_CLOSED
+                    or session.state & Endpoint.REMOTE_ACTIVE
+                    for client, session in trips
+                )
+
+            self.pump(are_back)
+            for _, session in trips:
+                session.close()
+        self.pump(quiet=self.quiet)
+
+    # Management
+
+    def ask(self, opcode, body):
+        message = Message(body=body, subject="broker", reply_to=self.replies.remote_source.address)
+        message.properties = {"x-amqp-0-10.app-id": "qmf2", "qmf.opcode": opcode, "method": "request"}
+        self.admin.tags += 1
+        message.correlation_id = f"request-{self.admin.tags}"
+        self.requests.delivery(str(self.admin.tags))
+        self.requests.send(message.encode())
+        self.requests.advance()
+        self.answers.clear()
+        self.admin.seen.clear()
+        assert self.pump(lambda: self.answers), f"no answer to {body}"
+        for _, delivery in self.admin.held.pop("(replies)", []):
+            delivery.update(0x24)
+            delivery.settle()
+        answer = self.answers[0]
+        assert answer.correlation_id == message.correlation_id
+        return answer.properties["qmf.opcode"], answer.body
+
+    def call(self, method, identity=BROKER, **arguments):
+        """Call a method of the broker or a queue; return the text of its refusal, or None."""
+        body = {
+            "_object_id": {"_object_name": identity},
+            "_method_name": method,
+            "_arguments": arguments,
+        }
+        opcode, answer = self.ask("_method_request", body)
+        return answer["_values"]["error_text"] if opcode == "_exception" else None
+
+    def statistics(self, queue):
+        """Return a queue's statistics, or None."""
+        asked = {"_what": "OBJECT", "_object_id": {"_object_name": QUEUE + queue}}
+        _, found = self.ask("_query_request", asked)
+        return found[0]["_values"] if found else None
+
+    # Scenarios
+
+    def play(self, scenario):
+        """Return what is seen at each step."""
+        self.by_name, self.home, self.counts, self.name = {}, {}, {}, scenario["name"]
+        made = [(s.get("kind", "queue"), s["name"]) for s in scenario["steps"] if s["do"] == "create"]
+        made += [("queue", name) for s in scenario["steps"] for name in s.get("cleanup", [])]
+        try:
+            return [self.step(dict(step)) for step in scenario["steps"]]
+        finally:
+            for client in self.by_name.values():
+                client.connection.close()
+            self.pump(quiet=self.quiet)
+            for client in self.by_name.values():
+                client.socket.close()
+                client.is_gone = True
+                self.clients.remove(client)
+            for kind, name in reversed(made):
+                self.call("delete", type=kind, name=name, options={})
+
+    def step(self, step):
+        do, is_still = step.pop("do"), step.pop("still", False)
+        given = {key: value for key, value in step.items() if key not in ("cleanup", "note")}
+        seen = {}
+        result = getattr(self, f"do_{do}")(**given)
+        if is_still:
+            self.pump(quiet=max(0.25, self.quiet))
+        elif do not in ("stats", "touch"):
+            self.settle_down(list(self.by_name.values()))
+        if result is not None:
+            seen["result"] = result
+        for name, client in sorted(self.by_name.items()):
+            for link, items in sorted(client.seen.items()):
+                seen[f"{name} {link}" if link.startswith("(") else link] = in_short(items)
+            client.seen = {}
+            if client.is_gone and not client.is_known_gone:
+                client.is_known_gone = True
+                seen.setdefault(f"{name} (connection)", []).append("end of stream")
+        for name, client in sorted(self.home.items()):
+            link = client.links[name]
+            if link.is_sender and not client.is_gone:
+                now = (client.sent.get(name, 0) + link.credit, link.queued)
+                before = client.last.get(name, (0, 0))
+                for what, new, old in zip(("granted", "waiting for credit"), now, before, strict=True):
+                    if new != old:
+                        seen[f"{name} {what}"] = new
+                client.last[name] = now
+        return seen
+
+    def link(self, name):
+        return self.home[name].links[name]
+
+    def do_create(self, name, kind="queue", args=None):
+        return self.call("create", type=kind, name=name, properties=args or {}, strict=True)
+
+    def do_bind(self, exchange, queue, key, args=None):
+        name = f"{exchange}/{queue}/{key}"
+        return self.call("create", type="binding", name=name, properties=args or {}, strict=True)
+
+    def do_delete(self, name, kind="queue"):
+        return self.call("delete", type=kind, name=name, options={})
+
+    def do_purge(self, name, n=0):
+        self.call("purge", QUEUE + name, request=n, filter={})
+
+    def do_stats(self, name, also=()):
+        found = self.statistics(name)
+        if found is None:
+            return "no such queue"
+        return {key: found[key] for key in [*STATISTICS, *also] if found.get(key)}
+
+    def do_connect(self, c, idle=0, sasl=True, container=None):
+        self.by_name[c] = Client(self, self.port, container or f"{self.name}-{c}", idle, sasl)
+
+    def terminus(self, terminus, address, given):
+        if given.get("dynamic"):
+            terminus.dynamic = True
+        elif address is not None:
+            terminus.address = address
+        if given.get("create"):
+            wanted = [symbol(one) for one in given["create"]]
+            terminus.capabilities.put_object(Array(UNDESCRIBED, Data.SYMBOL, *wanted))
+        properties = {symbol(key): value for key, value in (given.get("properties") or {}).items()}
+        if given.get("lifetime"):
+            properties[symbol("lifetime-policy")] = Described(symbol(given["lifetime"]), [])
+        if properties:
+            terminus.properties.put_object(properties)
+        terminus.durability = given.get("durable") or 0
+        if given.get("expiry"):
+            terminus.expiry_policy = EXPIRY[given["expiry"]]
+        if given.get("timeout"):
+            terminus.timeout = given["timeout"]
+
+    def keep(self, client, name, wire, given):
+        client.links[name], client.asked[name], client.names[wire] = None, given, name
+        self.home[name] = client
+
+    def do_sender(self, c, link, to=None, mode=None, **given):
+        client = self.by_name[c]
+        made = client.session.sender(link)
+        self.keep(client, link, link, given)
+        client.links[link] = made
+        self.terminus(made.target, to, given)
+        if mode:
+            made.snd_settle_mode = MODES[mode]
+        made.open()
+
+    def do_receiver(
+        self,
+        c,
+        link,
+        source=None,
+        credit=0,
+        mode=None,
+        copy=False,
+        selector=None,
+        subject=None,
+        filters=None,
+        wire=None,
+        **given,
+    ):
+        client = self.by_name[c]
+        made = client.session.receiver(wire or link)
+        self.keep(client, link, wire or link, given)
+        client.links[link] = made
+        self.terminus(made.source, source, given)
+        if mode:
+            made.snd_settle_mode = MODES[mode]
+        if copy:
+            made.source.distribution_mode = Terminus.DIST_MODE_COPY
+        wanted = dict(filters or {})
+        if selector:
+            wanted["selector"] = ("apache.org:selector-filter:string", selector)
+        if subject:
+            wanted["subject"] = ("apache.org:legacy-amqp-topic-binding:string", subject)
+        if wanted:
+            made.source.filter.put_object(
+                {symbol(key): Described(symbol(of), value) for key, (of, value) in wanted.items()}
+            )
+        made.open()
+        if credit:
+            made.flow(credit)
+
+    def do_credit(self, link, n):
+        self.link(link).flow(n)
+
+    def do_drain(self, link, n):
+        receiver = self.link(link)
+        receiver.drain(n)
+        self.settle_down(list(self.by_name.values()))
+        left = receiver.credit
+        receiver.drain_mode = False
+        return {"credit left": left}
+
+    def do_send(self, link, n, settled=False, start=None, tx=None, **given):
+        client, sender = self.home[link], self.link(link)
+        for index in range(n):
+            number = self.counts.get(link, 0) if start is None else start + index
+            self.counts[link] = number + 1
+            client.tags += 1
+            tag = str(client.tags)
+            delivery = sender.delivery(tag)
+            client.bodies[link, tag] = f"{link}{number}"
+            if tx:
+                delivery.local.data = [client.transaction]
+                delivery.update(0x34)
+            sender.send(message_of(f"{link}{number}", index, **given).encode())
+            sender.advance()
+            client.sent[link] = client.sent.get(link, 0) + 1
+            if settled:
+                delivery.settle()
+            if index % 50 == 49:
+                for one in self.clients:
+                    one.handle()
+                    one.write()
+
+    def settle_some(self, link, which, outcome):
+        held = self.home[link].held.get(link, [])
+        if isinstance(which, list):
+            chosen = [item for item in held if item[0] in which]
+        else:
+            chosen = held[: None if which == "all" else which]
+        for item in chosen:
+            held.remove(item)
+            outcome(item[1])
+        return None if chosen else "nothing held"
+
+    def do_accept(self, link, which="all", tx=None, settle=True):
+        def accept(delivery):
+            if tx:
+                delivery.local.data = [self.home[link].transaction, Described(ulong(0x24), [])]
+            delivery.update(0x34 if tx else 0x24)
+            if settle:
+                delivery.settle()
+
+        return self.settle_some(link, which, accept)
+
+    def do_settle(self, link, which="all"):
+        return self.settle_some(link, which, lambda delivery: delivery.settle())
+
+    def do_release(self, link, which="all"):
+        return self.settle_some(link, which, lambda d: (d.update(0x26), d.settle()))
+
+    def do_reject(self, link, which="all"):
+        return self.settle_some(link, which, lambda d: (d.update(0x25), d.settle()))
+
+    def do_modify(self, link, which="all", failed=False, undeliverable=False, annotations=None):
+        def modify(delivery):
+            delivery.local.failed, delivery.local.undeliverable = failed, undeliverable
+            if annotations:
+                delivery.local.annotations = {symbol(key): value for key, value in annotations.items()}
+            delivery.update(0x27)
+            delivery.settle()
+
+        return self.settle_some(link, which, modify)
+
+    def do_close(self, link):
+        self.link(link).close()
+
+    def do_detach(self, link):
+        self.link(link).detach()
+
+    def do_end(self, c):
+        self.by_name[c].session.close()
+
+    def do_disconnect(self, c):
+        self.by_name[c].connection.close()
+
+    def do_drop(self, c):
+        client = self.by_name[c]
+        client.write()
+        client.socket.close()
+        client.is_gone = client.is_known_gone = True
+        self.pump(quiet=max(self.quiet, 0.15))
+
+    def do_touch(self, c):
+        self.settle_down([self.by_name[c]])
+
+    def do_wait(self, ms):
+        end = time.monotonic() + ms / 1000
+        self.pump(lambda: time.monotonic() >= end, timeout=ms / 1000 + 5)
+
+    def control(self, client, descriptor, value):
+        """Ask the coordinator for something; return what it says."""
+        link = client.links.get("(tx)")
+        if link is None:
+            link = client.links["(tx)"] = client.session.sender("(tx)")
+            link.target.type = Terminus.COORDINATOR
+            link.open()
+            self.pump(lambda: link.credit or link.state & Endpoint.REMOTE_CLOSED, timeout=3)
+        client.tags += 1
+        tag = str(client.tags)
+        link.delivery(tag)
+        link.send(Message(body=Described(symbol(descriptor), value)).encode())
+        link.advance()
+        closed = Endpoint.REMOTE_CLOSED
+        self.pump(
+            lambda: (
+                tag in client.replies
+                or client.is_gone
+                or link.state & closed
+                or client.connection.state & closed
+            ),
+            timeout=3,
+        )
+        return client.replies.get(tag)
+
+    def do_declare(self, c):
+        client = self.by_name[c]
+        client.transaction = self.control(client, "amqp:declare:list", [None]) or client.transaction
+
+    def do_discharge(self, c, fail=False, tx=None):
+        client = self.by_name[c]
+        identity = client.transaction if tx is None else tx.encode()
+        self.control(client, "amqp:discharge:list", [identity, fail])
+
+
+def message_of(
+    body,
+    index,
+    groups=None,
+    group_ids=None,
+    size=0,
+    ttl=None,
+    durable=False,
+    priority=None,
+    subject=None,
+    to=None,
+    props=None,
+):
+    """Return the message that a step sends."""
+    message = Message(body=body + "." * max(0, size - len(body)))
+    properties = dict(props or {})
+    if groups and groups[index % len(groups)] is not None:
+        properties["group"] = groups[index % len(groups)]
+    message.properties = properties or None
+    if group_ids:
+        message.group_id = group_ids[index % len(group_ids)]
+    if ttl:
+        message.ttl = ttl / 1000
+    message.durable = durable
+    if priority is not None:
+        message.priority = priority[index % len(priority)] if isinstance(priority, list) else priority
+    message.subject, message.address = subject, to
+    return message
+
+
+def in_short(items):
+    """Return a step's events with neighbours joined: accepted s0, accepted s1 becomes accepted s0..1.
+
+    Outcomes are put in the order of the sends: the real broker's own order is that of memory addresses.
+    """
+    words = [_parts(item) for item in items]
+    places = [place for place, word in enumerate(words) if word and word[0]]
+    for place, word in zip(places, sorted((words[p] for p in places), key=lambda w: w[1:3]), strict=True):
+        words[place] = word
+    numbered = [(word, word[2] - place if word else None) for place, word in enumerate(words)]
+    shown = []
+    pairs = zip(numbered, items, strict=True)
+    for key, run in groupby(enumerate(pairs), key=_series):
+        run = [item for _, item in run]
+        if key[0] is None:
+            shown += [item for _, item in run]
+        else:
+            (first, _), (last, _) = run[0][0], run[-1][0]
+            span = f"{first[2]}" if first[2] == last[2] else f"{first[2]}..{last[2]}"
+            shown.append(f"{first[0]}{first[1]}{span}{first[3]}")
+    return shown
+
+
+def _parts(item):
+    """Take ``accepted s12 unsettled`` or ``s12 first`` apart: outcome, name, number, the rest; or None."""
+    if not isinstance(item, str):
+        return None
+    found = re.fullmatch(rf"((?:{'|'.join(STATES.values())}) )?([^\s\d]+)(\d+)( .*)?", item)
+    return None if found is None else (found[1] or "", found[2], int(found[3]), found[4] or "")
+
+
+def _series(entry):
+    place, ((word, offset), _) = entry
+    return (None, place) if word is None else (word[0], word[1], word[3], offset)

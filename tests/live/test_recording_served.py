@@ -1,0 +1,113 @@
+"""A recording in front of ``qflow serve`` says what the engine's own trace says, and is a log of it."""
+
+from collections import Counter
+from contextlib import nullcontext
+
+import pytest
+
+pytest.importorskip("proton")
+pytest.importorskip("pyarrow")
+
+from proton import Message
+from proton.utils import BlockingConnection, SendException
+from recorded import recording
+from test_recording_tap import Receiver, Sender, in_thread
+from waiting import wait_until
+
+from qflow.live import serve
+from qflow.logs import ClientLog, audit
+from qflow.logs.client_log import client_rows
+from qflow.workload import Workload
+
+QUEUE = "orders --flow-stop-count=10 --flow-resume-count=5"
+SETTLED = ("accept", "release", "reject")
+CLIENTS = ("shop", "kitchen")
+
+
+def of_clients(rows):
+    """What each client did, in its own order: times differ by the way between tap and engine."""
+    own = {name: [] for name in CLIENTS}
+    for row in rows:
+        if row.client in own:
+            own[row.client].append((row.event, row.queue, row.label, row.size))
+    return own
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """1,500 messages of a sender of window 40 through a queue that goes ON; the trace, and the recording."""
+    out = tmp_path_factory.mktemp("served") / "orders.parquet"
+    with serve(QUEUE, port=0) as server:
+        with recording(server.url, out) as tap:
+            sender = Sender(tap.port, 1500, 40)
+            sending = in_thread(sender, "shop")
+            wait_until(lambda: sender.sent == 50, "the window is full: 10 accepted, 40 held")
+            wait_until(lambda: any(row.event == "stats" for row in so_far(out)), "the broker's statistics")
+            receiving = in_thread(Receiver(tap.port, 1500), "kitchen")
+            sending.join(60)
+            receiving.join(60)
+        trace = server.trace()
+    return out, list(client_rows(trace.events()))
+
+
+def so_far(out):
+    return ClientLog.load(out).rows if list(out.glob("part-*")) else []
+
+
+def test_the_recording_says_what_the_trace_says(served):
+    out, traced = served
+    recorded, expected = of_clients(ClientLog.load(out).rows), of_clients(traced)
+    assert Counter(event for event, *_ in expected["shop"]) == {"transfer": 1500, "complete": 1500}
+    for client in CLIENTS:
+        for events in (("transfer",), ("complete",), ("deliver",), SETTLED):
+            said, known = (
+                [each for each in log[client] if each[0] in events] for log in (recorded, expected)
+            )
+            # Of one disposition, Proton gives a server the deliveries in an order of its own.
+            assert events == SETTLED or said == known, (client, events)
+            assert sorted(said) == sorted(known), (client, events)
+
+
+def test_the_replay_of_the_recording_turns_on_as_often_as_the_engine_did(served):
+    """FC-14; the queue's arguments are those that management reports."""
+    out, _ = served
+    log, workload = ClientLog.load(out), Workload.load(out.with_name("orders.json"))
+    assert workload.queues["orders"] == {"qpid.flow_stop_count": 10, "qpid.flow_resume_count": 5}
+    found = audit(log, workload)
+    assert [finding.text() for finding in found.findings] == []
+    last = log.statistics("orders")[-1]
+    agreement = found.agreements["orders"]
+    assert last.flowStoppedCount >= 1 and agreement.samples >= 1
+    assert abs(agreement.engine_stops - agreement.recorded_stops) <= 1
+
+
+def test_released_at_the_limit_and_messages_that_come_back(tmp_path):
+    """LP-02 on this wire: the transfer past the limit is released; a closed link gives back what it held."""
+    out = tmp_path / "limit.parquet"
+    with (
+        serve("small --max-queue-count=4 --limit-policy=reject --flow-stop-count=0", port=0) as server,
+        recording(server.url, out, "--no-statistics") as tap,
+    ):
+        sending = BlockingConnection(f"127.0.0.1:{tap.port}", container_id="shop")
+        sender = sending.create_sender("small")
+        for number in range(6):
+            refusal = pytest.raises(SendException) if number >= 4 else nullcontext()
+            with refusal:
+                sender.send(Message(body=f"order {number}"))
+        for name, count in (("first", 2), ("second", 4)):
+            reading = BlockingConnection(f"127.0.0.1:{tap.port}", container_id=name)
+            receiver = reading.create_receiver("small", credit=count)
+            for _ in range(count):
+                receiver.receive(timeout=20)
+                if name == "second":
+                    receiver.accept()
+            reading.close()
+        sending.close()
+    log = ClientLog.load(out)
+    labels = [f"shop-{n}" for n in range(1, 7)]
+    by_event = {}
+    for row in log.rows:
+        by_event.setdefault((row.client, row.event), []).append(row.label)
+    assert by_event["shop", "refused"] == labels[4:]
+    assert by_event["first", "deliver"][:2] == labels[:2] and len(by_event["first", "error"]) == 1
+    assert by_event["second", "deliver"] == by_event["second", "accept"] == labels[:4]

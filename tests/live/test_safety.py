@@ -1,0 +1,410 @@
+"""A client can hurt only itself: its connection ends in the protocol's own words, and the server goes on."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("proton")
+
+from proton import Endpoint, Message, Terminus
+from proton.utils import BlockingConnection
+from scenario10 import Client, Player, reason
+
+from qflow.live import Limits, serve
+
+AMQP, SASL = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
+SMALL = Limits(connections=30, sessions=4, links=10, message_size=20_000, queued_bytes=200_000, handshake=0.5)
+
+
+@pytest.fixture
+def served():
+    with serve("q", limits=SMALL) as broker:
+        yield broker
+        assert broker.server.failures == []
+
+
+class World:
+    """Clients on one thread, as a scenario has them."""
+
+    def __init__(self, served):
+        self.clients = []
+        self.port = served.server.address[1]
+
+    pump = Player.pump
+
+    def client(self, name="c", **given):
+        return Client(self, self.port, name, **given)
+
+    def closed(self, client, timeout=5.0):
+        """Wait until the server has closed a client's connection; return condition and text."""
+        assert self.pump(lambda: client.is_gone, timeout=timeout), "still open"
+        found = reason(client.connection.remote_condition) or reason(client.transport.condition)
+        return found or []
+
+
+@pytest.fixture
+def world(served):
+    return World(served)
+
+
+def is_alive(served):
+    """Whether the server still takes a message and gives it back."""
+    connection = BlockingConnection(served.url, timeout=10)
+    connection.create_sender("q").send(Message(body="alive"))
+    receiver = connection.create_receiver("q")
+    body = receiver.receive(timeout=10).body
+    receiver.accept()
+    connection.close()
+    return body == "alive"
+
+
+def spoken(served, *parts, wait=5.0):
+    """Send bytes, and return all that comes back until the server closes."""
+    with socket.create_connection(served.server.address) as connection:
+        connection.settimeout(wait)
+        for part in parts:
+            connection.sendall(part)
+        got = b""
+        try:
+            while data := connection.recv(1 << 16):
+                got += data
+        except ConnectionResetError:
+            pass
+        return got
+
+
+def test_silence_after_an_announced_time_closes_the_connection(served, world):
+    """LNK-25: the broker announces the client's own time, and closes after twice that."""
+    client = world.client(idle=0.4)
+    world.pump(lambda: client.connection.state & Endpoint.REMOTE_ACTIVE)
+    assert client.transport.remote_idle_timeout == pytest.approx(0.2)
+    time.sleep(0.8)
+    assert world.closed(client) == ["amqp:resource-limit-exceeded", "local-idle-timeout expired"]
+    assert is_alive(served)
+
+
+RUBBISH = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"AMQP\0\0\x09\1",
+    AMQP + b"\xff" * 64,
+    AMQP + (2 << 30).to_bytes(4, "big") + b"\2\0\0\0" + b"x" * 1000,
+    AMQP + b"\0\0\0\4\2\0\0\0",
+    AMQP + b"\0\0\0\x10\2\0\0\0\0\x53\x99\xc0\1\0\0\0",
+    SASL + b"\0\0\0\x20" + b"\2\1\0\0" + b"\0" * 24,
+    SASL + (2 << 30).to_bytes(4, "big") + b"\2\1\0\0",
+    SASL + b"\0\0\0\x0c\2\1\0\0\0\x53\x41\x45",
+]
+
+
+@pytest.mark.parametrize("rubbish", RUBBISH, ids=range(len(RUBBISH)))
+def test_what_is_no_amqp_is_answered_and_closed(served, rubbish):
+    assert spoken(served, rubbish)[:4] == b"AMQP"
+    assert is_alive(served)
+
+
+@pytest.mark.parametrize("half", [b"", b"AM", AMQP, AMQP + b"\0\0\1\0\2\0\0\0\0\x53\x10"])
+def test_who_does_not_open_in_time_is_let_go(served, half):
+    began = time.monotonic()
+    spoken(served, half)
+    assert time.monotonic() - began < 4
+    assert is_alive(served)
+
+
+def test_links_sessions_and_connections_are_limited(served, world):
+    linker, opener = world.client("links"), world.client("sessions")
+    for number in range(SMALL.links + 1):
+        link = linker.session.sender(f"s{number}")
+        link.target.address = "q"
+        link.open()
+    assert world.closed(linker)[0] == "amqp:resource-limit-exceeded"
+    for _ in range(SMALL.sessions):
+        opener.connection.session().open()
+    assert world.closed(opener)[0] == "amqp:resource-limit-exceeded"
+    sockets = [socket.create_connection(served.server.address) for _ in range(SMALL.connections + 3)]
+    sockets[-1].settimeout(5)
+    assert sockets[-1].recv(10) == b""
+    for one in sockets:
+        one.close()
+    world.pump(lambda: not served.snapshot()["clients"], timeout=5)
+    assert is_alive(served)
+
+
+def test_many_links_one_after_the_other_leave_nothing_behind(served):
+    connection = BlockingConnection(served.url, timeout=10)
+    for number in range(300):
+        connection.create_sender("q", name=f"s{number}").close()
+    with served.lock:
+        peer = served.server.peers()[0]
+        assert peer.sending == {}
+        assert served.broker.queue("q").users.senders == 0
+    connection.close()
+
+
+def test_a_message_that_is_too_big_closes_its_link(served, world):
+    client = world.client()
+    link = client.session.sender("s")
+    link.target.address = "q"
+    link.open()
+    world.pump(lambda: link.credit)
+    assert link.remote_max_message_size == SMALL.message_size
+    link.delivery("1")
+    link.send(Message(body=b"x" * 30_000).encode())
+    link.advance()
+    world.pump(lambda: link.state & Endpoint.REMOTE_CLOSED)
+    assert link.remote_condition.name == "amqp:link:message-size-exceeded"
+    assert is_alive(served)
+
+
+def test_unfinished_messages_are_limited_together(served, world):
+    client = world.client()
+    for number in range(9):
+        link = client.session.sender(f"s{number}")
+        link.target.address = "q"
+        link.open()
+        world.pump(lambda link=link: link.credit or client.is_gone)
+        for _ in range(2):
+            link.delivery("part")
+            # Never advanced, so the message never ends.
+            link.send(b"\0\x53\x75\xb0" + b"x" * 9_000)
+            world.pump(quiet=0.01)
+    assert is_alive(served)
+
+
+def test_what_is_no_message_closes_its_link(served, world):
+    client = world.client()
+    for number, rubbish in enumerate([b"\xff" * 40, b"\0\x53\x70\xc0\xff\x05", b"\0\x53\x72\x05", b"text"]):
+        link = client.session.sender(f"s{number}")
+        link.target.address = "q"
+        link.open()
+        world.pump(lambda link=link: link.credit)
+        link.delivery("1")
+        link.send(rubbish)
+        link.advance()
+        world.pump(lambda link=link: link.state & Endpoint.REMOTE_CLOSED)
+        assert link.remote_condition.name == "amqp:decode-error"
+    assert not client.is_gone
+    assert is_alive(served)
+
+
+def test_who_does_not_read_is_given_no_more_than_its_socket_takes():
+    """The rest stays on the queue, where others can have it."""
+    with serve("q --max-queue-size=0") as served:
+        connection = BlockingConnection(served.url, timeout=30)
+        sender = connection.create_sender("q")
+        for _ in range(400):
+            sender.send(Message(body=b"x" * 50_000))
+        world = World(served)
+        client = world.client()
+        link = client.session.receiver("r")
+        link.source.address = "q"
+        link.open()
+        world.pump(lambda: link.state & Endpoint.REMOTE_ACTIVE)
+        link.flow(100_000)
+        client.write()
+        time.sleep(0.5)
+        seen = served.snapshot()["queues"]["q"]
+        assert 0 < seen["msgDepth"] - seen["messageCount"] <= 400
+        with served.lock:
+            assert served.server.peers()[-1].queued <= 60 << 20
+        receiver = connection.create_receiver("q", credit=1)
+        client.socket.close()
+        assert len(receiver.receive(timeout=10).body) == 50_000
+        connection.close()
+
+
+def test_an_error_of_the_server_s_own_closes_one_connection(served, world, monkeypatch):
+    victim, other = world.client("victim"), world.client("other")
+    world.pump(lambda: len(served.snapshot()["clients"]) == 2)
+    with served.lock:
+        peer = next(one for one in served.server.peers() if one.name == "victim")
+        monkeypatch.setattr(peer, "_attach_sending", lambda *given: 1 / 0)
+    for client in (victim, other):
+        link = client.session.sender("s")
+        link.target.address = "q"
+        link.open()
+    assert world.closed(victim) == ["amqp:internal-error", "division by zero"]
+    assert not other.is_gone
+    with served.lock:
+        assert "ZeroDivisionError" in served.server.failures.pop()
+    assert is_alive(served)
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "is_in"), [("ann", "right", True), ("ann", "wrong", False), (None, None, False)]
+)
+def test_a_password_is_asked_for(user, password, is_in):
+    """LNK-24: with one, PLAIN alone is offered."""
+    with serve("q", password="right") as served:
+        host, port = served.server.address
+        who = f"{user}:{password}@" if user else ""
+        try:
+            connection = BlockingConnection(
+                f"amqp://{who}{host}:{port}", timeout=5, allow_insecure_mechs=True
+            )
+            seen = served.snapshot()["clients"][0]["user"]
+            connection.close()
+        except Exception as error:
+            assert not is_in, error
+            return
+        assert is_in
+        assert seen == "ann"
+
+
+def test_without_sasl_no_password_was_given():
+    with serve("q", password="right") as served:
+        assert spoken(served, AMQP) == SASL
+
+
+def frames(count, seed):
+    """Yield random frames, and mutations of real ones, behind a header and an open."""
+    chance = random.Random(seed)
+    real = recorded_bytes()
+    for _ in range(count):
+        kind = chance.random()
+        if kind < 0.25:
+            size = chance.randrange(8, 80)
+            yield AMQP + size.to_bytes(4, "big") + bytes(chance.randbytes(size - 4))
+        elif kind < 0.35:
+            yield SASL + chance.randbytes(chance.randrange(60))
+        else:
+            data = bytearray(chance.choice(real))
+            for _ in range(chance.randrange(1, 6)):
+                place = chance.randrange(8, len(data))
+                what = chance.random()
+                if what < 0.6:
+                    data[place] = chance.randrange(256)
+                elif what < 0.8:
+                    del data[place : place + chance.randrange(1, 9)]
+                else:
+                    data[place:place] = chance.randbytes(chance.randrange(1, 9))
+            yield bytes(data)
+
+
+def recorded_bytes():
+    """Return what some clients write: links, transfers, dispositions, a transaction."""
+    written = []
+    for kind in ("sender", "receiver", "coordinator"):
+        from proton import Connection, Transport
+
+        connection, transport = Connection(), Transport()
+        connection.container = "fuzz"
+        transport.bind(connection)
+        connection.open()
+        session = connection.session()
+        session.open()
+        link = session.receiver("l") if kind == "receiver" else session.sender("l")
+        if kind == "coordinator":
+            link.target.type = Terminus.COORDINATOR
+        elif kind == "sender":
+            link.target.address = "q"
+        else:
+            link.source.address = "q"
+        link.open()
+        if kind == "receiver":
+            link.flow(20)
+        else:
+            # As if there were credit: the server has given it by the time it reads this.
+            link.delivery("1")
+            link.send(Message(body={"a": [1, 2.5, "x"]}, properties={"group": "g"}, subject="s").encode())
+            link.advance()
+        session.close()
+        connection.close()
+        written.append(transport.peek(transport.pending()))
+    return [bytes(one) for one in written]
+
+
+def fuzz(served, count, seed):
+    for data in frames(count, seed):
+        with socket.create_connection(served.server.address) as connection:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+    deadline = time.monotonic() + 10
+    while served.snapshot()["clients"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert served.snapshot()["clients"] == []
+    assert served.server.failures == []
+    assert is_alive(served)
+
+
+def test_random_and_mutated_frames_leave_nothing_behind():
+    with serve("q", is_traced=False) as served:
+        fuzz(served, 400, seed=19)
+
+
+@pytest.mark.release
+def test_a_hundred_thousand_random_and_mutated_frames():
+    with serve("q", is_traced=False) as served:
+        fuzz(served, 100_000, seed=7)
+
+
+VICTIM = """
+    import sys
+    from proton import Message
+    from proton.handlers import MessagingHandler
+    from proton.reactor import Container
+
+    class Victim(MessagingHandler):
+        def __init__(self):
+            super().__init__(prefetch=20, auto_accept=False)
+            self.count = 0
+
+        def on_start(self, event):
+            connection = event.container.connect(sys.argv[1], reconnect=False)
+            event.container.create_receiver(connection, "q")
+            self.sender = event.container.create_sender(connection, "q2")
+
+        def on_message(self, event):
+            self.count += 1
+            if self.count % 2:
+                self.accept(event.delivery)
+            if self.sender.credit:
+                self.sender.send(Message(body=f"copy-{self.count}"))
+            if self.count == 15:
+                print("ready", flush=True)
+
+    Container(Victim()).run()
+"""
+
+
+def test_a_killed_client_loses_nothing_that_was_not_its_own_to_lose():
+    """Every message that was enqueued is dequeued by an accept, or is still there; LNK-13."""
+    with serve("q", "q2") as served:
+        connection = BlockingConnection(served.url, timeout=10)
+        sender = connection.create_sender("q")
+        for number in range(40):
+            sender.send(Message(body=f"m{number}"))
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(VICTIM), served.url], stdout=subprocess.PIPE
+        )
+        assert process.stdout.readline() == b"ready\n"
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        deadline = time.monotonic() + 10
+        while len(served.snapshot()["clients"]) > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        trace = served.trace()
+        seen = served.snapshot()["queues"]
+        connection.close()
+    went, came = Counter(), Counter()
+    for event in trace.events():
+        if event.kind == "enqueued":
+            came[event.queue] += 1
+        elif event.kind == "dequeued":
+            assert event.detail["reason"] == "accept"
+            went[event.queue] += 1
+    assert came["q"] == 40
+    assert {name: came[name] - went[name] for name in ("q", "q2")} == {
+        name: one["msgDepth"] for name, one in seen.items()
+    }
+    assert seen["q"]["messageCount"] == seen["q"]["msgDepth"] > 20
+    transfers = [event.message for event in trace.events() if event.kind == "message.transfer"]
+    assert len(transfers) == came["q"] + came["q2"]

@@ -1,0 +1,369 @@
+"""What passes on the wire, as rows of a client log: outcomes of AMQP 1.0, links that end, transactions."""
+
+import pytest
+
+pytest.importorskip("proton")
+
+from proton import Data, Described, symbol, uint, ulong
+
+from qflow.live.recorded_workload import recorded_workload
+from qflow.live.wire_log import BROKER, CLIENT, WireLog
+from qflow.workload import Workload
+
+HEADER = b"AMQP\x00\x01\x00\x00"
+OUTCOMES = {"accepted": 0x24, "rejected": 0x25, "released": 0x26, "modified": 0x27}
+
+
+def encoded(value):
+    data = Data()
+    data.put_object(value)
+    return bytes(data.encode())
+
+
+def described(code, *fields):
+    return Described(ulong(code), list(fields))
+
+
+def message(body, subject=None, group=None, to=None):
+    sections = encoded(described(0x70, True))
+    if subject or to:
+        sections += encoded(described(0x73, None, None, to, subject))
+    if group:
+        sections += encoded(Described(ulong(0x74), {"team": group}))
+    return sections + encoded(Described(ulong(0x77), body))
+
+
+class Wire:
+    """Two peers that say what they are asked to; each instant is a microsecond later."""
+
+    def __init__(self, container="p", group_header=""):
+        self.log, self.time = WireLog(group_header), 0
+        self.ids = {CLIENT: 0, BROKER: 0}
+        self.numbers = 0
+        self.begin(container)
+
+    def begin(self, container):
+        self.numbers += 1
+        self.log.opened(self.time, self.numbers, "127.0.0.1:1")
+        self.ids = {CLIENT: 0, BROKER: 0}
+        for side in (CLIENT, BROKER):
+            self.log.passed(self.time, self.numbers, side, HEADER)
+            self.frame(side, 0x10, container if side == CLIENT else "broker")
+            self.frame(side, 0x11, None if side == CLIENT else 0, uint(0), uint(1000), uint(1000))
+
+    def frame(self, side, code, *fields, payload=b""):
+        self.time += 1
+        body = encoded(described(code, *fields)) + payload
+        data = (8 + len(body)).to_bytes(4, "big") + b"\x02\x00\x00\x00" + body
+        self.log.passed(self.time, self.numbers, side, data)
+
+    def attach(self, handle, address, is_receiver=False, mode=None, target=None, filters=None, dynamic=None):
+        for side in (CLIENT, BROKER):
+            role = is_receiver == (side == CLIENT)
+            source = described(0x28, address, None, None, None, None, None, mode, filters)
+            named = "reply-1" if dynamic and side == BROKER else None
+            if dynamic:
+                source = described(0x28, named, None, None, None, True)
+            if target is None:
+                target = described(0x29, address)
+            nodes = (source, described(0x29)) if is_receiver else (described(0x28), target)
+            self.frame(side, 0x12, f"link-{handle}", uint(handle), role, None, None, *nodes)
+
+    def transfer(self, side, handle, payload, settled=False, state=None, more=False, first=True):
+        number = self.ids[side]
+        self.ids[side] += first
+        number = number if first else None
+        fields = (
+            uint(handle),
+            None if number is None else uint(number),
+            b"t",
+            uint(0),
+            settled,
+            more,
+            None,
+            state,
+        )
+        self.frame(side, 0x14, *fields, payload=payload)
+        return number
+
+    def settle(self, side, first, last, outcome, is_settled=True, role=True):
+        state = described(OUTCOMES[outcome]) if isinstance(outcome, str) else outcome
+        self.frame(side, 0x15, role, uint(first), uint(last), is_settled, state)
+
+    def rows(self):
+        rows = [(row[1], row[2], row[3], row[4]) for row in self.log.book.rows]
+        self.log.book.rows.clear()
+        return rows
+
+
+@pytest.mark.parametrize(
+    ("outcome", "event"),
+    [("accepted", "complete"), ("released", "refused"), ("rejected", "refused"), ("modified", "refused")],
+)
+def test_the_brokers_outcome_of_a_transfer(outcome, event):
+    """Amqp10 a3 and a7: accepted is a completion; released, at the limit, is not."""
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.transfer(CLIENT, 0, message("one"))
+    wire.transfer(CLIENT, 0, message("two"))
+    wire.settle(BROKER, 0, 1, outcome)
+    assert wire.rows() == [
+        ("p", "transfer", "orders", "p-1"),
+        ("p", "transfer", "orders", "p-2"),
+        ("p", event, "", "p-1"),
+        ("p", event, "", "p-2"),
+    ]
+    assert wire.log.book.clients["p"].most_unsettled == 2
+
+
+@pytest.mark.parametrize(
+    ("outcome", "event"),
+    [("accepted", "accept"), ("released", "release"), ("modified", "release"), ("rejected", "reject")],
+)
+def test_the_clients_outcome_of_a_delivery(outcome, event):
+    wire = Wire("c")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.transfer(BROKER, 0, message("one"))
+    wire.settle(CLIENT, 0, 0, outcome)
+    assert wire.rows()[1:] == [("c", event, "orders", "unseen-1")]
+
+
+def test_settled_without_an_outcome_is_an_accept():
+    """Amqp10 b2: such a message is dequeued."""
+    wire = Wire("c")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.transfer(BROKER, 0, message("one"))
+    wire.settle(CLIENT, 0, 0, None)
+    assert wire.rows()[1:] == [("c", "accept", "orders", "unseen-1")]
+
+
+def test_a_settled_delivery_is_accepted_and_a_settled_transfer_never_complete():
+    """Amqp10 a5 and b4."""
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.attach(1, "orders", is_receiver=True)
+    wire.transfer(CLIENT, 0, message("one"), settled=True)
+    wire.transfer(BROKER, 1, message("one"), settled=True)
+    events = [(client, event, label) for client, event, _, label in wire.rows()]
+    assert sorted(events[:1]) == [("p/orders", "transfer", "p/orders-1")]
+    assert events[1:] == [("p", "deliver", "p/orders-1"), ("p", "accept", "p/orders-1")]
+    workload = recorded_workload(wire.log.book, "w")
+    assert workload["inferred"]["producers.p/orders.capacity"].startswith("not seen")
+
+
+def test_deliveries_are_of_the_oldest_transfer_with_the_same_bytes_and_a_released_one_comes_again():
+    wire = Wire()
+    wire.attach(0, "orders")
+    for body in ("same", "same", "other", "same"):
+        wire.transfer(CLIENT, 0, message(body))
+    wire.rows()
+    wire.attach(1, "orders", is_receiver=True)
+    labels = []
+    for body in ("same", "other", "same"):
+        number = wire.transfer(BROKER, 1, message(body))
+        labels.append(wire.rows()[-1][3])
+    wire.settle(CLIENT, 0, 0, "released")
+    assert labels == ["p-1", "p-3", "p-2"] and number == 2
+    wire.rows()
+    wire.transfer(BROKER, 1, message("same"))
+    wire.transfer(BROKER, 1, message("same"))
+    assert [row[3] for row in wire.rows()] == ["p-1", "p-4"]
+    assert wire.log.book.labels.alike == 3
+
+
+def test_a_message_in_pieces_is_one_transfer_of_its_whole_size():
+    wire = Wire()
+    wire.attach(0, "orders")
+    whole = message("x" * 1000)
+    wire.transfer(CLIENT, 0, whole[:100], more=True)
+    wire.transfer(CLIENT, 0, whole[100:600], more=True, first=False)
+    wire.transfer(CLIENT, 0, whole[600:], first=False)
+    assert [(row[2], row[5]) for row in wire.log.book.rows] == [("transfer", len(whole))]
+
+
+def test_a_consumer_that_leaves_with_messages_gives_them_back():
+    """Amqp10 b3: every unsettled message returns; the log's word for a session that is gone is error."""
+    wire = Wire("c")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.transfer(BROKER, 0, message("one"))
+    wire.frame(CLIENT, 0x16, uint(0), True)
+    assert wire.rows()[1:] == [("c", "error", "", "closed: its link is closed")]
+    wire.begin("c")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.transfer(BROKER, 0, message("one"))
+    assert wire.rows() == [("c/orders", "deliver", "orders", "unseen-1")]
+
+
+def test_a_delivery_that_crosses_the_end_of_its_link_is_still_the_brokers():
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.attach(1, "orders", is_receiver=True)
+    wire.transfer(CLIENT, 0, message("one"))
+    wire.rows()
+    wire.frame(CLIENT, 0x16, uint(1), True)
+    wire.transfer(BROKER, 1, message("one"))
+    assert wire.rows() == []
+    wire.begin("c")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.transfer(BROKER, 0, message("one"))
+    assert wire.rows() == [("c", "deliver", "orders", "p/orders-1")]
+
+
+def test_a_consumer_that_leaves_with_nothing_is_gone_before_the_next_message_comes():
+    wire = Wire("c")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.frame(CLIENT, 0x18)
+    assert wire.rows() == []
+    wire.begin("p")
+    wire.attach(0, "orders")
+    wire.transfer(CLIENT, 0, message("one"))
+    assert [row[:2] for row in wire.rows()] == [("c", "error"), ("p", "transfer")]
+
+
+def test_the_brokers_error_is_in_the_log_in_its_own_words():
+    """Amqp10 a9."""
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.transfer(CLIENT, 0, message("one"))
+    error = described(0x1D, symbol("amqp:resource-deleted"), " Queue orders has been deleted")
+    wire.frame(BROKER, 0x16, uint(0), True, error)
+    assert wire.rows()[1:] == [("p", "error", "", "amqp:resource-deleted:  Queue orders has been deleted")]
+
+
+def test_deliveries_settled_without_a_state_are_neither_complete_nor_refused():
+    """Amqp10 a11: a sender that closes gets neither yes nor no."""
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.transfer(CLIENT, 0, message("one"))
+    wire.settle(BROKER, 0, 0, None)
+    assert len(wire.rows()) == 1
+    assert any("neither yes nor no" in words for words in wire.log.book.findings)
+
+
+@pytest.mark.parametrize(
+    ("fails", "events"), [(False, ["transfer", "complete", "accept"]), (True, ["release"])]
+)
+def test_a_transaction_is_in_the_log_when_it_ends(fails, events):
+    """Amqp10 d1: sends appear at the commit, and are accepted at once; an accept counts at the commit."""
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.attach(1, "orders", is_receiver=True)
+    wire.attach(2, None, target=described(0x30))
+    wire.transfer(BROKER, 1, message("old"))
+    wire.rows()
+    state = described(0x34, b"tx-1")
+    wire.transfer(CLIENT, 0, message("new"), state=state)
+    wire.settle(BROKER, 0, 0, "accepted")
+    wire.settle(CLIENT, 0, 0, described(0x34, b"tx-1", described(0x24)))
+    assert wire.rows() == []
+    discharge = encoded(Described(ulong(0x77), described(0x32, b"tx-1", fails)))
+    number = wire.transfer(CLIENT, 2, discharge)
+    assert wire.rows() == []
+    wire.settle(BROKER, number, number, "accepted")
+    assert [row[1] for row in wire.rows()] == events
+
+
+def test_browsing_and_management_are_not_in_the_log():
+    wire = Wire()
+    wire.attach(0, "orders", is_receiver=True, mode=symbol("copy"))
+    wire.attach(1, None, is_receiver=True, dynamic=True)
+    wire.attach(2, "qmf.default.direct")
+    wire.transfer(BROKER, 0, message("browsed"))
+    wire.transfer(CLIENT, 2, message("request"))
+    wire.transfer(BROKER, 1, message("answer"))
+    assert wire.rows() == [] and wire.log.book.clients == {}
+    assert "'link-0' only browses 'orders': what it reads is not in the log" in wire.log.book.findings
+
+
+def test_exchanges_have_a_client_for_each_subject_and_subscriptions_their_queues():
+    """Amqp10 c4: queue CONTAINER_LINK, bound with the default key of a topic exchange."""
+    wire = Wire()
+    wire.attach(0, "amq.topic", is_receiver=True)
+    wire.attach(1, "amq.topic")
+    wire.transfer(CLIENT, 1, message("one", subject="eu"))
+    wire.transfer(CLIENT, 1, message("two", subject="us"))
+    wire.transfer(BROKER, 0, message("two", subject="us"))
+    rows = wire.rows()
+    assert [row[1:3] for row in rows] == [("transfer", "eu"), ("transfer", "us"), ("deliver", "p_link-0")]
+    assert rows[2][3] == rows[1][3]
+    workload = recorded_workload(wire.log.book, "w")
+    assert workload["binds"] == [["amq.topic", "p_link-0", "#"]]
+    assert [producer["to"] for producer in workload["producers"]] == [
+        ["amq.topic", "eu"],
+        ["amq.topic", "us"],
+    ]
+
+
+def test_a_link_without_an_address_sends_to_each_messages_own():
+    """Amqp10 a13: the anonymous relay."""
+    wire = Wire()
+    wire.attach(0, None, target=described(0x29))
+    wire.transfer(CLIENT, 0, message("one", to="a"))
+    wire.transfer(CLIENT, 0, message("two", to="b"))
+    assert wire.rows() == [("p", "transfer", "a", "p-1"), ("p/b", "transfer", "b", "p/b-1")]
+
+
+def test_the_group_is_the_application_property_of_the_queues_group_header():
+    """Amqp10 b8: the header is looked up in the application properties."""
+    wire = Wire()
+    properties = {symbol("qpid.group_header_key"): "team", symbol("qpid.flow_stop_count"): 9}
+    target = described(0x29, "orders", None, None, None, None, properties, symbol("create-on-demand"))
+    wire.attach(0, "orders", target=target)
+    wire.transfer(CLIENT, 0, message("one", group="blue"))
+    assert wire.log.book.rows[0][6] == "blue"
+    workload = recorded_workload(wire.log.book, "w")
+    assert workload["queues"]["orders"] == {"qpid.group_header_key": "team", "qpid.flow_stop_count": 9}
+    assert "queues.orders" not in workload["inferred"]
+
+
+def test_windows_and_service_times_are_marked_as_inferred_and_the_workload_can_be_read():
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.attach(1, "orders", is_receiver=True)
+    wire.frame(CLIENT, 0x13, uint(0), uint(9), uint(0), uint(9), uint(1), uint(0), uint(20))
+    for body in "abc":
+        wire.transfer(CLIENT, 0, message(body))
+        wire.transfer(BROKER, 1, message(body))
+    wire.settle(CLIENT, 0, 2, "accepted")
+    stated = recorded_workload(wire.log.book, "w")
+    workload = Workload.from_json(stated)
+    assert workload.producers[0].capacity == 3 and workload.consumers[0].prefetch == 20
+    assert {key.rpartition(".")[2] for key in stated["inferred"]} >= {
+        "capacity",
+        "prefetch",
+        "service",
+        "rate",
+    }
+
+
+def test_names_of_containers_are_kept_and_uuids_become_numbers():
+    wire = Wire("0d7c3fb0-38c5-49cb-a4fe-b23bb5ce75e1")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.begin("broker")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.begin("worker")
+    wire.attach(0, "orders", is_receiver=True)
+    wire.attach(1, "orders", is_receiver=True)
+    wire.attach(2, "orders", is_receiver=True)
+    assert list(wire.log.book.clients) == [
+        "client-1",
+        "broker/orders",
+        "worker",
+        "worker/orders",
+        "worker/orders.2",
+    ]
+
+
+def test_what_makes_no_sense_ends_only_the_reading_of_its_connection():
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.transfer(CLIENT, 7, message("one"))
+    assert any(
+        "transfer on handle 7, on which no link is attached" in words for words in wire.log.book.findings
+    )
+    wire.transfer(CLIENT, 0, message("one"))
+    assert wire.rows() == []
+    wire.begin("q")
+    wire.attach(0, "orders")
+    wire.transfer(CLIENT, 0, message("one"))
+    assert wire.rows() == [("q", "transfer", "orders", "q-1")]

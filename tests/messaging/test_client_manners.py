@@ -1,0 +1,593 @@
+"""The manners of qpid-python's client: which commands it gives, and what it waits for (CAP-12 … CAP-16)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from messaging_support import Bench, address, contents, drain
+
+from qflow.broker import Event
+from qflow.messaging import (
+    ConnectError,
+    Connection,
+    Empty,
+    EncodeError,
+    InsufficientCapacity,
+    Message,
+    NotFound,
+    Receiver,
+    Sender,
+    Serial,
+    Session,
+    SessionError,
+    SyncWouldBlock,
+    TargetCapacityExceeded,
+    Timeout,
+    brokers,
+    refuse,
+    sleep,
+    timestamp,
+)
+from qflow.messaging.exceptions import MessagingError
+
+STOPPED = address("stopped", {"qpid.flow_stop_count": 1})
+COMMANDS = {
+    "exchange.query",
+    "queue.query",
+    "queue.declare",
+    "exchange.declare",
+    "exchange.bind",
+    "queue.delete",
+    "message.subscribe",
+    "message.set_flow_mode",
+    "message.flow",
+    "message.flush",
+    "message.stop",
+    "message.cancel",
+    "message.transfer",
+    "message.accept",
+    "message.release",
+    "message.reject",
+    "execution.sync",
+    "tx.select",
+    "tx.commit",
+    "tx.rollback",
+}
+
+
+class Watched(Bench):
+    """A bench that notes the commands of its session; ``*`` for the sync flag."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**options)
+        self.commands: list[str] = []
+        self.broker.observe(self._note)
+
+    def _note(self, event: Event) -> None:
+        if event.kind in COMMANDS and event.session == self.session.name:
+            asks = event.kind == "execution.sync" or bool((event.detail or {}).get("sync"))
+            self.commands.append(event.kind + "*" * asks)
+
+    def noted(self) -> str:
+        commands, self.commands = self.commands, []
+        return " ".join(commands)
+
+
+def hold(bench: Bench) -> Sender:
+    """Have the session's second transfer to a queue of its own held."""
+    sender = bench.sender(STOPPED)
+    sender.send("one")
+    sender.send("two", sync=False)
+    return sender
+
+
+# What waits behind a held transfer
+
+WAITING: dict[str, Callable[[Bench], object]] = {
+    "a new receiver": lambda bench: bench.receiver("other"),
+    "a new sender": lambda bench: bench.sender("other"),
+    "a new node": lambda bench: bench.sender("new; {create: always, node: {type: queue}}"),
+    "a fetch that finds nothing at once": lambda bench: bench.session.receivers[0].fetch(0),
+    "a fetch that finds nothing in time": lambda bench: bench.session.receivers[0].fetch(1),
+    "next_receiver and acknowledge": lambda bench: bench.session.acknowledge(
+        bench.session.receivers[1].fetch(1)
+    ),
+    "closing a receiver": lambda bench: bench.session.receivers[0].close(),
+    "closing the session": lambda bench: bench.session.close(),
+    "a sync of an idle sender": lambda bench: bench.session.sync(),
+}
+
+
+@pytest.mark.parametrize("what", WAITING)
+def test_what_waits_behind_a_held_transfer(what: str) -> None:
+    """CAP-12, CM-14: all of it; and all of it goes on when the queue lets go."""
+    bench = Bench()
+    other = Connection.establish(bench.url).session()
+    for name in ("empty", "full", "other"):
+        other.sender(address(name)).send("x")
+    drain(other.receiver("empty"))
+    other.acknowledge()
+    for name in ("empty", "full"):
+        bench.receiver(name)
+    held = hold(bench)
+    with pytest.raises(SyncWouldBlock, match="held by queue 'stopped'") as raised:
+        WAITING[what](bench)
+    assert raised.value.held_by == ("stopped",)
+    bench.stat("stopped").purge(0)
+    held.send("three")
+    assert held.unsettled() == 0
+    assert [link for link in bench.session.links() if not (link.linked or link.closed)] == []
+    assert bench.session.acked == []
+
+
+@pytest.mark.parametrize("closes", ["session", "receiver"])
+def test_close_times_out(closes: str) -> None:
+    """CAP-12: of the calls that wait for an answer, close has a time-out."""
+    bench = Bench()
+    receiver = bench.receiver(address("q"))
+    hold(bench)
+    with pytest.raises(Timeout, match="timed out"):
+        {"session": bench.session, "receiver": receiver}[closes].close(timeout=2)
+    assert bench.broker.now == 2_000_000
+
+
+def test_one_session_for_both_directions_deadlocks() -> None:
+    """CAP-12: the consumer that would make room cannot be made on the producer's session, but on another."""
+    bench = Bench()
+    sender = bench.sender(STOPPED)
+    sender.send("one")
+    with pytest.raises(Timeout):
+        sender.send("two", timeout=0)
+    with pytest.raises(SyncWouldBlock):
+        bench.receiver("stopped; {create: always}")
+    consumer = bench.consumer("stopped")
+    assert contents(drain(consumer)) == ["one", "two"]
+    consumer.session.acknowledge()
+    sender.sync(timeout=0)
+
+
+def test_a_message_that_came_is_fetched_behind_a_held_transfer() -> None:
+    """CAP-12: a delivery is no completion; only the drain is hidden."""
+    bench = Bench()
+    bench.consumer(address("q")).session.sender("q").send("x")
+    receiver = bench.receiver("q")
+    hold(bench)
+    assert receiver.fetch(1).content == "x"
+
+
+def test_a_name_that_was_asked_for_lately_is_not_asked_for_again() -> None:
+    """CAP-16: so that a second sender to it waits for nothing, for 60 seconds."""
+    bench = Watched()
+    hold(bench)
+    bench.new_session().sender(address("q"))
+    bench.noted()
+    bench.sender("q").send("x", sync=False)
+    assert bench.noted() == "execution.sync* message.transfer"
+    bench.broker.management.delete("queue", "q")
+    sleep(59, bench.url)
+    bench.sender("q")
+    assert bench.noted() == "execution.sync*"
+    sleep(1, bench.url)
+    with pytest.raises(SyncWouldBlock):
+        bench.sender("q")
+    assert bench.noted() == "exchange.query* queue.query*"
+    with pytest.raises(NotFound):
+        bench.new_session().sender("q")
+
+
+# Which commands ask to be reported
+
+LINKS = [
+    ("sender", "q", "exchange.query* queue.query*"),
+    ("sender", "q; {node: {type: queue}}", "queue.query*"),
+    ("sender", "amq.topic; {node: {type: topic}}", "exchange.query*"),
+    ("sender", "new; {create: always, node: {type: queue}}", "queue.declare*"),
+    ("sender", "new; {create: always}", "exchange.query* queue.query* queue.declare*"),
+    (
+        "sender",
+        "new; {create: always, node: {type: queue, x-bindings: [{exchange: 'amq.topic'}, {key: a}]}}",
+        "queue.declare exchange.bind exchange.bind*",
+    ),
+    ("sender", "q; {link: {x-bindings: [{exchange: 'amq.topic'}]}}",
+     "exchange.query* queue.query* exchange.bind*"),
+    ("receiver", "q", "exchange.query* queue.query* message.subscribe message.set_flow_mode*"),
+    (
+        "receiver",
+        "amq.topic",
+        "exchange.query* queue.query* queue.declare exchange.bind message.subscribe message.set_flow_mode*",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("role", "target", "commands"), LINKS)
+def test_the_commands_of_a_link(role: str, target: str, commands: str) -> None:
+    """CAP-13: queries ask to be reported, and the last command of a row."""
+    bench = Watched()
+    Connection.establish(bench.url).session().sender(address("q"))
+    getattr(bench, role)(target)
+    assert bench.noted() == commands
+
+
+@pytest.mark.parametrize(
+    ("role", "target", "commands"),
+    [
+        ("sender", "q", ""),
+        ("receiver", "q", "message.cancel*"),
+        ("receiver", "amq.topic", "message.cancel queue.delete*"),
+        ("receiver", "q; {delete: always}", "message.cancel exchange.query* queue.query* queue.delete*"),
+    ],
+)
+def test_the_commands_of_a_close(role: str, target: str, commands: str) -> None:
+    """CAP-13."""
+    bench = Watched()
+    Connection.establish(bench.url).session().sender(address("q"))
+    link = getattr(bench, role)(target)
+    bench.noted()
+    link.close()
+    assert bench.noted() == commands
+
+
+def test_the_commands_of_a_transactional_session() -> None:
+    """CAP-13, CAP-15."""
+    bench = Watched()
+    bench.sender(address("q")).send("x")
+    bench.session = bench.new_session(transactional=True)
+    bench.commands.clear()
+    session, receiver = bench.session, bench.session.receiver("q")
+    receiver.fetch(1)
+    session.acknowledge()
+    session.rollback()
+    session.commit()
+    assert bench.noted() == (
+        "message.subscribe message.set_flow_mode* message.flow message.flow message.accept*"
+        " message.stop execution.sync* message.release tx.rollback* tx.commit*"
+    )
+
+
+def test_an_idle_sender_has_every_asynchronous_command_synced() -> None:
+    """CAP-13: so that completions come back although no transfer asks for them."""
+    bench = Watched()
+    busy = bench.sender(address("q"))
+    for _ in range(3):
+        busy.send("x", sync=False)
+    assert busy.unsettled() == 3
+    bench.noted()
+    bench.sender("amq.fanout")
+    assert busy.unsettled() == 0, "its query was flagged"
+    bench.noted()
+    for _ in range(2):
+        busy.send("x", sync=False)
+        assert bench.noted() == "message.transfer execution.sync*"
+        assert busy.unsettled() == 0
+
+
+def test_a_grant_asks_for_no_report() -> None:
+    """CAP-13: message.flow has no sync flag, so that a fetch settles no asynchronous message."""
+    bench = Watched()
+    receiver = bench.receiver(address("q"))
+    busy = bench.sender("q")
+    busy.send("x", sync=False)
+    bench.noted()
+    assert receiver.fetch(1).content == "x"
+    assert bench.noted() == "message.flow message.flow"
+    assert busy.unsettled() == 1
+
+
+# Windows and credit
+
+
+def test_a_shrunk_window_lets_messages_pass() -> None:
+    """CAP-14: available() is -2, which is true; at 0 the sender waits."""
+    bench = Bench()
+    sender = bench.sender(address("q", {"qpid.flow_stop_count": 1}), capacity=10)
+    sender.send("0", sync=False)
+    for text in "123":
+        sender.send(text, sync=False)
+    sender.capacity = sender.unsettled() - 2
+    assert sender.available() == -2
+    sender.send("4", sync=False, timeout=0)
+    sender.capacity = sender.unsettled()
+    with pytest.raises(InsufficientCapacity):
+        sender.send("5", sync=False, timeout=0)
+    assert bench.stat("q").msgDepth == 5
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 5])
+def test_the_fetch_after_a_rollback_is_empty(capacity: int) -> None:
+    """CAP-15: message credit without byte credit; after the drain all is well."""
+    bench = Bench()
+    for text in "abc":
+        bench.sender(address("q")).send(text)
+    session = bench.new_session(transactional=True)
+    receiver = session.receiver("q", capacity=capacity)
+    receiver.fetch(1)
+    session.rollback()
+    with pytest.raises(Empty):
+        receiver.fetch(1)
+    assert contents([receiver.fetch(1) for _ in range(3)]) == ["a", "b", "c"]
+
+
+def test_the_fetch_after_a_rollback_after_a_drain() -> None:
+    """CAP-15: the drain has forgotten that bytes were granted."""
+    bench = Bench()
+    bench.sender(address("q")).send("a")
+    session = bench.new_session(transactional=True)
+    receiver = session.receiver("q")
+    for _ in range(3):
+        assert receiver.fetch(0).content == "a"
+        session.rollback()
+
+
+# Addresses and messages
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_node_bindings_of_an_exchange(stated: bool) -> None:
+    """CF-14: without a type the bindings take the name for a queue's."""
+    bench = Bench()
+    bench.sender(address("q"))
+    kind = "type: topic, " if stated else ""
+    target = f"amq.topic; {{node: {{{kind}x-bindings: [{{queue: q, key: a}}]}}}}"
+    if stated:
+        bench.sender(target).send(Message("x", subject="a"))
+        assert bench.stat("q").msgDepth == 1
+        return
+    with pytest.raises(SessionError) as raised:
+        bench.sender(target).send("x")
+    assert raised.value.code == 542
+
+
+def echo(message: Message) -> Message:
+    bench = Bench()
+    bench.sender(address("q")).send(message)
+    return bench.receiver("q").fetch(0)
+
+
+@pytest.mark.parametrize("app_id", ["text", b"bytes", b"\xff\x00"])
+def test_app_ids(app_id: object) -> None:
+    """They come back as they were, bytes as bytes; both have the same size."""
+    back = echo(Message("x", properties={"x-amqp-0-10.app-id": app_id}))
+    assert back.properties["x-amqp-0-10.app-id"] == app_id
+
+
+@pytest.mark.parametrize("made", [bytes, bytearray, memoryview])
+def test_bodies_of_bytes(made: Callable[[bytes], object]) -> None:
+    back = echo(Message(made(b"body"), properties={"key": made(b"value")})).content
+    assert back == b"body"
+    assert isinstance(back, bytes)
+
+
+def test_points_in_time() -> None:
+    """A datetime arrives as seconds since 1970, in properties and in maps and lists."""
+    when = datetime(2011, 2, 19, 12, 30, 15, 999_999, tzinfo=UTC)
+    message = echo(Message([when, {"a": timestamp(1.5)}], properties={"when": when}))
+    assert message.properties["when"] == timestamp(1_298_118_615)
+    assert message.content == [timestamp(1_298_118_615), {"a": timestamp(1)}]
+    assert all(isinstance(found, timestamp) for found in (message.properties["when"], message.content[0]))
+    assert message.content[0].datetime() == datetime.fromtimestamp(1_298_118_615)
+    assert timestamp(10) + timedelta(minutes=1) - 5 == timestamp(65)
+
+
+def test_serial_numbers() -> None:
+    """They count round at 2^32, and the later one is the greater."""
+    last = Serial(2**32 - 1)
+    assert (last + 1, last + 3 - last, int(Serial(2**32 + 7))) == (Serial(0), Serial(3), 7)
+    assert last < last + 1 < last + 2
+    assert sorted([Serial(1), last, Serial(0)]) == [last, Serial(0), Serial(1)]
+    assert len({Serial(1), Serial(2**32 + 1)}) == 1
+
+
+@pytest.mark.parametrize("ttl", ["10", -1, float("nan"), float("inf"), [1], 1e30])
+def test_a_ttl_that_is_no_number_is_refused(ttl: object) -> None:
+    """Nothing is sent, and the session lives."""
+    bench = Bench()
+    sender = bench.sender(address("q"))
+    with pytest.raises(EncodeError, match="ttl: got .*, allowed is a number of seconds"):
+        sender.send(Message("x", ttl=ttl))  # type: ignore[arg-type]
+    sender.send(Message("x", ttl=1.5))
+    assert bench.stat("q").msgDepth == 1
+
+
+# A dead session
+
+
+def dead(bench: Bench) -> Receiver:
+    receiver = bench.receiver(address("q", {"qpid.max_count": 2, "qpid.flow_stop_count": 0}))
+    sender = bench.sender("q")
+    sender.send("1")
+    receiver.fetch(1)
+    for text in "23":
+        sender.send(text, sync=False)
+    return receiver
+
+
+def test_a_link_of_a_dead_session_is_made_and_is_of_no_use() -> None:
+    """LP-06: as in the real client, which sees a session that the broker has closed."""
+    bench = Bench()
+    dead(bench)
+    late: list[Callable[[], object]] = [
+        bench.session.receiver("q").fetch,
+        lambda: bench.session.sender("q").send("x"),
+    ]
+    for call in late:
+        with pytest.raises(TargetCapacityExceeded):
+            call()
+    assert bench.session.closed
+
+
+def test_acknowledge_on_a_dead_session() -> None:
+    """LP-06: what waits raises; what does not wait tells nothing."""
+    bench = Bench()
+    dead(bench)
+    bench.session.acknowledge(sync=False)
+    assert len(bench.session.acked) == 1
+    with pytest.raises(TargetCapacityExceeded):
+        bench.session.acknowledge()
+
+
+# Connections
+
+
+def test_a_refused_url() -> None:
+    """ConnectError for new connections, until a broker is installed; open ones stay."""
+    bench = Bench()
+    refuse(bench.url)
+    bench.sender(address("q")).send("x")
+    connection = Connection(bench.url)
+    for call in (connection.open, connection.session("one").sender("q").sync, connection.attach):
+        with pytest.raises(ConnectError, match="Connection refused"):
+            call()
+    with pytest.raises(ConnectError, match="no route"):
+        refuse(f"{bench.url}:5672", "no route")
+        Connection.establish(bench.url, timeout=1)
+    brokers.install(bench.url, bench.broker)
+    assert Connection.establish(bench.url).session().receiver("q").fetch(0).content == "x"
+
+
+def test_a_wait_on_a_running_clock_lasts_as_long_as_it_says() -> None:
+    """A broker with time.monotonic: the real seconds of a wait are those of virtual time."""
+    broker = brokers.install("running-clock", clock=time.monotonic)
+    receiver = Connection.establish("running-clock").session().receiver(address("q"))
+    started, before = time.monotonic(), broker.now
+    with pytest.raises(Empty):
+        receiver.fetch(timeout=0.1)
+    assert time.monotonic() - started >= 0.1
+    assert broker.now - before >= 100_000
+
+
+# Small programs beside the table
+
+QUEUES = ("stopped", "idle", "full")
+
+STEPS = {
+    # what the client does: commands that come, and whether it waits for an unbroken row of completions.
+    # <sync> is execution.sync*, if the last command asked for no report and a sender is idle;
+    # <bytes> is message.flow, unless bytes are granted.
+    "send to stopped": ("message.transfer <sync>", False),
+    "send to idle": ("message.transfer <sync>", False),
+    "send to idle and wait": ("message.transfer*", True),
+    "sync stopped": ("<sync>", True),
+    "sync idle": ("<sync>", True),
+    "fetch now": ("<sync> <bytes> message.flow <sync> message.flush*", True),
+    "fetch in time": ("<sync> <bytes> message.flow <sync>", False),
+    "acknowledge": ("<sync> message.accept*", True),
+    "let go": ("", False),
+}
+"""The manners of the client, as far as these programs see them (CAP-12, CAP-13)."""
+
+
+class Program:
+    """Runs steps on one session with two senders and a receiver without a capacity."""
+
+    def __init__(self) -> None:
+        self.bench = bench = Watched()
+        feeder = Connection.establish(bench.url).session().sender(address("full"))
+        for number in range(40):
+            feeder.send(f"{number}")
+        self.senders = {"stopped": bench.sender(STOPPED), "idle": bench.sender(address("idle"))}
+        self.receiver = bench.receiver("full")
+        self.commands: list[str] = ["queue.query*"]
+        self.unsynced: set[str] = set()
+        self.has_bytes = False
+        bench.noted()
+
+    def expected(self, step: str) -> str:
+        """What the table says comes now."""
+        template = STEPS[step][0]
+        name = step.split()[2 if step.startswith("send") else -1]
+        if step.startswith("send"):
+            (self.unsynced.discard if step.endswith("wait") else self.unsynced.add)(name)
+        elif step.startswith("sync"):
+            self.unsynced.discard(name)
+        made: list[str] = []
+        for word in template.split():
+            last = [*self.commands, *made][-1]
+            if word == "<sync>":
+                made += ["execution.sync*"] * (not last.endswith("*") and len(self.unsynced) < 2)
+            elif word == "<bytes>":
+                made += ["message.flow"] * (not self.has_bytes)
+            else:
+                made.append(word)
+        self.commands += made
+        self.has_bytes = step == "fetch in time" or (self.has_bytes and step != "fetch now")
+        return " ".join(made)
+
+    def run(self, step: str) -> bool:
+        """Do it; return whether it waits without end."""
+        senders, session = self.senders, self.bench.session
+        actions: dict[str, Callable[[], object]] = {
+            "send to stopped": lambda: senders["stopped"].send("x", sync=False),
+            "send to idle": lambda: senders["idle"].send("x", sync=False),
+            "send to idle and wait": lambda: senders["idle"].send("x", sync=True),
+            "sync stopped": lambda: senders["stopped"].sync(),
+            "sync idle": lambda: senders["idle"].sync(),
+            "fetch now": lambda: self.receiver.fetch(0),
+            "fetch in time": lambda: self.receiver.fetch(1),
+            "acknowledge": session.acknowledge,
+            "let go": lambda: self.bench.stat("stopped").purge(0),
+        }
+        try:
+            actions[step]()
+        except SyncWouldBlock:
+            return True
+        return False
+
+
+@given(st.lists(st.sampled_from(sorted(STEPS)), max_size=12))
+def test_programs_beside_the_table(steps: list[str]) -> None:
+    """CAP-12, CAP-13: the commands of every call, and which calls never return."""
+    program = Program()
+    for step in steps:
+        if step == "acknowledge" and not program.bench.session.unacked:
+            continue
+        expected = program.expected(step)
+        is_held = bool(program.bench.session.channel.engine.held)  # type: ignore[union-attr]
+        waits = program.run(step)
+        assert (step, program.bench.noted()) == (step, expected)
+        if waits:
+            assert STEPS[step][1], step
+            return
+        assert not (is_held and step in ("fetch now", "acknowledge", "send to idle and wait")), step
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=15),
+    st.sampled_from([None, 1, 2, 5]),
+)
+def test_what_no_unbroken_row_covers_is_unsettled(
+    sends: list[tuple[int, bool]], capacity: int | None
+) -> None:
+    """CM-14, CAP-07: of all reported completions, those before the first gap count."""
+    bench = Bench()
+    target = [bench.sender(address(name, {"qpid.flow_stop_count": 3})) for name in ("a", "b", "c")]
+    if capacity is not None:
+        for sender in target:
+            sender.capacity = capacity
+    channel = bench.session.channel
+    assert channel is not None
+    numbers: list[list[int]] = [[], [], []]
+    for index, sync in sends:
+        number = channel.next_number
+        with suppress(Timeout, InsufficientCapacity):
+            target[index].send("x", sync=sync, timeout=0)
+        if channel.next_number > number:
+            numbers[index].append(number)
+        front = channel.engine.completions.reported.front
+        for sender, given_numbers in zip(target, numbers, strict=True):
+            assert sender.unsettled() == sum(n >= front for n in given_numbers)
+
+
+def test_the_error_of_a_session_is_raised_by_what_waits() -> None:
+    """LP-06: a command that is refused while a link is made is the session's error, raised by that call."""
+    bench = Bench()
+    with pytest.raises(MessagingError, match="not-found"):
+        bench.receiver("amq.topic; {link: {x-bindings: [{exchange: nowhere}]}}")
+    session: Session = bench.session
+    assert session.closed
+    session.close()

@@ -1,0 +1,416 @@
+"""Threads on one broker: calls that block, what frees them, and when nothing can (hosts.py)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from messaging_support import Bench, address, contents, drain
+from waiting import wait_until
+
+from qflow.messaging import (
+    Connection,
+    Empty,
+    FetchWouldBlock,
+    InsufficientCapacity,
+    Message,
+    SendWouldBlock,
+    Session,
+    SessionError,
+    SyncWouldBlock,
+    TargetCapacityExceeded,
+    Timeout,
+    brokers,
+    sleep,
+)
+
+HOUR = 3600.0
+"""A time-out that no test lives to see in real time."""
+
+
+class Worker(threading.Thread):
+    """Runs a function; ``result()`` waits for its end, and gives what it returned or raised."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.work = work
+        self.outcome: object = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.outcome = self.work()
+        except Exception as error:
+            self.outcome = error
+
+    def result(self) -> object:
+        self.join()
+        return self.outcome
+
+
+def until_waiting(bench: Bench, worker: threading.Thread) -> None:
+    """Wait until a thread waits for the broker."""
+    host = bench.connection.broker_host
+    wait_until(lambda: host._users.get(worker) or not worker.is_alive(), "the thread waits")
+    assert worker.is_alive()
+
+
+def stopping(name: str = "q", count: int = 1) -> str:
+    return address(name, {"qpid.flow_stop_count": count, "qpid.flow_resume_count": count})
+
+
+# Who frees whom
+
+
+def test_a_blocked_producer_is_freed_by_a_consumer() -> None:
+    """FC-15, CAP-07: the queue stops the producer's thread; the main thread consumes, and it goes on."""
+    bench = Bench()
+    sender, consumer = bench.sender(stopping(count=3), capacity=2), bench.consumer("q")
+
+    def produce() -> str:
+        for number in range(50):
+            sender.send(f"{number}", sync=False)
+        sender.sync()
+        return "all sent"
+
+    worker = Worker(produce)
+    until_waiting(bench, worker)
+    assert 3 < bench.stat("q").msgDepth <= 5, "stop + capacity (CAP-08)"
+    received = []
+    for _ in range(50):
+        received.append(consumer.fetch().content)
+        consumer.session.acknowledge()
+    assert worker.result() == "all sent"
+    assert received == [f"{number}" for number in range(50)]
+
+
+@pytest.mark.parametrize("call", ["send with sync", "sync", "send into a full window"])
+def test_what_blocks_a_producer(call: str) -> None:
+    """CAP-07, CM-06: each of the calls that wait for completions, freed by a purge."""
+    bench = Bench()
+    sender = bench.sender(stopping(), capacity=2)
+    sender.send("1")
+    calls: dict[str, Callable[[], object]] = {
+        "send with sync": lambda: sender.send("2"),
+        "sync": lambda: (sender.send("2", sync=False), sender.sync()),
+        "send into a full window": lambda: [sender.send(text, sync=False) for text in "234"],
+    }
+    worker = Worker(calls[call])
+    until_waiting(bench, worker)
+    assert bench.stat("q").flowStopped
+    bench.stat("q").purge(0)
+    assert not isinstance(worker.result(), Exception)
+
+
+def test_what_waits_behind_a_held_transfer_is_freed_by_another_thread() -> None:
+    """CAP-12: a receiver on the producer's session blocks, as in reality."""
+    bench = Bench()
+    bench.sender(address("other"))
+    sender = bench.sender(stopping())
+    sender.send("1")
+    with pytest.raises(Timeout):
+        sender.send("2", timeout=0)
+    worker = Worker(lambda: bench.session.receiver("other").linked)
+    until_waiting(bench, worker)
+    consumer = bench.consumer("q")
+    drain(consumer)
+    consumer.session.acknowledge()
+    assert worker.result() is True
+
+
+def test_a_thread_that_fetches_for_ever() -> None:
+    """CN-09: it takes what comes, when it comes; with a session of its own and with prefetch."""
+    bench = Bench()
+    seen: list[object] = []
+    all_seen = threading.Event()
+
+    def consume() -> None:
+        receiver = bench.new_session().receiver(address("q"), capacity=10)
+        while True:
+            seen.append(receiver.fetch().content)
+            receiver.session.acknowledge()
+            if len(seen) == 100:
+                all_seen.set()
+
+    worker = Worker(consume)
+    until_waiting(bench, worker)
+    sender = bench.sender("q; {create: always}")
+    for number in range(100):
+        sender.send(f"{number}")
+    assert all_seen.wait(60)
+    assert seen == [f"{number}" for number in range(100)]
+    until_waiting(bench, worker)
+    assert bench.stat("q").msgDepth == 0
+
+
+def test_next_receiver_blocks() -> None:
+    bench = Bench()
+    receiver = bench.receiver(address("q"), capacity=1)
+    worker = Worker(bench.session.next_receiver)
+    until_waiting(bench, worker)
+    bench.consumer("q").session.sender("q").send("x")
+    assert worker.result() is receiver
+
+
+def test_a_thread_that_is_about_to_use_the_broker() -> None:
+    """A fetch waits for a thread that was started and has not called anything yet."""
+    bench = Bench()
+    receiver = bench.receiver(address("q"))
+    connection = Connection.establish(bench.url)
+    worker = Worker(lambda: (time.sleep(0.2), connection.session().sender("q").send("late")))
+    assert receiver.fetch().content == "late"
+    worker.join()
+
+
+# When nothing can free anyone
+
+
+def test_two_threads_that_wait_for_each_other() -> None:
+    """The first that notices raises, and says so; when its thread has ended, so does the other."""
+    bench = Bench()
+    receivers = [bench.consumer(address(name)) for name in ("a", "b")]
+    workers = [Worker(receiver.fetch) for receiver in receivers]
+    errors = [worker.result() for worker in workers]
+    assert [type(error) for error in errors] == [FetchWouldBlock] * 2
+    assert all("the other threads that use this broker" in str(error) for error in errors)
+
+
+def test_a_deadlock_is_the_last_callers() -> None:
+    """The thread that would close the circle gets the error, and can still free the other."""
+    bench = Bench()
+    sender = bench.sender(stopping(), capacity=1)
+    worker = Worker(lambda: [sender.send("x", sync=False) for _ in range(4)])
+    until_waiting(bench, worker)
+    with pytest.raises(FetchWouldBlock, match="'empty' is empty; the other threads .* wait, too"):
+        bench.consumer(address("empty")).fetch()
+    assert worker.is_alive()
+    bench.broker.management.delete("queue", "q")
+    assert not isinstance(worker.result(), Exception)
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (SendWouldBlock, lambda sender: [sender.send("x", sync=False) for _ in range(4)]),
+        (SyncWouldBlock, lambda sender: [sender.send("x") for _ in range(4)]),
+    ],
+)
+def test_a_main_thread_that_waits_for_the_end_of_a_blocked_one(
+    error: type[Exception], call: Callable[[object], object]
+) -> None:
+    """A thread in ``join`` cannot act: the blocked thread raises, instead of both waiting for ever."""
+    bench = Bench()
+    sender = bench.sender(stopping(), capacity=1)
+    assert isinstance(Worker(lambda: call(sender)).result(), error)
+
+
+def test_alone_again_after_the_others_have_ended() -> None:
+    bench = Bench()
+    receiver = bench.receiver(address("q"))
+    Worker(lambda: bench.new_session().sender("q").send("x")).join()
+    assert receiver.fetch().content == "x"
+    with pytest.raises(FetchWouldBlock, match="no other thread uses this broker"):
+        receiver.fetch()
+
+
+# Time
+
+
+def test_virtual_time_passes_when_all_threads_wait() -> None:
+    """From one end of a time-out to the next, not in real time."""
+    bench = Bench()
+    ends: list[tuple[float, int]] = []
+
+    def wait(seconds: float) -> None:
+        receiver = bench.new_session().receiver(address(f"q{seconds:g}"))
+        with pytest.raises(Empty):
+            receiver.fetch(timeout=seconds)
+        ends.append((seconds, bench.broker.now))
+
+    workers = [Worker(lambda seconds=hours * HOUR: wait(seconds)) for hours in (3, 1, 2)]
+    for worker in workers:
+        worker.join()
+    starts = [now - round(seconds * 1e6) for seconds, now in ends]
+    assert [now for _, now in ends] == sorted(now for _, now in ends)
+    assert all(start in (0, *(now for _, now in ends)) for start in starts)
+
+
+def test_a_timer_of_the_broker_frees_a_thread_when_all_wait() -> None:
+    """QT-07: the cleaner removes what expires; the producer's thread goes on, the consumer's times out."""
+    bench = Bench()
+    sender = bench.sender(stopping(), capacity=1)
+
+    def produce() -> str:
+        sender.send(Message("1", ttl=1), sync=False)
+        sender.send(Message("2", ttl=1), sync=False)
+        sender.send("3", sync=False)
+        return "sent"
+
+    worker = Worker(produce)
+    until_waiting(bench, worker)
+    with pytest.raises(Empty):
+        bench.consumer(address("empty")).fetch(timeout=HOUR)
+    assert worker.result() == "sent"
+    assert bench.stat("q").discardsTtl == 2
+
+
+def test_a_time_out_ends_in_real_time_while_another_thread_works() -> None:
+    """Without a clock: the main thread does something else, and the worker's fetch ends nevertheless."""
+    bench = Bench()
+    worker = Worker(lambda: bench.new_session().receiver(address("q")).fetch(timeout=0.05))
+    wait_until(lambda: not worker.is_alive(), "the time-out is over")
+    assert isinstance(worker.outcome, Empty)
+    assert bench.broker.now == 50_000
+
+
+def test_sleep_lets_other_threads_work() -> None:
+    """Until all of them wait; then virtual time passes."""
+    bench = Bench()
+    receiver = bench.consumer(address("q"))
+    worker = Worker(lambda: receiver.fetch(timeout=HOUR).content)
+    until_waiting(bench, worker)
+    sleep(1, bench.url)
+    assert bench.broker.now == 1_000_000
+    bench.sender("q").send("x")
+    assert worker.result() == "x"
+
+
+def test_threads_on_a_running_clock() -> None:
+    """A time-out of a blocked thread is one of the clock; a message ends it at once."""
+    broker = brokers.install("threads-on-a-clock", clock=time.monotonic)
+    session = Connection.establish("threads-on-a-clock").session()
+    receiver = session.receiver(address("q"))
+    worker = Worker(lambda: receiver.fetch(timeout=HOUR).content)
+    other = Connection.establish("threads-on-a-clock").session()
+    with pytest.raises(Empty):
+        other.receiver(address("empty")).fetch(timeout=0.05)
+    assert 50_000 <= broker.now < HOUR * 1e6
+    other.sender("q").send("x")
+    assert worker.result() == "x"
+
+
+# What goes wrong in one thread
+
+
+def test_the_death_of_a_session_ends_its_waits() -> None:
+    """LP-06, CN-18: a blocked thread learns that its session is gone, or its queue."""
+    bench = Bench()
+    receiver = bench.consumer(address("q"))
+    worker = Worker(receiver.fetch)
+    until_waiting(bench, worker)
+    bench.broker.management.delete("queue", "q")
+    assert isinstance(worker.result(), SessionError)
+    sender = bench.new_session().sender(
+        address("full", {"qpid.max_count": 2, "qpid.flow_stop_count": 1}), capacity=1
+    )
+    worker = Worker(lambda: [sender.send("x", sync=False) for _ in range(3)])
+    until_waiting(bench, worker)
+    rival = bench.new_session().sender("full")
+    with pytest.raises(TargetCapacityExceeded):
+        rival.send("x")
+    assert worker.is_alive()
+    bench.stat("full").purge(0)
+    assert not isinstance(worker.result(), Exception)
+
+
+def test_closing_from_another_thread() -> None:
+    """A session that is closed while a thread fetches on it."""
+    bench = Bench()
+    receiver = bench.consumer(address("q"))
+    worker = Worker(receiver.fetch)
+    until_waiting(bench, worker)
+    receiver.close()
+    assert isinstance(worker.result(), Exception)
+
+
+# Many of them
+
+
+class Run:
+    """Producers and consumers on one queue, each a thread with a connection of its own."""
+
+    PRODUCERS = CONSUMERS = 10
+    CAPACITY = 7
+    STOP = 100
+
+    def __init__(self, messages: int) -> None:
+        self.bench = Bench()
+        self.messages = messages
+        self.deepest = 0
+        self.bench.sender(stopping(count=self.STOP))
+
+    def session(self) -> Session:
+        return Connection.establish(self.bench.url).session()
+
+    def produce(self, name: str) -> int:
+        session = self.session()
+        sender = session.sender("q", capacity=self.CAPACITY)
+        for number in range(self.messages):
+            sender.send(f"{name} {number}", sync=False)
+            self.deepest = max(self.deepest, self.bench.broker.queue("q").message_depth)
+        sender.sync()
+        session.connection.close()
+        return self.messages
+
+    def consume(self, prefetch: int) -> list[tuple[str, int]]:
+        receiver = self.session().receiver("q", capacity=prefetch)
+        received = []
+        try:
+            while True:
+                name, number = str(receiver.fetch().content).split()
+                received.append((name, int(number)))
+                receiver.session.acknowledge(sync=prefetch != 3)
+        except FetchWouldBlock:
+            receiver.session.connection.close()
+        return received
+
+
+@pytest.fixture
+def eager_switching() -> Iterator[None]:
+    """Let Python change threads as often as it can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager_switching")
+@pytest.mark.parametrize("messages", [100, pytest.param(10_000, marks=pytest.mark.release)])
+def test_twenty_threads(messages: int) -> None:
+    """Each message arrives once, each producer's in order; depth stays within stop + Σ capacity (CAP-08)."""
+    run = Run(messages)
+    consumers = [Worker(lambda prefetch=n % 4: run.consume(prefetch)) for n in range(run.CONSUMERS)]
+    producers = [Worker(lambda name=f"p{n}": run.produce(name)) for n in range(run.PRODUCERS)]
+    assert [worker.result() for worker in producers] == [messages] * run.PRODUCERS
+    received = [worker.result() for worker in consumers]
+    assert all(isinstance(one, list) for one in received), received
+    for one in received:
+        for name in {name for name, _ in one}:
+            numbers = [number for its, number in one if its == name]
+            assert numbers == sorted(numbers)
+    counts = Counter(entry for one in received for entry in one)
+    assert len(counts) == messages * run.PRODUCERS
+    assert set(counts.values()) == {1}
+    queue = run.bench.stat("q")
+    assert (queue.msgTotalEnqueues, queue.msgTotalDequeues, queue.msgDepth) == (len(counts), len(counts), 0)
+    assert not queue.flowStopped
+    assert run.deepest <= run.STOP + run.PRODUCERS * run.CAPACITY
+    assert run.bench.broker.state_hash() == run.bench.broker.restore(run.bench.broker.snapshot()).state_hash()
+
+
+def test_single_threads_are_as_before() -> None:
+    """Nothing waits in real time, and every call says why it would never return."""
+    bench = Bench()
+    sender = bench.sender(stopping(), capacity=1)
+    for text in "12":
+        sender.send(text, sync=False)
+    with pytest.raises(SendWouldBlock, match="no other thread uses this broker"):
+        sender.send("3", sync=False)
+    with pytest.raises(InsufficientCapacity):
+        sender.send("3", sync=False, timeout=HOUR)
+    assert bench.broker.now == HOUR * 1e6
+    assert contents(drain(bench.consumer("q"))) == ["1", "2"]

@@ -1,0 +1,186 @@
+"""``qflow run`` and extreme workloads: each ends in a run or in one sentence, and none in a traceback."""
+
+import copy
+import json
+import sys
+
+import pytest
+from commands import status_of
+
+from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
+
+DIGITS = int("9" * 400)
+LONG = "k" * 256
+SURROGATE = "\udc80"
+
+SMALL = {
+    "name": "small",
+    "duration": 1,
+    "queues": {"q": {"qpid.max_count": 50}},
+    "binds": [["amq.topic", "q", "a.b"]],
+    "producers": [{"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 100}],
+    "consumers": [{"name": "c", "queue": "q", "prefetch": 5, "service": ["const", 0.002]}],
+}
+
+# Where, what, and what the refusal says.
+REFUSED = [
+    ("duration", 1e308, "duration must be a number of seconds above 0, no number above 1000000000000"),
+    ("duration", DIGITS, "duration must be a number of seconds above 0, no number above"),
+    ("producers.0.rate", DIGITS, "rate must be a number above 0, up to 1000000, no number above"),
+    ("producers.0.capacity", DIGITS, "capacity must be a whole number from 1, no number above"),
+    ("producers.0.size", DIGITS, "size must be a whole number from 0"),
+    ("producers.0.size", [1000, 1], "size must be mu and sigma with mu + 13 sigma at most 27, got (1000, 1)"),
+    ("producers.0.size", [1, 1e308], "size must be a whole number from 0, or mu and sigma (from 0), no"),
+    ("producers.0.burst", [1e308, 1], "burst must be seconds on"),
+    ("producers.0.groups", [DIGITS, 1], "groups must be a number of groups"),
+    ("producers.0.to", ["", LONG], "to must be an exchange and a routing key, both text, at most 255 bytes"),
+    ("producers.0.to", [SURROGATE, "q"], "to must be an exchange and a routing key"),
+    ("producers.0.name", SURROGATE, "name must be text, not empty, at most 255 bytes of UTF-8"),
+    ("producers.0.session", SURROGATE, "session must be a name"),
+    ("consumers.0.name", LONG, "name must be text, not empty, at most 255 bytes of UTF-8"),
+    ("consumers.0.prefetch", DIGITS, "prefetch must be a whole number from 1 to"),
+    ("consumers.0.service", ["exp", 1e308], "service must be 'exp' or 'const'"),
+    ("consumers.0.start", 1e308, "start must be a number of seconds from 0, no number above"),
+    ("consumers.0.crash", 1e308, "crash must be seconds"),
+    ("consumers.0.slow", [[0, 1, 1e308]], "slow must be a list of"),
+    ("consumers.0.overhead", [1e308], "overhead must be a list of seconds"),
+    ("binds", [["amq.topic", "q", LONG]], "binds must be lists of exchange, queue and binding key"),
+    ("queues", {LONG: {}}, "queues must be queue names with their declare arguments"),
+    ("queues", {SURROGATE: {}}, "queues must be queue names with their declare arguments"),
+    ("queues", {"q": {LONG: 1}}, "queue 'q': the argument 'kkk"),
+    ("queues", {"q": {"qpid.max_count": DIGITS}}, "queue 'q': the argument 'qpid.max_count' must be"),
+    ("queues", {"q": {"x": [{"y": SURROGATE}]}}, "queue 'q': the argument 'x' must be what AMQP can carry"),
+    ("name", SURROGATE, "name must be text, not empty"),
+]  # fmt: skip
+
+RUNS = [
+    ("producers.0.rate", 1e-300),
+    ("producers.0.rate", 5e-324),
+    ("producers.0.burst", [1e-300, 1]),
+    ("producers.0.burst", [5e-7, 0]),
+    ("producers.0.seed", DIGITS),
+    ("producers.0.size", [20, 0.5]),
+    ("producers.0.size", 10**12),
+    ("producers.0.capacity", 10**12),
+    ("producers.0.groups", [10**12, 1e-9]),
+    ("consumers.0.service", ["exp", 5e-324]),
+    ("consumers.0.service", ["const", 1e12]),
+    ("consumers.0.slow", [[0, 1e12, 1e12]]),
+    ("consumers.0.start", 1e12),
+]
+
+
+def changed(path, value):
+    mapping = copy.deepcopy(SMALL)
+    *parents, last = (int(part) if part.isdecimal() else part for part in path.split("."))
+    place = mapping
+    for part in parents:
+        place = place[part]
+    place[last] = value
+    if path == "queues":
+        mapping |= {"binds": [], "producers": [], "consumers": []}
+    return mapping
+
+
+def of(cases):
+    return [f"{path}={str(value)[:20]!a}" for path, value, *_ in cases]
+
+
+@pytest.mark.parametrize(("path", "value", "sentence"), REFUSED, ids=of(REFUSED))
+def test_what_no_broker_could_be_given_is_refused_in_one_sentence(tmp_path, capsys, path, value, sentence):
+    file = tmp_path / "odd.json"
+    file.write_text(json.dumps(changed(path, value)))
+    assert status_of("run", file) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1 and len(said) < 700
+
+
+@pytest.mark.parametrize(("path", "value"), RUNS, ids=of(RUNS))
+def test_what_is_only_extreme_runs(tmp_path, capsys, path, value):
+    file, trace = tmp_path / "odd.json", tmp_path / "odd.parquet"
+    file.write_text(json.dumps(changed(path, value)))
+    assert status_of("run", file, "--trace", trace) == 0
+    assert capsys.readouterr().err == ""
+    assert status_of("trace", "replay", trace) == 0
+
+
+def test_a_number_too_long_to_read_is_refused(tmp_path, capsys):
+    file = tmp_path / "odd.json"
+    file.write_text(json.dumps(SMALL).replace("0.002", "9" * 5000))
+    assert status_of("run", file) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_number_too_long_to_show_is_refused():
+    with pytest.raises(WorkloadError, match="capacity must be .*, got a number of 166097 bits"):
+        Producer("p", ("", "q"), 1, 10**50_000, 1)
+
+
+def test_a_very_long_time_in_which_little_happens_passes(tmp_path, capsys):
+    file = tmp_path / "long.json"
+    file.write_text(json.dumps(changed("producers.0.rate", 1e-6) | {"duration": 1e7}))
+    assert status_of("run", file, "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    assert 0 < made["producers"]["p"]["sent"] == made["consumers"]["c"]["accepts"] < 50
+
+
+def test_a_run_too_large_for_the_memory_is_refused_by_the_command_too(tmp_path, capsys):
+    file = tmp_path / "long.json"
+    file.write_text(json.dumps(SMALL | {"duration": 1_000_000}))
+    assert status_of("run", file) == 2
+    assert (
+        "about 100,000,000 messages fall due in 1e+06 s, more than the 1,000,000" in capsys.readouterr().err
+    )
+
+
+ENDLESS = {
+    "what is released comes again": {
+        "consumers": (Consumer("c", "q", 5, ("const", 1e-6), release=1.0),),
+        "producers": (Producer("p", ("", "q"), 10, 5, 1),),
+    },
+    "no thought before a message": {
+        "producers": (
+            Producer("p", ("", "q"), 1, 5, 1, arrival="recorded", model="closed", recorded=((0, 1, ""),)),
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("clients", ENDLESS.values(), ids=ENDLESS)
+def test_a_run_that_turns_out_too_large_is_refused(monkeypatch, clients):
+    monkeypatch.setattr(sys.modules[simulate.__module__], "MOST_ACTS", 10_000)
+    workload = Workload("endless", 1, {"q": {"qpid.flow_stop_count": 0}}, **clients)
+    with pytest.raises(WorkloadError, match="'endless': by .* s its clients have sent and settled more"):
+        simulate(workload)
+
+
+def test_whole_numbers_are_printed_whole(tmp_path, capsys):
+    file = tmp_path / "many.json"
+    producers = [{**SMALL["producers"][0], "rate": 20_000, "capacity": 100_000}]
+    file.write_text(json.dumps(SMALL | {"queues": {"q": {}}, "producers": producers, "consumers": []}))
+    assert status_of("run", file, "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    sent, depth = made["producers"]["p"]["sent"], made["queues"]["q"]["max_depth"]
+    assert sent == depth > 15_000
+    assert status_of("run", file) == 0
+    said = capsys.readouterr().out
+    assert f"producer p: sent {sent}, blocks 0" in said
+    assert f"max_depth {depth}, " in said
+
+
+def test_messages_that_reach_no_queue_are_mentioned(tmp_path, capsys):
+    """EX-08: a mistyped key is no error to the broker."""
+    file = tmp_path / "mistyped.json"
+    sender = SMALL["producers"][0]
+    mistyped = {**sender, "name": "m", "to": ["amq.topic", "a.c"]}
+    file.write_text(json.dumps(SMALL | {"producers": [sender, mistyped]}))
+    assert status_of("run", file, "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    count = made["producers"]["m"]["sent"]
+    assert made["unroutable"] == {"m": count}
+    assert count > 50
+    assert status_of("run", file) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"{count} of {count} messages of m reached no queue, as no binding matched (EX-08)"
+    assert not any("of p reached" in line for line in lines)
