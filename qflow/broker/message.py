@@ -129,7 +129,7 @@ class Message(Sent):
         # This is done for every message sent, so what is right is found to be so with few questions.
         if type(content_size) is not int or not 0 <= content_size <= _UINT64:
             _whole("content_size", content_size)
-        if type(ttl) is not int or not 0 <= ttl <= _UINT64:
+        if type(ttl) is not int or (ttl and not 0 <= ttl <= _UINT64):
             _whole("ttl", ttl)
         if priority is not None and (type(priority) is not int or not 0 <= priority <= 255):
             _whole("priority", priority, 255)
@@ -432,9 +432,11 @@ def map_size(entries: dict[str, Any]) -> int:
     """Return the bytes of a map; TypeError or ValueError if AMQP cannot carry an entry."""
     size = 8
     for key, value in entries.items():
-        if type(key) is not str or len(key) > 63 or not key.isascii():
+        if type(key) is str and key.isascii() and len(key) <= 255:
+            size += 2 + len(key) + _value_size(value)
+        else:
             encodable("the name of an entry", key, 255)
-        size += _short_text(key) + 1 + _value_size(value)
+            size += _short_text(key) + 1 + _value_size(value)
     return size
 
 

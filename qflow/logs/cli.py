@@ -154,7 +154,11 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
     from qflow.logs.log_file import read_log, source_of
     from qflow.trace.files import LongTrace
 
-    trace = LongTrace(workload.name, workload.options, workload) if namespace.out else None
+    trace = None
+    if namespace.out:
+        folder = Path(namespace.out).resolve().parent
+        beside = folder if folder.is_dir() else None
+        trace = LongTrace(workload.name, workload.options, workload, beside)
     # Rows that their own numbers put in another order have to be sorted first, all of them.
     rows = (bit.log_rows() for bit in read_log(namespace.log))
     parts = rows if seen.is_ordered else iter([ClientLog.read(namespace.log)[0].rows])

@@ -124,7 +124,7 @@ class Call:
 CALLS: tuple[tuple[int, str], ...] = (
     (2, "connect"), (5, "session"), (8, "sender"), (8, "receiver"), (40, "send"), (30, "fetch"),
     (14, "acknowledge"), (3, "commit"), (3, "rollback"), (3, "sync"), (3, "next_receiver"), (3, "sleep"),
-    (3, "sender_capacity"), (4, "receiver_capacity"), (2, "receiver_stop"), (2, "receiver_restart"),
+    (3, "sender_capacity"), (4, "receiver_capacity"),
     (2, "close_sender"), (3, "close_receiver"), (2, "close_session"), (1, "close_connection"), (1, "reopen"),
 )  # fmt: skip
 """The calls, and how often each is drawn beside the others."""
@@ -318,12 +318,6 @@ class ClientLife:
 
     def _receiver_capacity(self, number: int, capacity: Any) -> None:
         self._of(self.receivers, number, lambda receiver: setattr(receiver, "capacity", capacity))
-
-    def _receiver_stop(self, number: int) -> None:
-        self._of(self.receivers, number, lambda receiver: receiver.stop())
-
-    def _receiver_restart(self, number: int) -> None:
-        self._of(self.receivers, number, lambda receiver: receiver.restart())
 
     def _close_sender(self, number: int) -> None:
         self._of(self.senders, number, lambda sender: sender.close(timeout=0), is_last=True)

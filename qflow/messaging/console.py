@@ -434,7 +434,7 @@ class Broker:
     def getAmqpSession(self) -> EngineSession:
         """Return the console's own session at the broker, attached when it is first asked for."""
         if self._engine_session is None:
-            with self.host.using():
+            with self.host:
                 self._engine_session = self.host.broker.session(self.host.unique_name("console"))
         return self._engine_session
 
@@ -458,13 +458,13 @@ class Broker:
 
     def find(self, identity: str) -> Object | None:
         """Return the object of an identity, or None."""
-        with self.host.using():
+        with self.host:
             content = find_object(self.host.broker, identity)
         return None if content is None else Object(self, content)
 
     def find_all(self, kind: str) -> list[Object]:
         """Return the objects of a class."""
-        with self.host.using():
+        with self.host:
             return [Object(self, content) for content in find_objects(self.host.broker, kind)]
 
     def invoke(
@@ -476,7 +476,7 @@ class Broker:
         if len(given) > len(names):
             raise TypeError(f"{name} takes {', '.join(names)}; got {len(given)} arguments")
         arguments = dict(zip(names, given, strict=False)) | kwargs
-        with self.host.using():
+        with self.host:
             try:
                 answer = call(self.host.broker, identity.getObject(), name, arguments)
                 return MethodResult(OK, "OK", answer)

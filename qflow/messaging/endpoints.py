@@ -117,7 +117,7 @@ def synchronized(method: Method) -> Method:
 
     @wraps(method)
     def run(self: Endpoint, *args: Any, **kwargs: Any) -> Any:
-        with self.broker_host.using():
+        with self.broker_host:
             return method(self, *args, **kwargs)
 
     return cast(Method, run)
@@ -236,7 +236,7 @@ class Connection(Endpoint):
         self.username = user or options.get("username")
         self.password = password or options.get("password")
         self.broker_host = brokers.host(self.url)
-        with self.broker_host.using():
+        with self.broker_host:
             self.id = self.broker_host.unique_name("client")
         self.session_counter = 0
         self.sessions: dict[str, Session] = {}
@@ -1037,7 +1037,7 @@ class Sender(LinkEndpoint):
 
     @capacity.setter
     def capacity(self, capacity: int | Constant) -> None:
-        with self.broker_host.using():
+        with self.broker_host:
             channel = self.session.channel
             if self.window.resize(_bounded(capacity)) and channel is not None and self.linked:
                 channel.give_control(channel.engine.session_flush)
@@ -1291,7 +1291,7 @@ class Receiver(LinkEndpoint):
 
     @capacity.setter
     def capacity(self, capacity: int | Constant) -> None:
-        with self.broker_host.using():
+        with self.broker_host:
             self._capacity = _bounded(capacity)
             self._want_credit()
             self.session.dispatch()

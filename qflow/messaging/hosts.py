@@ -31,12 +31,12 @@ another client.  It is only noted then; :meth:`Host.settle` has each client act 
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary, WeakSet
@@ -84,6 +84,9 @@ class _Wait:
 class Host:
     """One broker, with what its clients share: names that never repeat, time, management events, a lock.
 
+    ``with host:`` is how a client, or a console, works on the broker: one thread at a time, at the time of
+    the clock if there is one, and followed by what it causes at other clients.
+
     Attributes
     ----------
     broker : Broker
@@ -91,8 +94,7 @@ class Host:
     agent : Agent
         Its management agent.
     lock : threading.RLock
-        Held by every call of the API.  A thread that works on ``broker`` itself, while other threads use
-        the API, has to hold it, too.
+        Held by every call of the API, and by a thread that works on ``broker`` itself while others use it.
     refusal : str or None
         Why connections to it are refused, if they are.
     """
@@ -111,18 +113,28 @@ class Host:
         # The threads that have used the broker, each with what it waits for.
         self._users: dict[threading.Thread, _Wait | None] = {}
 
-    @contextmanager
-    def using(self) -> Iterator[None]:
-        """Work on the broker, one thread at a time; what this causes at other clients is done at the end."""
-        with self.lock:
-            self._users.setdefault(threading.current_thread())
+    def __enter__(self) -> Host:
+        """Work on the broker, one thread at a time."""
+        self.lock.acquire()
+        try:
+            me = threading.current_thread()
+            if me not in self._users:
+                self._forget_ended()
+                self._users[me] = None
             self.begin()
             self.settle()
-            try:
-                yield
-            finally:
-                self.publish_events()
-                self.settle()
+        except BaseException:
+            self.lock.release()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Have other clients act on what this has caused, and let other threads work."""
+        try:
+            self.publish_events()
+            self.settle()
+        finally:
+            self.lock.release()
 
     def announce(self, read: Callable[[], None]) -> None:
         """Note that a client was sent something; ``read`` has it act on that."""
@@ -202,7 +214,6 @@ class Host:
         (False, 1500000)
         """
         with self.lock:
-            self.begin()
             if self._look(is_done):
                 return True
             if timeout is not None and timeout <= 0:
@@ -275,14 +286,17 @@ class Host:
 
     def _others_can_act(self) -> bool:
         """Return whether a thread other than this one may still do something to the broker."""
-        for thread in [thread for thread in self._users if not thread.is_alive()]:
-            del self._users[thread]
+        self._forget_ended()
         me = threading.current_thread()
         if any(thread is not me and not self._is_stuck(thread) for thread in self._users):
             return True
         now = time.monotonic()
         starting = [t for t in threading.enumerate() if now - _first_seen.setdefault(t, now) < STARTING]
         return any(thread not in self._users and thread not in _waiting for thread in starting)
+
+    def _forget_ended(self) -> None:
+        for thread in [thread for thread in self._users if not thread.is_alive()]:
+            del self._users[thread]
 
     def _is_stuck(self, thread: threading.Thread) -> bool:
         """Return whether a thread waits here, or waits for the end of one that does."""
@@ -297,9 +311,20 @@ class Host:
         return len(self._users.keys() - {threading.current_thread()})
 
 
+_looking_at_frames = threading.Lock()
+
+
 def _joined_by(thread: threading.Thread) -> threading.Thread | None:
     """Return the thread whose end a thread waits for without a time-out, if it does that now."""
-    frame = sys._current_frames().get(thread.ident or 0)
+    with _looking_at_frames:
+        # A garbage collection inside the call can deadlock the interpreter (CPython's issue 106883).
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            frame = sys._current_frames().get(thread.ident or 0)
+        finally:
+            if collects:
+                gc.enable()
     while frame is not None and frame.f_code.co_filename == threading.__file__:
         if frame.f_code is threading.Thread.join.__code__ and frame.f_locals.get("timeout") is None:
             joined = frame.f_locals.get("self")
@@ -408,7 +433,8 @@ class Brokers:
         """Let time pass, at once: in every broker, or in the one behind a URL."""
         hosts = list(self._hosts.values()) if url is None else [self.host(url)]
         for host in {id(host): host for host in hosts}.values():
-            host.wait(lambda: False, seconds)
+            with host:
+                host.wait(lambda: False, seconds)
 
 
 brokers = Brokers()

@@ -168,7 +168,7 @@ def _numbers(option: str, words: Sequence[str]) -> dict[str, int]:
     for word in words:
         name, _, number = word.rpartition("=")
         # Python refuses to read numbers of thousands of digits, and no window is of that size.
-        if not name or not number.isdecimal() or len(number) > _DIGITS:
+        if not name or not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:
             raise WorkloadError(f"{option}: must be a client's name and a whole number, NAME=N, got {word!r}")
         numbers[name] = int(number)
     return numbers

@@ -217,6 +217,8 @@ class LongTrace:
     ----------
     run, options, workload
         As for :class:`~qflow.trace.schema.Trace`.
+    folder : Path or None
+        Where the temporary file is; None for the system's own place, which may be small.
 
     Examples
     --------
@@ -228,11 +230,15 @@ class LongTrace:
     """
 
     def __init__(
-        self, run: str = "run", options: BrokerOptions | None = None, workload: Workload | None = None
+        self,
+        run: str = "run",
+        options: BrokerOptions | None = None,
+        workload: Workload | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._empty = Trace(run, options, workload)
         self._last = self._empty.empty()
-        self._spool = tempfile.TemporaryFile()  # noqa: SIM115
+        self._spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         self._groups = 0
 
     def extend(self, events: EventTable) -> None:

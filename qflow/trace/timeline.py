@@ -28,6 +28,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -740,6 +741,9 @@ class _Packer(pickle.Pickler):
             return operator.getitem, (_SHELF, self._meet(item))
         if isinstance(item, _Table):
             return _table, (_SHELF, item.keys, item.numbers)
+        if is_dataclass(item) and not isinstance(item, type):
+            # A frozen one that is compiled has fields that only its constructor can set.
+            return type(item), tuple(getattr(item, field.name) for field in fields(item))
         return (_shelf, ()) if item is _SHELF else NotImplemented
 
     def _meet(self, part: Any) -> int:

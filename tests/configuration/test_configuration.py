@@ -142,7 +142,7 @@ def test_what_no_client_can_send_is_said_so(declaration):
 
 @pytest.mark.parametrize("start", ["", "add queue ", "qpid-config add queue ", "qflow config add queue "])
 def test_the_start_of_a_line_may_be_left_out(start):
-    """CF-13: a learner types what the tool takes, from whichever word on."""
+    """A learner types what the tool takes, from whichever word on."""
     assert read_line(f"{start}q --max-queue-count 5") == Declaration("q", {"qpid.max_count": 5})
 
 

@@ -32,6 +32,8 @@ for n in range(9):
     session.message_transfer(Message(n, routing_key="q", headers={"g": f"g{n % 3}"}), sync=True)
 reader.message_accept((0,))
 reader.message_release((1,))
+broker.management.setTimestampConfig(True)
+session.message_transfer(Message.of("text", "q", size=50))
 """
 
 
@@ -78,6 +80,16 @@ def test_a_state_has_the_same_hash_and_snapshot_in_both_forms(site):
     there_hash, there = json.loads(told)
     assert there_hash == broker.state_hash()
     assert Broker.restore(there).state_hash() == there_hash
+
+
+RESTORED = """
+from qflow.trace.timeline import Checkpoint
+print(Checkpoint(broker).restore().state_hash() == broker.state_hash())
+"""
+
+
+def test_time_can_be_taken_back_in_both_forms(site):
+    assert run(site, "-c", STORY + RESTORED).strip() == "True"
 
 
 REFUSED = """

@@ -27,7 +27,7 @@ from recorded import Recorder, recording
 from small_broker import SmallBroker, SmallQueue
 from waiting import wait_until
 
-from qflow.kit import RefusalError
+from qflow.kit import INTERRUPTED, RefusalError
 from qflow.live.capture import CaptureWriter
 from qflow.live.recording import Recording
 from qflow.live.recording_tap import RecordingTap, Upstream
@@ -244,6 +244,24 @@ def test_what_was_written_is_whole_after_kill_9(tmp_path, whole):
     if not whole:
         written = sum(row.event == "transfer" for row in rows)
         assert len(sent) <= written <= len(sent) + 1
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_in_good_order_while_clients_send(tmp_path, sign):
+    out = tmp_path / "ended.parquet"
+    with SmallBroker({"orders": SmallQueue()}) as broker:
+        tap = Recorder(f"127.0.0.1:{broker.port}", out, "--no-statistics")
+        over, sent = threading.Event(), []
+        threading.Thread(target=send_slowly, args=(tap.port, over, sent), daemon=True).start()
+        wait_until(lambda: len(sent) > 20, "some messages")
+        tap.process.send_signal(sign)
+        words, errors = tap.process.communicate(timeout=120)
+        over.set()
+    assert tap.process.returncode == INTERRUPTED and "Traceback" not in errors
+    written = sum(row.event == "transfer" for row in tap.rows())
+    assert len(sent) <= written <= len(sent) + 1
+    assert "the recorder was stopped" in words
+    assert not list(out.glob("_capture-*"))
 
 
 def test_nothing_that_is_there_is_written_over(tmp_path):

@@ -188,7 +188,8 @@ def test_a_deadlock_is_the_last_callers() -> None:
     with pytest.raises(FetchWouldBlock, match="'empty' is empty; the other threads .* wait, too"):
         bench.consumer(address("empty")).fetch()
     assert worker.is_alive()
-    bench.broker.management.delete("queue", "q")
+    with bench.connection.broker_host:
+        bench.broker.management.delete("queue", "q")
     assert not isinstance(worker.result(), Exception)
 
 
@@ -302,7 +303,8 @@ def test_the_death_of_a_session_ends_its_waits() -> None:
     receiver = bench.consumer(address("q"))
     worker = Worker(receiver.fetch)
     until_waiting(bench, worker)
-    bench.broker.management.delete("queue", "q")
+    with bench.connection.broker_host:
+        bench.broker.management.delete("queue", "q")
     assert isinstance(worker.result(), SessionError)
     sender = bench.new_session().sender(
         address("full", {"qpid.max_count": 2, "qpid.flow_stop_count": 1}), capacity=1

