@@ -305,9 +305,6 @@ CHANCE = {
 }
 """By what share of itself, or by how much at least, a measure may differ and be as good as the same."""
 
-START = 0.02
-"""Seconds by which a client may be slower to begin."""
-
 NEAR = 0.95
 """Share of a queue's limit from which a message more or less may end a session."""
 
@@ -379,8 +376,8 @@ def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) ->
     """Return a workload in which chance is another one.
 
     Its consumers meet the same interruptions at other messages; services that are known only as recorded come
-    in another order; the machine is slow, and its clients are, at other times; they begin a little later; and
-    of what happens at almost the same time something else is first.
+    before = tuple((since + end - first, value) for since, value in steps[:place])
+    return ((0.0, steps[place - 1][1] if place else steps[-1][1]), *later, *before)
 
     Parameters
     ----------
@@ -426,8 +423,6 @@ def _otherwise(client: Client, turn: float, chance: Random) -> Client:
         pace=_steps_rotated(network.pace, turn),
         ack_delays=_steps_rotated(network.ack_delays, turn),
     )
-    if isinstance(client, Consumer):
-        return replace(client, network=network, start=client.start + chance.random() * START)
     return replace(client, network=network)
 
 
