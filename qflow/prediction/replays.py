@@ -376,8 +376,8 @@ def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) ->
     """Return a workload in which chance is another one.
 
     Its consumers meet the same interruptions at other messages; services that are known only as recorded come
-    before = tuple((since + end - first, value) for since, value in steps[:place])
-    return ((0.0, steps[place - 1][1] if place else steps[-1][1]), *later, *before)
+    in another order; the machine is slow, and its clients are, at other times; and of what happens at almost
+    the same time something else is first.
 
     Parameters
     ----------
