@@ -20,7 +20,7 @@ from typing import Any
 from qflow.table import Table
 
 SENDER, RECEIVER = "sender", "receiver"
-STILL, ENDED, RESENDS, LATE = "stands still", "ended", "sends again and again", "still sends"
+STILL, ENDED, RESENDS, LATE = "waits", "ended", "sends again and again", "still sends"
 """How a part of a run ended; :data:`LATE` is the time limit."""
 _SPIN = 1_000
 _SHOWN = 100

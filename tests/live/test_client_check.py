@@ -1,4 +1,4 @@
-"""check-client: the rows of the recorded client table, and what becomes of programs that cannot be measured."""
+"""check-client: the rows of the recorded client table, and programs that cannot be measured."""
 
 import json
 import os
