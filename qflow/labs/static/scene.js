@@ -53,10 +53,12 @@ function render({ model, el }) {
     player.load(track);
     for (const view of shown) view.hand.loaded();
     if (!before) show();
-    if (!before && model.get("plays")) {
-      player.show(0);
-      player.toggle();
-    }
+    if (!before) play();
+  };
+  const play = () => {
+    if (!player.track || !model.get("plays")) return;
+    player.show(0);
+    if (!player.isPlaying) player.toggle();
   };
   const show = () => {
     const place = model.get("place");
@@ -71,7 +73,7 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
-  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
+  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, plays: play, progress: waiting, token: sharing.token, actions: sharing.load };
   const leaveModel = listen(model, changes);
   load();
   refuse();
@@ -142,14 +144,20 @@ function heedClicks(views, model, player, why) {
 
 // What can be done with a message that a consumer has.
 function openMenu(view, slot, consumer, model, player, question) {
-  document.querySelector(".qf-menu")?.remove();
   player.pause();
   const picture = view.querySelector(".qf-picture");
   const [label] = slot.dataset.why.split(":").slice(1);
   const [box, around] = [slot.getBoundingClientRect(), picture.getBoundingClientRect()];
   const menu = html("div", { class: "qf-menu", role: "menu", "aria-label": `${label} at ${consumer}`, style: `left:${Math.min(box.left - around.left, around.width - 110)}px;top:${box.bottom - around.top + 4}px` }, picture);
   html("b", {}, menu, label);
-  const close = () => menu.remove();
+  // Removing what has the focus is heard as leaving it.
+  let isOpen = true;
+  const close = () => {
+    if (isOpen) {
+      isOpen = false;
+      menu.remove();
+    }
+  };
   const item = (word, act) => {
     const button = html("button", { type: "button", role: "menuitem", "data-verdict": word }, menu, word);
     button.addEventListener("click", (event) => {
