@@ -266,7 +266,7 @@ class _Reader:
             what = f"; the column {missing[0]} is missing" if header and missing else ""
             got = ", ".join(map(str, header)) or "none"
             hint = "; what foreign columns mean is said by --map, in code by columns=" if header else ""
-            raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{what}{hint}")
+            raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{hint}{what}")
 
     def cut_off(self, reason: str) -> Bit:
         """Return the end of a file that ends where it should not."""
