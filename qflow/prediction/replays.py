@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp
 from operator import itemgetter
 from random import Random
 from statistics import median
@@ -376,8 +377,8 @@ def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) ->
     """Return a workload in which chance is another one.
 
     Its consumers meet the same interruptions at other messages; services that are known only as recorded come
-    in another order; the machine is slow, and its clients are, at other times; and of what happens at almost
-    the same time something else is first.
+    in another order; the machine is slow, and its clients are, at other times; it wakes all of them sooner or
+    later than in the log; and of what happens at almost the same time something else is first.
 
     Parameters
     ----------
@@ -398,10 +399,17 @@ def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) ->
         return workload
     chance = Random(f"{seed} {place}")
     turn = (place / of + chance.random() * bool(seed)) % 1
+    late = exp(chance.gauss(0, LATENESS))
+    consumers = [_turned(consumer, turn) for consumer in workload.consumers]
     return workload.replace(
-        producers=tuple(_otherwise(producer, turn, chance) for producer in workload.producers),
-        consumers=tuple(_otherwise(_turned(consumer, turn), turn, chance) for consumer in workload.consumers),
+        producers=tuple(_otherwise(producer, turn, late, chance) for producer in workload.producers),
+        consumers=tuple(_otherwise(consumer, turn, late, chance) for consumer in consumers),
     )
+
+
+LATENESS = 0.3
+"""By how much the machine's lateness differs from one run of the same clients to the next: the standard
+deviation of its logarithm, over the recordings that were repeated (it is 0.26 there)."""
 
 
 def _turned(consumer: Consumer, turn: float) -> Consumer:
@@ -411,8 +419,8 @@ def _turned(consumer: Consumer, turn: float) -> Consumer:
     return replace(consumer, overhead=_rotated(consumer.overhead, turn))
 
 
-def _otherwise(client: Client, turn: float, chance: Random) -> Client:
-    """Return a client whose network has another seed, and is slow at other times."""
+def _otherwise(client: Client, turn: float, late: float, chance: Random) -> Client:
+    """Return a client whose network has another seed, is slow at other times, and wakes it so much later."""
     network = client.network
     if network is None:
         return client
@@ -422,6 +430,8 @@ def _otherwise(client: Client, turn: float, chance: Random) -> Client:
         latencies=_steps_rotated(network.latencies, turn),
         pace=_steps_rotated(network.pace, turn),
         ack_delays=_steps_rotated(network.ack_delays, turn),
+        wakes=tuple(wake * late for wake in network.wakes),
+        crowded=tuple(wake * late for wake in network.crowded),
     )
     return replace(client, network=network)
 
