@@ -222,7 +222,7 @@ qf.trace_lab(recordings / "capacity-165.csv.gz")
 # other settings. First under the recorded ones, to see how good that is:
 
 # %% id="what-if"
-same = qf.predict(workload, log, compare_models=False)
+same = qf.predict(workload, log, compare_models=False, replays=9)
 MEASURES = ("mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput")
 orders = same["queues"]["orders"]
 
@@ -242,12 +242,47 @@ qf.Table(
     "the same settings: the prediction against what really happened",
 )
 
+# %% [markdown] id="how-sure-text"
+# ## How sure is that?
+#
+# Record the same workload twice and you get two results: the machine had other work to do at other moments,
+# and of two things that happened at almost the same time the other one was first. So the prediction is made
+# of several replays, here nine, each with another chance, and says between which values a measure lies. Four
+# of five recordings should lie there:
+
+# %% id="how-sure"
+interval = orders["interval"]
+qf.Table(
+    [(measure, rough(interval[measure][0]), rough(interval[measure][1])) for measure in MEASURES],
+    ("queue orders", "from", "to"),
+    "between what another recording will lie, in 80 of 100 cases",
+)
+
+# %% id="how-sure-check"
+low, high = interval["flowStoppedCount"]
+assert low <= orders["recorded"]["flowStoppedCount"] <= high
+low, high = interval["mean_depth"]
+assert high - low < 0.15 * orders["recorded"]["mean_depth"]
+assert orders["near_critical"] is None
+
+# %% [markdown] id="calibration-text"
+# Is that true? It was tried on recordings that the prediction had not seen. The
+# [reliability diagram](images/calibration.svg) shows what came out: to the right, how many of 100 cases an
+# interval promises to hold; upwards, how many it held. On the diagonal an interval holds what it promises.
+# Above it the interval is wider than it need be: honest, but it says little. Below it it is too narrow: it
+# pretends to know. The [page beside it](reference/calibration.md) has the figures for each recording.
+#
+# Some queues cannot be predicted narrowly, however long you record: if consumers are 1 % faster than
+# producers, the depth is a walk in which each step is chance. The report calls such a queue *near-critical*
+# and says why. And a session that dies in some replays and lives in others is reported that way, too: "its
+# session dies in 3 of 10 replays".
+
 # %% [markdown] id="what-if-other-text"
 # Good enough to trust it with a change. What if the queue had stopped above 300, and resumed below 200?
 
 # %% id="what-if-other"
 lower = qf.Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
-other = qf.predict(workload, log, lower, compare_models=False)["queues"]["orders"]["predicted"]
+other = qf.predict(workload, log, lower, compare_models=False, replays=3)["queues"]["orders"]["predicted"]
 before = orders["predicted"]
 
 qf.Table(

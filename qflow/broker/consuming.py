@@ -279,6 +279,12 @@ class OutputScheduler(Dependent):
             connection.is_ready = True
             self._ready.append(connection)
 
+    def read(self, connection: Connection) -> None:
+        """Process what a connection sends; one that was read just before is served before it."""
+        before, self.reading = self.reading, connection
+        if before is not None and before.tasks:
+            self.activate(before)
+
     def expect_reply(self, replier: SemanticState) -> None:
         """Let a client answer the broker's ``session.flush`` as soon as all output is made (RF-05)."""
         self._repliers.append(replier)

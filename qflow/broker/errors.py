@@ -195,7 +195,7 @@ LEFT_OUT: dict[str, LeftOut] = {
         "ConnectError: a URL that `qflow.messaging.refuse` was given; no other is refused, or lost later",
     ),
     "wire protocol": LeftOut(
-        "commands are method calls; frames, negotiation and heartbeats are left out",
+        "commands of AMQP 0-10 are method calls, without frames; ``qflow serve`` speaks AMQP 1.0",
         "nothing: no port speaks AMQP 0-10, and the one of `qflow serve` speaks AMQP 1.0",
     ),
     "federation": LeftOut(

@@ -42,6 +42,7 @@ from qflow.broker.context import BrokerContext
 from qflow.broker.errors import (
     AmqpException,
     CommandInvalidException,
+    FramingErrorException,
     LinkException,
     NotFoundException,
     ResourceDeletedException,
@@ -61,6 +62,7 @@ from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessa
 from qflow.broker.queue import Queue
 from qflow.broker.registry import QueueRegistry
 from qflow.broker.restorable import Dependent
+from qflow.broker.selector import Selector
 from qflow.broker.session import Session, command
 from qflow.broker.signature import delivery_numbers
 from qflow.broker.transactions import TxBuffer, TxOperation
@@ -96,6 +98,9 @@ def condition_of(error: AmqpException) -> tuple[str, str]:
         return error.condition, error.text
     if isinstance(error, ResourceDeletedException):
         return "amqp:resource-deleted", str(error)
+    if isinstance(error, FramingErrorException):
+        # What is no session's error in the real broker has no name in front (a selector that is wrong).
+        return "amqp:internal-error", error.text
     return "amqp:internal-error", str(error)
 
 
@@ -121,15 +126,15 @@ class OutgoingLink(Subscription):
     ----------
     subject : str
         A topic pattern that the message's subject has to match; "" for none (LNK-14).
-    ring : dict
-        Slots of the ring that hold an unsettled delivery, with its number (LNK-11).
+    ring, capacity : dict, int
+        Slots of the ring that hold an unsettled delivery, with its number, and how many there are (LNK-11).
     refused : set of int
         Positions of messages that are undeliverable here (LNK-12).
     own_queue : bool
         Whether the queue was made for this subscription alone, and goes with the link (LNK-19).
     """
 
-    __slots__ = ("subject", "ring", "refused", "own_queue", "is_controlling", "granted")
+    __slots__ = ("subject", "ring", "capacity", "refused", "own_queue", "is_controlling", "granted")
 
     def __init__(
         self,
@@ -146,6 +151,7 @@ class OutgoingLink(Subscription):
         self.credit = LinkCredit()
         self.subject = ""
         self.ring: dict[int, int] = {}
+        self.capacity = MAX_UNACKED
         self.refused: set[int] = set()
         self.own_queue = False
         self.is_controlling = False
@@ -165,7 +171,7 @@ class OutgoingLink(Subscription):
 
     def send_next(self) -> bool:
         """Try to send one message, if the next slot of the ring is free (LNK-11)."""
-        slot = self.delivered % MAX_UNACKED
+        slot = self.delivered % self.capacity
         if slot in self.ring:
             self.block()
             return False
@@ -552,6 +558,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             self.senders[tag] = relay
             return relay
         node = self.nodes.resolve(name, is_dynamic, capabilities, properties, self.name)
+        if node.is_new and node.queue is not None and node.queue.lifetime.owner == self.name:
+            self.exclusive_queues.append(node.queue.name)
         granted = Granted(
             name,
             granted_capabilities(node, capabilities, not is_sender),
@@ -580,7 +588,9 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         if queue is None:
             is_exclusive = SHARED not in granted.capabilities
             own_queue = True
-            queue = self._subscription_queue(tag, node, granted, given, filters, is_exclusive)
+            queue = self._subscription_queue(tag, node, granted, given, filters, arguments, is_exclusive)
+            # It is the queue that passes over messages then (LNK-14).
+            arguments = {}
             is_browser = False
         else:
             subject = _subject_filter(filters, granted, (TOPIC_FILTER, DIRECT_FILTER))
@@ -615,6 +625,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         granted: Granted,
         given: Options,
         filters: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         is_exclusive: bool,
     ) -> Queue:
         """Return the queue of a subscription to an exchange, made and bound now if there is none (LNK-19)."""
@@ -627,6 +638,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         if any(value[0] == NO_LOCAL_FILTER for value in filters.values()):
             # In force, and yet not echoed (LNK-14).
             properties["no-local"] = True
+        if arguments:
+            properties["qpid.filter"] = arguments["x-apache-selector"]
         timeout = int(given.get("timeout") or 0)
         if timeout:
             properties["qpid.auto_delete_timeout"] = timeout
@@ -634,8 +647,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         properties["durable"] = is_durable
         goes = not is_durable or timeout
         queue = self.nodes.queue(name, properties, "delete-if-unused" if goes else "")
-        key, arguments = self._binding(exchange, granted, filters)
-        self.exchanges.get(exchange.name).bind(queue, key, arguments)
+        key, conditions = self._binding(exchange, granted, filters)
+        self.exchanges.get(exchange.name).bind(queue, key, conditions)
         return queue
 
     def _binding(
@@ -919,6 +932,8 @@ def _selector_of(filters: Mapping[str, Any], granted: Granted) -> dict[str, Any]
     """Return the selector among the filters as a subscription's argument, and note that it is in force."""
     for name, (descriptor, value) in filters.items():
         if descriptor == SELECTOR_FILTER and isinstance(value, str):
+            # Before anything is made: it may be wrong.
+            Selector(value)
             granted.filters.append(name)
             return {"x-apache-selector": value}
     return {}

@@ -199,12 +199,12 @@ class Session(Dependent):
 
     def begin(self) -> int:
         """Return the number of a new command; its connection is served last now (RF-12)."""
-        self.connection.scheduler.reading = self.connection
+        self.connection.scheduler.read(self.connection)
         return self.completions.begin()
 
     def begin_control(self) -> int:
         """Begin a control, which has no number: -1."""
-        self.connection.scheduler.reading = self.connection
+        self.connection.scheduler.read(self.connection)
         return -1
 
     def give_up(self, error: Exception, number: int = -1) -> None:

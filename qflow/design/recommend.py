@@ -3,6 +3,9 @@
 Of each part of a workload the frontier's best row is taken (:func:`qflow.design.frontier.best`).  Then what
 it leads to is checked again as a whole: every queue is judged by the bound, and the recommended workload is
 simulated and compared with the declared one.
+
+The bound is proved: never more than that, whatever the clients do.  What a simulation shows is one course of
+many, so it is repeated with other chances, and each figure has its range (:attr:`Recommendation.ranges`).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from qflow.design.bounds import Traffic, stays_on, traffic_of, unrouted
 from qflow.design.frontier import MESSAGE_LIMIT, Costs, Limits, Part, Row, Tell, best, costs, frontier
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
+from qflow.prediction.replays import shifted
 from qflow.table import Tabular, columns_of
 from qflow.workload.model import Workload
 from qflow.workload.run import measure_text
@@ -47,6 +51,9 @@ class Recommendation(Tabular):
         What the recommended settings cost in it; its ``errors`` are empty.
     kept : mapping
         Queue name to why it is left as it is.
+    ranges : mapping
+        For each figure of the costs between what it lies in :data:`RUNS` runs that differ by chance; the
+        depth of a queue under ``maximum_depth`` and its name.
     unrouted : mapping
         Producer name to where it sends, if none of its messages reaches a queue.
     """
@@ -59,6 +66,7 @@ class Recommendation(Tabular):
     declared: Costs
     evidence: Costs
     kept: Mapping[str, str]
+    ranges: Mapping[str, Any]
     unrouted: Mapping[str, str] = field(default_factory=dict)
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
@@ -119,6 +127,7 @@ class Recommendation(Tabular):
                     "reasons_before": list(self.before[queue].reasons),
                     "remarks": list(self.remarks.get(queue, ())),
                     "maximum_depth_simulated": self.evidence.maximum_depth[queue],
+                    "maximum_depth_range": self.ranges["maximum_depth"][queue],
                 }
                 for queue, line in self.lines.items()
             },
@@ -127,6 +136,7 @@ class Recommendation(Tabular):
             "capacities": self.capacities,
             "declared": asdict(self.declared),
             "recommended": asdict(self.evidence),
+            "ranges": dict(self.ranges),
             "frontier": [
                 {
                     "queues": list(row.part.queues),
@@ -188,6 +198,7 @@ def recommend(
     for queue in chosen:
         if verdicts[queue].can_overflow:
             raise DesignError(f"queue {queue!r}: {verdicts[queue].reasons[0]}")
+    evidence = _costs(made, message_limit)
     return Recommendation(
         made,
         {queue: chosen[queue] for queue in workload.queues if queue in chosen},
@@ -195,12 +206,13 @@ def recommend(
         judge_workload(workload),
         rows,
         _costs(workload, message_limit),
-        _costs(made, message_limit),
+        evidence,
         {
             queue: _why_kept(queue, verdicts[queue], bool(traffic[queue]))
             for queue in workload.queues
             if queue not in chosen
         },
+        _ranges(made, evidence, message_limit),
         unrouted(workload, traffic),
     )
 
@@ -218,6 +230,29 @@ def _costs(workload: Workload, message_limit: int | None) -> Costs:
     traffic = traffic_of(workload)
     names = [producer.name for producer in workload.producers]
     return costs(simulate(workload, message_limit=message_limit), traffic, names)
+
+
+RUNS = 10
+"""How many runs a range is made of; the first is the workload's own."""
+
+RANGED = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99", "accepts")
+
+
+def _ranges(workload: Workload, own: Costs, message_limit: int | None) -> dict[str, Any]:
+    """Return between what the costs of a workload lie if its clients have other chances."""
+    seeded = [shifted(workload.with_seed(place), place, RUNS) for place in range(1, RUNS)]
+    found = [own, *(_costs(other, message_limit) for other in seeded)]
+    depths = {queue: [costs.maximum_depth[queue] for costs in found] for queue in own.maximum_depth}
+    ranges: dict[str, Any] = {}
+    for name in RANGED:
+        values = [getattr(costs, name) for costs in found]
+        ranges[name] = [min(values), max(values)]
+    ranges["maximum_depth"] = {queue: [min(most), max(most)] for queue, most in depths.items()}
+    ranges["sessions_ended"] = [
+        min(len(costs.errors) for costs in found),
+        max(len(costs.errors) for costs in found),
+    ]
+    return ranges
 
 
 def _stays_on(thresholds: FlowThresholds, traffic: Traffic) -> str:
@@ -245,8 +280,9 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
     for queue, line in made.lines.items():
         lines.append(line)
         lines += [f"  {reason}" for reason in made.verdicts[queue].reasons]
-        depth = made.evidence.maximum_depth[queue]
-        lines.append(f"  simulated: at most {depth} messages at once")
+        least, most = made.ranges["maximum_depth"][queue]
+        many = f"{most}" if least == most else f"{least} to {most}"
+        lines.append(f"  simulated: at most {many} messages at once, in {RUNS} runs that differ by chance")
         lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
         if made.before[queue].can_overflow:
             lines.append(f"  as declared it could overflow: {made.before[queue].reasons[0]}")
@@ -259,6 +295,7 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
         "",
         f"as declared: {_costs_text(made.declared)}",
         f"recommended: {_costs_text(made.evidence)}",
+        f"in {RUNS} runs that differ by chance: {_ranges_text(made.ranges)}",
     ]
     for part in dict.fromkeys(row.part for row in made.rows):
         lines += ["", *_table(part, made)]
@@ -273,6 +310,16 @@ def _costs_text(measured: Costs) -> str:
         f"{measured.flips_per_minute:.1f} flips a minute, producers blocked "
         f"{measured.blocked_share:.1%} of the time, completion within {measured.latency_p50 * 1000:.1f} ms "
         f"(half), {measured.latency_p99 * 1000:.1f} ms (99 %){died}"
+    )
+
+
+def _ranges_text(ranges: Mapping[str, Any]) -> str:
+    flips, blocked, half, most = (ranges[name] for name in RANGED[:4])
+    return (
+        f"{flips[0]:.1f} to {flips[1]:.1f} flips a minute, producers blocked {blocked[0]:.1%} to "
+        f"{blocked[1]:.1%} of the time, "
+        f"completion within {half[0] * 1000:.1f} to {half[1] * 1000:.1f} ms (half), "
+        f"{most[0] * 1000:.1f} to {most[1] * 1000:.1f} ms (99 %)"
     )
 
 

@@ -202,14 +202,19 @@ def _flow_lanes(frames: Frames) -> list[Lane]:
 
 
 def _window_lanes(frames: Frames) -> list[Lane]:
-    """Return a lane for each producer that waits while its window is full, under the first queue it feeds."""
-    first: dict[int, int] = {}
-    for producer, queue in frames.topology.routes:
-        first.setdefault(producer, queue)
-    return [
-        Lane(first.get(index, 0), f"{spot.name} waits", "wait", frames.spans(f"producer.{spot.name}.blocked"))
-        for index, spot in enumerate(frames.topology.producers)
+    """Return a lane for each producer that waits, under the queue it feeds that was ON for longest."""
+    topology = frames.topology
+    on = [
+        sum(end - start for start, end in frames.spans(f"queue.{spot.name}.flow")) for spot in topology.queues
     ]
+    lanes = []
+    for index, spot in enumerate(topology.producers):
+        fed = [queue for producer, queue in topology.routes if producer == index]
+        spans = frames.spans(f"producer.{spot.name}.blocked")
+        lanes.append(
+            Lane(max(fed, key=lambda queue: on[queue], default=0), f"{spot.name} waits", "wait", spans)
+        )
+    return lanes
 
 
 def _turns(frames: Frames) -> list[int]:

@@ -49,7 +49,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
             f"--{name}", type=_count, default=default, metavar="N", help=f"{text}, {default:,}"
         )
     parser.add_argument(
-        "--still", type=_seconds, default=1.0, metavar="S", help="seconds without a change after which the program counts as still, 1"
+        "--still",
+        type=_seconds,
+        default=1.0,
+        metavar="S",
+        help="seconds without a change until it counts as still, 1",
     )
     parser.add_argument(
         "--timeout", type=_seconds, default=60.0, metavar="S", help="seconds that one run may take, 60"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from qflow.live.server import Server
 
 PORT = 5672
+_FILES = 100
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -88,6 +89,7 @@ def run(namespace: argparse.Namespace) -> int:
     except (WorkloadError, AmqpException, ManagementError) as error:
         print(f"qflow serve: {error}", file=sys.stderr)
         return 2
+    _allow_many_sockets(server.limits.connections)
     _announce(server, namespace.host)
     # A process that is asked to end writes its trace, too.
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
@@ -111,6 +113,21 @@ def _announce(server: Server, host: str) -> None:
             f"qflow serve: every machine that reaches {address} can use this broker; --password asks for one",
             file=sys.stderr,
         )
+
+
+def _allow_many_sockets(count: int) -> None:
+    """Ask the system for as many open files as there may be connections, as far as it gives them."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such limit.
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _check_target(path: Path) -> None:

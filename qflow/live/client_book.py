@@ -67,6 +67,8 @@ class SeenClient:
     service: int = 0
     served: int = 0
     settled_at: int = 0
+    without_credit: int = 0
+    times_without_credit: int = 0
     ended: str = ""
 
 

@@ -27,7 +27,10 @@ from qflow.messaging.messages import from_delivery
 
 _HEADER, _DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS = 0x70, 0x71, 0x72
 _NO_TTL = 0
-_ENVELOPE, _BARE = "qflow.messaging", "amqp 1.0"
+_EMPTY_LIST = 0x45
+_BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
+_DEFAULT_PRIORITY = 4
+_ENVELOPE, _BARE, _ANNOTATIONS = "qflow.messaging", "amqp 1.0", "annotations"
 _CONTROLS = {
     "amqp:declare:list": "declare",
     str(0x31): "declare",
@@ -67,19 +70,29 @@ class Encoded(NamedTuple):
     @classmethod
     def of(cls, raw: bytes, to: str | None = None, reply_to: str | None = None) -> Encoded:
         """Return a message whose sections have been looked at."""
-        return cls(raw, *_sections(raw), to, reply_to)
+        bare, annotations, _ = _sections(raw)
+        return cls(raw, bare, annotations, to, reply_to)
 
     def content(self) -> tuple[str, bytes, dict[str, Any]]:
         """Return what the engine keeps."""
-        known: dict[str, Any] = {_BARE: self.bare, "annotations": list(self.annotations)}
+        known: dict[str, Any] = {_BARE: self.bare}
+        if self.annotations[0] < self.annotations[1]:
+            known[_ANNOTATIONS] = list(self.annotations)
         if self.reply_to is not None:
             known["reply_to"] = [None, self.reply_to]
         return _ENVELOPE, self.raw, known
 
 
-def _sections(raw: bytes) -> tuple[int, tuple[int, int]]:
-    """Return where the bare message begins, and where the message annotations are."""
-    at, annotations = 0, (0, 0)
+class Sections(NamedTuple):
+    """Where the parts of a message are; ``is_bare`` if nothing but a body says anything."""
+
+    bare: int
+    annotations: tuple[int, int]
+    is_bare: bool
+
+
+def _sections(raw: bytes) -> Sections:
+    at, annotations, is_bare = 0, (0, 0), True
     if raw and raw[0]:
         raise DecodeError("the message begins with no section")
     # A described type with a small descriptor: 0x00 0x53 and one byte.
@@ -92,8 +105,17 @@ def _sections(raw: bytes) -> tuple[int, tuple[int, int]]:
             raise DecodeError("a section is longer than the message")
         if code == _MESSAGE_ANNOTATIONS:
             annotations = (at, end)
+        elif raw[at + 3] != _EMPTY_LIST:
+            is_bare = False
         at = end
-    return at, annotations
+    return Sections(at, annotations, is_bare and _has_only_a_body(raw, at))
+
+
+def _has_only_a_body(raw: bytes, at: int) -> bool:
+    if raw[at : at + 4] == b"\x00\x53\x73\x45":
+        # Properties, none of them set.
+        at += 4
+    return raw[at : at + 3] in _BODIES
 
 
 def _end_of_compound(raw: bytes, at: int) -> int:
@@ -102,7 +124,7 @@ def _end_of_compound(raw: bytes, at: int) -> int:
     if kind == b"\x45":
         return at + 1
     if kind in (b"\xc0", b"\xc1"):
-        return at + 2 + raw[at + 1]
+        return at + 2 + int.from_bytes(raw[at + 1 : at + 2], "big")
     if kind in (b"\xd0", b"\xd1"):
         return at + 5 + int.from_bytes(raw[at + 1 : at + 5], "big")
     raise DecodeError("a section is neither a list nor a map")
@@ -122,25 +144,31 @@ class Decoder:
 
         Examples
         --------
-        >>> raw = ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode()
+        >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)
         >>> message.content_size == len(raw), message.headers, message.priority
         (True, {'n': 1, 'qpid.subject': 'news'}, 4)
         """
+        sections = _sections(raw)
+        if sections.is_bare:
+            encoded = Encoded(raw, sections.bare, sections.annotations)
+            return Message(len(raw), priority=_DEFAULT_PRIORITY, content=encoded.content()), encoded
         message = self._impl
         # A section that the next message has not got would stay.
         lib.pn_message_clear(message)
         if lib.pn_message_decode(message, ffi.from_buffer(raw), len(raw)):
             raise DecodeError("these bytes are no AMQP 1.0 message")
         try:
-            return self._read(raw)
+            return self._read(raw, sections)
         except (UnicodeDecodeError, ValueError, TypeError, IndexError, ProtonException) as error:
             raise DecodeError(f"the message cannot be decoded: {error}") from None
 
-    def _read(self, raw: bytes) -> tuple[Message, Encoded]:
+    def _read(self, raw: bytes, sections: Sections) -> tuple[Message, Encoded]:
         message = self._impl
-        encoded = Encoded.of(
+        encoded = Encoded(
             raw,
+            sections.bare,
+            sections.annotations,
             _text(lib.pn_message_get_address(message)),
             _text(lib.pn_message_get_reply_to(message)),
         )
@@ -286,8 +314,10 @@ def outgoing(record: DeliveryRecord, now: int) -> bytes:
     # The engine counts from -1: what has been delivered once and not failed is at 0.
     count = max(0, queued.delivery_count)
     head = _header(sent.durable, sent.priority or 0, ttl, count)
-    start, end = known["annotations"]
-    annotations: bytes = raw[start:end]
+    annotations: bytes = b""
+    if _ANNOTATIONS in known:
+        start, end = known[_ANNOTATIONS]
+        annotations = raw[start:end]
     if queued.annotations:
         annotations = _merged(annotations, queued.annotations)
     bare: bytes = raw[known[_BARE] :]

@@ -9,13 +9,15 @@ it was made.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from heapq import heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 from qflow.live.amqp_frames import Codec, FrameError
 
 MOST_UNMATCHED = 100_000
-"""Transfers to exchanges that are remembered for deliveries that may still come."""
+"""Transfers that are remembered for deliveries by other queues than the one they were sent to."""
 
 _HEADER, _DELIVERY, _MESSAGE, _PROPERTIES, _APPLICATION = 0x70, 0x71, 0x72, 0x73, 0x74
 _ENOUGH = 1 << 16
@@ -120,28 +122,36 @@ class Labels:
 
     def __init__(self) -> None:
         self.alike = self.unseen = 0
-        self._count = 0
-        # Of an address and a mark: the numbers of those waiting there, the oldest on top.
+        self._count = self._kept = 0
+        # Of an address and a mark: those waiting there, the oldest on top.
         self._waiting: dict[tuple[str, Mark], list[_Sent]] = {}
-        # Of a mark: what was sent to exchanges; and up to where each queue has had it.
-        self._fanned: dict[Mark, list[_Sent]] = {}
-        self._fanned_count = 0
-        self._reached: dict[Mark, dict[str, int]] = {}
+        # Of a mark and an address: what was sent, and up to which number each other queue has had it.
+        self._passed: dict[Mark, dict[str, tuple[list[_Sent], dict[str, int]]]] = {}
         self._delivered: dict[str, _Sent] = {}
         self._refused: set[str] = set()
 
-    def sent(self, label: str, queue: str, mark: Mark, size: int, is_fanned: bool = False) -> None:
-        """Note a transfer of so many bytes, to a queue, or to an exchange whose queues are not known."""
+    def sent(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> None:
+        """Note a transfer of so many bytes, to a queue or to an exchange."""
         self._count += 1
-        if not is_fanned:
-            heappush(self._waiting.setdefault((queue, mark), []), (self._count, label, size))
+        sent = (self._count, label, size)
+        if not is_exchange:
+            heappush(self._waiting.setdefault((address, mark), []), sent)
+        # It may come from another queue: one that is bound, a subscription, an alternate.
+        self._passed.setdefault(mark, {}).setdefault(address, ([], {}))[0].append(sent)
+        self._kept += 1
+        if self._kept > MOST_UNMATCHED:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the oldest; of what is all alike, the older half."""
+        oldest = next(iter(self._passed))
+        if len(self._passed) > 1:
+            self._kept -= sum(len(sent) for sent, _ in self._passed.pop(oldest).values())
             return
-        self._fanned.setdefault(mark, []).append((self._count, label, size))
-        self._fanned_count += 1
-        while self._fanned_count > MOST_UNMATCHED and len(self._fanned) > 1:
-            oldest = next(iter(self._fanned))
-            self._fanned_count -= len(self._fanned.pop(oldest))
-            self._reached.pop(oldest, None)
+        for sent, _ in self._passed[oldest].values():
+            half = (len(sent) + 1) // 2
+            del sent[:half]
+            self._kept -= half
 
     def refused(self, label: str) -> None:
         """Note that a transfer to a queue was given back, so that no delivery is of it."""
@@ -152,29 +162,33 @@ class Labels:
 
         What was not seen before is ``unseen-<n>``, of no size.
         """
+        found = self._of_queue(queue, mark) or self._of_others(queue, mark)
+        if found is None:
+            self.unseen += 1
+            return f"unseen-{self.unseen}", None
+        self._delivered[found[1]] = found
+        return found[1], found[2]
+
+    def _of_queue(self, queue: str, mark: Mark) -> _Sent | None:
         waiting = self._waiting.get((queue, mark))
         while waiting:
             self.alike += len(waiting) > 1
             found = heappop(waiting)
-            label = found[1]
             if not waiting:
                 del self._waiting[queue, mark]
-            if label not in self._refused:
-                self._delivered[label] = found
-                return label, found[2]
-            self._refused.discard(label)
-        fanned = self._fanned.get(mark)
-        if fanned:
-            reached = self._reached.setdefault(mark, {})
-            place = reached.get(queue, 0)
-            if place < len(fanned):
-                self.alike += len(fanned) - place > 1
-                reached[queue] = place + 1
-                found = fanned[place]
-                self._delivered[found[1]] = found
-                return found[1], found[2]
-        self.unseen += 1
-        return f"unseen-{self.unseen}", None
+            if found[1] not in self._refused:
+                return found
+            self._refused.discard(found[1])
+        return None
+
+    def _of_others(self, queue: str, mark: Mark) -> _Sent | None:
+        for address, (sent, reached) in self._passed.get(mark, {}).items():
+            place = bisect_right(sent, reached.get(queue, 0), key=itemgetter(0))
+            if address != queue and place < len(sent):
+                self.alike += len(sent) - place > 1
+                reached[queue] = sent[place][0]
+                return sent[place]
+        return None
 
     def returned(self, queue: str, mark: Mark, label: str) -> None:
         """Note that a message is back on its queue, at its old place."""

@@ -5,7 +5,8 @@ bytes.  Each event here becomes commands of the client's :class:`~qflow.broker.l
 broker has to say comes back through three hooks, and becomes calls of Proton.  No rule of the broker is here:
 this module knows only how a thing is said on the wire.
 
-Commands of one read are given in the order of their frames.  Accepts that follow one another are one command.
+Commands of one read are given in the order of their frames.  Accepts that follow one another are one command,
+and what transfers cause is sent after the last of them, as the broker writes when it has read (RF-08).
 After them every link that sends has its credit filled up to 500 again, whatever its queue does (LNK-01).
 
 Whatever goes wrong is the fault of one client: :meth:`Peer.refuse` closes its connection, in the protocol's
@@ -18,11 +19,12 @@ the broker does; all else uses those objects.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import uuid4
 
-from cproton import ffi, lib, pn_delivery
+from cproton import ffi, lib
 from proton import (
     UNDESCRIBED,
     Array,
@@ -253,6 +255,7 @@ class Peer:
         self.queued = 0
         self._next_session = 0
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
+        self._batches: dict[LiveSession, AbstractContextManager[None]] = {}
         self._accepted: list[int] = []
         self._accepted_of: LiveSession | None = None
         self._to_credit: dict[Any, Sending] = {}
@@ -295,8 +298,21 @@ class Peer:
             self.fail(error)
         self._frames = lib.pn_transport_get_frames_input(self._transport)
 
+    def _begin_batch(self, session: LiveSession) -> None:
+        """Let the broker make its output after the last transfer that came in one read (RF-08)."""
+        batch = session.engine.pipelined()
+        batch.__enter__()
+        self._batches[session] = batch
+
+    def _end_batches(self) -> None:
+        batches, self._batches = self._batches, {}
+        for batch in batches.values():
+            batch.__exit__(None, None, None)
+
     def _end_of_input(self) -> None:
         self._flush_accepts()
+        if self._batches:
+            self._end_batches()
         if not self._has_acted:
             self.touch()
         if self._to_credit:
@@ -418,6 +434,7 @@ class Peer:
         """End all sessions of the client in the broker."""
         self.is_over = True
         self._accepted.clear()
+        self._end_batches()
         for session in self.sessions.values():
             if session is not None:
                 self._end_session(session)
@@ -488,6 +505,7 @@ class Peer:
             for link in [one for one, state in self.receiving.items() if state.session is known]:
                 del self.receiving[link]
             self._act()
+            self._end_batches()
             self._end_session(known)
         session = Session.wrap(impl)
         session.close()
@@ -602,8 +620,7 @@ class Peer:
                 # Settled without a state: neither yes nor no (LNK-07).
                 lib.pn_delivery_settle(held.pop(number)[0])
                 sending.count("lost")
-            if sending.link is not None:
-                sending.session.engine.link_detach(sending.name, "sender")
+            self._let_go(sending)
         if receiving is not None:
             receiving.session.receivers.pop(receiving.name, None)
             receiving.session.engine.link_detach(receiving.name, "receiver")
@@ -657,7 +674,8 @@ class Peer:
                 self.server.note_failure(error)
                 data = b""
             link = receiving.impl
-            delivery = pn_delivery(link, b"%d" % record.id)
+            tag = b"%d" % record.id
+            delivery = lib.pn_delivery(link, (len(tag), ffi.from_buffer(tag)))
             lib.pn_link_send(link, ffi.from_buffer(data), len(data))
             if receiving.is_presettled:
                 lib.pn_delivery_settle(delivery)
@@ -752,6 +770,8 @@ class Peer:
         else:
             message.routing_key = encoded.to
         is_transactional = bool(session.transaction) and self._is_transactional(session, delivery)
+        if session not in self._batches:
+            self._begin_batch(session)
         number = engine.completions.next_number
         try:
             transfer = engine.message_transfer(message, tag=sending.name, transactional=is_transactional)
@@ -783,18 +803,26 @@ class Peer:
         for number in [number for number, (_, owner) in sending.session.held.items() if owner is sending]:
             lib.pn_delivery_settle(sending.session.held.pop(number)[0])
             sending.count("lost")
-        if sending.link is not None:
-            sending.session.engine.link_detach(sending.name, "sender")
+        self._let_go(sending)
         if not isinstance(error, LinkException):
             error = LinkException(str(error), "amqp:precondition-failed")
         self._close_link(sending.wrapper, error)
+
+    def _let_go(self, sending: Sending) -> None:
+        """End a sender's link in the broker; a coordinator's takes its transaction with it."""
+        session = sending.session
+        if sending.link is not None:
+            session.engine.link_detach(sending.name, "sender")
+        elif session.transaction:
+            session.transaction = b""
+            session.engine.tx_rollback()
 
     def _is_transactional(self, session: LiveSession, delivery: Any) -> bool:
         """Return whether a delivery belongs to the session's transaction; an unknown id is passed over."""
         if lib.pn_delivery_remote_state(delivery) != _TRANSACTIONAL:
             return False
         data = Delivery.wrap(delivery).remote.data
-        return bool(data) and _bytes(data[0]) == session.transaction
+        return isinstance(data, list) and bool(data) and _bytes(data[0]) == session.transaction
 
     def _on_disposition(self, receiving: Receiving, delivery: Any) -> None:
         state, is_settled = lib.pn_delivery_remote_state(delivery), lib.pn_delivery_settled(delivery)
@@ -833,7 +861,7 @@ class Peer:
             engine.message_reject([number])
         else:
             remote = Delivery.wrap(delivery).remote
-            annotations = {_name(key): plain(value) for key, value in (remote.annotations or {}).items()}
+            annotations = {_name(key): plain(value) for key, value in _items(remote.annotations)}
             engine.message_modify([number], bool(remote.failed), bool(remote.undeliverable), annotations)
 
     def _flush_accepts(self) -> None:
@@ -968,7 +996,7 @@ def _options(terminus: Terminus) -> dict[str, Any]:
     capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
     given = _value_of(terminus.properties)
     properties: dict[str, Any] = {}
-    for key, value in (given or {}).items():
+    for key, value in _items(given):
         properties[_name(key)] = _lifetime(value) if str(key) == "lifetime-policy" else plain(value)
     return {
         "dynamic": bool(terminus.dynamic),
@@ -986,7 +1014,7 @@ def _filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
     """Return the filters by name: descriptor, value, and as they came."""
     found: dict[str, tuple[str, Any, Any]] = {}
     given = _value_of(data)
-    for key, value in (given if isinstance(given, dict) else {}).items():
+    for key, value in _items(given):
         if isinstance(value, Described):
             descriptor = value.descriptor
             name = _FILTERS.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
@@ -1026,6 +1054,11 @@ def _product_of(data: Any) -> str:
         return ""
     parts = [str(given[key]) for key in ("product", "version") if given.get(key)]
     return " ".join(parts)[:_LONGEST_NAME]
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the entries of what should be a map, and may be anything."""
+    return value.items() if isinstance(value, dict) else ()
 
 
 def _name(key: Any) -> str:

@@ -92,7 +92,8 @@ def run(namespace: argparse.Namespace) -> int:
         group_header=namespace.group_header,
         asks_statistics=not namespace.no_statistics,
     )
-    with contextlib.suppress(KeyboardInterrupt):
+    # Ctrl-C, and what the system says to end a process.
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         asyncio.run(_record(recording, namespace.listen))
     return _finish(recording, out)
 
@@ -101,7 +102,6 @@ async def _record(recording: Recording, address: tuple[str, int]) -> None:
     from qflow.progress import Line
 
     with contextlib.suppress(NotImplementedError):
-        # As Ctrl-C does.
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

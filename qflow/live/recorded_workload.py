@@ -47,10 +47,13 @@ def recorded_workload(book: ClientBook, name: str) -> dict[str, Any]:
     producers, consumers = [], []
     seconds = max(1.0, book.last / SECOND)
     for client in book.clients.values():
-        if client.role == "producer" and client.messages:
-            producers.append(_producer(client, seconds, inferred))
-        elif client.role == "consumer":
-            consumers.append(_consumer(client, inferred))
+        try:
+            if client.role == "producer" and client.messages:
+                producers.append(_producer(client, seconds, inferred))
+            elif client.role == "consumer":
+                consumers.append(_consumer(client, inferred))
+        except WorkloadError as error:
+            inferred[f"{client.role}s.{client.name}"] = f"left out: {error}"
     reads = {consumer.queue for consumer in consumers}
     sends = {producer.to[1] for producer in producers if not producer.to[0]}
     queues = {queue: dict(book.queues.get(queue, {})) for queue in sorted({*book.queues, *reads, *sends})}

@@ -121,7 +121,8 @@ class Recording:
         tap, said = self.tap, self._said
         late = tap.capture.written - said["read"]
         more = f", {late // 1_000_000} MB not read yet" if late > 1_000_000 else ""
-        found = f", {said['findings']} findings" if said["findings"] else ""
+        count = said["findings"]
+        found = f", {count} finding{'s' if count > 1 else ''}" if count else ""
         if self._reader.poll():
             more += "; the process that reads it has ended, bytes still pass"
         connections = f"{tap.connected} of {tap.accepted} connections open"

@@ -112,7 +112,8 @@ def report(book: ClientBook) -> dict[str, Any]:
 
 def _facts(client: Any) -> dict[str, Any]:
     names = ("name", "role", "queue", "exchange", "key", "start", "messages", "bytes", "settled_by_sender",
-             "answered", "refused", "unsettled", "most_unsettled", "most_credit", "ended")  # fmt: skip
+             "answered", "refused", "unsettled", "most_unsettled", "most_credit", "without_credit",
+             "times_without_credit", "ended")  # fmt: skip
     return {**{name: getattr(client, name) for name in names}, **client.origin}
 
 

@@ -37,6 +37,7 @@ _READ_SIZE = 1 << 16
 _BACKLOG = 512
 _KEPT = 100
 _GRACE = 2.0
+_PAUSE = 0.5
 _LONGEST_WAIT = 0.5
 _TICK = 0.02
 _SECOND = 1_000_000
@@ -113,6 +114,8 @@ class Server:
         self._names: dict[str, Peer | None] = {qmf.AGENT_SESSION: None}
         self._room = memoryview(bytearray(_READ_SIZE))
         self._is_stopping = False
+        # When the listener is looked at again, if it is not now.
+        self._listens_at = 0.0
         self._selector = DefaultSelector()
         self._listener = socket.create_server(
             (host, port), family=_family(host), backlog=_BACKLOG, reuse_port=False
@@ -154,6 +157,8 @@ class Server:
     def turn(self, ready: Iterable[Any]) -> None:
         """Do what the sockets that are ready ask for, and write what comes of it."""
         self.tell_time()
+        # Consoles may have subscribed to management's events, or gone.
+        self.agent.watch()
         for key, mask in ready:
             if key.data is None:
                 self._accept()
@@ -163,6 +168,7 @@ class Server:
             else:
                 self._serve(key.data, mask)
         self._tick()
+        self.agent.publish_events()
         self._write_all()
 
     def tell_time(self) -> None:
@@ -191,8 +197,10 @@ class Server:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                # Out of file descriptors: those who are here are served, the rest waits.
+                # Out of file descriptors: those who are here are served, the rest waits a moment.
                 self.note_incident("", f"a connection could not be taken: {error}")
+                self._selector.unregister(self._listener)
+                self._listens_at = monotonic() + _PAUSE
                 return
             if len(self._channels) >= self.limits.connections:
                 self.note_incident(str(address[0]), f"more than {self.limits.connections} connections")
@@ -229,6 +237,9 @@ class Server:
 
     def _tick(self) -> None:
         now = monotonic()
+        if self._listens_at and now >= self._listens_at:
+            self._listens_at = 0.0
+            self._selector.register(self._listener, EVENT_READ, None)
         for peer, due in [item for item in self.ticking.items() if item[1] <= now]:
             channel = self._channels.get(peer)
             if channel is None:

@@ -59,7 +59,7 @@ CLIENT, BROKER = 0, 1
 SIDES = ("the client", "the broker")
 KEPT_OF_A_MESSAGE = 1 << 20
 _SERIAL = 1 << 32
-_MANAGEMENT = ("qmf.", "$")
+_MANAGEMENT = ("qmf.", "$", "/management")
 _DEFAULT_KEYS = {"amq.topic": "#"}
 _SETTLEMENT = {"accepted": "accept", "released": "release", "modified": "release", "rejected": "reject"}
 
@@ -88,7 +88,9 @@ class _Link:
     is_over: bool = False
     address: str | None = None
     queue: str = ""
-    delivered: int = 0
+    passed: int = 0
+    credit: int = 0
+    dry_since: int = 0
     first: Transfer | None = None
     payload: bytearray = field(default_factory=bytearray)
     length: int = 0
@@ -320,23 +322,31 @@ got b'GET / HT'")
             raise FrameError(f"{what} on handle {frame.performative.handle}, on which no link is attached")
         return link
 
-    def _flow(self, connection: _Connection, side: int, _: int, frame: Any) -> None:
+    def _flow(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
         flow = frame.performative
         session = self._session_of(connection, side, frame)
-        if flow.handle is None or side == BROKER:
+        if flow.handle is None or flow.link_credit is None:
             return
         link = self._link(session, side, frame)
-        if link.is_incoming or flow.link_credit is None:
+        sender = link.attached[CLIENT if link.is_incoming else BROKER]
+        if link.is_incoming == (side == CLIENT) or sender is None:
             return
-        theirs = link.attached[BROKER]
-        initial = (theirs.initial_delivery_count or 0) if theirs is not None else 0
+        initial = sender.initial_delivery_count or 0
         seen = initial if flow.delivery_count is None else flow.delivery_count
-        credit = (seen + flow.link_credit - initial - link.delivered) % _SERIAL
-        if credit < _SERIAL // 2:
+        credit = (seen + flow.link_credit - initial - link.passed) % _SERIAL
+        if credit >= _SERIAL // 2:
+            return
+        link.credit = credit
+        if not link.is_incoming:
             # It may come with the attach, before the link is a client of the log.
             link.most_credit = max(link.most_credit, credit)
             for client in link.clients.values():
                 client.most_credit = link.most_credit
+        elif credit and link.dry_since:
+            for client in link.clients.values():
+                client.without_credit += time - link.dry_since
+                client.times_without_credit += 1
+            link.dry_since = 0
 
     # Messages
 
@@ -367,10 +377,13 @@ got b'GET / HT'")
             if link.is_incoming:
                 self.book.find(time, f"{link.name!r} sends after its link is closed: the broker drops that")
         elif link.is_incoming:
+            link.passed += 1
+            link.credit -= 1
+            link.dry_since = time if link.credit == 0 else link.dry_since
             if not self._is_ignored(connection, link):
                 self._sent(connection, session, link, first, is_settled, time)
         else:
-            link.delivered += 1
+            link.passed += 1
             if not self._is_ignored(connection, link):
                 self._delivered(connection, session, link, first, is_settled, time)
 
@@ -429,8 +442,10 @@ got b'GET / HT'")
         settled: bool,
         time: int,
     ) -> None:
-        if link.is_dynamic and not link.queue:
-            link.queue = link.address or ""
+        link.queue = link.queue or link.address or ""
+        if not link.queue:
+            self.book.find(time, f"{link.name!r} gets messages from no address: they are not in the log")
+            return
         header = self._header_of(link.queue)
         parts = sections_of(bytes(link.payload), self._codec, whole=bool(header))
         client = self._client(connection, link, "", "", time)

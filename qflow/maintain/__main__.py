@@ -48,6 +48,13 @@ def _parser() -> argparse.ArgumentParser:
         action.add_argument("--documents", metavar="FOLDER", help="copies of them, to find what is missing")
     for action in _builder(commands, "moving-picture", "the README's moving picture", _picture):
         action.add_argument("file", nargs="?", metavar="FILE.gif", help=f"default: {PICTURE.as_posix()}")
+    calibration = commands.add_parser(
+        "calibration",
+        help="predict all repeated recordings and write how often the intervals held",
+        description="Writes notebooks/reference/calibration.md and its diagram. It takes some minutes.",
+    )
+    calibration.add_argument("--replays", type=int, metavar="N", help="of each; default: as qflow predict")
+    calibration.set_defaults(work=_calibration)
     _add_benches(commands)
     _add_fuzz(commands)
     return parser
@@ -148,6 +155,14 @@ def _pages(chosen: argparse.Namespace) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     return int(bool(problems))
+
+
+def _calibration(chosen: argparse.Namespace) -> int:
+    from qflow.maintain import calibration
+
+    made = calibration.build(checkout(), chosen.replays, lambda line: print(line, file=sys.stderr))
+    print(f"written: {', '.join(path.relative_to(checkout()).as_posix() for path in made)}")
+    return 0
 
 
 def _picture(chosen: argparse.Namespace) -> int:

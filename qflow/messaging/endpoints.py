@@ -553,8 +553,13 @@ class Session(Endpoint):
     def _link(self, link: Sender | Receiver) -> None:
         if self.closed or not self.connection.attached():
             return
-        link.attach()
-        self.dispatch()
+        try:
+            link.attach()
+            self.dispatch()
+        except (TypeError, ValueError):
+            # AMQP cannot carry what the address says, such as a name of 300 bytes: the broker saw nothing.
+            (self.senders if isinstance(link, Sender) else self.receivers).remove(link)  # type: ignore[arg-type]
+            raise
         try:
             link.wait_until(lambda: link.linked, f"the {link.ROLE} for {link.given!r}")
         except LinkError:

@@ -44,9 +44,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--replays",
         type=int,
         metavar="N",
-        help="run it N times with the clients' interruptions at other times, and say how far chance decides; "
-        "default: once, 5 times under other settings than the recorded ones (not very long runs), 7 times "
-        "if a session ends or nearly does",
+        help="run it N times, each time with another chance, and say between what each measure will lie; "
+        "default: 19, fewer of a very long log",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of chance; default: 0")
+    parser.add_argument(
+        "--processes", type=int, metavar="N", help="over how many to divide the replays; default: all cores"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -83,7 +86,16 @@ def run(namespace: argparse.Namespace) -> int:
         with _Shown() as shown:
             log = ClientLog.load(namespace.log)
             shown(f"looking at what the clients of {Path(namespace.log).name} did")
-            report = predict(workload, log, settings, namespace.model, replays=namespace.replays, tell=shown)
+            report = predict(
+                workload,
+                log,
+                settings,
+                namespace.model,
+                replays=namespace.replays,
+                seed=namespace.seed,
+                processes=namespace.processes,
+                tell=shown,
+            )
     except (WorkloadError, LogError, AmqpException) as error:
         print(f"qflow predict: {error}", file=sys.stderr)
         return 2

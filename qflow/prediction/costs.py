@@ -22,8 +22,12 @@ throughput; ``python tests/benchmarks/prediction.py --recorded`` prints what is 
 - The pace of each client over time (:func:`client_pace`), from the episodes in which a producer that a
   stopped queue has let go catches up.  With the median of all instead, ``groups-skewed`` misses the share
   of time ON; two queues of ``fleet`` miss stops and mean depth.
-- The credit delays of each consumer over time (:func:`_course`).  With one delay instead, ``fanout-one-slow``
-  has 20 stops of its fast queue, and 13 were recorded.
+- The ticks of the broker's system (:func:`is_ticking`, CN-29): delays of acknowledgements end at them, so
+  what several clients settle or send comes to the broker at the same instant, in any order.  Without it
+  ``groups-release`` has 23 stops, and 28 to 30 were recorded.
+- How late clients wake up (:func:`wakes`), and later where several are woken at once.  Without it no session
+  of ``fanout-wide`` ends, and ``bytes-and-count-low`` has twice its stops.
+- Where a log shows no ticks, the credit delays of each consumer over time (:func:`_course`).
 - The same of all consumers together, for one that shows too few of its own (:class:`AckDelay`).  Without it a
   queue of ``fleet`` misses the mean depth.
 - The load of the machine, which lengthens the way to the broker (:func:`machine_load`).  Without it two
@@ -32,9 +36,12 @@ throughput; ``python tests/benchmarks/prediction.py --recorded`` prints what is 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, zip_longest
+from itertools import groupby, pairwise, zip_longest
+from math import cos, fsum, hypot, pi, sin
 from statistics import mean, median, quantiles
 from typing import NamedTuple
 
@@ -43,7 +50,7 @@ from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service
 from qflow.workload.model import Consumer
-from qflow.workload.network import Course, Network, Steps
+from qflow.workload.network import TICK, Course, Network, Steps
 
 FEW, MANY = 20, 200
 """Observations that are enough for a median; and for one that needs nothing of the other clients."""
@@ -56,6 +63,9 @@ USUAL = 2_000
 
 ANSWERED = 5_000
 """Microseconds: a longer wait for the first answer to what was sent is the way's, not the client's."""
+
+HELD = 15_000
+"""Microseconds: a wait that lasts longer than that was for what a consumer would settle."""
 
 STOPPED = 100_000
 """Microseconds: a block that lasts longer than that was a stopped queue's."""
@@ -455,35 +465,101 @@ def _latencies(load: Load, usual: float) -> Steps:
     return tuple((since, usual + extra / SECOND) for since, extra in load)
 
 
-def producer_network(work: Work, ack_delay: float, load: Load = (), pace: Steps = ()) -> Network:
+def producer_network(
+    work: Work, system: AckDelay, load: Load = (), pace: Steps = (), wakes: tuple[float, ...] = ()
+) -> Network:
     """Return what a producer's sends and completions cost it.
 
     Parameters
     ----------
     work : Work
         What its own log shows.
-    ack_delay : float
-        For how long the broker's system delays acknowledgements, in microseconds.
+    system : AckDelay
+        For how long the broker's system delays acknowledgements.
     load : Load
         What :func:`machine_load` returns.
     pace : Steps
         What :func:`client_pace` returns.
+    wakes : tuple of float
+        What :func:`wakes` returns.
 
     Examples
     --------
-    >>> producer_network(Work([]), 40_000).ack_delay
+    >>> producer_network(Work([]), AckDelay(40_000, 42_000)).ack_delay
     0.04
     """
     latency = work.round_trip / 2 / SECOND
     return Network(
         latency=latency,
-        ack_delay=ack_delay / SECOND,
+        ack_delay=system.shortest / SECOND,
+        tick=system.tick / SECOND,
+        wakes=wakes,
         send_cost=work.send_cost / SECOND,
         report_cost=work.report_cost.start / SECOND,
         report_growth=work.report_cost.growth / SECOND,
         latencies=_latencies(load, latency),
         pace=pace,
     )
+
+
+def let_go(rows: Sequence[LogRow]) -> list[int]:
+    """Return when a producer learned of the first completion after a long wait, in microseconds.
+
+    Examples
+    --------
+    >>> let_go([LogRow(9, "p", "block", "", "", 0, ""), LogRow(40_000, "p", "complete", "", "p-1", 0, "")])
+    [40000]
+    """
+    return [
+        after.ts_us
+        for row, after in pairwise(rows)
+        if row.event in ("block", "transfer")
+        and after.event == "complete"
+        and after.ts_us - row.ts_us >= HELD
+    ]
+
+
+def wakes(rows: Sequence[LogRow], tick: int) -> tuple[float, ...]:
+    """Return how much later than usual a producer that waited for the broker ran again, in seconds.
+
+    What it waited for, room in a queue, comes when a consumer's settlements do: at a tick of the system.
+    The first completion that it learns of after that is late by the time from the tick, less what that
+    always takes.
+
+    Parameters
+    ----------
+    rows : sequence of LogRow
+        The producer's own.
+    tick : int
+        Microseconds; 0 if the system has none.
+
+    Examples
+    --------
+    >>> def row(time, event):
+    ...     return LogRow(time, "p", event, "", "", 0, "")
+    >>> rows = [row(44_000 * n + late, event) for n in range(20) for late, event in ((900, "block"),
+    ...     (44_100 if n % 5 else 45_100, "complete"))]
+    >>> sorted(wakes(rows, 4000))[::6]
+    [0.0, 0.0, 0.0, 0.001]
+    """
+    waited = let_go(rows)
+    if not tick or len(waited) < FEW:
+        return ()
+    return _few_of(_after_ticks(waited, tick))
+
+
+def _after_ticks(ends: Sequence[float], tick: int) -> list[int]:
+    """Return how late after a tick things end: of all cuts of the circle the one that leaves least."""
+    cells = Counter(round(end) % tick for end in ends)
+    _, cut = min(
+        (sum((end - cut) % tick * number for end, number in cells.items()), cut) for cut in list(cells)[:MANY]
+    )
+    return [(round(end) - cut) % tick for end in ends]
+
+
+def _few_of(late: Sequence[int]) -> tuple[float, ...]:
+    ordered = sorted(late)
+    return tuple(item / SECOND for item in ordered[:: 1 + len(ordered) // MOST_WAKES])
 
 
 # The credit of a consumer
@@ -496,6 +572,12 @@ UNUSUAL = 1.25
 
 NOTICEABLE = 5_000
 """Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
+
+TOGETHER_AT_TICKS, MORE_TOGETHER = 0.3, 0.1
+"""How near the ends of delays lie to each other if they come at ticks, and how much nearer than begins."""
+
+MOST_WAKES = 500
+"""That many say enough of how late a client wakes up."""
 
 LONGEST = 200_000
 """Microseconds: a longer wait may have another cause, unless the log shows that a message was there."""
@@ -580,35 +662,94 @@ def typical(delays: Sequence[float]) -> float:
 class AckDelay(NamedTuple):
     """For how long the broker's system delays acknowledgements, in microseconds.
 
+    Linux lets its timers expire at ticks, so what several consumers return comes to the broker at the same
+    instant again and again: it reads all of it, and only then makes output.  Instants at which credit is
+    back show whether the system is such a one.
+
     Fields
     ------
     shortest : float
         The timer's length.
     usual : float
         What they take on average, see :func:`typical`.
+    tick : int
+        How long the system's ticks are; 0 if delays end at any instant.
+    lateness : float
+        From the tick until the consumer has the message that came by the credit, at least.
+    wakes, crowded : tuple of float
+        How much longer that takes, see :func:`wakes`; and where producers were let go at the same tick.
     course : tuple of (int, float)
         Since when they take longer, or as usual again: a busy machine lets the broker wait.
 
     Examples
     --------
     >>> AckDelay.of([[CreditReturn(0, delay) for delay in range(41_000, 45_000, 100)], []])
-    AckDelay(shortest=41310.0, usual=42950.0, course=())
+    AckDelay(shortest=41310.0, usual=42950.0, tick=0, lateness=0.0, wakes=(), crowded=(), course=())
     """
 
     shortest: float
     usual: float
+    tick: int = 0
+    lateness: float = 0.0
+    wakes: tuple[float, ...] = ()
+    crowded: tuple[float, ...] = ()
     course: tuple[tuple[int, float], ...] = ()
 
     @classmethod
-    def of(cls, returns: Iterable[Sequence[CreditReturn]]) -> AckDelay:
-        """Return that of the system which all consumers of a log share; (0, 0) if the log shows none."""
+    def of(cls, returns: Iterable[Sequence[CreditReturn]], woken: Sequence[int] = ()) -> AckDelay:
+        """Return that of the system which all consumers of a log share; (0, 0) if the log shows none.
+
+        ``woken`` is when producers were let go, in order.
+        """
         delays = [_noticeable(own) for own in returns if is_delayed(own)]
         if not delays:
             return cls(0.0, 0.0)
         shortest = median(quantiles([item.delay for item in own], n=10)[0] for own in delays)
         together = sorted(item for own in delays for item in own)
+        if is_ticking(together):
+            timer = int(shortest) // TICK * TICK
+            early = quantiles([item.delay for item in together], n=20)[0]
+            lateness = max(0.0, early - timer - TICK / 20)
+            usual = timer + TICK / 2 + lateness
+            ends = [item.since + item.delay for item in together]
+            late = _after_ticks(ends, TICK)
+            crowded = [
+                item
+                for item, end in zip(late, ends, strict=True)
+                if bisect_left(woken, end + TICK) > bisect_left(woken, end - TICK)
+            ]
+            return cls(
+                timer,
+                usual,
+                TICK,
+                max(0.0, lateness - median(late)),
+                _few_of(late),
+                _few_of(crowded) if len(crowded) >= FEW else (),
+                tuple(_slow_windows(together, usual)),
+            )
         usual = typical([item.delay for item in together])
-        return cls(shortest, usual, tuple(_slow_windows(together, usual)))
+        return cls(shortest, usual, course=tuple(_slow_windows(together, usual)))
+
+
+def is_ticking(returns: Sequence[CreditReturn]) -> bool:
+    """Return whether delays end at ticks: whether their ends lie together in one, and their begins do not.
+
+    Examples
+    --------
+    >>> is_ticking([CreditReturn(n * 50_000 + 37 * n % 4000, 40_000) for n in range(99)])
+    False
+    >>> is_ticking([CreditReturn(n * 50_000 + n, 44_300 - n - n * 50_000 % 4000) for n in range(99)])
+    True
+    """
+    begins = _together([item.since for item in returns])
+    ends = _together([item.since + item.delay for item in returns])
+    return ends > TOGETHER_AT_TICKS and ends > begins + MORE_TOGETHER
+
+
+def _together(times: Sequence[float]) -> float:
+    """Return how near to each other times lie in a tick: 1 if all are the same, 0 if they lie anywhere."""
+    turns = [2 * pi * time / TICK for time in times]
+    return hypot(fsum(map(cos, turns)), fsum(map(sin, turns))) / len(turns)
 
 
 def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tuple[int, float]]:
@@ -650,9 +791,10 @@ def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Lo
     >>> consumer_network([CreditReturn(0, 300)] * 20, AckDelay(40_000, 44_000)).ack_delay
     0.0
     """
-    latencies = _latencies(load, 0.0)
     if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
-        return Network(latencies=latencies)
+        return Network(latencies=_latencies(load, 0.0))
+    if system.tick:
+        return _ticking_network(returns, system, load)
     if len(returns) < FEW:
         shortest, usual = system.shortest, system.usual
         course: Steps = tuple((time / SECOND, delay / SECOND) for time, delay in system.course)
@@ -662,7 +804,48 @@ def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Lo
         shortest = quantiles([item.delay for item in slow], n=10)[0]
         course = _course(_without_load(slow, load, shortest), usual)
     ack_delays = ((0.0, usual / SECOND), *course)
-    return Network(ack_delay=shortest / SECOND, ack_delays=ack_delays, latencies=latencies)
+    return Network(ack_delay=shortest / SECOND, ack_delays=ack_delays, latencies=_latencies(load, 0.0))
+
+
+def _ticking_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load) -> Network:
+    """Return how settlements reach a broker whose system's timers expire at ticks."""
+    course = system.course
+    if len(returns) >= FEW:
+        course = tuple(_interrupted(_without_load(_noticeable(returns), load, system.shortest), system))
+    late = tuple(
+        (since / SECOND, system.lateness + max(0.0, delay - system.usual)) for since, delay in course
+    )
+    latencies = _sum(((0.0, system.lateness), *late), load)
+    return Network(
+        ack_delay=system.shortest / SECOND,
+        latencies=_latencies(latencies, 0.0),
+        tick=system.tick / SECOND,
+        wakes=system.wakes,
+        crowded=system.crowded,
+    )
+
+
+def _sum(one: Steps, other: Steps) -> Steps:
+    """Return two courses as one.
+
+    Examples
+    --------
+    >>> _sum(((0.0, 5), (2.0, 7)), ((1.0, 10),))
+    ((0.0, 5), (1.0, 15), (2.0, 17))
+    """
+    first, second = Course(0, one), Course(0, other)
+    times = sorted({since for since, _ in (*one, *other)})
+    return tuple((time, first.at(round(time * SECOND)) + second.at(round(time * SECOND))) for time in times)
+
+
+def _interrupted(returns: Sequence[CreditReturn], system: AckDelay) -> Iterator[tuple[int, float]]:
+    """Yield since when delays take longer than ticks explain, and when they do not any more."""
+    most = system.usual + system.tick
+    for item, after in zip_longest(returns, returns[1:]):
+        if item.delay > most:
+            yield item.since, item.delay
+            end = item.since + 2 * round(item.delay)
+            yield min(end, after.since) if after else end, 0.0
 
 
 def _without_load(returns: Sequence[CreditReturn], load: Load, shortest: float) -> list[CreditReturn]:

@@ -33,10 +33,12 @@ from qflow.prediction.costs import (
     client_pace,
     consumer_network,
     credit_returns,
+    let_go,
     machine_load,
     producer_network,
     served,
     usual_pace,
+    wakes,
     works,
 )
 from qflow.workload.agenda import SECOND
@@ -151,14 +153,15 @@ class Evidence:
             consumer.name: credit_returns(rows.get(consumer.name, []), consumer.prefetch, times)
             for consumer in workload.consumers
         }
-        delay = AckDelay.of(returns.values())
+        woken = sorted(time for rows in own.values() for time in let_go(rows))
+        delay = AckDelay.of(returns.values(), woken)
         found = [served(item, rows.get(item.name, []), draws=draws) for item in workload.consumers]
         self._consumer_sources = {consumer.name: source for consumer, source in found}
         self._consumers = tuple(
             replace(consumer, network=consumer_network(returns[consumer.name], delay, load))
             for consumer, _ in found
         )
-        self._networks = self._producer_networks(own, delay.shortest, load)
+        self._networks = self._producer_networks(own, delay, load)
 
     @property
     def model(self) -> str:
@@ -208,7 +211,7 @@ class Evidence:
         return times
 
     def _producer_networks(
-        self, own: Mapping[str, Sequence[LogRow]], ack_delay: float, load: Load
+        self, own: Mapping[str, Sequence[LogRow]], delay: AckDelay, load: Load
     ) -> dict[str, Network]:
         due: dict[str, list[int]] = {}
         for producer in self._workload.producers:
@@ -218,7 +221,9 @@ class Evidence:
         costs = works(own, due)
         usual = usual_pace(factor for work in costs.values() for _, factor in work.factors)
         return {
-            name: producer_network(work, ack_delay, load, client_pace(work.factors, usual))
+            name: producer_network(
+                work, delay, load, client_pace(work.factors, usual), wakes(own[name], delay.tick)
+            )
             for name, work in costs.items()
         }
 

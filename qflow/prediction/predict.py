@@ -8,22 +8,27 @@ say for certain which one holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
 
 from qflow.logs.client_log import ClientLog
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import Evidence, Extraction
+from qflow.prediction.intervals import deaths, in_words, queue_intervals, why_near_critical
 from qflow.prediction.replays import (
+    FEWEST,
     PATIENCE,
     REPLAYS,
-    REPLAYS_CHANGED,
+    Polls,
     Replay,
     Sections,
     account,
+    as_reported,
     is_near_limit,
     longest_silence,
     most_likely,
+    polls_of,
     predicted_sections,
     recorded_sections,
     shifted,
@@ -31,6 +36,7 @@ from qflow.prediction.replays import (
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import is_whole, require
+from qflow.workload.many import run_many
 from qflow.workload.model import MODELS, Workload
 from qflow.workload.run import Measures, Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
@@ -39,6 +45,9 @@ from qflow.workload.stage import GRACE
 MOST_REPLAYS = 1_000
 
 Tell = Callable[[str, int, int], None]
+
+ALONE = 500_000
+"""Events: fewer than that are simulated here, before other processes would have begun."""
 
 SECTIONS = ("queues", "producers", "consumers")
 
@@ -49,15 +58,27 @@ class Prediction(Tabular, dict[str, Any]):
     SHOWN = 40
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the measures: of what, its name, the measure, recorded, predicted, and the difference."""
+        """Return the measures: of what, its name, the measure, recorded, predicted, and the difference.
+
+        Of queues also between what (``low``, ``high``) 80 of 100 recordings will lie.
+        """
         rows = [
-            (section.removesuffix("s"), name, measure, recorded.get(measure), value, less.get(measure))
+            (
+                section.removesuffix("s"),
+                name,
+                measure,
+                recorded.get(measure),
+                value,
+                less.get(measure),
+                *entry.get("interval", {}).get(measure, (None, None)),
+            )
             for section in SECTIONS
             for name, entry in self[section].items()
             for recorded, less in [(entry["recorded"] or {}, entry["difference"] or {})]
             for measure, value in entry["predicted"].items()
         ]
-        return columns_of(rows[start:end], ("of", "name", "measure", "recorded", "predicted", "difference"))
+        names = ("of", "name", "measure", "recorded", "predicted", "difference", "low", "high")
+        return columns_of(rows[start:end], names)
 
     def __repr__(self) -> str:
         return f"Prediction({self['workload']!r}, {self['seconds']:g} s, {self['model']} model)"
@@ -71,6 +92,8 @@ def predict(
     *,
     compare_models: bool = True,
     replays: int | None = None,
+    seed: int = 0,
+    processes: int | None = None,
     tell: Tell | None = None,
 ) -> Prediction:
     """Return what the broker and its clients would do, compared with what they did.
@@ -89,9 +112,12 @@ def predict(
     compare_models : bool
         Whether to run the other model too and say how far the two differ.
     replays : int or None
-        How many times to run it, with the clients' interruptions at other times; what is shown then is one
-        of those that ended as most did.  None for one under the recorded settings, five under others (one if
-        it is very long), and seven if a session ends or nearly does.
+        How many times to run it, each time with another chance (:func:`~qflow.prediction.replays.shifted`);
+        what is shown is one of those that ended as most did.  None for 19, or fewer of a very long log.
+    seed : int
+        Of chance: the same gives the same.
+    processes : int or None
+        Over how many processes to divide the replays; None for as many as there are cores, if they take long.
     tell : callable or None
         Called now and then with what is being done, how many seconds of virtual time are done, and of how
         many.
@@ -106,7 +132,10 @@ def predict(
         the broker reported nothing of a queue, which blurs what was recorded; ``model`` is the one used;
         ``models_differ`` holds, for each name and measure, the other model's prediction less this one's;
         ``replays`` holds how many there were, which sessions ended in how many of them, and between which
-        values the measures of each queue lie.
+        values the measures of each queue lie.  Of each queue ``interval`` holds, for each measure, between
+        what it will lie in 80 of 100 recordings (empty after a single replay), and ``near_critical`` why that
+        is wide, if it is; of each producer ``dies`` is the share of replays in which its session ended, and
+        ``dies_at`` between which seconds.
 
     Raises
     ------
@@ -134,10 +163,9 @@ def predict(
     extraction = evidence.extraction(model)
     settings = settings or Settings()
     end = round(workload.duration * SECOND)
-    is_recorded = settings.apply(workload) == workload
-    otherwise = 1 if is_recorded else REPLAYS_CHANGED
-    runs = _replays(extraction, settings, end, replays, otherwise, tell)
-    shown = most_likely(runs, is_recorded=is_recorded)
+    task = _Task(extraction.workload, settings, end, 0, 1, seed, polls_of(log, end))
+    runs = _replays(task, extraction.model, replays, processes, tell)
+    shown = most_likely(runs, is_recorded=len(runs) == 1)
     report: dict[str, Any] = {
         "workload": workload.name,
         "seconds": workload.duration,
@@ -150,36 +178,81 @@ def predict(
         "errors": dict(shown.errors),
         "replays": account(runs),
     }
+    _say_how_sure(report, settings.apply(workload), runs, shown)
     if compare_models:
         (other,) = (name for name in MODELS if name != extraction.model)
         place = runs.index(shown)
-        others = _replay(evidence.extraction(other), settings, end, place, len(runs), tell)
+        task = _Task(evidence.extraction(other).workload, settings, end, place, len(runs), seed)
+        others = _replay(task, f"{other} model", tell)
         report["models_differ"] = {"other": other, **_models_differ(others.sections, shown.sections)}
     return Prediction(report)
 
 
+class _Task(NamedTuple):
+    """One replay: of what, under which settings, with which chance."""
+
+    workload: Workload
+    settings: Settings
+    end: int
+    place: int
+    of: int
+    seed: int
+    polls: Polls = {}
+
+
 def _replays(
-    extraction: Extraction,
-    settings: Settings,
-    end: int,
-    number: int | None,
-    otherwise: int,
-    tell: Tell | None,
+    task: _Task, model: str, number: int | None, processes: int | None, tell: Tell | None
 ) -> list[Replay]:
-    """Return as many replays as asked for, or as are needed."""
-    first = _replay(extraction, settings, end, 0, 1, tell)
-    few = otherwise if first.events <= PATIENCE else 1
-    number = number or (REPLAYS if first.is_near else few)
-    return [first, *(_replay(extraction, settings, end, place, number, tell) for place in range(1, number))]
+    """Return as many replays as asked for, or as are needed; long ones on all cores."""
+    first = _replay(task, f"{model} model", tell)
+    number = number or max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
+    if not task.seed and number == 1:
+        return [first]
+    tasks = [task._replace(place=place, of=number) for place in range(1, number)]
+    if first.events * number < ALONE:
+        processes = 1
+    seconds = round(task.workload.duration)
+    found: list[Replay | None] = [first, *([None] * len(tasks))]
+    with closing(run_many(_replay, tasks, processes=processes)) as results:
+        for done, (place, replay) in enumerate(results, 2):
+            found[place + 1] = replay
+            if tell is not None:
+                tell(f"predicting, {number} replays", done * seconds, number * seconds)
+    return [replay for replay in found if replay is not None]
 
 
-def _replay(
-    extraction: Extraction, settings: Settings, end: int, place: int, of: int, tell: Tell | None
-) -> Replay:
-    workload = settings.apply(shifted(extraction.workload, place, of))
-    run = _run(workload, f"{extraction.model} model" + f", replay {place + 1} of {of}" * (of > 1), tell)
+def _replay(task: _Task, what: str = "", tell: Tell | None = None) -> Replay:
+    workload = task.settings.apply(shifted(task.workload, task.place, task.of, task.seed))
+    run = _run(workload, what, tell)
     errors = {name: str(error) for name, error in run.errors.items()}
-    return Replay(predicted_sections(run, workload, end), errors, is_near_limit(run), len(run.events))
+    filled: dict[str, float] = {}
+    sections = predicted_sections(run, workload, task.end, filled)
+    ended_at = (
+        {event.session: event.time / SECOND for event in run.events if event.kind == "exception"}
+        if errors
+        else {}
+    )
+    # The reports come at other instants, too.
+    later = POLL * task.place // task.of
+    polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
+    reported = as_reported(run.events, polls, task.end)
+    return Replay(sections, errors, is_near_limit(run), len(run.events), ended_at, filled, reported)
+
+
+POLL = 50_000
+"""Microseconds from one report to the next, about."""
+
+
+def _say_how_sure(report: dict[str, Any], workload: Workload, runs: Sequence[Replay], shown: Replay) -> None:
+    """Add the intervals of all queues, and how often each producer's session ended."""
+    found = queue_intervals(runs, shown)
+    for name, entry in report["queues"].items():
+        entry["interval"] = found.get(name, {})
+        entry["near_critical"] = why_near_critical(
+            workload, name, entry["predicted"], entry["interval"], runs
+        )
+    for name, entry in report["producers"].items():
+        entry.update(deaths(runs, name))
 
 
 def _compared(predicted: Sections, recorded: Sections) -> dict[str, Any]:
@@ -268,30 +341,25 @@ def report_text(report: Mapping[str, Any]) -> str:
             lines.append(f"{title:<24}{'recorded':>12}{'predicted':>12}{'difference':>12}")
             lines += _rows(entry)
     lines += [f"{client} ended by {error}" for client, error in report["errors"].items()]
-    lines += _replays_text(report.get("replays", {"number": 1}))
+    lines += _replays_text(report)
     if "models_differ" in report:
         lines.append(_difference(report["models_differ"]))
     return "\n".join(lines)
 
 
-def _replays_text(replays: Mapping[str, Any]) -> list[str]:
-    """Return how far chance decides, if there was more than one replay."""
+def _replays_text(report: Mapping[str, Any]) -> list[str]:
+    """Return how sure it is, if there was more than one replay."""
+    replays = report.get("replays", {"number": 1})
     number = replays["number"]
     if number == 1:
         return []
-    lines = [f"{number} replays, interruptions at other times; shown is one of the most frequent end:"]
+    lines = [f"{number} replays, each with another chance; shown is one of the most frequent end:"]
     for outcome in replays["outcomes"]:
         who = " and ".join(outcome["ended"])
         lines.append(
             f"  in {outcome['replays']} of {number} {who + ' ended' if who else 'every session lived'}"
         )
-    for name, spread in replays["spread"].items():
-        parts = [
-            f"{key} {measure_text(spread[key][0])} to {measure_text(spread[key][1])}"
-            for key in ("mean_depth", "share_on", "flowStoppedCount", "throughput")
-        ]
-        lines.append(f"  queue {name}: {', '.join(parts)}")
-    return lines
+    return lines + [f"  {line}" for line in in_words(report)]
 
 
 def _sources(sources: Mapping[str, str]) -> list[str]:

@@ -4,17 +4,21 @@ All measures are over the time the producers ran, from 0 to the workload's durat
 what was recorded and for what is predicted.  Depths and shares are averaged over time: recorded ones from
 what the broker reported of a queue now and then, predicted ones from every event.
 
-One replay says little where little decides much: whether a session ends when a queue is full to the last
-byte.  What a log shows of a machine's other work would, on another day, have come at other instants.  So a
-replay is repeated with the consumers' interruptions at other messages (:func:`shifted`), and of those that
-ended as most did the one in the middle is shown (:func:`most_likely`).
+One replay says little: what a log shows of a machine's other work would, on another day, have come at
+other instants, and of what happens at almost the same time something else would have been first.  So a
+replay is repeated with these at other times (:func:`shifted`).  Of those that ended as most did the one in
+the middle is shown (:func:`most_likely`), and where they all lie says how sure that is
+(:mod:`qflow.prediction.intervals`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from random import Random
 from statistics import median
 
 from qflow.broker.events import Event
@@ -23,7 +27,8 @@ from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import works_of
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Consumer, Producer, Senders, Workload
+from qflow.workload.model import Client, Consumer, Producer, Senders, Workload
+from qflow.workload.network import Steps
 from qflow.workload.run import DepthMeter, Measures, Run, queue_measures
 
 Sections = Mapping[str, Mapping[str, Measures]]
@@ -61,8 +66,10 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
     return {"queues": queues, **_clients(workload, rows_by_client(log.rows), end, only_present=True)}
 
 
-def predicted_sections(run: Run, workload: Workload, end: int) -> dict[str, dict[str, Measures]]:
-    """Return the same measures of a simulated run.
+def predicted_sections(
+    run: Run, workload: Workload, end: int, filled: dict[str, float] | None = None
+) -> dict[str, dict[str, Measures]]:
+    """Return the same measures of a simulated run; ``filled`` gets the share of time with messages.
 
     Examples
     --------
@@ -72,7 +79,7 @@ def predicted_sections(run: Run, workload: Workload, end: int) -> dict[str, dict
     """
     without = [producer for producer in run.workload.producers if producer.network is None]
     clients = _clients(workload, rows_by_client(rows_of_run(run.events, without)), end)
-    return {"queues": queue_measures(run.events, workload, end), **clients}
+    return {"queues": queue_measures(run.events, workload, end, filled), **clients}
 
 
 def _clients(
@@ -113,6 +120,60 @@ def recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measu
         "throughput": accepted * SECOND / end,
         "discards": samples[-1].discardsRing,
     }
+
+
+Polls = Mapping[str, Sequence[int]]
+"""When the broker reported something of each queue, in microseconds."""
+
+
+def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
+    """Return when the broker reported something of each queue, from the start to an instant.
+
+    Examples
+    --------
+    >>> rows = [LogRow(time, "broker", "stats", "q", "", 0, "") for time in (50_000, 100_000, 2_100_000)]
+    >>> polls_of(ClientLog("small", rows), SECOND)
+    {'q': (50000, 100000)}
+    """
+    polls: dict[str, list[int]] = {}
+    for row in log.rows:
+        if row.event == "stats" and row.ts_us <= end:
+            polls.setdefault(row.queue, []).append(row.ts_us)
+    return {queue: tuple(times) for queue, times in polls.items()}
+
+
+def as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Measures]:
+    """Measure the queues of a run by what the broker would have reported, as :func:`recorded_queue` does.
+
+    A depth that is looked at twenty times a second is averaged less exactly, and its peak is missed.
+
+    Examples
+    --------
+    >>> events = [Event(1, "enqueued", queue="q"), Event(400_000, "dequeued", queue="q")]
+    >>> as_reported(events, {"q": (100_000, 500_000)}, SECOND)["q"]["mean_depth"]
+    0.4
+    """
+    meters = {queue: DepthMeter(end) for queue in polls}
+    depth, is_stopped = dict.fromkeys(polls, 0), dict.fromkeys(polls, False)
+    waiting = {queue: deque(times) for queue, times in polls.items()}
+    for event in events:
+        queue = event.queue
+        if queue not in polls or event.kind not in _SEEN:
+            continue
+        left = waiting[queue]
+        while left and left[0] < event.time:
+            meters[queue].at(left.popleft(), depth[queue], is_stopped[queue])
+        if event.kind in ("enqueued", "dequeued"):
+            depth[queue] += 1 if event.kind == "enqueued" else -1
+        else:
+            is_stopped[queue] = event.kind == "flow_stopped"
+    for queue, left in waiting.items():
+        for time in left:
+            meters[queue].at(time, depth[queue], is_stopped[queue])
+    return {queue: meter.measures() for queue, meter in meters.items()}
+
+
+_SEEN = frozenset(("enqueued", "dequeued", "flow_stopped", "flow_resumed"))
 
 
 def longest_silence(log: ClientLog, end: int) -> float | None:
@@ -226,15 +287,15 @@ def consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
 
 # Chance
 
-REPLAYS = 7
-"""How many replays there are where one alone would say too little."""
+REPLAYS = 19
+"""How many replays there are: between the second smallest and the second largest of 19 lies the next one in 8
+of 10 cases."""
 
-REPLAYS_CHANGED = 5
-"""How many there are under other settings than the recorded ones: what is in the middle is seldom far off."""
+FEWEST = 5
+"""How many there are at least, of however long a log."""
 
-PATIENCE = 500_000
-"""Events: of a run with more there is only one, if no session ends; that takes long, and of so many queues no
-one run is in the middle of all."""
+PATIENCE = 6_000_000
+"""Events of all replays together from which on there are fewer; that many take a minute on two cores."""
 
 CHANCE = {
     "mean_depth": (0.05, 0.1),
@@ -262,6 +323,12 @@ class Replay:
         Whether a session ended, or a queue came so near its limit that one might have.
     events : int
         How many there were.
+    ended_at : mapping
+        Client name to the second in which its session ended.
+    filled : mapping
+        Queue name to the share of time in which it had messages.
+    reported : mapping
+        Queue name to what the broker's reports would have shown of it (:func:`as_reported`).
 
     Examples
     --------
@@ -273,11 +340,19 @@ class Replay:
     errors: Mapping[str, str]
     is_near: bool
     events: int = 0
+    ended_at: Mapping[str, float] = field(default_factory=dict)
+    filled: Mapping[str, float] = field(default_factory=dict)
+    reported: Mapping[str, Measures] = field(default_factory=dict)
 
     @property
     def ended(self) -> tuple[str, ...]:
         """Names of the clients whose session ended, sorted."""
         return tuple(sorted(self.errors))
+
+    def seen(self, queue: str, measure: str) -> float:
+        """Return a measure of a queue, by what the broker's reports would have shown if there are any."""
+        value = self.reported.get(queue, {}).get(measure, self.sections["queues"][queue][measure])
+        return value or 0
 
     def measures(self) -> dict[tuple[str, str], float]:
         """Return the measures by which replays are compared, by queue and name."""
@@ -297,8 +372,12 @@ class Replay:
         return total
 
 
-def shifted(workload: Workload, place: int, of: int = REPLAYS) -> Workload:
-    """Return a workload whose consumers meet the same interruptions at other messages.
+def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) -> Workload:
+    """Return a workload in which chance is another one.
+
+    Its consumers meet the same interruptions at other messages; services that are known only as recorded come
+    in another order; the machine is slow, and its clients are, at other times; and of what happens at almost
+    the same time something else is first.
 
     Parameters
     ----------
@@ -306,6 +385,8 @@ def shifted(workload: Workload, place: int, of: int = REPLAYS) -> Workload:
         What was extracted from a log.
     place, of : int
         Which one of how many; number 0 is the log's own.
+    seed : int
+        Another one gives others.
 
     Examples
     --------
@@ -313,19 +394,55 @@ def shifted(workload: Workload, place: int, of: int = REPLAYS) -> Workload:
     >>> shifted(Workload("w", 1, {"q": {}}, consumers=(consumer,)), 1, of=3).consumers[0].overhead
     (0.002, 0.003, 0.001)
     """
-    consumers = tuple(_shifted(consumer, place, of) for consumer in workload.consumers)
-    return workload.replace(consumers=consumers)
+    if not place and not seed:
+        return workload
+    chance = Random(f"{seed} {place}")
+    turn = (place / of + chance.random() * bool(seed)) % 1
+    return workload.replace(
+        producers=tuple(_otherwise(producer, turn, chance) for producer in workload.producers),
+        consumers=tuple(_otherwise(_turned(consumer, turn), turn, chance) for consumer in workload.consumers),
+    )
 
 
-def _shifted(consumer: Consumer, place: int, of: int) -> Consumer:
+def _turned(consumer: Consumer, turn: float) -> Consumer:
     kind, service = consumer.service
     if isinstance(service, tuple):
-        consumer = replace(consumer, service=(kind, _rotated(service, place, of)))
-    return replace(consumer, overhead=_rotated(consumer.overhead, place, of))
+        consumer = replace(consumer, service=(kind, _rotated(service, turn)))
+    return replace(consumer, overhead=_rotated(consumer.overhead, turn))
 
 
-def _rotated(items: tuple[float, ...], place: int, of: int) -> tuple[float, ...]:
-    first = len(items) * place // of
+def _otherwise(client: Client, turn: float, chance: Random) -> Client:
+    """Return a client whose network has another seed, and is slow at other times."""
+    network = client.network
+    if network is None:
+        return client
+    network = replace(
+        network,
+        seed=chance.randrange(2**31),
+        latencies=_steps_rotated(network.latencies, turn),
+        pace=_steps_rotated(network.pace, turn),
+        ack_delays=_steps_rotated(network.ack_delays, turn),
+    )
+    return replace(client, network=network)
+
+
+def _steps_rotated(steps: Steps, turn: float) -> Steps:
+    """Return what holds from when on, begun at another place and continued with what was before that."""
+    if len(steps) < 2:
+        return steps
+    end = steps[-1][0]
+    first = end * turn
+    place = bisect_right(steps, first, key=itemgetter(0))
+    later = [(since - first, value) for since, value in steps[place:]]
+    return (
+        (0.0, steps[place - 1][1] if place else steps[-1][1]),
+        *later,
+        *((since + end - first, value) for since, value in steps[:place]),
+    )
+
+
+def _rotated(items: tuple[float, ...], turn: float) -> tuple[float, ...]:
+    first = int(len(items) * turn)
     return items[first:] + items[:first]
 
 
@@ -392,12 +509,17 @@ def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Repla
 
 
 def account(replays: Sequence[Replay]) -> dict[str, object]:
-    """Return how many replays there were, how they ended, and between what their measures lie.
+    """Return how many replays there were, how they ended, what they measured, and between what that lies.
+
+    ``values`` are measured as the broker's reports would have shown them (:func:`as_reported`).
 
     Examples
     --------
-    >>> account([Replay({"queues": {"q": {"mean_depth": depth}}}, {}, False) for depth in (2.0, 3.0)])
-    {'number': 2, 'outcomes': [{'ended': [], 'replays': 2}], 'spread': {'q': {'mean_depth': [2.0, 3.0]}}}
+    >>> found = account([Replay({"queues": {"q": {"mean_depth": depth}}}, {}, False) for depth in (3.0, 2.0)])
+    >>> found["number"], found["outcomes"]
+    (2, [{'ended': [], 'replays': 2}])
+    >>> found["values"], found["spread"]
+    ({'q': {'mean_depth': [3.0, 2.0]}}, {'q': {'mean_depth': [2.0, 3.0]}})
     """
     outcomes = Counter(replay.ended for replay in replays).most_common()
     spread: dict[str, dict[str, list[float | int] | None]] = {}
@@ -410,5 +532,9 @@ def account(replays: Sequence[Replay]) -> dict[str, object]:
     return {
         "number": len(replays),
         "outcomes": [{"ended": list(ended), "replays": number} for ended, number in outcomes],
+        "values": {
+            name: {measure: [replay.seen(name, measure) for replay in replays] for measure in measures}
+            for name, measures in replays[0].sections["queues"].items()
+        },
         "spread": spread,
     }

@@ -21,6 +21,7 @@ from typing import Any
 
 from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError
+from qflow.teaching.learner import plain
 
 Answer = Callable[..., Any]
 """What a learner writes: a function."""
@@ -163,26 +164,6 @@ class Exercise:
 def fine(*_case: Any) -> str:
     """Return what a design task wants as the outcome of every case."""
     return FINE
-
-
-def plain(value: Any) -> Any:
-    """Make tuples and lists alike, so that either is a right answer.
-
-    Examples
-    --------
-    >>> plain(([1, (2, 3)], "ab")) == plain([(1, [2, 3]), "ab"])
-    True
-    """
-    if hasattr(value, "tolist"):
-        # An array or a number of NumPy, from a learner who likes it.
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return tuple(plain(part) for part in value)
-    if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, set | frozenset):
-        return frozenset(value)
-    return value
 
 
 def alike(mine: Any, theirs: Any) -> bool:

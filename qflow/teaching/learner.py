@@ -158,3 +158,23 @@ def _set_aside(file: Path) -> None:
     aside = next(name for name in names if not name.exists())
     os.rename(file, aside)
     warnings.warn(f"{file} is damaged; it is kept as {aside.name}, and a new one begun", stacklevel=3)
+
+
+def plain(value: Any) -> Any:
+    """Make tuples and lists alike, so that either is a right answer.
+
+    Examples
+    --------
+    >>> plain(([1, (2, 3)], "ab")) == plain([(1, [2, 3]), "ab"])
+    True
+    """
+    if hasattr(value, "tolist"):
+        # An array or a number of NumPy, from a learner who likes it.
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return tuple(plain(part) for part in value)
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, set | frozenset):
+        return frozenset(value)
+    return value

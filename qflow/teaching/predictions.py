@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qflow.teaching import learner
-from qflow.teaching.exercise import plain
+from qflow.teaching.learner import plain
 
 CERTAINTIES = (50, 60, 70, 80, 90, 100)
 """The certainties to choose from, in percent."""

@@ -33,7 +33,7 @@ CERTAINTIES: dict[str, str] = {
 SOURCES: dict[str, str] = {
     "recording": "recorded from the real broker; names are those of `data/recordings/scenarios` "
     "(`m2-`: of the second collection)",
-    "live broker": "an experiment with the real broker, qpidd 1.40.0, over AMQP 0-10",
+    "live broker": "an experiment with the real broker, qpidd 1.40.0, over AMQP 0-10, for LNK over AMQP 1.0",
     "broker source": "the C++ broker's source; a file without a folder is in `src/qpid/broker`",
     "broker tests": "the test suites of the broker's project",
     "broker history": "the history of its source: what an older release did",

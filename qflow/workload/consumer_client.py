@@ -9,14 +9,16 @@ what it wrote before (:class:`qflow.workload.network.Link`).
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
+from random import Random
 
 from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord, OnDelivery
 from qflow.broker.errors import AmqpException
 from qflow.broker.session import Session
-from qflow.workload.agenda import SECOND, SETTLE, SUBSCRIBE
+from qflow.workload.agenda import SECOND, SEND, SETTLE, SUBSCRIBE
 from qflow.workload.arrivals import Service
 from qflow.workload.model import Consumer
-from qflow.workload.network import Course, Link, Network
+from qflow.workload.network import ASLEEP, READ, Course, Link, Network
 from qflow.workload.stage import Stage
 
 
@@ -34,6 +36,9 @@ class ConsumerClient:
         self._link = Link(stage.agenda, model.network)
         network = model.network or Network()
         self._latency, self._arrives = Course(network.latency, network.latencies, SECOND), 0
+        self._wakes, self._crowded, self._chance = network.wakes, network.crowded, Random(network.seed)
+        self._coming: list[DeliveryRecord] = []
+        self._idle_since = 0
         stage.agenda.enter(round(model.start * SECOND), SUBSCRIBE, self._subscribe)
         if model.crash is not None:
             stage.agenda.enter(round(model.crash * SECOND), SUBSCRIBE, self._crash)
@@ -44,6 +49,7 @@ class ConsumerClient:
         except AmqpException as error:
             self._stage.errors[self._model.name] = error
             return
+        self._link.read_together = self._session.pipelined
         # The credit travels after the subscription, and may have to wait for it.
         self._link.greeted()
         self._link.write(lambda: None)
@@ -63,9 +69,27 @@ class ConsumerClient:
             return
         self._link.answered()
         agenda = self._stage.agenda
+        self._coming.append(record)
+        if len(self._coming) > 1:
+            return
+        if self._wakes and not self._is_busy and agenda.now >= self._idle_since + ASLEEP:
+            # What else happens at this instant decides when it wakes up.
+            agenda.enter(agenda.now, SEND, self._wake)
+        else:
+            agenda.enter(agenda.now, SETTLE, self._travel)
+
+    def _wake(self) -> None:
+        is_crowded = self._stage.woken_at >= self._stage.agenda.now - 2 * READ
+        late = self._chance.choice(self._crowded if is_crowded and self._crowded else self._wakes)
+        self._travel(round(late * SECOND))
+
+    def _travel(self, late: int = 0) -> None:
+        agenda = self._stage.agenda
         # Nothing overtakes, also when the way gets shorter.
-        self._arrives = max(self._arrives, agenda.now + round(self._latency.at(agenda.now)))
-        agenda.enter(self._arrives, SETTLE, lambda: self._receive(record))
+        self._arrives = max(self._arrives, agenda.now + late + round(self._latency.at(agenda.now)))
+        coming, self._coming = self._coming, []
+        for record in coming:
+            agenda.enter(self._arrives, SETTLE, partial(self._receive, record))
 
     def _receive(self, record: DeliveryRecord) -> None:
         self._stage.note("client.deliver", self._model.name, self._model.queue, record.label)
@@ -95,6 +119,7 @@ class ConsumerClient:
             self._link.write(lambda: self._arrive(verdict, record.id))
             self._link.write(lambda: self._arrive("complete", record.id))
         self._is_busy = bool(self._backlog)
+        self._idle_since = self._stage.agenda.now
         if self._is_busy:
             self._begin()
 

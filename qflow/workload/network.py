@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 from qflow.workload.agenda import SECOND, SETTLE, Agenda
-from qflow.workload.attributes import as_tuple, is_all, is_number, is_tuple_of, require
+from qflow.workload.attributes import as_tuple, is_all, is_number, is_tuple_of, is_whole, require
 
 TICK = 4_000
 """Microseconds: systems count such delays in ticks; one of 40 ms takes 40 to 44, and what comes within 40
 is an answer."""
+
+ASLEEP = 2_000
+"""Microseconds: a client that has waited longer than that does not run any more, and has to be woken."""
+
+READ = 50
+"""Microseconds in which a broker reads what has come on all its connections before it makes output."""
 
 Action = Callable[[], None]
 Steps = tuple[tuple[float, float], ...]
@@ -41,6 +49,17 @@ class Network:
     ack_delays, latencies : tuple of (float, float)
         Delays and latencies that vary: from which second on, and how long from then on until the next.
         Before the first, ``ack_delay`` and ``latency`` hold.
+    tick : float
+        How long the ticks of the broker's system are, if its delays end at one (Linux: 4 ms, or 1): what
+        waited for them comes at the next tick, that of several clients often at the same one.
+    wakes : tuple of float
+        How much later than usual a client that waited for the broker runs again; each time one of these
+        at random: what comes at a tick is for several clients, and a machine has few cores.
+    crowded : tuple of float
+        The same of a consumer where producers have waited, too, and get room at that instant: they want the
+        machine's cores, too.
+    seed : int
+        Its chance: the wakes, and which of several clients is first at a tick.
     pace : tuple of (float, float)
         From which second on, and by which factor the client's own work takes longer from then on: a
         machine has other work to do.  Before the first, the factor is 1.
@@ -68,6 +87,10 @@ class Network:
     ack_delays: Steps = field(default=(), repr=False)
     latencies: Steps = field(default=(), repr=False)
     pace: Steps = field(default=(), repr=False)
+    tick: float = 0.0
+    wakes: tuple[float, ...] = field(default=(), repr=False)
+    crowded: tuple[float, ...] = field(default=(), repr=False)
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -76,6 +99,11 @@ class Network:
                 object.__setattr__(self, item.name, value)
                 is_right = _is_steps(value, 1000 if item.name == "pace" else 10)
                 allowed = "pairs of numbers, seconds from 0 that do not go back, and what holds from then on"
+            elif item.name in ("wakes", "crowded"):
+                object.__setattr__(self, item.name, value)
+                is_right, allowed = is_all(is_number)(value), "a list of seconds"
+            elif item.name == "seed":
+                is_right, allowed = is_whole(value, 0), "a whole number from 0"
             else:
                 is_right, allowed = is_number(value, 0, 10), "a number of seconds from 0 to 10"
             require(is_right, "network", item.name, value, allowed)
@@ -138,6 +166,11 @@ class Link:
     answer, and acknowledges with its answers.  If none comes it acknowledges after ``ack_delay``, expects
     no more answers, and acknowledges what it gets at once, until it sends an answer again.
 
+    What waited goes on its way when the acknowledgement comes, without the client, and the broker reads all
+    of it at once: it makes output after the last (RF-08).  If the system counts in ticks, acknowledgements
+    end at one, those of several clients together; the broker reads what has come of all before it makes
+    output (CN-29).
+
     A consumer's accept is not answered, so the completion that would give it new credit waits for
     ``ack_delay``, with all that is accepted until then: credit returns in batches.
 
@@ -162,12 +195,16 @@ class Link:
     def __init__(self, agenda: Agenda, network: Network | None) -> None:
         self._agenda = agenda
         self._is_direct = network is None
+        # A caller that knows the session says how it reads several commands at once (RF-08).
+        self.read_together: Callable[[], AbstractContextManager[object]] = nullcontext
         network = network or Network()
         self._wire = round(network.latency * SECOND)
         self._latency = Course(network.latency, network.latencies, SECOND)
         self._delay = Course(network.ack_delay, network.ack_delays, SECOND)
         # Without delay nothing is gathered either: what is written travels at once.
         self._answer_time = round(network.ack_delay * SECOND) // TICK * TICK
+        self._tick = round(network.tick * SECOND)
+        self._chance = Random(network.seed)
         self._waiting: list[Action] = []
         self._is_in_flight = False
         self._expects_answer = False
@@ -203,19 +240,20 @@ class Link:
         self._arrives = max(self._arrives, now + round(self._latency.at(now)))
         return self._arrives
 
-    def _flush(self) -> None:
+    def _flush(self, *, is_pushed: bool = False) -> None:
         batch, self._waiting = self._waiting, []
         self._is_in_flight = self._answer_time > 0
-        came = self._agenda.now + self._wire
-        self._agenda.enter(self._travel(), SETTLE, lambda: self._arrive(batch, came))
+        # The system itself sends on what waited for an acknowledgement; the client need not wake up for that.
+        came = self._agenda.now + (0 if is_pushed else self._wire)
+        arrives = max(self._arrives, came) if is_pushed else self._travel()
+        self._agenda.enter(arrives, SETTLE, lambda: self._arrive(batch, came))
 
     def _arrive(self, batch: list[Action], came: int) -> None:
         agenda = self._agenda
         expects_answer = self._expects_answer
         self._received_at = agenda.now
         self._owed = self._answer_time > 0
-        for action in batch:
-            action()
+        self._read(batch)
         if not self._owed:
             return
         if not expects_answer:
@@ -225,18 +263,37 @@ class Link:
         serial = self._serial
         # The system counts from when it came, not from when the broker found the time to read it.
         due = max(agenda.now, came + round(self._delay.at(agenda.now)))
+        if self._tick:
+            due = -(-due // self._tick) * self._tick + self._chance.randrange(READ)
         agenda.enter(due, SETTLE, lambda: self._expire(serial))
+
+    def _read(self, batch: list[Action]) -> None:
+        """Carry out what the broker reads at once: it makes output when all is read that has come."""
+        if len(batch) == 1:
+            batch[0]()
+            return
+        with ExitStack() as reading:
+            reading.enter_context(self.read_together())
+            for action in batch:
+                action()
+            until = self._agenda.now + READ
+            if self._tick and until <= self._agenda.end:
+                self._agenda.enter(until, SETTLE, reading.pop_all().close)
 
     def _expire(self, serial: int) -> None:
         if self._owed and serial == self._serial:
             self._expects_answer = False
-            self._acknowledge()
+            if self._tick:
+                self._owed = False
+                self._acknowledged(is_pushed=True)
+            else:
+                self._acknowledge()
 
     def _acknowledge(self) -> None:
         self._owed = False
         self._agenda.enter(self._agenda.now + self._wire, SETTLE, self._acknowledged)
 
-    def _acknowledged(self) -> None:
+    def _acknowledged(self, *, is_pushed: bool = False) -> None:
         self._is_in_flight = False
         if self._waiting:
-            self._flush()
+            self._flush(is_pushed=is_pushed)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
+from random import Random
 from typing import Final
 
 from qflow.broker.completions import RangeSet
@@ -25,7 +26,7 @@ from qflow.windows import Step, make_window
 from qflow.workload.agenda import SECOND, SEND, SETTLE
 from qflow.workload.arrivals import due_messages
 from qflow.workload.model import Producer
-from qflow.workload.network import Course, Link, Network
+from qflow.workload.network import ASLEEP, Course, Link, Network
 from qflow.workload.stage import Stage, make_message
 
 TURN: Final = 10_000
@@ -50,6 +51,7 @@ class ProducerClient:
         self._network = network = model.network or Network()
         self._latency = Course(network.latency, network.latencies, SECOND)
         self._pace = Course(1.0, network.pace)
+        self._wakes, self._chance, self._woken = network.wakes, Random(network.seed), 0
         self._send_cost = network.send_cost * SECOND
         # A client without a network hears at once what is complete, and need not know which.
         self._is_direct = model.network is None
@@ -64,6 +66,7 @@ class ProducerClient:
         self._is_blocked = False
         self._is_closed = model.arrival == "recorded" and model.model == "closed"
         self._session: Session = stage.broker.session(model.name)
+        self._link.read_together = self._session.pipelined
         self._session.completions.on_report = self._on_report
         self._is_paused = False
         if model.obeys_flow:
@@ -145,11 +148,21 @@ class ProducerClient:
             return
         now = self._stage.agenda.now
         arrives = now + round(self._latency.at(now))
+        if self._wakes:
+            self._woken = max(self._woken, arrives + self._until_awake(now))
+            arrives = self._woken
         for number in list(islice((n for n in self._outstanding if n in completed), self._completed - known)):
             del self._outstanding[number]
             self._inbox.append((arrives, number))
         self._link.answered()
         self._learn_next()
+
+    def _until_awake(self, now: int) -> int:
+        """Return how long a client that has waited for this takes to run again, in microseconds."""
+        if not self._is_blocked or self._inbox or now - self._free_at <= ASLEEP:
+            return 0
+        self._stage.woken_at = now
+        return round(self._chance.choice(self._wakes) * SECOND)
 
     def _learn_next(self) -> None:
         if not self._inbox or self._is_learning or self._is_sending:

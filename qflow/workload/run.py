@@ -76,7 +76,7 @@ class DepthMeter:
 
     def __init__(self, end: int) -> None:
         self._end = end
-        self._since = self._depth = self._stopped = self._area = self._on = 0
+        self._since = self._depth = self._stopped = self._area = self._on = self._filled = 0
         self._most = 0
 
     def at(self, time: int, depth: int, is_stopped: bool) -> None:
@@ -91,7 +91,13 @@ class DepthMeter:
         span = max(0, time - self._since)
         self._area += self._depth * span
         self._on += self._stopped * span
+        self._filled += span if self._depth else 0
         self._since = max(time, self._since)
+
+    def filled(self) -> float:
+        """Return for what share of time there were messages, up to the end."""
+        self._pass(self._end)
+        return self._filled / self._end
 
     def measures(self) -> Measures:
         """Return mean_depth, max_depth and share_on, up to the end."""
@@ -103,8 +109,19 @@ class DepthMeter:
         }
 
 
-def queue_measures(events: Iterable[Event], workload: Workload, end: int) -> dict[str, Measures]:
+def queue_measures(
+    events: Iterable[Event], workload: Workload, end: int, filled: dict[str, float] | None = None
+) -> dict[str, Measures]:
     """Measure every queue of a run, from its start to an instant.
+
+    Parameters
+    ----------
+    events : iterable of Event
+    workload : Workload
+    end : int
+        Microseconds.
+    filled : dict or None
+        Where to note for what share of time each queue had messages.
 
     Returns
     -------
@@ -138,6 +155,8 @@ def queue_measures(events: Iterable[Event], workload: Workload, end: int) -> dic
         else:
             continue
         meters[queue].at(event.time, depth[queue], stopped[queue])
+    if filled is not None:
+        filled.update((name, meter.filled()) for name, meter in meters.items())
     return {
         name: {
             **meter.measures(),

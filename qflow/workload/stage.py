@@ -49,6 +49,8 @@ class Stage:
         self.events: list[Event] | EventTable = table
         self.errors: dict[str, AmqpException] = {}
         self.remaining = message_limit
+        # When a producer that had waited was last sent a completion.
+        self.woken_at = -1
         # How much clients may do before that is too much to keep in memory; None if it is not kept.
         self.acts: int | None = None
         # What breaks the references between clients at the end.

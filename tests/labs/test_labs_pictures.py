@@ -346,3 +346,10 @@ def test_pictures_need_the_standard_library_only():
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert answer.stdout.split() == ["True", "True"], answer.stderr
+
+
+def test_a_producer_that_waits_for_a_slow_queue_has_its_lane_there():
+    """CM-03: of several queues it is the one that lets go last that makes a producer wait."""
+    picture = fanout_run()
+    [lane] = [lane for lane in picture.lanes if lane.kind == "wait"]
+    assert picture.frames.topology.queues[lane.queue].name == "slow"

@@ -27,8 +27,8 @@ from recorded import Recorder, recording
 from small_broker import SmallBroker, SmallQueue
 from waiting import wait_until
 
-from qflow.kit import RefusalError
-from qflow.live.capture import CaptureWriter
+from qflow.kit import INTERRUPTED, RefusalError
+from qflow.live.capture import CaptureReader, CaptureWriter
 from qflow.live.recording import Recording
 from qflow.live.recording_tap import RecordingTap, Upstream
 from qflow.logs import ClientLog, audit
@@ -246,6 +246,24 @@ def test_what_was_written_is_whole_after_kill_9(tmp_path, whole):
         assert len(sent) <= written <= len(sent) + 1
 
 
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_in_good_order_while_clients_send(tmp_path, sign):
+    out = tmp_path / "ended.parquet"
+    with SmallBroker({"orders": SmallQueue()}) as broker:
+        tap = Recorder(f"127.0.0.1:{broker.port}", out, "--no-statistics")
+        over, sent = threading.Event(), []
+        threading.Thread(target=send_slowly, args=(tap.port, over, sent), daemon=True).start()
+        wait_until(lambda: len(sent) > 20, "some messages")
+        tap.process.send_signal(sign)
+        words, errors = tap.process.communicate(timeout=120)
+        over.set()
+    assert tap.process.returncode == INTERRUPTED and "Traceback" not in errors
+    written = sum(row.event == "transfer" for row in tap.rows())
+    assert len(sent) <= written <= len(sent) + 1
+    assert "the recorder was stopped" in words
+    assert not list(out.glob("_capture-*"))
+
+
 def test_nothing_that_is_there_is_written_over(tmp_path):
     out = tmp_path / "there.parquet"
     out.mkdir()
@@ -371,6 +389,22 @@ def say(connection, data, piece):
     for place in range(0, len(data), piece):
         connection.sendall(data[place : place + piece])
     connection.shutdown(socket.SHUT_WR)
+
+
+def test_a_capture_is_read_behind_and_takes_no_more_room_than_what_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("qflow.live.capture.SEGMENT", 1_000)
+    writer, reader, chance = CaptureWriter(tmp_path), CaptureReader(tmp_path), random.Random(3)
+    written, read = [], []
+    for number in range(500):
+        written.append((number, number % 7, number % 5, chance.randbytes(chance.randint(0, 400))))
+        writer.append(*written[-1])
+        if chance.random() < 0.1:
+            read += reader.records()
+            assert read == written and len(list(tmp_path.iterdir())) == 1
+    writer.close()
+    read += reader.records()
+    reader.remove()
+    assert read == written and not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_stops_the_recording_and_not_the_bytes(tmp_path, monkeypatch):

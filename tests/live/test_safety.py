@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("proton")
 
-from proton import Endpoint, Message, Terminus
+from proton import Described, Endpoint, Message, Terminus, symbol
 from proton.utils import BlockingConnection
 from scenario10 import Client, Player, reason
 
@@ -175,6 +175,19 @@ def test_unfinished_messages_are_limited_together(served, world):
             # Never advanced, so the message never ends.
             link.send(b"\0\x53\x75\xb0" + b"x" * 9_000)
             world.pump(quiet=0.01)
+    assert is_alive(served)
+
+
+@pytest.mark.parametrize("part", ["properties", "capabilities", "filter"])
+@pytest.mark.parametrize("value", [Described(symbol("x"), [1]), {symbol("lifetime-policy"): 7}, [[None]], 5])
+def test_a_terminus_may_hold_anything(served, world, part, value):
+    """A fuzzed frame had a described list where a map is due."""
+    client = world.client()
+    link = client.session.receiver("r")
+    link.source.address = "q"
+    getattr(link.source, part).put_object(value)
+    link.open()
+    world.pump(lambda: client.is_gone or link.state & Endpoint.REMOTE_ACTIVE)
     assert is_alive(served)
 
 

@@ -1,11 +1,14 @@
 """What passes on the wire, as rows of a client log: outcomes of AMQP 1.0, links that end, transactions."""
 
+import random
+
 import pytest
 
 pytest.importorskip("proton")
 
 from proton import Data, Described, symbol, uint, ulong
 
+from qflow.live.message_labels import Labels
 from qflow.live.recorded_workload import recorded_workload
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
@@ -39,7 +42,7 @@ class Wire:
     def __init__(self, container="p", group_header=""):
         self.log, self.time = WireLog(group_header), 0
         self.ids = {CLIENT: 0, BROKER: 0}
-        self.numbers = 0
+        self.numbers, self.said = 0, []
         self.begin(container)
 
     def begin(self, container):
@@ -55,6 +58,7 @@ class Wire:
         self.time += 1
         body = encoded(described(code, *fields)) + payload
         data = (8 + len(body)).to_bytes(4, "big") + b"\x02\x00\x00\x00" + body
+        self.said.append((side, data))
         self.log.passed(self.time, self.numbers, side, data)
 
     def attach(self, handle, address, is_receiver=False, mode=None, target=None, filters=None, dynamic=None):
@@ -367,3 +371,73 @@ def test_what_makes_no_sense_ends_only_the_reading_of_its_connection():
     wire.attach(0, "orders")
     wire.transfer(CLIENT, 0, message("one"))
     assert wire.rows() == [("q", "transfer", "orders", "q-1")]
+
+
+def test_a_message_that_comes_from_another_address_has_its_label():
+    """A subscription of another broker, or an alternate: the bare message is the same."""
+    wire = Wire()
+    wire.attach(0, "topic")
+    wire.attach(1, "topic/subscriptions/a", is_receiver=True)
+    wire.attach(2, "topic/subscriptions/b", is_receiver=True)
+    for _ in range(2):
+        wire.transfer(CLIENT, 0, message("same"))
+    for handle in (1, 2, 1):
+        wire.transfer(BROKER, handle, message("same"))
+    labels = [(row[0], row[3]) for row in wire.rows() if row[1] == "deliver"]
+    assert [label for _, label in labels] == ["p/topic-1", "p/topic-1", "p/topic-2"]
+
+
+def test_what_is_remembered_of_messages_that_are_all_alike_is_bounded(monkeypatch):
+    monkeypatch.setattr("qflow.live.message_labels.MOST_UNMATCHED", 100)
+    labels = Labels()
+    for number in range(10_000):
+        labels.sent(f"p-{number}", "amq.fanout", (number % 2, 9), 9, is_exchange=True)
+    assert labels._kept <= 101
+    assert sum(len(sent) for each in labels._passed.values() for sent, _ in each.values()) == labels._kept
+
+
+def test_how_long_a_sender_was_without_credit_is_counted():
+    """Brokers that brake by credit (Artemis, RabbitMQ); the delivery count may begin anywhere."""
+    wire = Wire()
+    wire.attach(0, "orders")
+    windows = (uint(0), uint(9), uint(0), uint(9))
+    wire.frame(BROKER, 0x13, *windows, uint(0), uint(0), uint(2))
+    for _ in range(2):
+        wire.transfer(CLIENT, 0, message("one"))
+    wire.time += 500
+    wire.frame(BROKER, 0x13, *windows, uint(0), uint(2), uint(2))
+    wire.transfer(CLIENT, 0, message("one"))
+    client = wire.log.book.clients["p"]
+    assert (client.times_without_credit, client.without_credit) == (1, 501)
+
+
+def test_mutated_dialogues_end_no_reader_and_leave_other_connections_alone():
+    """2,000 dialogues with changed, lost and repeated bytes; findings say what could not be read."""
+    wire = Wire()
+    wire.attach(0, "orders")
+    wire.attach(1, "orders", is_receiver=True)
+    wire.attach(2, None, target=described(0x30))
+    for number in range(3):
+        wire.transfer(CLIENT, 0, message(f"order {number}", subject="eu", group="blue"))
+        wire.transfer(BROKER, 1, message(f"order {number}"))
+    wire.settle(BROKER, 0, 2, "accepted")
+    wire.settle(CLIENT, 0, 2, described(0x34, b"tx-1", described(0x24)))
+    wire.frame(CLIENT, 0x16, uint(0), True)
+    said, chance, log = wire.said, random.Random(10), WireLog("team")
+    for number in range(2_000):
+        log.opened(number, number, "127.0.0.1:1")
+        for side in (CLIENT, BROKER):
+            log.passed(number, number, side, HEADER)
+        for side, data in said:
+            mutated = bytearray(data)
+            if chance.random() < 0.2:
+                mutated[chance.randrange(4, len(mutated))] = chance.randrange(256)
+            if chance.random() < 0.02:
+                del mutated[chance.randrange(len(mutated)) :]
+            for _ in range(1 + (chance.random() < 0.05)):
+                log.passed(number, number, side, bytes(mutated))
+        log.closed(number, number, "")
+        assert recorded_workload(log.book, "w")["name"] == "w" if number % 200 == 0 else True
+    assert log.connections == {} and any("are not read" in words for words in log.book.findings)
+    times = [row[0] for row in log.book.rows]
+    assert times == sorted(times) and all(row[1] and row[5] >= 0 for row in log.book.rows)

@@ -54,6 +54,7 @@ def peak(folder, number, *words):
         tracemalloc.stop()
 
 
+@pytest.mark.release
 def test_without_a_trace_memory_is_constant(tmp_path):
     peak(tmp_path, 400)
     a_row = (peak(tmp_path, LONG) - peak(tmp_path, SHORT)) / (LONG - SHORT)
@@ -61,6 +62,7 @@ def test_without_a_trace_memory_is_constant(tmp_path):
     assert a_row < 20
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
 def test_with_a_trace_it_is_a_few_bytes_a_row(tmp_path, name):
     peak(tmp_path, 400, "-o", tmp_path / name)

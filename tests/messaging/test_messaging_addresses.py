@@ -647,3 +647,14 @@ def test_queue_limit_through_the_exchange() -> None:
     sender.send("one")
     with pytest.raises(TargetCapacityExceeded):
         sender.send("two")
+
+
+@pytest.mark.parametrize("role", ["sender", "receiver"])
+def test_a_name_that_amqp_cannot_carry_leaves_no_link_behind(role: str) -> None:
+    """EX-03: a name has 255 bytes at most."""
+    bench = Bench()
+    with pytest.raises(ValueError, match="at most 255 bytes; got 300"):
+        getattr(bench.session, role)("x" * 300 + "; {create: always}")
+    assert bench.session.links() == []
+    bench.session.connection.detach()
+    bench.session.connection.attach()

@@ -189,7 +189,7 @@ def test_a_producer_still_behind_at_the_end_would_have_gone_on():
 def test_a_log_that_tells_nothing_of_costs():
     nothing = AckDelay.of([[]])
     assert consumer_network([], nothing) == Network()
-    assert producer_network(Work([]), nothing.shortest) == Network()
+    assert producer_network(Work([]), nothing) == Network()
     assert catches_up(sends_of([])) is None
     assert works_of([]) == []
 

@@ -14,7 +14,15 @@ from qflow.workload import cli as run_cli
 
 def test_predict_prints_one_json_object(capsys):
     workload, log = paths("capacity-165")
-    words = ["--queue-arguments", '{"q": {"qpid.flow_stop_count": 60}}', "--prefetch", "late=2", "--json"]
+    words = [
+        "--queue-arguments",
+        '{"q": {"qpid.flow_stop_count": 60}}',
+        "--prefetch",
+        "late=2",
+        "--json",
+        "--replays",
+        "1",
+    ]
     assert (
         room_command(cli, "predict", workload, log, *words, "--settings", workload, "--model", "closed") == 0
     )
@@ -57,7 +65,12 @@ def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, c
     }
     path = tmp_path / "other.json"
     path.write_text(json.dumps(other))
-    assert room_command(cli, "predict", *paths("capacity-165"), "--settings", str(path), "--json") == 0
+    assert (
+        room_command(
+            cli, "predict", *paths("capacity-165"), "--settings", str(path), "--json", "--replays", "1"
+        )
+        == 0
+    )
     report = json.loads(capsys.readouterr().out)
     assert report["settings"]["left_out"] == ["consumer late", "producer C2", "queue audit"]
     assert report["settings"]["capacity"] == {"C1": 4}

@@ -20,6 +20,7 @@ from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload,
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import due_messages
 from qflow.workload.consumer_client import ConsumerClient
+from qflow.workload.network import READ
 from qflow.workload.producer_client import ProducerClient, WindowedProducer
 from qflow.workload.simulate import simulate_in_slices
 from qflow.workload.stage import Stage
@@ -788,6 +789,61 @@ def test_delayed_acknowledgements_return_credit_in_batches():
     delivered = [event.time for event in of_kind(simulate(made), "delivered")]
     gaps = {after - before for before, after in itertools.pairwise(delivered[2:20])}
     assert gaps == {50_000}
+
+
+def test_what_waited_for_an_acknowledgement_is_read_at_once_and_at_a_tick():
+    """CN-29, RF-08: all of a batch is settled before its credit brings the next one."""
+    ticking = Network(ack_delay=0.04, tick=0.004)
+    made = workload(
+        producers=(producer(rate=1000),),
+        consumers=(consumer(prefetch=5, service=("const", 0.0031), network=ticking),),
+    )
+    run = simulate(made)
+    batches = [
+        (time, len(list(events)))
+        for time, events in itertools.groupby(of_kind(run, "delivered"), key=lambda event: event.time)
+    ]
+    assert len(batches) > 20
+    assert {size for _, size in batches[1:-1]} == {5}
+    # At the next tick after 40 ms, and then when all that came at it has been read.
+    assert {time % 4_000 // (2 * READ) for time, _ in batches[1:-1]} == {0}
+    assert {
+        after[0] // 4_000 - before[0] // 4_000 for before, after in itertools.pairwise(batches[1:-1])
+    } == {11}
+    accepts = [event.time for event in of_kind(run, "message.accept")]
+    assert max(accepts.count(time) for time in accepts) == 4
+
+
+def test_which_of_several_clients_is_first_at_a_tick_is_chance():
+    """CN-29: the same seeds, the same order; others, another one."""
+
+    def order(seed):
+        clients = tuple(
+            consumer(
+                name,
+                prefetch=2,
+                service=("const", 0.001),
+                network=Network(ack_delay=0.04, tick=0.004, seed=seed + number),
+            )
+            for number, name in enumerate(("c1", "c2"))
+        )
+        run = simulate(workload(producers=(producer(rate=1000),), consumers=clients))
+        return [event.session for event in of_kind(run, "delivered")]
+
+    assert order(0) == order(0)
+    assert order(0) != order(7)
+
+
+def test_a_client_that_waited_wakes_up_late_now_and_then():
+    late = Network(latency=0.0001, wakes=(0.0, 0.003))
+    made = workload(
+        producers=(producer(rate=50, capacity=1),),
+        consumers=(consumer(prefetch=1, service=("const", 0.001), network=late),),
+    )
+    run = simulate(made)
+    sent = {event.message: event.time for event in of_kind(run, "delivered")}
+    waits = Counter(event.time - sent[event.message] for event in of_kind(run, "client.deliver"))
+    assert set(waits) == {100, 3_100}
 
 
 def test_latency_is_paid_both_ways():

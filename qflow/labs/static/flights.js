@@ -38,36 +38,33 @@ class Flights {
   // A transfer's stay on a queue begins in the step in which it is sent.
   pairStays() {
     const { sendings, stays } = this.timeline;
+    const [sent, laid] = [sendings.columns, stays.columns];
     this.sendingOf = new Int32Array(stays.count).fill(-1);
     this.stayOf = new Int32Array(sendings.count).fill(-1);
     // Of several queues the one that held a completion longest.
     this.heldIn = new Int32Array(sendings.count).fill(-1);
     let first = 0;
     for (let row = 0; row < stays.count; row += 1) {
-      while (first < sendings.count && sendings.start[first] < stays.start[row]) first += 1;
-      for (let one = first; one < sendings.count && sendings.start[one] === stays.start[row]; one += 1) {
-        const isIts = sendings.get(one, "producer") + 1 === stays.get(row, "producer") && sendings.get(one, "number") === stays.get(row, "number");
-        if (!isIts) continue;
+      while (first < sendings.count && sent.start[first] < laid.start[row]) first += 1;
+      for (let one = first; one < sendings.count && sent.start[one] === laid.start[row]; one += 1) {
+        if (sent.number[one] !== laid.number[row] || sent.producer[one] + 1 !== laid.producer[row]) continue;
         this.sendingOf[row] = one;
         if (this.stayOf[one] < 0) this.stayOf[one] = row;
         const before = this.heldIn[one];
-        const isHeld = stays.get(row, "held_start") < NEVER;
-        if (isHeld && (before < 0 || stays.get(before, "held_end") < stays.get(row, "held_end"))) this.heldIn[one] = row;
+        if (laid.held_start[row] < NEVER && (before < 0 || laid.held_end[before] < laid.held_end[row])) this.heldIn[one] = row;
       }
     }
   }
 
   // Completions that come in one step go one after the other, in their order.
   findReturns() {
-    const { sendings } = this.timeline;
+    const { end } = this.timeline.sendings.columns;
     const order = this.byEnd.sendings;
-    this.rank = new Int32Array(sendings.count);
-    this.many = new Int32Array(sendings.count);
+    this.rank = new Int32Array(end.length);
+    this.many = new Int32Array(end.length);
     for (let from = 0, to; from < order.length; from = to) {
-      to = from;
-      const frame = sendings.end[order[from]];
-      while (to < order.length && sendings.end[order[to]] === frame) to += 1;
-      for (let at = from; at < to; at += 1) [this.rank[order[at]], this.many[order[at]]] = [at - from, to - from];
+      for (to = from; to < order.length && end[order[to]] === end[order[from]]; to += 1) this.rank[order[to]] = to - from;
+      for (let at = from; at < to; at += 1) this.many[order[at]] = to - from;
     }
   }
 
@@ -76,9 +73,10 @@ class Flights {
     const { sendings, topology } = this.timeline;
     this.free = new Int32Array(sendings.count).fill(-1);
     const heads = topology.producers.map((_, producer) => ({ changes: changesOf(this.timeline, this.timeline.column("producer", producer, "blocked")), at: 0, free: -1 }));
+    const { producer, start } = sendings.columns;
     for (let row = 0; row < sendings.count; row += 1) {
-      const head = heads[sendings.get(row, "producer")];
-      while (head.at < head.changes.length && head.changes[head.at][0] <= sendings.start[row]) {
+      const head = heads[producer[row]];
+      while (head.at < head.changes.length && head.changes[head.at][0] <= start[row]) {
         if (!head.changes[head.at][1]) head.free = head.changes[head.at][0];
         head.at += 1;
       }
@@ -160,17 +158,16 @@ function orderBy(table, name, count) {
 
 // For each row the lowest place that is free from one frame to another, among the rows of one owner; -1 for none.
 function placesOf(table, owner, from, to) {
+  const [owners, starts, ends] = [owner, from, to].map((name) => table.columns[name]);
   const found = new Int32Array(table.count).fill(-1);
-  const taken = new Map();
+  const taken = [];
   for (let row = 0; row < table.count; row += 1) {
-    const start = table.get(row, from);
+    const start = starts[row];
     if (start === NEVER) continue;
-    const whose = table.get(row, owner);
-    if (!taken.has(whose)) taken.set(whose, []);
-    const until = taken.get(whose);
-    let place = until.findIndex((frame) => frame <= start);
-    if (place < 0) place = until.length;
-    until[place] = Math.max(table.get(row, to), start + 1);
+    const until = (taken[owners[row]] ??= []);
+    let place = 0;
+    while (place < until.length && until[place] > start) place += 1;
+    until[place] = Math.max(ends[row], start + 1);
     found[row] = place;
   }
   return found;

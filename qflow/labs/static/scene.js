@@ -142,14 +142,20 @@ function heedClicks(views, model, player, why) {
 
 // What can be done with a message that a consumer has.
 function openMenu(view, slot, consumer, model, player, question) {
-  document.querySelector(".qf-menu")?.remove();
   player.pause();
   const picture = view.querySelector(".qf-picture");
   const [label] = slot.dataset.why.split(":").slice(1);
   const [box, around] = [slot.getBoundingClientRect(), picture.getBoundingClientRect()];
   const menu = html("div", { class: "qf-menu", role: "menu", "aria-label": `${label} at ${consumer}`, style: `left:${Math.min(box.left - around.left, around.width - 110)}px;top:${box.bottom - around.top + 4}px` }, picture);
   html("b", {}, menu, label);
-  const close = () => menu.remove();
+  // Removing what has the focus is heard as leaving it.
+  let isOpen = true;
+  const close = () => {
+    if (isOpen) {
+      isOpen = false;
+      menu.remove();
+    }
+  };
   const item = (word, act) => {
     const button = html("button", { type: "button", role: "menuitem", "data-verdict": word }, menu, word);
     button.addEventListener("click", (event) => {

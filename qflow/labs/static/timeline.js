@@ -47,7 +47,8 @@ class Timeline {
   beat(frame) {
     this.beats ??= Object.entries({ died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on }).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
     const parts = this.columns[1][frame];
-    return this.beats.find(([bit]) => parts & bit)?.[1] ?? 0;
+    for (const [bit, beat] of this.beats) if (parts & bit) return beat;
+    return 0;
   }
 
   row(frame, start, names) {

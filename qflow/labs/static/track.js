@@ -75,7 +75,8 @@ class Track {
   }
 
   beatOf(place) {
-    const index = this.single ? 0 : this.whose[place];
+    if (this.single) return this.timelines[0].beat(place);
+    const index = this.whose[place];
     return this.timelines[index].beat(this.frame(index, place));
   }
 

@@ -1,0 +1,254 @@
+"""Intervals: how sure a prediction is.
+
+Two recordings of the same workload have two results.  What differs is chance: when the machine has other work
+to do, which of two things that happen at almost the same time is first, in which order services of different
+length come.  Replays vary exactly that (:func:`qflow.prediction.replays.shifted`), so of n replays and one
+more recording each is as likely as any other to be the smallest, the second smallest, and so on.  Between
+the k-th smallest and the k-th largest of n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so
+that this is at least :data:`COVER`.
+
+Depths are recorded by what the broker reports now and then, so in replays they are measured that way, too.
+
+What no replay varies is the speed of the whole machine, which is another one in each run (throughputs of
+the same workload differ by 1 %), and the model's own error: what :data:`MODEL` says is added on both sides.
+It is what remains of the given recordings' differences (``python -m qflow.maintain calibration``).
+
+A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind
+makes such a prediction much better, because so little decides.  :func:`why_near_critical` says what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, floor
+from typing import Any
+
+from qflow.prediction.replays import CHANCE, Replay
+from qflow.workload.model import Producer, Workload
+from qflow.workload.run import Measures
+
+COVER = 0.8
+"""The share of recordings that an interval is to hold."""
+
+MODEL: dict[str, tuple[float, float]] = {
+    "mean_depth": (0.02, 0.2),
+    "max_depth": (0.01, 1.0),
+    "share_on": (0.02, 0.01),
+    "flowStoppedCount": (0.05, 0.0),
+    "throughput": (0.015, 0.0),
+    "discards": (0.01, 0.0),
+}
+"""By what share of itself, and by how much more, a measure may be off beyond what replays vary."""
+
+COUNTS = ("max_depth", "flowStoppedCount", "discards")
+"""Measures that are whole numbers."""
+
+ALIKE = 0.1
+"""Rates that differ by less than this share are alike: a queue between them fills and empties by chance."""
+
+Interval = list[float]
+
+
+def interval(measure: str, values: Sequence[float], cover: float = COVER) -> Interval:
+    """Return between what a measure will lie, in at least so many of cases.
+
+    Parameters
+    ----------
+    measure : str
+    values : sequence of float
+        What replays measured.
+    cover : float
+        The share of cases.
+
+    Examples
+    --------
+    >>> interval("flowStoppedCount", [20, 21, 21, 23, 30])
+    [19, 32]
+    >>> interval("throughput", [200.0 + n for n in range(20)])
+    [197.985, 221.27]
+    """
+    ordered = sorted(values)
+    # A share such as 0.8 is a little more or less than that in binary.
+    k = max(1, floor((1 - cover) / 2 * (len(ordered) + 1) + 1e-9))
+    low, high = ordered[k - 1], ordered[-k]
+    share, more = MODEL.get(measure, (0.0, 0.0))
+    low, high = max(0.0, low - share * low - more), high + share * high + more
+    if measure == "share_on":
+        return [low, min(1.0, high)]
+    return [floor(low), ceil(high)] if measure in COUNTS else [low, high]
+
+
+def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[str, Interval]]:
+    """Return the interval of every measure of every queue; none of a single replay.
+
+    What is shown lies in them.
+
+    Examples
+    --------
+    >>> replays = [Replay({"queues": {"q": {"discards": n}}}, {}, False) for n in (5, 7, 9)]
+    >>> queue_intervals(replays, replays[1])
+    {'q': {'discards': [4, 10]}}
+    """
+    if len(replays) < 2:
+        return {}
+    found: dict[str, dict[str, Interval]] = {}
+    for name, measures in shown.sections["queues"].items():
+        found[name] = {}
+        for measure, value in measures.items():
+            low, high = interval(measure, [replay.seen(name, measure) for replay in replays])
+            found[name][measure] = [min(low, value or 0), max(high, value or 0)]
+    return found
+
+
+def deaths(replays: Sequence[Replay], client: str) -> dict[str, Any]:
+    """Return in what share of replays a client's session ended, and when: ``dies``, ``dies_at``.
+
+    Examples
+    --------
+    >>> died = Replay({"queues": {}}, {"p": "506"}, True, ended_at={"p": 7.5})
+    >>> deaths([died, Replay({"queues": {}}, {}, True)], "p")
+    {'dies': 0.5, 'dies_at': [7.5, 7.5]}
+    """
+    times = sorted(replay.ended_at[client] for replay in replays if client in replay.ended_at)
+    share = sum(client in replay.errors for replay in replays) / len(replays)
+    return {"dies": share, "dies_at": [times[0], times[-1]] if times else None}
+
+
+def is_wide(measure: str, value: float, found: Interval) -> bool:
+    """Return whether an interval is wider than half the value, and than what is little of it anyway.
+
+    Examples
+    --------
+    >>> is_wide("mean_depth", 60.0, [40.0, 80.0]), is_wide("flowStoppedCount", 1, [0, 2])
+    (True, False)
+    """
+    width = found[1] - found[0]
+    return width > value / 2 and width > 2 * CHANCE[measure][1]
+
+
+def why_near_critical(
+    workload: Workload,
+    queue: str,
+    predicted: Measures,
+    found: Mapping[str, Interval],
+    replays: Sequence[Replay],
+) -> str | None:
+    """Return why a queue's intervals are wide; None if they are not.
+
+    Parameters
+    ----------
+    workload : Workload
+        What was run.
+    queue : str
+        Its name.
+    predicted, found : mapping
+        Its measures, and their intervals.
+    replays : sequence of Replay
+
+    Examples
+    --------
+    >>> workload = Workload("w", 1, {"q": {}})
+    >>> why_near_critical(workload, "q", {"mean_depth": 9.0}, {"mean_depth": [8.5, 9.5]}, [])
+    >>> why_near_critical(workload, "q", {"mean_depth": 9.0}, {"mean_depth": [2.0, 29.0]}, [])
+    'mean_depth: little decides, and each time otherwise'
+    """
+    wide = [
+        measure
+        for measure in CHANCE
+        if measure in found and is_wide(measure, float(predicted[measure] or 0), found[measure])
+    ]
+    if not wide:
+        return None
+    senders = [producer.name for producer in workload.producers if queue in _destinations(workload, producer)]
+    ended = [sum(name in replay.errors for replay in replays) for name in senders]
+    what = ", ".join(wide)
+    if any(0 < number < len(replays) for number in ended):
+        times = [
+            f"{name}'s in {number} of {len(replays)}" for name, number in zip(senders, ended, strict=True)
+        ]
+        return f"{what}: sessions end in some replays and not in others: {', '.join(times)}"
+    rates = _rates(workload, queue, replays)
+    if rates is not None and abs(rates[1] / rates[0] - 1) < ALIKE:
+        percent = round(100 * (rates[1] / rates[0] - 1))
+        order = f"{abs(percent)} % {'faster' if percent > 0 else 'slower'} than" if percent else "as fast as"
+        return f"{what}: consumers are {order} producers: the depth is a random walk"
+    return f"{what}: little decides, and each time otherwise"
+
+
+def _destinations(workload: Workload, producer: Producer) -> set[str]:
+    exchange, key = producer.to
+    if not exchange:
+        return {key}
+    return {
+        queue for bound, queue, binding in workload.binds if bound == exchange and binding in ("", "#", key)
+    }
+
+
+def _rates(workload: Workload, queue: str, replays: Sequence[Replay]) -> tuple[float, float] | None:
+    """Return how many messages a second fall due for a queue, and how many its consumers could take."""
+    offered = sum(
+        _offered(producer, workload.duration)
+        for producer in workload.producers
+        if queue in _destinations(workload, producer)
+    )
+    busy = [replay.sections["queues"][queue].get("throughput") for replay in replays]
+    filled = [replay.filled.get(queue, 0.0) for replay in replays]
+    if not offered or not replays or not sum(filled):
+        return None
+    return offered, sum(float(rate or 0) for rate in busy) / sum(filled)
+
+
+def _offered(producer: Producer, duration: float) -> float:
+    if producer.arrival == "recorded":
+        return len(producer.recorded) / duration
+    on, off = producer.burst or (1, 0)
+    return producer.rate * on / (on + off)
+
+
+# In words
+
+
+def in_words(report: Mapping[str, Any]) -> list[str]:
+    """Return how sure a prediction is, as sentences.
+
+    Examples
+    --------
+    >>> entry = {"predicted": {"mean_depth": 155.0}, "interval": {"mean_depth": [150.0, 162.0]},
+    ...     "near_critical": None}
+    >>> producer = {"predicted": {}, "dies": 0.3, "dies_at": [4.0, 21.0]}
+    >>> report = {"queues": {"q": entry}, "producers": {"p": producer}, "replays": {"number": 10}}
+    >>> for line in in_words(report):
+    ...     print(line)
+    queue q: on average between 150 and 162 messages
+    producer p: its session dies in 3 of 10 replays, after 4 to 21 s
+    """
+    lines: list[str] = []
+    for name, entry in report["queues"].items():
+        found = entry.get("interval") or {}
+        parts = [_part(measure, found[measure]) for measure in CHANCE if measure in found]
+        if parts:
+            lines.append(f"queue {name}: " + ", ".join(part for part in parts if part))
+        if entry.get("near_critical"):
+            lines.append(f"queue {name} is near-critical in {entry['near_critical']}")
+    number = report["replays"]["number"]
+    for name, entry in report["producers"].items():
+        if entry.get("dies"):
+            first, last = entry["dies_at"]
+            times = f"{first:.3g} s" if first == last else f"{first:.3g} to {last:.3g} s"
+            lines.append(
+                f"producer {name}: its session dies in {round(entry['dies'] * number)} of {number} replays, "
+                f"after {times}"
+            )
+    return lines
+
+
+def _part(measure: str, found: Interval) -> str:
+    low, high = found
+    if measure == "share_on":
+        return "never ON" if high == 0 else f"ON between {100 * low:.3g} and {100 * high:.3g} % of the time"
+    if measure == "flowStoppedCount":
+        return "" if high == 0 else f"{low:.0f} to {high:.0f} stops"
+    unit = (
+        "on average between {} and {} messages" if measure == "mean_depth" else "{} to {} accepted a second"
+    )
+    return unit.format(f"{low:.4g}", f"{high:.4g}")

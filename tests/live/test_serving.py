@@ -1,0 +1,321 @@
+"""What ``qflow serve`` and ``qf.serve`` give: queues, a trace, what can be seen, simulated clients beside."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("proton")
+
+from proton import Message
+from proton.handlers import MessagingHandler
+from proton.reactor import Container
+from proton.utils import BlockingConnection, SendException
+
+import qflow as qf
+from qflow import cli
+from qflow.broker.snapshot import hash_snapshot, without_contents
+from qflow.kit import RefusalError
+from qflow.live import serving
+from qflow.trace.replaying import Replay
+from qflow.workload import Consumer, Producer, Workload
+
+ARGUMENTS = "{'qpid.flow_stop_count': 3, 'qpid.flow_resume_count': 2}"
+STOP = f"orders; {{node: {{x-declare: {{arguments: {ARGUMENTS}}}}}}}"
+
+
+@pytest.mark.parametrize(
+    "queue", [STOP, "orders --flow-stop-count=3 --flow-resume-count=2", "qpid-config add queue orders"]
+)
+def test_queues_are_written_as_anywhere_else(queue):
+    with qf.serve(queue, "second") as broker:
+        assert list(broker.snapshot()["queues"]) == ["orders", "second"]
+        assert "orders" in repr(broker) and broker.url in broker._repr_html_()
+
+
+def test_what_cannot_be_is_refused_in_the_broker_s_words():
+    with pytest.raises(Exception, match="qpid.flow_resume_count=9 must be less or equal"):
+        qf.serve("orders --flow-stop-count=3 --flow-resume-count=9")
+
+
+def wait_until(holds, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert holds()
+
+
+def test_a_snapshot_says_who_is_there_and_what_waits():
+    """LNK-02, LNK-05: a sender's window is measured, as the server sets none."""
+    with qf.serve("orders --flow-stop-count=2 --flow-resume-count=2 --max-queue-count=5") as broker:
+        connection = BlockingConnection(broker.url, timeout=5, container_id="shop")
+        connection.create_receiver("orders", credit=0, name="reads")
+        many = Flood(broker.url, 8)
+        many.start()
+        wait_until(lambda: broker.snapshot()["outcomes"].get("released", 0) == 3)
+        seen = broker.snapshot()
+        links = {link["name"]: (client, link) for client in seen["clients"] for link in client["links"]}
+        client, link = links["floods"]
+        assert (client["container"], link["node"], link["unsettled"]) == ("flood", "orders", 3)
+        assert link["outcomes"] == {"accepted": 2, "released": 3, "presettled": 0, "lost": 0}
+        assert client["address"].startswith("127.0.0.1:")
+        client, link = links["reads"]
+        assert (client["name"], link["role"], link["credit"], link["delivered"]) == ("shop", "receiver", 0, 0)
+        orders = seen["queues"]["orders"]
+        assert (orders["msgDepth"], orders["flowStopped"], orders["discardsOverflow"]) == (5, True, 3)
+        assert json.dumps({key: value for key, value in seen.items() if key != "events"})
+        assert len(broker.snapshot(seen["count"])["events"]) == 0
+        many.stop()
+        wait_until(lambda: len(broker.snapshot()["clients"]) == 1)
+        assert broker.snapshot()["outcomes"] == {"accepted": 2, "released": 3, "presettled": 0, "lost": 3}
+        fresh = broker.snapshot(seen["count"])["events"]
+        assert "session.detach" in {event[1] for event in fresh}
+        connection.close()
+
+
+class Flood(threading.Thread, MessagingHandler):
+    """A client that does not stop: it sends as long as it has credit."""
+
+    def __init__(self, url, count, address="orders", window=None):
+        threading.Thread.__init__(self, daemon=True)
+        MessagingHandler.__init__(self)
+        self.url, self.count, self.address, self.window = url, count, address, window
+        self.sent = self.settled = 0
+        self.outcomes = []
+
+    def run(self):
+        self.container = Container(self, container_id="flood")
+        self.container.run()
+
+    def on_start(self, event):
+        self.connection = event.container.connect(self.url, reconnect=False)
+        self.sender = event.container.create_sender(self.connection, self.address, name="floods")
+
+    def on_sendable(self, event):
+        self.go_on()
+
+    def go_on(self):
+        room = self.count if self.window is None else self.settled + self.window
+        while self.sender.credit and self.sent < min(self.count, room):
+            self.sender.send(Message(body="x", properties={"n": self.sent}))
+            self.sent += 1
+
+    def on_settled(self, event):
+        self.settled += 1
+        self.go_on()
+
+    def stop(self):
+        self.connection.close()
+        self.container.wakeup()
+        self.join(5)
+
+
+@pytest.mark.parametrize(("window", "depth"), [(1, 11), (50, 60), (None, 300)])
+def test_a_window_of_w_leaves_the_stop_and_w_on_the_queue(window, depth):
+    """LNK-02: only a client that limits what it has not seen settled stops."""
+    with qf.serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
+        client = Flood(broker.url, 300, window=window)
+        client.start()
+        wait_until(lambda: broker.snapshot()["queues"]["orders"]["msgDepth"] == depth)
+        time.sleep(0.1)
+        assert broker.snapshot()["queues"]["orders"]["msgDepth"] == depth
+        connection = BlockingConnection(broker.url, timeout=20)
+        receiver = connection.create_receiver("orders", credit=300)
+        for _ in range(300):
+            receiver.receive(timeout=20)
+            receiver.accept()
+        # This client sends its last accepts when it closes.
+        connection.close()
+        wait_until(lambda: client.settled == 300)
+        client.stop()
+
+
+def test_at_the_limit_a_blocking_sender_is_told():
+    """LNK-05: 38 is released."""
+    with qf.serve("orders --max-queue-count=2 --flow-stop-count=0") as broker:
+        sender = BlockingConnection(broker.url, timeout=5).create_sender("orders")
+        for _ in range(2):
+            sender.send(Message(body="fits"))
+        with pytest.raises(SendException) as refusal:
+            sender.send(Message(body="does not"))
+        assert refusal.value.state == 38
+
+
+def test_thirty_clients_at_once_and_the_trace_of_it():
+    """Every message arrives once; the trace replays to the same state."""
+    with qf.serve("orders --flow-stop-count=100 --flow-resume-count=50") as broker:
+        clients = [Flood(broker.url, 20, window=10) for _ in range(30)]
+        for client in clients:
+            client.start()
+        connection = BlockingConnection(broker.url, timeout=20)
+        receiver = connection.create_receiver("orders", credit=20)
+        for _ in range(600):
+            receiver.receive(timeout=20)
+            receiver.accept()
+        wait_until(lambda: all(client.settled == 20 for client in clients))
+        assert {client["name"] for client in broker.snapshot()["clients"]} >= {"flood", "flood#2", "flood#30"}
+        with broker.lock:
+            trace, state, now = broker.trace(), broker.state_hash(), broker.broker.now
+        for client in clients:
+            client.stop()
+        connection.close()
+    again = Replay(trace)
+    again.run()
+    assert again.difference() is None
+    again.broker.advance(now)
+    assert hash_snapshot(without_contents(again.broker.snapshot())) == state
+
+
+def test_a_thousand_connections():
+    with qf.serve("orders", is_traced=False) as broker:
+        import resource
+        import socket
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # Both ends are in this process.
+        wanted = 2_300
+        if hard != resource.RLIM_INFINITY and hard < wanted:
+            pytest.skip("this machine does not allow so many files")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+        hello = opening("crowd")
+        sockets = []
+        for _ in range(1_000):
+            one = socket.create_connection(broker.server.address)
+            one.sendall(hello)
+            sockets.append(one)
+        wait_until(lambda: len(broker.snapshot()["clients"]) == 1_000, 20)
+        for one in sockets:
+            one.close()
+        wait_until(lambda: not broker.snapshot()["clients"], 20)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert broker.server.failures == []
+
+
+def opening(container):
+    """Return the bytes with which a client opens a connection."""
+    from proton import Connection, Transport
+
+    connection, transport = Connection(), Transport()
+    connection.container = container
+    transport.bind(connection)
+    connection.open()
+    return bytes(transport.peek(transport.pending()))
+
+
+WORKLOAD = Workload(
+    "beside",
+    duration=60,
+    queues={"orders": {"qpid.flow_stop_count": 20}, "mine": {}},
+    producers=(Producer("p", ("", "orders"), rate=200, capacity=5, size=100),),
+    consumers=(Consumer("c", "orders", prefetch=5, service=("const", 0.02)),),
+)
+
+
+def test_simulated_clients_work_beside_real_ones():
+    """In real time; a real receiver gets what they send, in the encoding of AMQP 1.0."""
+    with qf.serve(workload=WORKLOAD) as broker:
+        wait_until(lambda: broker.snapshot()["queues"]["orders"]["msgTotalDequeues"] > 5)
+        connection = BlockingConnection(broker.url, timeout=5)
+        connection.create_sender("mine").send(Message(body="real"))
+        got = connection.create_receiver("orders", credit=1).receive(timeout=5)
+        assert got.properties["label"].startswith("p-")
+        connection.close()
+        with broker.lock:
+            trace, state, now = broker.trace(), broker.state_hash(), broker.broker.now
+        assert broker.server.failures == []
+    again = Replay(trace)
+    again.run()
+    assert again.difference() is None
+    again.broker.advance(now)
+    assert hash_snapshot(without_contents(again.broker.snapshot())) == state
+
+
+def test_a_client_of_the_messaging_api_reads_the_same_queue():
+    """The bytes, as they came: the body is not translated."""
+    with qf.serve("orders") as broker:
+        connection = BlockingConnection(broker.url, timeout=5)
+        connection.create_sender("orders").send(Message(body=b"sent", inferred=True, properties={"n": 1}))
+        connection.close()
+        with broker.lock:
+            qf.messaging.brokers.install("served", broker.broker)
+            session = qf.messaging.Connection.establish("served").session()
+            got = session.receiver("orders").fetch()
+            assert got.content.endswith(b"sent")
+            assert got.properties["n"] == 1
+            session.acknowledge()
+
+
+def test_a_console_gets_management_s_events():
+    """CF-12: of what other clients do, as messages."""
+    with qf.serve() as broker:
+        connection = BlockingConnection(broker.url, timeout=10)
+        console = connection.create_receiver("qmf.default.topic", credit=10)
+        connection.create_receiver("amq.fanout")
+        seen = console.receive(timeout=10)
+        connection.close()
+    assert seen.properties["qmf.content"] == "_event"
+    assert broker.server.failures == []
+
+
+def test_the_command_serves_writes_a_trace_and_ends(tmp_path):
+    trace = tmp_path / "served.jsonl"
+    words = ["serve", "--port", "0", "--queue", STOP, "--trace", str(trace), "--host", "0.0.0.0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "qflow", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = process.stdout.readline()
+    assert "queues: orders" in said
+    port = said.split(",")[0].rpartition(":")[2]
+    connection = BlockingConnection(f"amqp://127.0.0.1:{port}", timeout=10)
+    connection.create_sender("orders").send(Message(body="hello"))
+    connection.close()
+    process.terminate()
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert errors.count("--password asks for one") == 1
+    kinds = qf.read_trace(trace)[0].kind
+    assert kinds.count("enqueued") == 1
+
+
+REFUSED = [
+    (["--port", "70000"], "a port is a number from 0 to 65535"),
+    (["--queue", "q; {nonsense"], "no address"),
+    (["--queue", "q --flow-stop-count=1 --flow-resume-count=5"], "must be less or equal"),
+    (["--trace", "no/such/folder/x.jsonl"], "a trace is a file in a folder that exists"),
+    (["--trace", "x.txt"], "a trace is a .parquet, .jsonl or .jsonl.gz file"),
+    (["--workload", "none.json"], "none.json"),
+    (["--host", "no.such.host.invalid"], "qflow"),
+]
+
+
+@pytest.mark.parametrize(("words", "text"), REFUSED)
+def test_what_makes_no_sense_is_refused_in_a_sentence(words, text, capsys):
+    try:
+        status = cli.main(["serve", "--port", "0", *words])
+    except SystemExit as ended:
+        status = ended.code
+    assert status == 2
+    said = capsys.readouterr().err
+    assert text in said and "Traceback" not in said
+
+
+def test_a_port_that_is_taken_is_refused(capsys):
+    with qf.serve() as broker:
+        assert cli.main(["serve", "--port", str(broker.server.address[1])]) == 2
+    assert "in use" in capsys.readouterr().err
+
+
+def test_without_proton_the_command_that_installs_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "qflow.live.server", None)
+    monkeypatch.setitem(sys.modules, "proton", None)
+    monkeypatch.delitem(sys.modules, "qflow.live.server")
+    for name in ("qflow.live.peer", "qflow.live.encoded", "qflow.live.sasl"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(RefusalError, match=r"pip install .*\[live\]"):
+        serving.make_server()

@@ -1,0 +1,168 @@
+"""Intervals: how sure a prediction is, beside the real broker's own repeats."""
+
+import json
+from functools import cache
+from importlib import import_module
+
+import pytest
+from recordings import WORKLOADS
+
+from qflow.logs import ClientLog
+from qflow.prediction import Settings, predict
+from qflow.prediction.costs import CreditReturn, is_ticking
+from qflow.prediction.intervals import interval, why_near_critical
+from qflow.prediction.predict import report_text
+from qflow.prediction.replays import Replay, recorded_sections, rows_of_run
+from qflow.workload import Consumer, Network, Producer, Workload, simulate
+
+REPEATS = WORKLOADS / "repeats"
+
+
+@cache
+def repeated(name, run=1):
+    path = WORKLOADS / f"{name}.json"
+    workload = Workload.load(path if path.exists() else REPEATS / f"{name}.json")
+    return workload, ClientLog.load(REPEATS / f"{name}-{run}.parquet")
+
+
+def recorded(name, run=1):
+    workload, log = repeated(name, run)
+    return recorded_sections(workload, log, round(workload.duration * 1_000_000))["queues"]
+
+
+def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_first():
+    """CN-29, RF-08: with output after each accept a consumer would keep its group; recorded, it loses it."""
+    workload, log = repeated("groups-release")
+    predicted = predict(workload, log, compare_models=False, replays=1)["queues"]["q"]["predicted"]
+    truth = recorded("groups-release")["q"]
+    assert predicted["throughput"] == pytest.approx(truth["throughput"], rel=0.01)
+    assert predicted["mean_depth"] == pytest.approx(truth["mean_depth"], rel=0.01)
+    assert abs(predicted["flowStoppedCount"] - truth["flowStoppedCount"]) <= 1
+
+
+@pytest.mark.parametrize(("source", "run"), [("slow-consumer", 1), ("slow-consumer", 3)])
+def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, run):
+    workload, log = repeated(source, run)
+    report = predict(workload, log, compare_models=False, replays=9)
+    held = [
+        low <= truth[measure] <= high
+        for other in {1, 2, 3} - {run}
+        for name, truth in recorded(source, other).items()
+        for measure, (low, high) in report["queues"][name]["interval"].items()
+    ]
+    assert sum(held) >= 0.75 * len(held)
+    assert report["queues"]["orders"]["near_critical"] is None
+    assert "queue orders: on average between" in report_text(report)
+
+
+@pytest.mark.slow
+def test_a_session_that_died_in_every_recording_dies_in_some_replays():
+    """Which one, and when, is chance: who is first at a tick (CN-29), and who wakes up late."""
+    workload, log = repeated("fanout-wide")
+    report = predict(workload, log, compare_models=False)
+    assert max(entry["dies"] for entry in report["producers"].values()) >= 0.2
+    assert "sessions end in some replays and not in others" in report["queues"]["fast"]["near_critical"]
+    json.dumps(report)
+
+
+@pytest.mark.slow
+def test_stops_that_depend_on_who_is_first_at_a_tick_lie_in_the_interval():
+    workload, log = repeated("bytes-and-count")
+    target, _ = repeated("bytes-and-count-low")
+    report = predict(workload, log, Settings.of(target, workload), compare_models=False)
+    truth, found = recorded("bytes-and-count-low")["q"], report["queues"]["q"]["interval"]
+    for measure in ("mean_depth", "flowStoppedCount", "throughput"):
+        low, high = found[measure]
+        assert low <= truth[measure] <= high
+
+
+@cache
+def small():
+    """A workload with a network, and what its clients log."""
+    network = Network(ack_delay=0.04, tick=0.004, wakes=(0.0, 0.001, 0.002))
+    workload = Workload(
+        "small",
+        4,
+        {"q": {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 20}},
+        producers=(Producer("p", ("", "q"), 200, 10, 100, network=network),),
+        consumers=(Consumer("c", "q", 10, ("exp", 0.006), seed=3, network=network),),
+    )
+    rows = [
+        row._replace(size=100) if row.event == "transfer" else row
+        for row in rows_of_run(simulate(workload).events)
+    ]
+    return workload, ClientLog("small", rows)
+
+
+def test_the_same_seed_gives_the_same_over_any_number_of_processes(monkeypatch):
+    # The room's face gives its name to the function.
+    monkeypatch.setattr(import_module("qflow.prediction.predict"), "ALONE", 0)
+
+    def report(seed, processes):
+        return predict(*small(), compare_models=False, replays=4, seed=seed, processes=processes)
+
+    assert report(0, 1) == report(0, 2) == report(0, 3)
+    assert report(1, 1) == report(1, 2)
+    assert report(1, 1)["queues"]["q"]["interval"] != report(0, 1)["queues"]["q"]["interval"]
+
+
+def test_what_is_shown_lies_in_its_interval():
+    entry = predict(*small(), compare_models=False, replays=9)["queues"]["q"]
+    assert set(entry["interval"]) == set(entry["predicted"])
+    for measure, (low, high) in entry["interval"].items():
+        assert low <= entry["predicted"][measure] <= high
+    low, high = entry["interval"]["mean_depth"]
+    assert low < high
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"),
+    [
+        # Of 9 the smallest and the largest: the tenth lies between them in 8 of 10 cases.
+        (range(100, 109), 100, 108),
+        # Of 19 the second smallest and the second largest: in 16 of 20.
+        ([*range(100, 118), 900], 101, 117),
+        ([7, 7], 7, 7),
+    ],
+)
+def test_an_interval_lies_between_replays_of_the_same_rank(monkeypatch, values, low, high):
+    monkeypatch.setattr("qflow.prediction.intervals.MODEL", {})
+    assert interval("mean_depth", list(values)) == [low, high]
+
+
+def test_a_share_stays_a_share():
+    low, high = interval("share_on", [0.0, 1.0])
+    assert (low, high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "throughput", "words"),
+    [
+        (200, 202.0, "consumers are 1 % faster than producers: the depth is a random walk"),
+        (200, 190.0, "consumers are 5 % slower than producers: the depth is a random walk"),
+        (200, 200.0, "consumers are as fast as producers: the depth is a random walk"),
+        (200, 400.0, "little decides, and each time otherwise"),
+    ],
+)
+def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
+    workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), rate, 10, 100),))
+    replay = Replay({"queues": {"q": {"throughput": throughput}}}, {}, False, filled={"q": 1.0})
+    found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, [replay])
+    assert found == f"mean_depth: {words}"
+
+
+def test_sessions_that_end_now_and_then_are_the_reason():
+    workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), 100, 10, 100),))
+    sections = {"queues": {"q": {"throughput": 5.0}}}
+    replays = [Replay(sections, {"p": "506"}, True), Replay(sections, {}, True), Replay(sections, {}, True)]
+    found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, replays)
+    assert found.endswith("sessions end in some replays and not in others: p's in 1 of 3")
+
+
+def test_ticks_are_seen_only_where_ends_lie_together_and_begins_do_not():
+    """CN-29: 40 ms and up to the next tick; or a delay of any length; or all at the same instants anyway."""
+    begins = [n * 51_000 + 137 * n * n % 4_000 for n in range(200)]
+    at_ticks = [CreditReturn(begin, -(-(begin + 40_000) // 4_000) * 4_000 - begin + 700) for begin in begins]
+    assert is_ticking(at_ticks)
+    assert not is_ticking([CreditReturn(begin, 42_000) for begin in begins])
+    assert not is_ticking([CreditReturn(n * 48_000, 44_000) for n in range(200)])
