@@ -363,7 +363,8 @@ class _Watch:
                 return LATE
 
     def is_too_much(self) -> bool:
-        return self.case == "free" and self.figures.sent > _ENDLESS * self.given.messages
+        is_without_end = self.case == "free" or self.bench.is_endless
+        return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
     def run(self, pause: str, before: Figures | None = None) -> Run:
         """Return what was measured."""
