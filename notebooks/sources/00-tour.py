@@ -1,116 +1,81 @@
 # %% [markdown] id="title"
 # # 0 · A tour in ten minutes
 #
-# *10 minutes. You need to know nothing about message brokers. Run the cells from top to bottom with
-# Shift+Enter; or read on, all results are here already.*
-#
-# At the end of this tour you have
-#
-# - seen a queue that makes its producers wait, and a group of messages that keeps its order;
-# - compared the model with what a real broker did;
-# - found the chapter that answers *your* question.
-#
-# **A question to begin with.** A shop sends orders to a queue, a warehouse takes them off. For an hour more
-# orders come in than the warehouse can pack. What are the ways in which this can end?
+# A shop's orders on their way through a broker. Press Shift+Enter, and watch what happens above 900 messages.
 
-# %% [markdown] id="words-text"
-# ## Five words
-#
-# A **broker** is a program that keeps messages for others. A **producer** sends a message to a **queue** on
-# the broker; a **consumer** takes it off. The consumer **accepts** a message when it is done with it. And the
-# producer, for its part, hears from the broker when it has processed what it sent: that is the
-# **completion**. Most of this book is about that last word.
-#
-# Guess one number before you go on; you will find out in two minutes.
-
-# %% id="predict"
+# %% id="lab"
 import qflow as qf
 
+qf.flow_lab().play()
+
+# %% [markdown] id="words-text"
+# ## What you see, in five words
+#
+# A **broker** is a program that keeps messages for others. A **producer** (left) sends a message to a
+# **queue** (middle) on the broker; a **consumer** (right) takes it off, and **accepts** it when it is done
+# with it. And the producer, for its part, hears from the broker when it has processed what it sent: that is
+# the **completion**. Most of this book is about that last word.
+#
+# Messages always get through. Completions go back through the gate, and above the queue's **stop threshold**
+# the gate is closed: that is **flow control**, ON. A producer allows itself only so many unanswered messages,
+# its **capacity**. So it stops by itself. Below the **resume threshold** the gate opens, and all completions
+# that were held go through at once. No session dies, nothing is lost.
+#
+# Drag the **stop** line on the tank: each place of the line is another run, made by the engine while you hold
+# it. **Chapter 1** takes this apart, **2** counts bytes as well, **3** looks at the completions.
+#
+# The same run, standing still: the hatched bands are the times when flow control was ON.
+
+# %% id="time"
+qf.depth_chart(qf.flow_run())
+
+# %% [markdown] id="naive-text"
+# ## Without flow control
+#
+# For an hour more orders come in than the warehouse can pack. The queue below holds 10 messages and has no
+# flow control. The eleventh order is refused, and the producer is thrown out. These are the broker's words:
+
+# %% id="naive"
+print(qf.flow_run(stop=0, resume=0, limit=10).run.errors["p1"])
+
+# %% [markdown] id="predict-text"
+# ## Your turn: guess one number
+#
+# A small queue, so that you can count. It makes producers wait above 8 messages. Its producer has a capacity
+# of 3. Guess before you go on; you will find out in one minute.
+
+# %% id="predict" jupyter={"source_hidden": true}
 predictions = qf.Predictions("00-tour")
 predictions.predict(
     "depth",
-    "A queue makes producers wait above 8 messages. A producer that may have 3 unanswered ones sends on. "
-    "How many messages are on the queue in the end?",
-    guess=None,
+    "A stop threshold of 8, a capacity of 3: how many messages are on the queue at its deepest?",
     revisit="the stop threshold plus the producer's capacity: chapters 1 and 4",
     because={8: "the 8 are answered; then the producer still has its 3", 9: "only one of its 3 is used then"},
 )
 
-# %% [markdown] id="naive-text"
-# ## One way to end: the queue is full
-#
-# The queue below holds 10 messages and has no flow control. The eleventh order is refused, and the producer
-# is thrown out.
-
-# %% id="naive"
-broker = qf.Broker()
-shop = broker.session("shop")
-shop.queue_declare("orders", {"qpid.max_count": 10, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
-try:
-    qf.send(shop, "orders", 11)
-except qf.AmqpException as error:
-    refusal = error
-
-print(refusal)
-
-assert refusal.code == 506 and not shop.is_attached
-
 # %% [markdown] id="flow-text"
-# ## A better way: the producer waits
-#
-# With **flow control** the queue still takes every message, but above its **stop threshold** it holds back
-# the completions. A producer allows itself only so many unanswered messages, its **capacity**. So it stops by
-# itself. Below the **resume threshold** all completions are released.
+# Play it slowly, and count the marks behind the gate.
 
 # %% id="flow"
-broker = qf.Broker()
-shop = broker.session("shop")
-shop.queue_declare("orders", {"qpid.max_count": 12, "qpid.flow_stop_count": 8, "qpid.flow_resume_count": 5})
-diary = qf.Diary.of_queue(broker, "orders", shop, caption="a producer with a capacity of 3")
+small = qf.flow_lab(stop=8, resume=5, limit=12, capacity=3, prefetch=4, rate=400, messages=200)
+small
 
-qf.send(shop, "orders", 8)
-diary.note("8 sent")
-while len(shop.held) < 3:
-    qf.send(shop, "orders")
-    diary.note("one more")
-depth = broker.queue("orders").statistics().msgDepth
-warehouse = qf.Reader(broker, "warehouse", "orders")
-warehouse.take(6)
-diary.note("6 taken off")
-warehouse.take(1)
-diary.note("7 taken off")
-
-assert diary.column("messages") == [8, 9, 10, 11, 5, 4]
-assert diary.column("flow control") == ["OFF", "ON", "ON", "ON", "ON", "OFF"]
-assert diary.column("held") == [0, 1, 2, 3, 3, 0]
-diary
+# %% id="compare"
+predictions.compare(depth=max(small.first.frames.column("queue.orders.depth")))
 
 # %% [markdown] id="flow-then"
-# Eight, and the three the producer was still allowed: eleven. No session died, nothing was lost.
-# **Chapter 1** takes this apart, **2** counts bytes as well, **3** looks at the completions, **4** derives
-# the eleven.
-
-# %% [markdown] id="time-text"
-# ## The same over time
+# That is the law of **chapter 4**: as deep as the stop threshold, and all capacities on top.
 #
-# Two thousand orders in bursts, a warehouse that packs steadily. The hatched bands are the times when flow
-# control was ON. It turns ON above 900 messages and OFF below 500; the depth never exceeds
-# 1,000, the stop threshold plus the producer's capacity of 100.
+# ## Why?
+#
+# Click anything in a lab, a waiting producer, a held completion, a lock, and choose *why?*. The engine
+# answers with a chain of causes, from its own record of the run. Here it explains the first time that the
+# producer of the small queue had to wait. **Chapter 12** asks the same of the logs of your own broker.
 
-# %% id="time"
-picture = qf.flow_run()
-qf.depth_chart(picture)
-
-# %% id="time-words"
-print(*picture.claims[:3], sep="\n")
-
-assert max(picture.frames.column("queue.orders.depth")) <= 1000
-assert not picture.run.errors
-
-# %% [markdown] id="lab-text"
-# In **chapter 1** this picture moves: you drag the thresholds, go forwards and back in time, and watch each
-# message. ![The lab of chapter 1: the producer's window, the queue with its thresholds, the consumer, and the
-# depth over time](images/flow-lab.png)
+# %% id="why"
+waits = small.first.frames.spans("producer.p1.blocked")
+answer = qf.explain(qf.trace_of(small.first.run), subject="producer:p1", time=waits[0][0])
+print(answer.text(with_sources=False))
 
 # %% [markdown] id="config-text"
 # ## Setting it up
@@ -119,47 +84,27 @@ assert not picture.run.errors
 # and why. **Chapter 5** is about all the ways to say it, and the ones that are refused.
 
 # %% id="config"
-explained = qf.configuration.explain(qf.configuration.read_any("orders --max-queue-count=1000"))
-print(explained.flow)
-print(explained.address)
-
-assert "above 800 messages" in explained.flow
+print(qf.configuration.explain(qf.configuration.read_any("orders --max-queue-count=1000")).flow)
 
 # %% [markdown] id="fanout-text"
-# ## Two queues, one slow
+# ## Three queues, one slow
 #
-# A message that goes to two queues is complete when both agree. So one slow subscriber makes everybody wait:
-# **chapter 6**.
+# A message that goes to several queues is complete when all of them agree. So one slow subscriber makes
+# all the others wait: **chapter 6**.
 
 # %% id="fanout"
-broker = qf.Broker()
-admin = broker.session("admin")
-for queue, stop in (("slow", 1), ("fast", 100)):
-    admin.queue_declare(queue, {"qpid.flow_stop_count": stop})
-    admin.exchange_bind(queue, "amq.fanout")
-news = broker.session("news")
-transfers = qf.send(news, "", 3, exchange="amq.fanout")
-print("held by:", [transfer.held_by for transfer in transfers])
-
-assert [transfer.held_by for transfer in transfers] == [(), ("slow",), ("slow",)]
+qf.fanout_lab()
 
 # %% [markdown] id="groups-text"
 # ## Keeping the order: groups
 #
 # Several consumers share a queue, and messages of the same **group** must not overtake each other: *add to
-# cart*, *remove from cart*. A group belongs to one consumer at a time. Here the second consumer skips the
-# rest of cart A and gets cart B. **Chapters 7 and 8.**
+# cart*, *remove from cart*. A group belongs to one consumer at a time. Here two messages of cart A lie in
+# front of one of cart B. The second consumer skips the rest of cart A and gets cart B; the locks show the
+# owners. Click the message at `c1`, accept it, and see who may have the next one. **Chapters 7 and 8.**
 
 # %% id="groups"
-broker = qf.Broker()
-shop = broker.session("shop")
-shop.queue_declare("carts", {"qpid.group_header_key": "cart", "qpid.shared_msg_group": 1})
-qf.send(shop, "carts", "A-add A-remove B-add", header="cart")
-first, second = qf.Reader(broker, "first", "carts"), qf.Reader(broker, "second", "carts")
-print("first gets ", first.fetch())
-print("second gets", second.fetch())
-
-assert (first.holds, second.holds) == (["A-add"], ["B-add"])
+qf.group_lab(messages="AAB", prefetch=(1, 1)).play()
 
 # %% [markdown] id="real-text"
 # ## Is that true?
@@ -170,35 +115,8 @@ assert (first.holds, second.holds) == (["A-add"], ["B-add"])
 
 # %% id="real"
 recorded = qf.beside("fc-doc-900-500", depth="queues.q.depth", ON="queues.q.flow", held="held.p")
-print(len(qf.scenarios()), "recorded scenarios come with the book")
-
 assert recorded.agrees
 recorded
-
-# %% [markdown] id="why-text"
-# ## And when it is your own broker?
-#
-# A client's log, which anybody can write, is enough to replay what happened, to ask *why*, and to ask *what
-# if*. Here the engine explains a producer that is blocked. **Chapter 12** does it with recordings of real
-# clients.
-
-# %% id="why"
-stalled = qf.Workload(
-    "stalled",
-    duration=1,
-    queues={"orders": {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 5}},
-    producers=(qf.Producer("shop", ("", "orders"), rate=100, capacity=3, size=100, arrival="const"),),
-)
-answer = qf.explain(qf.trace_of(qf.simulate(stalled)), subject="producer:shop", time=1_000_000)
-print(answer.text(with_sources=False))
-
-assert "is blocked" in answer.links[0].text
-
-# %% [markdown] id="compare-text"
-# ## Your prediction
-
-# %% id="compare"
-predictions.compare(depth=depth)
 
 # %% [markdown] id="keypoints"
 # ## Keypoints

@@ -3,24 +3,16 @@
 #
 # *25 minutes. You need nothing but this notebook. Run the cells from top to bottom with Shift+Enter.*
 #
-# At the end of this chapter you can
-#
-# - say exactly at which message a queue's flow control turns ON, and at which it turns OFF again;
-# - say what a queue holds back while it is ON, and what it does not hold back;
-# - explain why there are two thresholds and not one;
-# - read a picture of a queue, and recognise the same picture in what a real broker did.
-#
 # **A question to begin with.** A shop's order queue has room for 1,000 messages. Orders come in faster than
 # they can be packed. You know what happens at message 1,001. What could the broker do at message 901?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
-# The queue `orders` is declared with a limit of 1,000 messages, a **stop threshold** of 900 and a **resume
-# threshold** of 500. Flow control is OFF at first. Guess three numbers: put them in place of `None`, or type
-# them into the fields. Nobody sees them, and at the end you can compare.
+# The queue `orders` has a limit of 1,000 messages, a **stop threshold** of 900 and a **resume threshold** of
+# 500. Flow control is OFF at first. Type three numbers into the fields; at the end you can compare.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("01-thresholds")
@@ -52,6 +44,22 @@ predictions.predict(
         1001: "901 is the first of the 100 held ones",
     },
 )
+
+# %% [markdown] id="lab-text"
+# ## Watch it
+#
+# Run the cell, and drag the **stop** line on the tank.
+
+# %% id="lab"
+qf.flow_lab().play()
+
+# %% [markdown] id="objectives"
+# At the end of this chapter you can
+#
+# - say exactly at which message a queue's flow control turns ON, and at which it turns OFF again;
+# - say what a queue holds back while it is ON, and what it does not hold back;
+# - explain why there are two thresholds and not one;
+# - read a picture of a queue, and recognise the same picture in what a real broker did.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: no flow control
@@ -259,14 +267,12 @@ print(refused)
 
 assert refused.code == 542
 
-# %% [markdown] id="lab-text"
-# ## The lab
+# %% [markdown] id="lab-parts"
+# ## Back to the lab
 #
-# Now all of it moves. One producer sends 2,000 orders in bursts, one consumer packs them steadily. Every
-# picture below was made by the same engine you have just used by hand.
-#
-# ![The lab, stopped while flow control is ON: the producer's window is full of held transfers, the queue
-# is above its resume line, the depth is drawn over time below](images/flow-lab.png)
+# You have seen each part by hand. In the lab at the top of this chapter all of it moves: one producer sends
+# 2,000 orders in bursts, one consumer packs them steadily. Every picture is made by the same engine that you
+# have just used.
 #
 # - On the left the **producer's window**, one cell for each transfer it may have outstanding.
 # - In the middle the **queue**, with its limit and both thresholds. The thick line is the one that counts
@@ -276,13 +282,9 @@ assert refused.code == 542
 # - On the right the **consumer** with the messages it has prefetched. They still count.
 # - Below, the queue's **depth** over time. Drag in it to go to any instant, forwards or back.
 #
-# Run the cell, press *play*, and drag the **stop** line on the tank. Each place of the line is another run:
-# you see it while you still hold the line, at the same instant, with the depth of the run before dashed below
-# it. *more* opens the sliders, single steps and questions; *stage* gives the picture the whole screen.
-
-# %% id="lab"
-lab = qf.flow_lab()
-lab
+# Each place of the **stop** line is another run: you see it while you still hold the line, at the same
+# instant, with the depth of the run before dashed below it. *more* opens the sliders, single steps and
+# questions; *stage* gives the picture the whole screen.
 
 # %% [markdown] id="lab-try"
 # **Try this.**

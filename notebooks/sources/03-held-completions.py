@@ -3,13 +3,6 @@
 #
 # *25 minutes. Chapter 1 first. Run the cells from top to bottom with Shift+Enter.*
 #
-# At the end of this chapter you can
-#
-# - say what exactly is missing when a completion is held, and what is not;
-# - read a set of completed commands that has a hole in it;
-# - predict what a `sync` waits for, and why one stopped queue can keep a whole session waiting;
-# - list everything that lets a held transfer go.
-#
 # **A question to begin with.** A program sends an order, waits five seconds, gets a time-out, and sends the
 # order again, as its author thought was right. The customer gets two parcels. Who made the mistake?
 
@@ -19,7 +12,7 @@
 # A producer sends five transfers, numbered 0 to 4. Number 1 goes to a queue whose flow control turns ON with
 # it; the others go where there is room.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("03-held-completions")
@@ -44,6 +37,23 @@ predictions.predict(
     revisit="a message that leaves the queue lets its own transfer go (FC-17)",
     because={4: "the message has left the queue, so nothing holds its transfer any more"},
 )
+
+# %% [markdown] id="lab-text"
+# ## Watch what is held
+#
+# A small queue, and a producer with a window of five. The messages get through; their completions wait behind
+# the gate. Click one of those that wait, or the producer, and read *why*.
+
+# %% id="lab"
+qf.flow_lab(stop=8, resume=4, limit=20, capacity=5, prefetch=2, rate=400, messages=100).play()
+
+# %% [markdown] id="objectives"
+# At the end of this chapter you can
+#
+# - say what exactly is missing when a completion is held, and what is not;
+# - read a set of completed commands that has a hole in it;
+# - predict what a `sync` waits for, and why one stopped queue can keep a whole session waiting;
+# - list everything that lets a held transfer go.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: no answer means it did not arrive

@@ -3,13 +3,6 @@
 #
 # *30 minutes. You need nothing but this notebook. Run the cells from top to bottom with Shift+Enter.*
 #
-# At the end of this chapter you can
-#
-# - keep related messages in order, although several consumers share the queue;
-# - say who owns a group, since when, and what ends it;
-# - predict what a consumer gets, and what it is refused;
-# - say what a message without a group belongs to.
-#
 # **A question to begin with.** A customer puts a kettle into the shopping cart and takes it out again. Two
 # messages, *add* and *remove*, arrive in this order. At the checkout the kettle is still in the cart. Which
 # part of the system failed?
@@ -19,7 +12,7 @@
 #
 # On a queue with groups lie, from the front: `A-1`, `A-2`, `B-1`. (The letter is the group.)
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("07-message-groups")
@@ -44,6 +37,23 @@ predictions.predict(
     revisit="they all belong to the default group, which has one owner like any other (MG-05)",
     because={6: "they are not six groups, but one: the default group"},
 )
+
+# %% [markdown] id="lab-text"
+# ## Be the consumers
+#
+# Ten messages of four groups, three consumers with prefetch 1, 2 and 3. Each group has its own shape; a lock
+# shows its owner. Click a message at a consumer, and accept, release or reject it.
+
+# %% id="lab"
+qf.group_lab(messages="AABACBBCAD").play()
+
+# %% [markdown] id="objectives"
+# At the end of this chapter you can
+#
+# - keep related messages in order, although several consumers share the queue;
+# - say who owns a group, since when, and what ends it;
+# - predict what a consumer gets, and what it is refused;
+# - say what a message without a group belongs to.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: a queue keeps the order, so all is well
@@ -293,18 +303,13 @@ for arguments in ATTEMPTS:
 assert len(refusals) == len(ATTEMPTS) and all(code == 542 for _, code, _ in refusals)
 qf.Table(refusals, ("arguments", "code", "the broker says"), "refused")
 
-# %% [markdown] id="lab-text"
-# ## The lab: be the consumers
+# %% [markdown] id="lab-parts"
+# ## Back to the lab
 #
-# Ten messages of four groups lie on a queue, three consumers with prefetch 1, 2 and 3 share it. You accept,
-# release and reject for them, and see who owns what: each group has its own shape, a lock shows
-# its owner. Can you get all ten processed with every group in order? And can you break the order of one?
+# You know the rules now. Go back to the lab at the top of this chapter: can you get all ten messages
+# processed with every group in order? And can you break the order of one?
 #
-# ![The group lab: ten messages with the shapes of their groups, a lock for each group with its owner, and
-# three consumers with what they hold](images/group-lab.png)
-
-# %% id="lab"
-qf.group_lab(messages="AABACBBCAD")
+# The next cell lets three consumers do it, who accept in turn.
 
 # %% id="lab-words"
 in_turn = qf.group_run()
@@ -313,8 +318,8 @@ print(*in_turn.claims[:5], sep="\n")
 assert "in the order" in in_turn.claims[4]
 
 # %% [markdown] id="owners-text"
-# The same, played by three consumers who accept in turn. Each row is a group, each bar the time during which
-# one consumer owned it. No row ever has two bars at the same time; that is all that the broker promises.
+# Each row is a group, each bar the time during which one consumer owned it. No row ever has two bars at the
+# same time; that is all that the broker promises.
 
 # %% id="owners"
 qf.ownership_chart(in_turn)

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import ipywidgets as widgets
 
@@ -116,6 +116,20 @@ class Lab(widgets.VBox):
             chart.show(picture)
         self._offer()
         return True
+
+    def play(self) -> Self:
+        """Play the picture from its start, at once or as soon as the lab is displayed; return the lab.
+
+        Examples
+        --------
+        >>> from qflow.labs import flow_lab
+        >>> flow_lab(messages=60, stop=20, resume=10).play().scene.plays
+        True
+        """
+        # The browser hears of a change: a lab that has played before plays again.
+        self.scene.plays = False
+        self.scene.plays = True
+        return self
 
     def say(self, claims: Sequence[str]) -> None:
         """Show other sentences below the picture."""

@@ -846,3 +846,11 @@ def _instances():
     from ipywidgets.widgets import widget
 
     return widget._instances
+
+
+def test_a_lab_that_played_plays_again():
+    lab = flow_lab(messages=60, stop=20, resume=10)
+    heard = []
+    lab.scene.observe(lambda change: heard.append(change.new), names="plays")
+    assert lab.play() is lab.play()
+    assert heard == [True, False, True]

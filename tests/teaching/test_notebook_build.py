@@ -215,3 +215,37 @@ def test_nbval_and_the_build_replace_the_same(root):
 def test_folders_of_this_machine_are_replaced(root):
     assert notebooks.tidy_text(f"{root}/qflow/cli.py:1") == "qflow-checkout/qflow/cli.py:1"
     assert notebooks.tidy_text("no folder here") == "no folder here"
+
+
+def code_lines(cell) -> list[str]:
+    """List a cell's lines of code: those that are neither empty nor a comment."""
+    lines = cell.source.splitlines() if cell.cell_type == "code" else []
+    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def test_the_tour_begins_with_a_lab_that_plays_and_is_short(root):
+    cells = notebooks.read_source(root / "notebooks" / "sources" / "00-tour.py").cells
+    title, lab = cells[:2]
+    assert title.cell_type == "markdown" and len(title.source) < 300
+    assert code_lines(lab) == ["import qflow as qf", "qf.flow_lab().play()"]
+    assert sum(len(code_lines(cell)) for cell in cells) < 25
+
+
+OPENINGS = {
+    "01-thresholds": "qf.flow_lab",
+    "03-held-completions": "qf.flow_lab",
+    "07-message-groups": "qf.group_lab",
+}
+"""Chapters that open with a lab, and which."""
+
+
+@pytest.mark.parametrize("name", OPENINGS)
+def test_a_chapter_opens_with_its_lab_after_its_predictions(root, name):
+    cells = notebooks.read_source(root / "notebooks" / "sources" / f"{name}.py").cells
+    title, text, predict, lab_text, lab = cells[:5]
+    assert [cell.cell_type for cell in cells[:5]] == ["markdown", "markdown", "code", "markdown", "code"]
+    # What is seen before the lab: short texts, and questions without the code that asks them.
+    assert sum(len(cell.source) for cell in (title, text, lab_text)) < 1_500
+    assert "predictions.predict(" in predict.source
+    assert predict.metadata["jupyter"]["source_hidden"]
+    assert OPENINGS[name] in lab.source and ".play()" in lab.source  # from the start, where no answer is seen

@@ -53,10 +53,12 @@ function render({ model, el }) {
     player.load(track);
     for (const view of shown) view.hand.loaded();
     if (!before) show();
-    if (!before && model.get("plays")) {
-      player.show(0);
-      player.toggle();
-    }
+    if (!before) play();
+  };
+  const play = () => {
+    if (!player.track || !model.get("plays")) return;
+    player.show(0);
+    if (!player.isPlaying) player.toggle();
   };
   const show = () => {
     const place = model.get("place");
@@ -71,7 +73,7 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
-  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, progress: waiting, token: sharing.token, actions: sharing.load };
+  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, plays: play, progress: waiting, token: sharing.token, actions: sharing.load };
   const leaveModel = listen(model, changes);
   load();
   refuse();
