@@ -53,7 +53,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         type=_seconds,
         default=1.0,
         metavar="S",
-        help="seconds without a change after which the program counts as still, 1",
+        help="seconds without a change until it counts as still, 1",
     )
     parser.add_argument(
         "--timeout", type=_seconds, default=60.0, metavar="S", help="seconds that one run may take, 60"

@@ -271,6 +271,8 @@ class ClientCard:
         more = run.after.sent - run.before.sent
         if self.goes_on:
             return f"goes on: sends the other {more:,}"
+        if run.pause == LATE:
+            return f"was never still; {more:,} more when there was room"
         return f"does not go on: {more:,} more, then it {run.pause if more else STILL}"
 
     def _at_limit(self, case: str) -> str:
@@ -288,7 +290,8 @@ class ClientCard:
             return f"{seen}; {self._losing(run, missing)}"
         resent = 0 if self.is_endless or run.is_presettled else after.sent - self.total
         if resent > 0:
-            return f"{seen}; resends what is released, {resent:,} times; all arrive when there is room"
+            what = "is released" if after.released else "has no outcome yet"
+            return f"{seen}; resends what {what}, {resent:,} times; all arrive when there is room"
         if before.depth < self.limit:
             return f"never at the limit: {STILL} at {before.depth:,}"
         return f"{seen}; loses nothing{_waits(run)}"
@@ -312,6 +315,8 @@ class ClientCard:
             if is_short:
                 end += f" after {run.after.sent:,} of {self.total:,} messages"
             return end + (_said(run) or (" without a word" if is_short and not run.status else ""))
+        if run.pause == LATE and not more:
+            return "still sent when it was ended"
         return f"goes on: sends {more:,} more, to no queue" if more else "is still there, and notices nothing"
 
     def _of_receiver(self) -> list[tuple[str, str]]:

@@ -237,17 +237,17 @@ class _Bench:
     def drained(self, case: str, options: str) -> Run:
         """Run until it is still, then empty the queue until it has ended."""
         with self.start(case, options) as watch:
-            pause = watch.until_still()
+            pause = watch.first_half()
             before = watch.figures
-            if pause == STILL:
+            if pause in (STILL, LATE):
                 watch.until_still(watch.drain)
             return watch.run(pause, before)
 
     def deleted(self) -> Run:
         with self.start("deleted", self.flow) as watch:
-            pause = watch.until_still()
+            pause = watch.first_half()
             before = watch.figures
-            if pause == STILL:
+            if pause in (STILL, LATE):
                 watch.delete()
                 watch.until_still()
             return watch.run(pause, before)
@@ -362,8 +362,17 @@ class _Watch:
             if now >= self.deadline or self.is_too_much():
                 return LATE
 
+    def first_half(self) -> str:
+        """Watch as :meth:`until_still`, for half of the time at most: something comes after it."""
+        half = self.given.timeout / 2
+        self.deadline -= half
+        pause = self.until_still()
+        self.deadline += half
+        return pause
+
     def is_too_much(self) -> bool:
-        return self.case == "free" and self.figures.sent > _ENDLESS * self.given.messages
+        is_without_end = self.case == "free" or self.bench.is_endless
+        return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
     def run(self, pause: str, before: Figures | None = None) -> Run:
         """Return what was measured."""

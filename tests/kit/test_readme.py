@@ -13,6 +13,7 @@ from qflow.conformance.scenario import load_startups
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+WORD = "[a-z]+(?:-[a-z]+)*"
 
 
 def commands() -> list[str]:
@@ -21,7 +22,7 @@ def commands() -> list[str]:
     for cell in re.findall(r"^\| (`qflow .*?`) \|", TEXT, re.MULTILINE):
         group: list[str] = []
         for span in re.findall(r"`(.+?)`", cell):
-            words = re.match(r"[a-z ]*[a-z]", span.removeprefix("qflow "))
+            words = re.match(rf"{WORD}( {WORD})*", span.removeprefix("qflow "))
             name = words[0].split() if words else []
             group = name if span.startswith("qflow ") else [*group[:-1], *name]
             found.append(" ".join(group))
@@ -45,7 +46,7 @@ def test_every_command_is_there(command, capsys):
 def test_the_table_names_every_room_of_the_command(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
-    rooms = re.findall(r"^    ([a-z]+)\b", capsys.readouterr().out, re.MULTILINE)
+    rooms = re.findall(rf"^    ({WORD})\b", capsys.readouterr().out, re.MULTILINE)
     assert len(rooms) > 10
     assert set(rooms) == {command.split()[0] for command in commands()}
 

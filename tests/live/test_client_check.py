@@ -21,6 +21,7 @@ from qflow.live import Conditions, check_client
 from qflow.live.check_command import FACTS as NAMES
 from qflow.live.client_card import FACTS
 from qflow.live.client_check import ClientFailedError
+from qflow.live.samples import proton_credit
 
 FEW = 300
 SAMPLES = "qflow.live.samples"
@@ -168,6 +169,17 @@ def test_a_client_that_resends_what_is_released_spins_where_nothing_stops_it(tmp
     assert card.runs["released"].rate > 0
     assert card.loses_nothing
     assert "resends what is released" in dict(card.lines())["limit 30, without"]
+
+
+@pytest.mark.slow
+def test_a_client_without_end_does_not_stop_and_its_runs_end(tmp_path):
+    path = tmp_path / "endless.py"
+    text = Path(proton_credit.__file__).read_text("utf-8")
+    path.write_text(text.replace('int(os.environ.get("AMQP_MESSAGES", "0"))', "1 << 60"))
+    card = check_client([sys.executable, str(path)], Conditions(messages=100))
+    assert card.is_endless
+    assert not card.stops and not card.loses_nothing
+    assert "sends without end" in str(card)
 
 
 def test_the_facts_of_the_command_are_those_of_the_card():
