@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from qflow.labs import state_space_run as state_space_run
     from qflow.labs import trace_lab as trace_lab
     from qflow.labs import trace_picture as trace_picture
+    from qflow.live import check_client as check_client
     from qflow.live import recorder as recorder
     from qflow.live import serve as serve
     from qflow.logs import ClientLog as ClientLog

@@ -25,6 +25,7 @@ ROOMS = {
     "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
     "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
     "serve": ("qflow.live.cli", "let real clients of AMQP 1.0 connect to the engine"),
+    "check-client": ("qflow.live.check_command", "measure what a client does when the broker stops it"),
     "trace": ("qflow.trace.cli", "look at traces, replay them, and compare two"),
     "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
     "record": ("qflow.live.record_command", "record what AMQP 1.0 clients do, between them and their broker"),

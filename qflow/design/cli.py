@@ -33,6 +33,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--log", metavar="LOG", help="design for the traffic in a client log: .parquet, .csv or .csv.gz"
     )
+    parser.add_argument("--map", metavar="MEANING=COLUMN,…", help="foreign columns, as 'qflow trace import'")
     parser.add_argument("--keep-capacities", action="store_true", help="do not touch the producers' windows")
     parser.add_argument("--seed", type=int, metavar="N", help="give all clients other chances")
     parser.add_argument(
@@ -99,7 +100,7 @@ def _workload(namespace: argparse.Namespace) -> Workload:
         from qflow.logs.client_log import ClientLog
         from qflow.prediction.extraction import extract
 
-        workload = extract(ClientLog.load(namespace.log), workload).workload
+        workload = extract(ClientLog.load(namespace.log, namespace.map), workload).workload
     return workload if namespace.seed is None else workload.with_seed(namespace.seed)
 
 

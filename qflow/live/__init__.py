@@ -17,6 +17,9 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qflow.live.client_card import ClientCard as ClientCard
+    from qflow.live.client_check import Conditions as Conditions
+    from qflow.live.client_check import check_client as check_client
     from qflow.live.peer import Limits as Limits
     from qflow.live.recorder import Recorder as Recorder
     from qflow.live.recorder import recorder as recorder

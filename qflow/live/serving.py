@@ -146,7 +146,7 @@ class Serving:
             have been there: accepted, released, presettled, lost), ``incidents``.  A client has ``name``,
             ``container``, ``product``, ``address``, ``user``, ``links``; a sender's link ``node``,
             ``unsettled`` (transfers that wait for their outcome: its window as measured), ``outcomes``; a
-            receiver's ``node``, ``credit``, ``unsettled``, ``delivered``.
+            receiver's ``node``, ``credit``, ``unsettled``, ``delivered``, ``is_presettled``.
         """
         with self.lock:
             return _seen(self.server, since)
@@ -313,4 +313,5 @@ def _receiver(link: Receiving) -> dict[str, Any]:
         "credit": link.link.credit.messages.granted,
         "unsettled": len(link.unsettled),
         "delivered": link.link.delivered,
+        "is_presettled": link.is_presettled,
     }

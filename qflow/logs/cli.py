@@ -15,12 +15,16 @@ from qflow.writing import require_apart
 if TYPE_CHECKING:
     from qflow.logs.audit import Audit
     from qflow.logs.checks import Tolerance
+    from qflow.logs.foreign_columns import Recognised
     from qflow.logs.workload_file import Guess
     from qflow.trace.files import LongTrace, Quarantine
     from qflow.workload.model import Workload
 
 _SHOWN = 20
 _MILLISECOND = 1_000
+_SECOND = 1_000_000
+_LATE = 946_684_800
+"""Microseconds: a log that begins so late may have times since 1970 in seconds or milliseconds."""
 
 
 def add_arguments(actions: Any) -> None:
@@ -37,6 +41,13 @@ def add_arguments(actions: Any) -> None:
         nargs="?",
         metavar="WORKLOAD.json",
         help="what was run; without it the file of the log's name beside it, else a guess from the log",
+    )
+    parser.add_argument(
+        "--map",
+        metavar="MEANING=COLUMN,…",
+        help="what foreign columns mean: time, client, event, queue, label, size, group or seq; what is left "
+        "out is guessed from the names. time=COLUMN:ms gives the unit (s, ms, us, ns, iso), "
+        "event=COLUMN:{sent=transfer,…} what words mean; '' guesses all",
     )
     parser.add_argument("-o", "--out", metavar="TRACE", help="write the trace: .parquet or .jsonl")
     parser.add_argument("--workload", metavar="OUT.json", help="write the workload behind the log")
@@ -77,9 +88,21 @@ class _Seen(NamedTuple):
     tolerance: Tolerance
     guess: Guess
     quarantine: Quarantine
+    recognised: Recognised | None
+    first: int
+    last: int
+
+    def recognition(self) -> list[str]:
+        """Return how the file was read, and what of its workload no row shows."""
+        if self.recognised is not None:
+            return self.recognised.sentences(self.last)
+        if self.first < _LATE:
+            return []
+        late = f"{self.first / _SECOND:g} s after the start, which is played too"
+        return [f"times: the first row is {late}; --map time=ts_us makes it the start, and looks at the unit"]
 
 
-def _look_through(path: str) -> _Seen:
+def _look_through(path: str, columns: str | None) -> _Seen:
     from qflow.logs.checks import Ways
     from qflow.logs.log_file import LogError, read_log
     from qflow.logs.workload_file import Guess
@@ -87,10 +110,12 @@ def _look_through(path: str) -> _Seen:
 
     ways, guess, quarantine = Ways(), Guess(), Quarantine()
     count, last, is_ordered = 0, -1, True
+    recognised, first, end = None, None, 0
     try:
         with progress(f"reading {Path(path).name}") as shown:
-            for bit in read_log(path):
+            for bit in read_log(path, columns):
                 quarantine += bit.problems
+                recognised = bit.recognised
                 for number in bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist():
                     is_ordered &= number > last
                     last = number
@@ -98,10 +123,13 @@ def _look_through(path: str) -> _Seen:
                     ways.take(row)
                     guess.take(row)
                     count += 1
+                    end = max(end, row.ts_us)
+                    first = row.ts_us if first is None else first
                 shown(count)
     except LogError as error:
         raise LogError(f"{Path(path).name}: {error}") from None
-    return _Seen(count, is_ordered, ways.tolerance(), guess, quarantine)
+    tolerance = ways.tolerance()
+    return _Seen(count, is_ordered, tolerance, guess, quarantine, recognised, first or 0, end)
 
 
 def _import(namespace: argparse.Namespace) -> int:
@@ -109,19 +137,22 @@ def _import(namespace: argparse.Namespace) -> int:
 
     path = namespace.log
     require_apart([namespace.out, namespace.workload], [path, _given(namespace)])
-    seen = _look_through(path)
+    seen = _look_through(path, namespace.map)
     workload, source = _workload(namespace, seen)
     audited, events = _audited(namespace, seen, workload)
+    inferred = seen.guess.inferred() if _given(namespace) is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload
         from qflow.prediction.extraction import extract
 
-        log, _ = ClientLog.read(path)
-        write_workload(extract(log, workload, draws=False).workload, namespace.workload)
+        log, _ = ClientLog.read(path, namespace.map)
+        write_workload(extract(log, workload, draws=False).workload, namespace.workload, inferred)
     if namespace.json:
-        print(json.dumps(_facts(path, source, seen, audited, events)))
+        print(json.dumps(_facts(path, source, seen, audited, events) | {"inferred": inferred}))
     else:
         _print(path, source, seen, audited, events)
+        for value, words in inferred.items():
+            print(f"  {value}: {words}")
     return 1 if audited.findings or seen.quarantine else 0
 
 
@@ -132,9 +163,10 @@ def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str
     path = _given(namespace)
     if path is not None:
         return Workload.load(path), Path(path).name
-    return seen.guess.workload(
-        source_of(namespace.log)
-    ), "guessed from the log, queues with default arguments"
+    if not seen.rows and seen.quarantine:
+        raise RefusalError(f"{Path(namespace.log).name}: {seen.quarantine.summary()}")
+    guessed = seen.guess.workload(source_of(namespace.log))
+    return guessed, "guessed from the log, queues with default arguments"
 
 
 def _given(namespace: argparse.Namespace) -> str | Path | None:
@@ -160,8 +192,9 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
         beside = folder if folder.is_dir() else None
         trace = LongTrace(workload.name, workload.options, workload, beside)
     # Rows that their own numbers put in another order have to be sorted first, all of them.
-    rows = (bit.log_rows() for bit in read_log(namespace.log))
-    parts = rows if seen.is_ordered else iter([ClientLog.read(namespace.log)[0].rows])
+    columns = namespace.map
+    rows = (bit.log_rows() for bit in read_log(namespace.log, columns))
+    parts = rows if seen.is_ordered else iter([ClientLog.read(namespace.log, columns)[0].rows])
     table, count = EventTable(), 0
 
     def take(done: int) -> None:
@@ -210,6 +243,7 @@ def _facts(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
         "workload": source,
         "rows": seen.rows,
         "events": events,
+        "recognised": seen.recognised.as_json() if seen.recognised else None,
         "tolerance": {"skew_us": audited.tolerance.skew, "lag_us": audited.tolerance.lag},
         "findings": [
             {**finding._asdict(), "rule": finding.rule, "sentence": finding.sentence()}
@@ -223,6 +257,8 @@ def _facts(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
 def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> None:
     name = Path(file).name
     print(f"{name}: {seen.rows} rows became {events} events; workload: {source}")
+    for sentence in seen.recognition():
+        print(f"  {sentence}")
     if seen.quarantine:
         print(f"{name}: {seen.quarantine.summary()}", file=sys.stderr)
     skew, lag = audited.tolerance.skew / _MILLISECOND, audited.tolerance.lag / _MILLISECOND

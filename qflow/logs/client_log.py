@@ -7,7 +7,7 @@ other way: what the clients of a run would have written down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,13 +67,18 @@ class ClientLog(Tabular):
     rows: list[LogRow]
 
     @classmethod
-    def load(cls, path: str | Path) -> ClientLog:
-        """Read a log from a ``.csv``, ``.jsonl`` (also ``.gz``) or ``.parquet`` file.
+    def load(cls, path: str | Path, columns: str | Mapping[str, str] | None = None) -> ClientLog:
+        r"""Read a log from a ``.csv``, ``.jsonl`` (also ``.gz``) or ``.parquet`` file.
 
         Parameters
         ----------
         path : str or Path
-            A file with the columns of :class:`LogRow`, in that order.
+            A file with the columns of :class:`LogRow`, in that order; or with any, of which ``columns`` says
+            what they mean.  Times since 1970 become times since the first row.
+        columns : str, mapping or None
+            Meaning to column, such as ``{"time": "@timestamp", "client": "host"}``; what is left out is
+            guessed from the names.  The time's unit and the words of events may be added, as
+            :meth:`qflow.logs.foreign_columns.ColumnMap.of` says.
 
         Raises
         ------
@@ -81,20 +86,32 @@ class ClientLog(Tabular):
             One sentence that names the file, the row and the column.
         OSError
             If the file cannot be opened.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> text = "when,host,action,address,id\n2026-01-31T09:30Z,shop,sent,orders,7\n"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "ours.csv"
+        ...     _ = path.write_text(text)
+        ...     ClientLog.load(path, columns={"time": "when", "event": "action:{sent=transfer}"}).rows
+        [LogRow(ts_us=0, client='shop', event='transfer', queue='orders', label='7', size=0, group='')]
         """
-        log, quarantine = cls.read(path)
+        log, quarantine = cls.read(path, columns)
         for entry in quarantine:
             is_cut_off = entry.reason.startswith("the file ")
             raise LogError(f"{Path(path).name}: {entry.reason if is_cut_off else entry.text()}")
         return log
 
     @classmethod
-    def read(cls, path: str | Path) -> tuple[ClientLog, Quarantine]:
+    def read(
+        cls, path: str | Path, columns: str | Mapping[str, str] | None = None
+    ) -> tuple[ClientLog, Quarantine]:
         """Read a log from anywhere: good rows are kept, bad ones set aside with the reason.
 
         Parameters
         ----------
-        path : str or Path
+        path, columns
             As for :meth:`load`.
 
         Raises
@@ -108,7 +125,7 @@ class ClientLog(Tabular):
         rows: list[LogRow] = []
         quarantine = Quarantine()
         try:
-            for bit in read_log(path):
+            for bit in read_log(path, columns):
                 numbers += bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist()
                 rows += bit.log_rows()
                 quarantine += bit.problems

@@ -9,6 +9,9 @@ Every row is checked before anything is made of it: good rows are kept, and a ba
 column and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which
 every row is good is checked column by column, at once; only where one is not, each row is looked at for
 itself.
+
+A log that another program wrote has other columns, and its times may count from 1970; what they mean
+:mod:`qflow.logs.foreign_columns` says, and the rows come out as any others.
 """
 
 from __future__ import annotations
@@ -21,11 +24,12 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
 
+from qflow.logs.foreign_columns import FAR, Clock, ColumnMap, Recognised, own_clock
 from qflow.trace.files import QuarantinedRow
 from qflow.workload.attributes import LARGEST_NUMBER, LONGEST_NAME, is_text
 
@@ -134,11 +138,14 @@ class Bit(NamedTuple):
         The good rows; of Parquet a batch with the same columns.
     problems : list of QuarantinedRow
         The others.
+    recognised : Recognised or None
+        How foreign columns or times since 1970 were read; None if the file has a log's own.
     """
 
     numbers: Any
     rows: Any
     problems: list[QuarantinedRow]
+    recognised: Recognised | None = None
 
     def log_rows(self) -> list[LogRow]:
         """Return the good rows as such."""
@@ -175,7 +182,7 @@ def sample_values(label: str) -> list[Any] | None:
     return values if all(0 <= value <= _LARGEST for value in values) else None
 
 
-def read_log(path: str | Path) -> Iterator[Bit]:
+def read_log(path: str | Path, columns: str | Mapping[str, str] | None = None) -> Iterator[Bit]:
     """Yield the rows of a log, bit by bit; every row is in one of the two lists of one bit.
 
     A line that cannot be read (bytes that are no UTF-8, a quotation mark that is never closed) is one row set
@@ -183,21 +190,30 @@ def read_log(path: str | Path) -> Iterator[Bit]:
 
     A file that is cut off gives what comes before the cut, and then a problem that says so.
 
+    Times since 1970 become times since the earliest of the first 10,000 rows.
+
     Parameters
     ----------
     path : str or Path
         A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them; or a
         folder of Parquet files.  Parquet needs pyarrow.
+    columns : str, mapping or None
+        What foreign columns mean, as :meth:`qflow.logs.foreign_columns.ColumnMap.of` takes it; None if the
+        file has a log's own.
 
     Raises
     ------
     LogError
-        If the file is of another kind, has other columns, or cannot be read at all.
+        If the file is of another kind, has other columns, or cannot be read at all; or if ``columns`` names
+        an unknown meaning, a column that is not there, or two for one meaning.
     OSError
         If the file cannot be opened.
     """
     path = Path(path)
-    reader = _Reader()
+    try:
+        reader = _Reader(None if columns is None else ColumnMap.of(columns))
+    except ValueError as error:
+        raise LogError(str(error)) from None
     if path.name.endswith(".parquet"):
         return _parquet_bits(path, reader)
     if path.name.endswith(LOG_ENDINGS):
@@ -212,27 +228,53 @@ class _BadRowError(Exception):
 class _Reader:
     """Checks rows in the file's order, and remembers where in the file it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, map_: ColumnMap | None = None) -> None:
         self.number = 0
+        self.map = map_
+        self.recognised: Recognised | None = None
         self._time: int | None = None
+        self._near = 0
+        self._wanted = len(COLUMNS)
         self._is_numbered = False
 
-    def begin(self, header: Sequence[object]) -> None:
-        """Look at the names of the columns."""
+    def begin(self, header: Sequence[object], first: Sequence[Any]) -> None:
+        """Look at the names of the columns, and at the first rows for how their times are to be read."""
+        self._wanted = len(header)
+        clock = self.recognised and self.recognised.clock
+        good = [row for row in first if not isinstance(row, _BadRowError) and len(row) == self._wanted]
+        if self.map is not None:
+            try:
+                columns = self.map.found_in([str(name) for name in header])
+                place = columns.places["time"]
+                try:
+                    clock = clock or Clock.of([row[place] for row in good], self.map.unit)
+                except ValueError as error:
+                    raise ValueError(f"column {columns.names['time']}: times {error}") from None
+            except ValueError as error:
+                raise LogError(str(error)) from None
+            self._is_numbered = "seq" in columns.places
+            self.recognised = Recognised(columns, clock)
+            return
+        self._require_own(header)
+        self._is_numbered = tuple(header) == NUMBERED
+        clock = clock or own_clock([row[self._is_numbered] for row in good])
+        self.recognised = Recognised(None, clock) if clock else None
+
+    def _require_own(self, header: Sequence[object]) -> None:
         if tuple(header) not in (COLUMNS, NUMBERED):
             missing = [name for name in COLUMNS if name not in header]
             what = f"; the column {missing[0]} is missing" if header and missing else ""
             got = ", ".join(map(str, header)) or "none"
-            raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{what}")
-        self._is_numbered = tuple(header) == NUMBERED
+            hint = "; what foreign columns mean is said by --map, in code by columns=" if header else ""
+            raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{what}{hint}")
 
     def cut_off(self, reason: str) -> Bit:
         """Return the end of a file that ends where it should not."""
-        return Bit([], [], [QuarantinedRow(self.number + 1, "", reason)])
+        return Bit([], [], [QuarantinedRow(self.number + 1, "", reason)], self.recognised)
 
     def take(self, rows: Sequence[Sequence[object] | _BadRowError]) -> Bit:
         """Check rows one by one."""
-        bit = Bit([], [], [])
+        bit = Bit([], [], [], self.recognised)
         for place, values in enumerate(rows):
             self.number += 1
             try:
@@ -240,8 +282,9 @@ class _Reader:
                 if not self._is_numbered:
                     self._keep_time(row, bit, rows[place : place + 2])
             except _BadRowError as bad:
-                bit.problems.append(_quarantined(self.number, bad, values))
+                bit.problems.append(self._quarantined(self.number, bad, values))
                 continue
+            self._near = row.ts_us
             bit.numbers.append(number)
             bit.rows.append(row)
         return bit
@@ -252,11 +295,11 @@ class _Reader:
         self._time = row.ts_us
         if last is None or row.ts_us >= last:
             return
-        hint = "the rows must be in order of time, sort them by ts_us"
+        hint = f"the rows must be in order of time, sort them by {self._name('ts_us')}"
         if len(bit.rows) > 1 and bit.rows[-2].ts_us <= row.ts_us and self._comes_next(row, last, ahead):
             late, number = bit.rows.pop(), bit.numbers.pop() + 1
             reason = f"time must not go ahead and back, got {last}, later rows have {row.ts_us}; {hint}"
-            bit.problems.append(_quarantined(number, _BadRowError("ts_us", reason), late))
+            bit.problems.append(self._quarantined(number, _BadRowError("ts_us", reason), late))
             return
         self._time = last
         raise _BadRowError("ts_us", f"time must not go back, got {row.ts_us} after {last}; {hint}")
@@ -273,22 +316,55 @@ class _Reader:
     def _row(self, values: Sequence[object] | _BadRowError) -> tuple[int, LogRow]:
         if isinstance(values, _BadRowError):
             raise values
-        wanted = len(NUMBERED if self._is_numbered else COLUMNS)
-        if len(values) != wanted:
-            raise _BadRowError("", f"must have {wanted} values, got {len(values)}")
-        number = self.number - 1
+        if len(values) != self._wanted:
+            raise _BadRowError("", f"must have {self._wanted} values, got {len(values)}")
+        number, columns = self.number - 1, self.recognised and self.recognised.columns
         if self._is_numbered:
-            number, values = _whole("seq", values[0]), values[1:]
+            number = _whole("seq", values[columns.places["seq"] if columns else 0])
+            values = values if columns else values[1:]
             if number < 0:
                 raise _BadRowError("seq", f"must not be negative, got {number}")
+        if columns:
+            values = columns.values(values, self._since_start)
+        elif self.recognised:
+            values = [self._since_start(values[0]), *values[1:]]
         return number, _checked(values)
+
+    def _since_start(self, value: object) -> int:
+        """Read a time with the log's clock."""
+        assert self.recognised is not None
+        try:
+            time = self.recognised.clock.read(value)
+        except ValueError as error:
+            raise _BadRowError("ts_us", str(error)) from None
+        if abs(time - self._near) > FAR:
+            days = abs(time - self._near) / FAR * 7
+            raise _BadRowError(
+                "ts_us",
+                f"must be at most 7 days from the row before, got {str(value)[:40]!r}, {days:.0f} days",
+            )
+        return time
+
+    def _name(self, column: str) -> str:
+        """Return the name that a log's own column has in the file."""
+        columns = self.recognised and self.recognised.columns
+        meaning = "time" if column == "ts_us" else column
+        return columns.names.get(meaning, column) if columns else column
+
+    def _quarantined(
+        self, number: int, bad: _BadRowError, values: Sequence[object] | _BadRowError
+    ) -> QuarantinedRow:
+        shown = "" if isinstance(values, _BadRowError) else json.dumps(list(values), default=str)
+        column, reason = bad.args
+        if column == "event" and self.map is not None:
+            reason += "; --map 'event=COLUMN:{WORD=EVENT,…}' says what a word means"
+        return QuarantinedRow(number, self._name(column), reason, shown[:500])
 
     def take_batch(self, batch: Any) -> Bit:
         """Check an Arrow batch: at once if every row is good, else one by one."""
-        good = self._all_good(batch)
+        good = None if self.recognised else self._all_good(batch)
         if good is None:
-            columns = (column.to_pylist() for column in batch.columns)
-            return self.take(list(zip(*columns, strict=True)))
+            return self.take(_batch_rows(batch))
         self.number += batch.num_rows
         return good
 
@@ -328,12 +404,6 @@ class _Reader:
 
 
 # One row
-
-
-def _quarantined(number: int, bad: _BadRowError, values: Sequence[object] | _BadRowError) -> QuarantinedRow:
-    shown = "" if isinstance(values, _BadRowError) else json.dumps(list(values), default=str)
-    column, reason = bad.args
-    return QuarantinedRow(number, column, reason, shown[:500])
 
 
 def _checked(values: Sequence[object]) -> LogRow:
@@ -432,13 +502,27 @@ def _text_column(column: Any) -> Any:
     return None
 
 
+def _batch_rows(batch: Any) -> list[tuple[object, ...]]:
+    """Return the rows of an Arrow batch; its times, of whatever unit, as microseconds since 1970."""
+    import pyarrow
+
+    columns = []
+    for column in batch.columns:
+        if pyarrow.types.is_timestamp(column.type):
+            zone = column.type.tz
+            column = column.cast(pyarrow.timestamp("us", zone), safe=False).cast(pyarrow.int64())
+        columns.append(column.to_pylist())
+    return list(zip(*columns, strict=True))
+
+
 # Files
 
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, csv.Error)
 
 
 def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
-    rows = _json_rows if ".jsonl" in path.name else _csv_rows
+    json_rows = _json_rows if reader.map is None else _foreign_json_rows
+    rows = json_rows if ".jsonl" in path.name else _csv_rows
     with path.open("rb") as raw:
         binary = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
         damage: list[Exception] = []
@@ -448,10 +532,12 @@ def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
             header = next(given, ())
             if isinstance(header, _BadRowError):
                 raise LogError(f"the first line {header.args[1]}")
-            if not damage:
-                reader.begin(header)
-            while part := list(islice(given, MOST_ROWS)):
+            part = list(islice(given, MOST_ROWS))
+            if header or not damage:
+                reader.begin(header, part)
+            while part:
                 yield reader.take(part)
+                part = list(islice(given, MOST_ROWS))
     if damage:
         after = f"after row {reader.number}" if reader.number else "at its beginning"
         reason = f"the file is cut off or damaged {after} ({damage[0]})"
@@ -512,13 +598,16 @@ def _no_utf8(lines: Sequence[str]) -> _BadRowError:
     return _BadRowError("", f"must be UTF-8, got {''.join(lines)[:40].strip()!a}")
 
 
+def _json_line(line: str) -> Any:
+    try:
+        return json.loads(line) if _is_clean(line) else _no_utf8([line])
+    except (ValueError, RecursionError):
+        return _BadRowError("", f"must be a JSON object, got {line[:40].strip()!r}")
+
+
 def _json_rows(text: io.TextIOWrapper) -> Iterator[Sequence[object] | _BadRowError]:
     names: tuple[str, ...] | None = None
-    for line in text:
-        try:
-            given = json.loads(line) if _is_clean(line) else _no_utf8([line])
-        except (ValueError, RecursionError):
-            given = _BadRowError("", f"must be a JSON object, got {line[:40].strip()!r}")
+    for given in map(_json_line, text):
         if names is None:
             names = NUMBERED if isinstance(given, dict) and "seq" in given else COLUMNS
             yield names
@@ -531,6 +620,31 @@ def _json_rows(text: io.TextIOWrapper) -> Iterator[Sequence[object] | _BadRowErr
             yield _BadRowError("", f"must be a JSON object of {', '.join(names)}, got {got}")
     if names is None:
         yield COLUMNS
+
+
+def _foreign_json_rows(text: io.TextIOWrapper) -> Iterator[Sequence[object] | _BadRowError]:
+    """Yield the names of the first objects, and then the rows; what an object lacks is null."""
+    given = map(_json_line, text)
+    first = list(islice(given, MOST_ROWS))
+    names = list(dict.fromkeys(name for item in first if isinstance(item, dict) for name in _flat(item)))
+    yield names
+    for item in chain(first, given):
+        if isinstance(item, dict):
+            row = _flat(item)
+            yield [row.get(name) for name in names]
+        elif isinstance(item, _BadRowError):
+            yield item
+        else:
+            yield _BadRowError("", f"must be a JSON object, got {repr(item)[:40]}")
+
+
+def _flat(item: Mapping[str, Any], depth: int = 3) -> dict[str, Any]:
+    """Return an object whose own objects are columns such as ``host.name``."""
+    flat: dict[str, Any] = {}
+    for name, value in item.items():
+        inner = _flat(value, depth - 1) if depth and isinstance(value, dict) else {}
+        flat |= {f"{name}.{key}": inside for key, inside in inner.items()} or {name: value}
+    return flat
 
 
 def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
@@ -547,10 +661,12 @@ def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
     try:
         for part in parts:
             with parquet.ParquetFile(part) as file:
-                reader.begin(file.schema_arrow.names)
-                for batch in file.iter_batches(batch_size=MOST_ROWS):
-                    if batch.num_rows:
-                        yield reader.take_batch(batch)
+                batches = (batch for batch in file.iter_batches(batch_size=MOST_ROWS) if batch.num_rows)
+                first = next(batches, None)
+                seen = [] if first is None else _batch_rows(first if reader.map else first.slice(0, 100))
+                reader.begin(file.schema_arrow.names, seen)
+                for batch in chain([first] * (first is not None), batches):
+                    yield reader.take_batch(batch)
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise

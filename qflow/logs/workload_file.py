@@ -16,15 +16,16 @@ from qflow.logs.client_log import SETTLEMENTS, ClientLog
 from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import SETUP, Consumer, Producer, Workload
+from qflow.workload.model import INFERRED, SETUP, Consumer, Producer, Workload
 from qflow.writing import written
 
 
 def inferred_workload(log: ClientLog) -> Workload:
     """Return queues with default arguments, and each client as its rows show it.
 
-    A window is as large as the most that was ever outstanding; producers send to the queue that their
-    rows name.  No log says what the queues were declared with.
+    A window is as large as the most that was ever outstanding, which only a producer that blocked shows;
+    :meth:`Guess.inferred` says of which it does not.  Producers send to the queue that their rows name.  No
+    log says what the queues were declared with.
 
     Raises
     ------
@@ -55,9 +56,15 @@ class _Client:
     size: int = 0
     outstanding: int = 0
     window: int = 1
+    has_blocked: bool = False
+    completed: int = 0
     delivered: int = 0
     unsettled: int = 0
     prefetch: int = 1
+
+
+NOT_SEEN = "not seen"
+"""How ``inferred`` of a workload file begins where a value is written that nothing recorded shows."""
 
 
 class Guess:
@@ -89,12 +96,37 @@ class Guess:
             self._last = max(self._last, time)
         elif event in ("complete", "refused"):
             client.outstanding -= 1
+            client.completed += 1
+        elif event == "block":
+            client.has_blocked = True
         elif event == "deliver":
             client.delivered += 1
             client.unsettled += 1
             client.prefetch = max(client.prefetch, client.unsettled)
         elif event in SETTLEMENTS:
             client.unsettled -= 1
+
+    def inferred(self) -> dict[str, str]:
+        """Return which values of the workload no row shows, as ``inferred`` of a workload file has them.
+
+        Examples
+        --------
+        >>> guess = Guess()
+        >>> guess.take(LogRow(5, "p", "transfer", "q", "p-1", 7, ""))
+        >>> guess.inferred()["producers.p.capacity"]
+        'not seen: no row says what was completed; its number of messages, 1, is written'
+        """
+        inferred: dict[str, str] = {}
+        for name, of in self._clients.items():
+            if not of.sent or (of.has_blocked and of.completed):
+                continue
+            words = (
+                f"it never blocked, its window may be larger; the most outstanding, {of.window}, is written"
+            )
+            if not of.completed:
+                words = f"no row says what was completed; its number of messages, {of.sent}, is written"
+            inferred[f"producers.{name}.capacity"] = f"{NOT_SEEN}: {words}"
+        return inferred
 
     def workload(self, name: str) -> Workload:
         """Return queues with default arguments, and each client as its rows show it; LogError without any."""
@@ -143,15 +175,41 @@ def workload_text(workload: Workload) -> str:
     return json.dumps(workload_json(workload), separators=(",", ":"))
 
 
-def write_workload(workload: Workload, path: str | Path) -> None:
+def unseen_capacities(path: str | Path) -> dict[str, str]:
+    """Return each producer of a workload file whose capacity was not seen, and what the file says of it.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    stated = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    inferred = stated.get(INFERRED) if isinstance(stated, dict) else None
+    words = inferred.items() if isinstance(inferred, dict) else ()
+    return {
+        key.removeprefix("producers.").removesuffix(".capacity"): value
+        for key, value in words
+        if key.startswith("producers.") and key.endswith(".capacity") and str(value).startswith(NOT_SEEN)
+    }
+
+
+def write_workload(workload: Workload, path: str | Path, inferred: Mapping[str, str] | None = None) -> None:
     """Write a workload file; the same workload gives the same bytes.
+
+    Parameters
+    ----------
+    workload : Workload
+    path : str or Path
+    inferred : mapping or None
+        What of it was not seen, for readers.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     """
-    text = json.dumps(workload_json(workload), indent=1) + "\n"
+    stated = workload_json(workload) | ({INFERRED: dict(inferred)} if inferred else {})
+    text = json.dumps(stated, indent=1) + "\n"
     with written(path) as beside:
         beside.write_text(text, encoding="utf-8")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -51,6 +51,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--processes", type=int, metavar="N", help="over how many to divide the replays; default: all cores"
     )
+    parser.add_argument("--map", metavar="MEANING=COLUMN,…", help="foreign columns, as 'qflow trace import'")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -75,6 +76,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.broker.errors import AmqpException
     from qflow.logs.client_log import ClientLog
     from qflow.logs.log_file import LogError
+    from qflow.logs.workload_file import unseen_capacities
     from qflow.prediction.predict import predict, report_text
     from qflow.workload import Workload, WorkloadError
     from qflow.workload.cli import look_over
@@ -84,7 +86,7 @@ def run(namespace: argparse.Namespace) -> int:
         settings = _settings(namespace, workload)
         look_over(settings.apply(workload), "qflow predict")
         with _Shown() as shown:
-            log = ClientLog.load(namespace.log)
+            log = ClientLog.load(namespace.log, namespace.map)
             shown(f"looking at what the clients of {Path(namespace.log).name} did")
             report = predict(
                 workload,
@@ -99,8 +101,26 @@ def run(namespace: argparse.Namespace) -> int:
     except (WorkloadError, LogError, AmqpException) as error:
         print(f"qflow predict: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(report) if namespace.json else report_text(report))
+    unseen = {
+        name: words for name, words in unseen_capacities(namespace.workload).items()
+        if name not in settings.capacity
+    }  # fmt: skip
+    if namespace.json:
+        print(json.dumps(report | ({"capacity_not_seen": unseen} if unseen else {})))
+        return 0
+    if unseen:
+        print(_unseen_text(unseen))
+    print(report_text(report))
     return 0
+
+
+def _unseen_text(unseen: Mapping[str, str]) -> str:
+    names = ", ".join(unseen)
+    first, words = next(iter(unseen.items()))
+    return (
+        f"capacity of {names}: not seen in the log, what is predicted of blocks is a guess; give it with "
+        f"--capacity {first}=N ({words.partition(': ')[2]})"
+    )
 
 
 class _Shown:

@@ -58,6 +58,9 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     audit.add_argument(
         "--workloads", metavar="DIR", help="where NAME.json is for the log NAME; default: beside"
     )
+    audit.add_argument(
+        "--map", metavar="MEANING=COLUMN,…", help="foreign columns of the logs, as 'qflow trace import'"
+    )
     audit.add_argument("--lake", metavar="DIR", help="keep the lake there; without LOG: audit the lake there")
     audit.add_argument("--buckets", type=_count, default=8, metavar="N", help="files of the lake; default: 8")
     audit.add_argument("--out", metavar="DIR", help="write all results there, as Parquet")
@@ -196,7 +199,9 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
         report = None
         if namespace.logs:
             with TaskProgress(spark, "laying out"):
-                report = make_lake(spark, namespace.logs, lake, namespace.workloads, namespace.buckets)
+                report = make_lake(
+                    spark, namespace.logs, lake, namespace.workloads, namespace.buckets, namespace.map
+                )
         summary = _audit_lake(spark, lake, namespace.out)
     if report is not None:
         summary["events"], summary["set_aside"] = sum(report.events.values()), report.set_aside

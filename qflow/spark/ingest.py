@@ -11,6 +11,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,9 @@ def log_files(paths: Iterable[str | Path]) -> list[str]:
     return files
 
 
-def ingest(spark: SparkSession, files: Sequence[str]) -> tuple[DataFrame, DataFrame]:
+def ingest(
+    spark: SparkSession, files: Sequence[str], columns: str | Mapping[str, str] | None = None
+) -> tuple[DataFrame, DataFrame]:
     """Return the good rows of client logs, and the rows that were set aside.
 
     Every row is in one of the two.  A file that cannot be read at all is one row of the quarantine.
@@ -101,6 +104,8 @@ def ingest(spark: SparkSession, files: Sequence[str]) -> tuple[DataFrame, DataFr
     spark : SparkSession
     files : sequence of str
         Paths that the workers can read too.
+    columns : str, mapping or None
+        What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all files.
 
     Returns
     -------
@@ -108,37 +113,40 @@ def ingest(spark: SparkSession, files: Sequence[str]) -> tuple[DataFrame, DataFr
     """
     named = spark.createDataFrame([(file,) for file in files], "file string")
     named = named.repartition(max(1, min(len(files), 64)))
-    return named.mapInArrow(_good, EVENTS.ddl), named.mapInArrow(_bad, QUARANTINE.ddl)
+    good, bad = partial(_good, columns=columns), partial(_bad, columns=columns)
+    return named.mapInArrow(good, EVENTS.ddl), named.mapInArrow(bad, QUARANTINE.ddl)
 
 
-def _good(batches: Iterator[Any]) -> Iterator[Any]:
+def _good(batches: Iterator[Any], columns: str | Mapping[str, str] | None) -> Iterator[Any]:
     for path in _paths(batches):
-        for good, _ in read_events(path):
+        for good, _ in read_events(path, columns):
             yield from good
 
 
-def _bad(batches: Iterator[Any]) -> Iterator[Any]:
+def _bad(batches: Iterator[Any], columns: str | Mapping[str, str] | None) -> Iterator[Any]:
     for path in _paths(batches):
-        for _, bad in read_events(path):
+        for _, bad in read_events(path, columns):
             yield from to_batches(bad, QUARANTINE)
 
 
-def read_events(path: str) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
+def read_events(
+    path: str, columns: str | Mapping[str, str] | None = None
+) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
     """Yield the rows of a log or a trace, bit by bit: batches of EVENTS, and rows of QUARANTINE.
 
     A file that cannot be read at all is one row of the quarantine, its row 0.
     """
     source = source_of(path)
     try:
-        for bit in _bits(path):
+        for bit in _bits(path, columns):
             yield _events(source, bit), [(source, *problem) for problem in bit.problems]
     except (OSError, LogError, TraceError) as error:
         yield iter(()), [(source, 0, "", " ".join(str(error).split())[:500], "")]
 
 
-def _bits(path: str) -> Iterator[Bit]:
+def _bits(path: str, columns: str | Mapping[str, str] | None) -> Iterator[Bit]:
     if not is_trace(path):
-        yield from read_log(path)
+        yield from read_log(path, columns)
         return
     trace, quarantine = read_trace(path)
     rows = list(client_rows(trace.events(), trace.workload.producers if trace.workload else ()))
@@ -232,6 +240,7 @@ def make_lake(
     folder: str | Path,
     workloads: str | Path | None = None,
     buckets: int = 8,
+    columns: str | Mapping[str, str] | None = None,
 ) -> LakeReport:
     """Make a lake of client logs and of traces, which hold their workload themselves.
 
@@ -246,6 +255,8 @@ def make_lake(
         Folder of the workload files, ``NAME.json`` for the log ``NAME.parquet``; None: beside each log.
     buckets : int
         How many files the lake has.
+    columns : str, mapping or None
+        What foreign columns of the logs mean, as for :func:`ingest`.
 
     Raises
     ------
@@ -254,7 +265,7 @@ def make_lake(
     """
     files = log_files(logs)
     known = load_workloads(files, workloads)
-    events, bad = ingest(spark, files)
+    events, bad = ingest(spark, files, columns)
     events = events.persist()
     found = components(touches(events, known))
     assigned = assign(events, found)

@@ -22,9 +22,9 @@ WORKLOAD = {
 }
 
 
-def read(path):
+def read(path, columns=None):
     good, bad = [], []
-    for batches, problems in read_events(str(path)):
+    for batches, problems in read_events(str(path), columns):
         good += [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
         bad += problems
     return good, bad
@@ -33,6 +33,15 @@ def read(path):
 def test_good_rows_are_numbered_in_order(tmp_path):
     good, bad = read(write_log(tmp_path / "log.parquet", GOOD))
     assert not bad and good == [("log", n, *row) for n, row in enumerate(GOOD)]
+
+
+def test_foreign_columns_are_read_with_the_same_map_as_elsewhere(tmp_path):
+    (tmp_path / "log.csv").write_text(
+        "when,host,event,queue,id\n1763837805.5,p,transfer,q,7\nsoon,p,block,,\n"
+    )
+    good, ((source, row, column, *_),) = read(tmp_path / "log.csv", {"time": "when"})
+    assert good == [("log", 0, 0, "p", "transfer", "q", "7", 0, "")]
+    assert (source, row, column) == ("log", 2, "when")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+"""``qflow check-client``: a bench for one client program; its card, and a status for a build."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import RefusalError, install_command
+
+if TYPE_CHECKING:
+    from qflow.live.client_card import ClientCard
+
+FACTS = ("stops", "goes-on", "loses-nothing", "settles", "never-locks")
+"""What can be required, without loading the engine; the same as ``client_card.FACTS``."""
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``check-client`` to the commands of a parser."""
+    parser = rooms.add_parser(
+        "check-client",
+        help="measure what a client program does when the broker stops or refuses it",
+        usage="qflow check-client [OPTION …] -- COMMAND …",
+        description="Run a client program of AMQP 1.0, in any language, against queues that stop it, refuse "
+        "it, resume it and go away, and print what was measured: whether it stops, its window, what it "
+        "loses. The program finds the broker in the variables AMQP_URL, AMQP_HOST, AMQP_PORT, AMQP_QUEUE "
+        "and AMQP_MESSAGES, or by {url}, {host}, {port}, {queue} and {messages} in its command.",
+        epilog="Status 0, or 1 if something that --require names is not so. Of a sender: stops, goes-on "
+        "(after resume), loses-nothing (without a failure of its own at the end); of a receiver: settles, "
+        "never-locks. The reference's page check-client.md says more.",
+    )
+    parser.add_argument("program", nargs="*", metavar="COMMAND", help="the program and its arguments")
+    parser.add_argument("--require", type=_facts, default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
+    parser.add_argument("--queue", default="orders", metavar="NAME", help="the queue's name, orders")
+    counts = (
+        ("messages", 6_000, "messages that the program is asked to send"),
+        ("stop", 10, "the queue's stop threshold"),
+        ("resume", 5, "its resume threshold"),
+        ("limit", 30, "its limit"),
+        ("window", 20, "the window of the sender that a receiver is given"),
+    )
+    for name, default, text in counts:
+        parser.add_argument(
+            f"--{name}", type=_count, default=default, metavar="N", help=f"{text}, {default:,}"
+        )
+    parser.add_argument(
+        "--still", type=_seconds, default=1.0, metavar="S", help="seconds without a change after which the program counts as still, 1"
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, default=60.0, metavar="S", help="seconds that one run may take, 60"
+    )
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Check a program and print its card.
+
+    Returns
+    -------
+    int
+        0; 1 if something that was required is not so.
+
+    Raises
+    ------
+    RefusalError
+        If there is nothing to run, it cannot be run or measured, or Proton is missing.
+    """
+    if not namespace.program:
+        raise RefusalError("no program was given: qflow check-client -- COMMAND …")
+    try:
+        import proton  # noqa: F401
+    except ImportError:
+        cure = install_command("live")
+        raise RefusalError(
+            f"real clients need Proton, which is not installed; this brings it: {cure}"
+        ) from None
+    from qflow.broker.errors import AmqpException, ManagementError
+    from qflow.live.client_check import ClientFailedError, Conditions, check_client
+    from qflow.workload.attributes import WorkloadError
+
+    conditions = Conditions(**{name: getattr(namespace, name) for name in Conditions._fields})
+    # A process that is asked to end ends its client, too.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        card = check_client(namespace.program, conditions, progress=_show)
+    except ClientFailedError as failure:
+        if failure.output:
+            print(f"the program's output:\n{failure.output}", file=sys.stderr)
+        raise
+    except (WorkloadError, AmqpException, ManagementError) as error:
+        raise RefusalError(str(error)) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return _answer(card, namespace)
+
+
+def _answer(card: ClientCard, namespace: argparse.Namespace) -> int:
+    missed = [name for name in namespace.require if not card.fact(name)]
+    print(json.dumps(card.as_json(), indent=2) if namespace.json else card)
+    failed = [case for case in card.runs.values() if case.status not in (None, 0)]
+    for case in card.runs.values() if namespace.output or missed else failed:
+        if case.output:
+            print(f"\noutput of the run {case.case!r}:\n{case.output}", file=sys.stderr)
+    if missed:
+        print(f"qflow check-client: required and not so: {', '.join(missed)}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def _show(case: str) -> None:
+    if sys.stderr.isatty():
+        print(f"qflow check-client: {case} …", file=sys.stderr)
+
+
+def _facts(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in FACTS:
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(FACTS)}")
+    return names
+
+
+def _count(text: str) -> int:
+    if text.isdecimal() and 0 < int(text) < 1 << 31:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if 0 < value < math.inf:
+        return value
+    raise argparse.ArgumentTypeError(f"must be seconds above 0, got {text!r}")

@@ -1,0 +1,406 @@
+"""ClientCard: what was measured of one client program, as numbers and as sentences.
+
+A client with a window of W messages leaves stop + W messages on a stopped queue: the broker accepts up to the
+stop threshold, and holds what comes then without an outcome until W of them wait (LNK-02).  A client that
+counts nothing leaves all it has.  At a limit with the policy ``reject`` a message is released (LNK-05), and
+it is the client that sends it again, says so, or loses it.
+
+A receiver that settles in batches of B waits for more while it has less than B.  The queue waits with it
+while flow control is ON and it has at least *resume* messages.  So both can wait for ever only if B is above
+resume.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from qflow.table import Table
+
+SENDER, RECEIVER = "sender", "receiver"
+STILL, ENDED, RESENDS, LATE = "waits", "ended", "sends again and again", "still sends"
+"""How a part of a run ended; :data:`LATE` is the time limit."""
+_SPIN = 1_000
+_SHOWN = 100
+_ERROR = re.compile(r"\s*[\w.]*(Error|Exception)\b")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a server has seen of a client at one moment.
+
+    Parameters
+    ----------
+    sent : int
+        Transfers, those that were sent again included.
+    accepted, released, unsettled : int
+        Outcomes, and transfers that wait for one.
+    stored : int
+        Messages that came onto the queue.
+    depth : int
+        Messages on the queue.
+    """
+
+    sent: int = 0
+    accepted: int = 0
+    released: int = 0
+    unsettled: int = 0
+    stored: int = 0
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the program.
+
+    Parameters
+    ----------
+    case : str
+    before, after : Figures
+        When it was still or ended, and after what the bench did then.
+    most_unsettled : int
+        The most transfers without an outcome, or deliveries that were not settled.
+    pause : str
+        How the first part ended.
+    status : int or None
+        The exit status, None if the bench ended it.
+    rate : float
+        Transfers a second while it sent the same again and again.
+    output : str
+        The last of what it printed.
+    """
+
+    case: str
+    before: Figures
+    after: Figures
+    most_unsettled: int = 0
+    pause: str = STILL
+    status: int | None = None
+    rate: float = 0.0
+    output: str = ""
+
+    @property
+    def is_presettled(self) -> bool:
+        """Whether no message of it asked for an outcome."""
+        return not (self.after.accepted or self.after.released or self.most_unsettled)
+
+
+@dataclass(frozen=True)
+class Settling:
+    """How a receiver settles.
+
+    Parameters
+    ----------
+    credit : int
+        For how many messages it was ready, 1,000 at most are seen.
+    is_presettled : bool
+        Whether it asked for messages that need no settling.
+    batch : int
+        Messages that it settled at once, when they came one by one; 0 if it settled none.
+    fed : int
+        Messages that it was given for that.
+    unsettled : int
+        Delivered and not settled in the end.
+    is_locked : bool
+        Whether it and a sender with a window waited for each other.
+    delivered_locked, unsettled_locked : int
+        Messages that had been delivered then, and how many of them were not settled.
+    """
+
+    credit: int
+    is_presettled: bool
+    batch: int
+    fed: int
+    unsettled: int
+    is_locked: bool = False
+    delivered_locked: int = 0
+    unsettled_locked: int = 0
+
+
+@dataclass(frozen=True)
+class ClientCard:
+    """What was measured of one client.
+
+    Parameters
+    ----------
+    command : tuple of str
+    role : {"sender", "receiver"}
+    stop, resume, limit, window : int
+        The queue's thresholds and limit; the window of the sender that a receiver was given.
+    asked, total : int
+        Messages that the client was asked to send; that it sends where nothing stops it.
+    is_endless : bool
+        Whether it sends without end, so that ``total`` says nothing.
+    runs : dict
+        Case to :class:`Run`.
+    settling : Settling or None
+
+    Examples
+    --------
+    >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11)
+    >>> runs = {"stopped": Run("stopped", still, still, most_unsettled=1)}
+    >>> card = ClientCard(("send",), "sender", 10, 5, 30, 20, 300, 300, False, runs)
+    >>> card.stops, card.client_window, card.past_stop
+    (True, 1, 1)
+    """
+
+    command: tuple[str, ...]
+    role: str
+    stop: int
+    resume: int
+    limit: int
+    window: int
+    asked: int
+    total: int
+    is_endless: bool
+    runs: dict[str, Run] = field(default_factory=dict)
+    settling: Settling | None = None
+
+    # Senders
+
+    @property
+    def stops(self) -> bool:
+        """Whether it waits for outcomes, and has something left to send when the queue has stopped it."""
+        run = self.runs.get("stopped")
+        if run is None or not run.most_unsettled or run.pause in (LATE, RESENDS):
+            return False
+        return self.is_endless or run.before.sent < self.total
+
+    @property
+    def client_window(self) -> int | None:
+        """The most transfers without an outcome of a client that stops; None of one that does not."""
+        return self.runs["stopped"].most_unsettled if self.stops else None
+
+    @property
+    def past_stop(self) -> int:
+        """Messages that came onto the queue after the one that reached the stop threshold."""
+        run = self.runs.get("stopped")
+        return 0 if run is None else max(0, run.before.depth - self.stop)
+
+    def missing(self, case: str) -> int:
+        """Messages of a run that were sent, are on no queue, and were not sent again."""
+        run = self.runs.get(case)
+        if run is None:
+            return 0
+        after = run.after
+        can_resend = not self.is_endless and not run.is_presettled
+        sent = min(after.sent, self.total) if can_resend else after.sent
+        return max(0, sent - after.stored)
+
+    def lost(self, case: str) -> int:
+        """Messages of a run that are missing while the program reports no failure by its exit status.
+
+        A client that still sends again what was released has lost nothing yet.
+        """
+        run = self.runs.get(case)
+        if run is None or run.status not in (None, 0) or run.pause == RESENDS:
+            return 0
+        return self.missing(case)
+
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether no message was lost at the limit or by a stop."""
+        return self.role == SENDER and not any(map(self.lost, ("stopped", "resumed", "limit", "released")))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it sends the rest when flow control is OFF again."""
+        run = self.runs.get("resumed")
+        if run is None or run.status not in (None, 0):
+            return False
+        return run.after.sent > run.before.sent if self.is_endless else run.after.sent >= self.total
+
+    # Receivers
+
+    @property
+    def settles(self) -> bool:
+        """Whether what it receives leaves the queue."""
+        return self.settling is not None and (self.settling.is_presettled or self.settling.batch > 0)
+
+    @property
+    def never_locks(self) -> bool:
+        """Whether no sender, whatever its window, can wait for this receiver while it waits for more."""
+        settling = self.settling
+        if settling is None or settling.is_locked or not self.settles:
+            return False
+        return settling.is_presettled or settling.batch <= self.resume
+
+    # Words
+
+    def fact(self, name: str) -> bool:
+        """Return one of :data:`FACTS` by its name on the command line."""
+        return FACTS[name](self)
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the card as pairs of a subject and a sentence."""
+        return self._of_sender() if self.role == SENDER else self._of_receiver()
+
+    def _of_sender(self) -> list[tuple[str, str]]:
+        run = self.runs["stopped"]
+        depth = f"{run.before.depth:,} on the queue, {self.past_stop:,} past the stop"
+        if not self.stops:
+            stop = f"no: {depth}"
+        elif run.status not in (None, 0):
+            stop = f"yes, and gives up with status {run.status}: {depth}"
+        else:
+            stop = f"yes: {depth}"
+        window = self.client_window
+        if window is None and not run.most_unsettled:
+            words = "none: it waits for no outcomes"
+        elif window is None:
+            words = f"none: up to {run.most_unsettled:,} without an outcome"
+        else:
+            words = f"{window:,} without an outcome"
+        return [
+            ("does it stop", stop),
+            ("its window", words),
+            ("after resume", self._resumed()),
+            (f"limit {self.limit}, with flow control", self._at_limit("limit")),
+            (f"limit {self.limit}, without", self._at_limit("released")),
+            ("queue deleted", self._deleted()),
+        ]
+
+    def _resumed(self) -> str:
+        run = self.runs["resumed"]
+        if run.status not in (None, 0):
+            return f"ended with status {run.status}{_said(run)}"
+        if not self.is_endless and run.before.sent >= self.total:
+            return "had nothing left to send"
+        more = run.after.sent - run.before.sent
+        if self.goes_on:
+            return f"goes on: sends the other {more:,}"
+        return f"does not go on: {more:,} more, then it {run.pause if more else STILL}"
+
+    def _at_limit(self, case: str) -> str:
+        run = self.runs[case]
+        before, after, missing = run.before, run.after, self.missing(case)
+        seen = f"{before.depth:,} on the queue"
+        if before.released:
+            seen += f", {before.released:,} released"
+        if run.pause == RESENDS:
+            verb = "spins: resends" if run.rate >= _SPIN else "resends"
+            return f"{seen}; {verb} what is released, {run.rate:,.0f} times a second"
+        if run.status not in (None, 0):
+            return f"{seen}; dies with status {run.status} after {after.sent:,} messages{_said(run)}"
+        if missing:
+            return f"{seen}; {self._losing(run, missing)}"
+        resent = 0 if self.is_endless or run.is_presettled else after.sent - self.total
+        if resent > 0:
+            return f"{seen}; resends what is released, {resent:,} times; all arrive when there is room"
+        if before.depth < self.limit:
+            return f"never at the limit: {STILL} at {before.depth:,}"
+        return f"{seen}; loses nothing{_waits(run)}"
+
+    def _losing(self, run: Run, missing: int) -> str:
+        after = run.after
+        if self.is_endless:
+            return (
+                f"goes on; {missing:,} of {after.sent:,} are on no queue, lost or sent again: it has no end"
+            )
+        how = "goes on" if run.is_presettled or after.sent >= self.total else STILL
+        word = _said(run) or " without a word"
+        return f"{how}; loses {missing:,} of {self.total:,}{word}{_waits(run)}"
+
+    def _deleted(self) -> str:
+        run = self.runs["deleted"]
+        more = run.after.sent - run.before.sent
+        if run.status is not None:
+            is_short = self.role == SENDER and not self.is_endless and run.after.sent < self.total
+            end = f"ends with status {run.status}"
+            if is_short:
+                end += f" after {run.after.sent:,} of {self.total:,} messages"
+            return end + (_said(run) or (" without a word" if is_short and not run.status else ""))
+        return f"goes on: sends {more:,} more, to no queue" if more else "is still there, and notices nothing"
+
+    def _of_receiver(self) -> list[tuple[str, str]]:
+        settling = self.settling
+        assert settling is not None
+        if settling.is_presettled:
+            settles = "has no need to: messages are settled when they are sent to it"
+        elif settling.batch:
+            settles = f"yes, in batches of {settling.batch:,}"
+        else:
+            settles = f"no: {settling.unsettled:,} of {settling.fed:,} wait"
+        return [
+            ("its credit", f"{settling.credit:,}"),
+            ("does it settle", settles),
+            ("locked with a sender", self._locking(settling)),
+            ("queue deleted", self._deleted()),
+        ]
+
+    def _locking(self, settling: Settling) -> str:
+        if settling.is_locked:
+            return (
+                f"yes, with one of window {self.window}: {settling.delivered_locked:,} delivered, "
+                f"{settling.unsettled_locked:,} of them not settled, and both wait"
+            )
+        if self.never_locks:
+            return f"no, with none: a batch is not above resume {self.resume}"
+        if not self.settles:
+            return "it settles nothing"
+        return f"not with window {self.window}; with another it can be: a batch is above resume {self.resume}"
+
+    def table(self) -> Table:
+        """Return the figures of all runs."""
+        rows = [
+            (
+                run.case,
+                run.after.sent,
+                run.after.accepted,
+                run.after.released,
+                run.most_unsettled,
+                run.before.depth,
+                run.after.stored,
+                "by the bench" if run.status is None else f"status {run.status}",
+            )
+            for run in self.runs.values()
+        ]
+        names = ["run", "sent", "accepted", "released", "most unsettled", "on queue", "stored", "ended"]
+        return Table(rows, names)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values, the derived facts and the sentences included."""
+        derived = {
+            "stops": self.stops,
+            "client_window": self.client_window,
+            "past_stop": self.past_stop,
+            "lost": {case: self.lost(case) for case in self.runs if case in _COUNTED},
+        }
+        facts = {name: self.fact(name) for name in FACTS}
+        return {**asdict(self), **derived, "facts": facts, "card": dict(self.lines())}
+
+    def __str__(self) -> str:
+        asked = "" if self.total == self.asked else f" ({self.asked:,} were asked for)"
+        what = "sends without end" if self.is_endless else f"sends {self.total:,} messages{asked}"
+        head = f"a sender, which {what}" if self.role == SENDER else "a receiver"
+        thresholds = f"stop above {self.stop}, resume below {self.resume}"
+        lines = self.lines()
+        width = max(len(name) for name, _ in lines)
+        words = "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+        figures = f"\n\n{self.table()}" if self.role == SENDER else ""
+        return f"{' '.join(self.command)}\n{head}; {thresholds}\n\n{words}{figures}"
+
+
+_COUNTED = ("stopped", "resumed", "limit", "released")
+
+FACTS: dict[str, Callable[[ClientCard], bool]] = {
+    "stops": lambda card: card.role == SENDER and card.stops,
+    "goes-on": lambda card: card.role == SENDER and card.goes_on,
+    "loses-nothing": lambda card: card.loses_nothing,
+    "settles": lambda card: card.settles,
+    "never-locks": lambda card: card.never_locks,
+}
+"""What can be required of a client: the first three of a sender, the last two of a receiver."""
+
+
+def _said(run: Run) -> str:
+    """Return the error of what it printed, or else its last line."""
+    lines = run.output.splitlines()
+    last = next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1] if lines else "").strip()
+    return f", and says {last[:_SHOWN]!r}" if last else ""
+
+
+def _waits(run: Run) -> str:
+    return ", and then waits" if run.status is None else ""

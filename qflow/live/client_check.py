@@ -1,0 +1,480 @@
+"""check_client: a bench for one client program in any language.
+
+The program is run several times, each time beside a fresh server of its own (:func:`qflow.live.serve`) whose
+one queue is in a state that a client should be able to live with:
+
+========== ==============================================================================
+free       nothing stops it: how many messages it sends, or whether it is a receiver
+stopped    flow control goes ON and stays ON
+resumed    as before; once the client is still, the queue is emptied until it has ended
+limit      flow control, and a limit with the policy ``reject`` above it
+released   the limit alone: what has no room is released
+deleted    once the client is still, the queue is deleted
+========== ==============================================================================
+
+A receiver is given messages one by one (``free``), then by a sender with a window, on a queue with flow
+control (``locked``); and its queue is deleted.
+
+Everything is measured at the server: transfers, their outcomes, how many wait for one.  Still is a client of
+which nothing has been seen to change for a while (:attr:`Conditions.still`).  No program runs longer than
+:attr:`Conditions.timeout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from shlex import quote
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+from qflow.broker import Message
+from qflow.broker.errors import ManagementError
+from qflow.kit import RefusalError
+from qflow.live.client_card import (
+    ENDED,
+    LATE,
+    RECEIVER,
+    RESENDS,
+    SENDER,
+    STILL,
+    ClientCard,
+    Figures,
+    Run,
+    Settling,
+)
+from qflow.live.client_program import Program
+from qflow.live.serving import Serving, serve
+
+_LOOK = 0.02
+_ENDLESS = 20
+"""A client that sends so many times what it was asked for sends without end."""
+_MOST_FED = 400
+_MANY_RESENT = 50
+_MESSAGE_SIZE = 100
+_FEEDER = "qflow-bench"
+
+
+class Conditions(NamedTuple):
+    """Under which conditions a client is checked.
+
+    Fields
+    ------
+    stop, resume : int
+        Messages; the queue's thresholds.
+    limit : int
+        Messages; the queue's ``qpid.max_count``.
+    window : int
+        Of the sender that a receiver is given.
+    messages : int
+        How many the program is asked to send (``AMQP_MESSAGES``).
+    queue : str
+        The queue's name (``AMQP_QUEUE``).
+    still : float
+        Seconds without a change after which a client counts as still.
+    timeout : float
+        Seconds; the longest that one run of the program may take.
+    """
+
+    stop: int = 10
+    resume: int = 5
+    limit: int = 30
+    window: int = 20
+    messages: int = 6_000
+    queue: str = "orders"
+    still: float = 1.0
+    timeout: float = 60.0
+
+
+class ClientFailedError(RefusalError):
+    """A program that cannot be measured; ``output`` is the last of what it printed."""
+
+    def __init__(self, sentence: str, output: str) -> None:
+        super().__init__(sentence)
+        self.output = output
+
+
+def check_client(
+    command: Sequence[str],
+    conditions: Conditions | None = None,
+    *,
+    progress: Callable[[str], object] = lambda case: None,
+) -> ClientCard:
+    """Run a client program against the engine under all conditions, and return what was measured.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments; ``{url}``, ``{host}``, ``{port}``, ``{queue}`` and ``{messages}`` in
+        them are replaced.  It also gets ``AMQP_URL``, ``AMQP_QUEUE`` and ``AMQP_MESSAGES`` as variables.
+    conditions : Conditions or None
+    progress : callable
+        Called with each case before it is run.
+
+    Raises
+    ------
+    RefusalError
+        If the program cannot be run, Proton is missing, or a condition makes no sense.
+    ClientFailedError
+        If the program never uses the queue.
+
+    Examples
+    --------
+    >>> check_client(["no-such-program"])
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: 'no-such-program' cannot be run: No such file or directory
+    """
+    given = conditions or Conditions()
+    _check(command, given)
+    bench = _Bench(tuple(command), given, progress)
+    return bench.card()
+
+
+def _check(command: Sequence[str], given: Conditions) -> None:
+    if not command:
+        raise RefusalError("no program was given to check")
+    if not 1 <= given.resume <= given.stop < given.limit:
+        raise RefusalError(
+            f"1 <= resume <= stop < limit must hold, got resume {given.resume}, stop {given.stop}, "
+            f"limit {given.limit}"
+        )
+    for name in ("window", "messages", "still", "timeout"):
+        if getattr(given, name) <= 0:
+            raise RefusalError(f"{name} must be above 0, got {getattr(given, name)}")
+    if given.messages <= given.limit:
+        raise RefusalError(f"{given.messages} messages are too few to reach the limit of {given.limit}")
+
+
+class _Bench:
+    """One client's runs."""
+
+    def __init__(
+        self, command: tuple[str, ...], conditions: Conditions, progress: Callable[[str], object]
+    ) -> None:
+        self.command = command
+        self.given = conditions
+        self.progress = progress
+        self.total = conditions.messages
+        self.is_endless = False
+
+    def card(self) -> ClientCard:
+        given = self.given
+        role, runs, settling = self.free()
+        further = (
+            (self.stopped, self.resumed, self.limit, self.released, self.deleted)
+            if role == SENDER
+            else (self.deleted,)
+        )
+        if settling is not None and not settling.is_presettled:
+            settling, locked = self.locked(settling)
+            runs[locked.case] = locked
+        for measure in further:
+            run = measure()
+            runs[run.case] = run
+        return ClientCard(
+            self.command,
+            role,
+            given.stop,
+            given.resume,
+            given.limit,
+            given.window,
+            given.messages,
+            self.total,
+            self.is_endless,
+            runs,
+            settling,
+        )
+
+    def start(self, case: str, options: str) -> _Watch:
+        """Start a server with a queue, and the program beside it."""
+        self.progress(case)
+        return _Watch(case, self, f"{quote(self.given.queue)} {options}")
+
+    @property
+    def flow(self) -> str:
+        return f"--flow-stop-count={self.given.stop} --flow-resume-count={self.given.resume}"
+
+    @property
+    def rejecting(self) -> str:
+        return f"--max-queue-count={self.given.limit} --limit-policy=reject"
+
+    def free(self) -> tuple[str, dict[str, Run], Settling | None]:
+        """Find out what the program is, and how many messages it sends."""
+        with self.start("free", _NO_FLOW) as watch:
+            pause = watch.until_still(watch.keep_small)
+            if watch.figures.sent:
+                self.is_endless = pause == LATE
+                self.total = watch.figures.sent
+                self.require_enough(watch)
+                return SENDER, {"free": watch.run(pause)}, None
+            if not watch.receiver:
+                raise watch.failure()
+            settling = _settling(watch)
+            return RECEIVER, {"free": watch.run(pause)}, settling
+
+    def require_enough(self, watch: _Watch) -> None:
+        if self.total <= self.given.limit:
+            raise ClientFailedError(
+                f"the program sent {self.total} messages, too few to reach the limit of {self.given.limit}; "
+                "AMQP_MESSAGES says how many it is asked for",
+                watch.program.output(),
+            )
+
+    def stopped(self) -> Run:
+        with self.start("stopped", self.flow) as watch:
+            return watch.run(watch.until_still())
+
+    def resumed(self) -> Run:
+        return self.drained("resumed", self.flow)
+
+    def limit(self) -> Run:
+        return self.drained("limit", f"{self.flow} {self.rejecting}")
+
+    def released(self) -> Run:
+        return self.drained("released", f"{_NO_FLOW} {self.rejecting}")
+
+    def drained(self, case: str, options: str) -> Run:
+        """Run until it is still, then empty the queue until it has ended."""
+        with self.start(case, options) as watch:
+            pause = watch.until_still()
+            before = watch.figures
+            if pause == STILL:
+                watch.until_still(watch.drain)
+            return watch.run(pause, before)
+
+    def deleted(self) -> Run:
+        with self.start("deleted", self.flow) as watch:
+            pause = watch.until_still()
+            before = watch.figures
+            if pause == STILL:
+                watch.delete()
+                watch.until_still()
+            return watch.run(pause, before)
+
+    def locked(self, settling: Settling) -> tuple[Settling, Run]:
+        """Let a sender with a window send to a receiver through a queue with flow control."""
+        with self.start("locked", self.flow) as watch:
+            feeder = _Feeder(watch.serving, self.given.queue)
+            most = max(10 * (self.given.stop + self.given.window), 2 * settling.batch)
+            pause = watch.until_still(lambda: feeder.send(most, self.given.window))
+            run = watch.run(pause)
+            waiting = int(watch.receiver.get("unsettled", 0))
+            # All is delivered, and the sender waits.
+            has_left = feeder.sent < most and run.status is None
+            measured = replace(
+                settling,
+                is_locked=has_left and waiting > 0 and run.before.depth == waiting,
+                delivered_locked=int(watch.receiver.get("delivered", 0)),
+                unsettled_locked=waiting,
+            )
+            return measured, run
+
+
+_NO_FLOW = "--flow-stop-count=0 --flow-stop-size=0"
+
+
+class _Watch:
+    """A server and the program beside it, watched from the server's side."""
+
+    def __init__(self, case: str, bench: _Bench, queue: str) -> None:
+        self.case = case
+        self.bench = bench
+        self.given = given = bench.given
+        self.figures = Figures()
+        self.most_unsettled = 0
+        self.receiver: Mapping[str, Any] = {}
+        self.has_link = False
+        self.rate = 0.0
+        self.incidents: list[str] = []
+        self.serving = serve(queue, is_traced=False)
+        try:
+            host, port = self.serving.server.address
+            values = {
+                "url": self.serving.url,
+                "host": host,
+                "port": str(port),
+                "queue": given.queue,
+                "messages": str(given.messages),
+            }
+            variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
+            self.program = Program([_filled(word, values) for word in bench.command], variables)
+        except BaseException:
+            self.serving.close()
+            raise
+        self.deadline = monotonic() + given.timeout
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self.program.end()
+        finally:
+            self.serving.close()
+
+    def look(self) -> tuple[Figures, int, int]:
+        """Look at the server; return what must change, or the client is still."""
+        seen = self.serving.snapshot()
+        links = [link for client in seen["clients"] for link in client["links"]]
+        senders = [link for link in links if link["role"] == "sender"]
+        receivers = [
+            link for link in links if link["role"] == "receiver" and link["node"] == self.given.queue
+        ]
+        self.has_link |= bool(senders or receivers)
+        outcomes, unsettled = seen["outcomes"], sum(link["unsettled"] for link in senders)
+        queue = seen["queues"].get(self.given.queue, {})
+        self.figures = Figures(
+            sum(outcomes.values()) + unsettled,
+            outcomes.get("accepted", 0),
+            outcomes.get("released", 0),
+            unsettled,
+            queue.get("msgTotalEnqueues", self.figures.stored),
+            queue.get("msgDepth", 0),
+        )
+        waiting = sum(link["unsettled"] for link in receivers)
+        self.most_unsettled = max(self.most_unsettled, unsettled, waiting)
+        self.receiver = receivers[0] if receivers else self.receiver
+        self.incidents = seen["incidents"]
+        return self.figures, waiting, len(seen["clients"])
+
+    def until_still(self, act: Callable[[], object] = lambda: None) -> str:
+        """Watch until nothing changes any more; do something meanwhile, and say how it ended."""
+        known, changed = self.look(), monotonic()
+        stored, grown, sent = self.figures.stored, changed, self.figures.sent
+        while True:
+            act()
+            sleep(_LOOK)
+            seen, now = self.look(), monotonic()
+            if seen != known:
+                known, changed = seen, now
+            if self.program.status is not None and not seen[2]:
+                # What it said last has been read when its connection is gone.
+                self.look()
+                return ENDED
+            if self.has_link and now - changed >= self.given.still:
+                return STILL
+            if self.figures.stored != stored or self.figures.sent <= self.bench.total + _MANY_RESENT:
+                stored, grown, sent = self.figures.stored, now, self.figures.sent
+            elif now - grown >= 2 * self.given.still:
+                self.rate = (self.figures.sent - sent) / (now - grown)
+                return RESENDS
+            if now >= self.deadline or self.is_too_much():
+                return LATE
+
+    def is_too_much(self) -> bool:
+        return self.case == "free" and self.figures.sent > _ENDLESS * self.given.messages
+
+    def run(self, pause: str, before: Figures | None = None) -> Run:
+        """Return what was measured."""
+        figures, output = self.figures, self.program.output()
+        return Run(
+            self.case,
+            before or figures,
+            figures,
+            self.most_unsettled,
+            pause,
+            self.program.status,
+            round(self.rate, 1),
+            output,
+        )
+
+    def failure(self) -> ClientFailedError:
+        """Return why nothing can be measured."""
+        url, queue = self.serving.url, self.given.queue
+        status = self.program.status
+        end = f"ended with status {status}" if status is not None else f"ran for {self.given.timeout:g} s"
+        reason = f"; the server closed a connection: {self.incidents[-1]}" if self.incidents else ""
+        return ClientFailedError(
+            f"the program {end}, and neither sent to the queue {queue!r} at {url} nor received from it"
+            f"{reason}",
+            self.program.output(),
+        )
+
+    # What is done to the queue
+
+    def drain(self) -> None:
+        """Empty the queue."""
+        self._manage(lambda management: management.purge(self.given.queue))
+
+    def keep_small(self) -> None:
+        """Empty a queue that a client without end would fill."""
+        if self.figures.depth > self.given.messages:
+            self.drain()
+
+    def delete(self) -> None:
+        """Delete the queue."""
+        self._manage(lambda management: management.delete("queue", self.given.queue))
+
+    def _manage(self, act: Callable[[Any], None]) -> None:
+        serving = self.serving
+        with serving.lock:
+            serving.server.tell_time()
+            try:
+                act(serving.broker.management)
+            except ManagementError:
+                # The client has deleted the queue itself.
+                return
+        serving.server.wake()
+
+
+class _Feeder:
+    """A sender beside the client, in this process."""
+
+    def __init__(self, serving: Serving, queue: str) -> None:
+        self.serving, self.queue, self.sent = serving, queue, 0
+        with serving.lock:
+            self.session = serving.broker.link_session(_FEEDER, container=_FEEDER)
+            self.session.link_attach(_FEEDER, "sender", queue)
+
+    def send(self, most: int, window: int) -> None:
+        """Send until so many have been sent, with a window."""
+        unsettled = self.session.senders[_FEEDER].unsettled
+        with self.serving.lock:
+            self.serving.server.tell_time()
+            while self.sent < most and len(unsettled) < window:
+                message = Message(_MESSAGE_SIZE, routing_key=self.queue)
+                self.session.message_transfer(message, tag=_FEEDER)
+                self.sent += 1
+        self.serving.server.wake()
+
+
+def _settling(watch: _Watch) -> Settling:
+    """Give a receiver messages one by one, and see how many it settles at once."""
+    link = watch.receiver
+    credit, is_presettled = int(link["credit"]), bool(link["is_presettled"])
+    feeder = _Feeder(watch.serving, watch.given.queue)
+    settled = 0
+    while feeder.sent < _MOST_FED and not settled and watch.program.status is None:
+        feeder.send(feeder.sent + 1, _MOST_FED)
+        settled = _settled(watch, feeder.sent, watch.given.still if feeder.sent == 1 else 2 * _LOOK)
+        if watch.figures.depth - _unsettled(watch) > 0 and not settled:
+            # Its credit is used up: there is no more to wait for than time.
+            settled = _settled(watch, feeder.sent, watch.given.still)
+            break
+    if settled:
+        sleep(2 * _LOOK)
+        watch.look()
+        settled = feeder.sent - _unsettled(watch)
+    return Settling(credit, is_presettled, 0 if is_presettled else settled, feeder.sent, _unsettled(watch))
+
+
+def _settled(watch: _Watch, fed: int, seconds: float) -> int:
+    """Wait for messages to be settled; return how many were."""
+    end = monotonic() + seconds
+    while True:
+        sleep(_LOOK / 2)
+        watch.look()
+        settled = fed - watch.figures.depth
+        if settled or monotonic() >= end:
+            return settled
+
+
+def _unsettled(watch: _Watch) -> int:
+    return int(watch.receiver["unsettled"])
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word

@@ -1,0 +1,60 @@
+"""The fixture ``qflow_broker``: real clients against the engine, in a team's own tests.
+
+pytest finds it by itself where qflow is installed (entry point ``pytest11``)::
+
+    def test_our_sender(qflow_broker):
+        card = qflow_broker.check([sys.executable, "our_sender.py"])
+        assert card.stops and card.loses_nothing
+
+    def test_a_stopped_queue(qflow_broker):
+        broker = qflow_broker("orders --flow-stop-count=10")
+        ...  # connect to broker.url
+        assert broker.broker.queue("orders").message_depth == 11
+
+Nothing of qflow but this module is loaded until a test uses the fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from qflow.live.client_card import ClientCard
+    from qflow.live.serving import Serving
+
+
+class Bench:
+    """Brokers for one test, closed at its end; a call starts one, as :func:`qflow.live.serve`."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+
+    def __call__(self, *queues: str, **given: Any) -> Serving:
+        """Start a broker with queues; its ``url`` is for clients."""
+        from qflow.live.serving import serve
+
+        return self._open.enter_context(serve(*queues, **given))
+
+    def check(self, command: Sequence[str], **conditions: Any) -> ClientCard:
+        """Run a client program against the bench, as :func:`qflow.live.client_check.check_client`."""
+        from qflow.live.client_check import Conditions, check_client
+
+        return check_client(command, Conditions(**conditions))
+
+    def close(self) -> None:
+        """Close all brokers."""
+        self._open.close()
+
+
+@pytest.fixture
+def qflow_broker() -> Iterator[Bench]:
+    """Brokers of AMQP 1.0 for this test, and a bench for client programs."""
+    bench = Bench()
+    try:
+        yield bench
+    finally:
+        bench.close()

@@ -1,0 +1,443 @@
+"""Foreign columns: what the columns of a log that another program wrote mean, and how its times are read.
+
+A log has seven columns (:class:`qflow.logs.log_file.LogRow`), and few programs write exactly these.  A *map*
+says which column has which meaning: ``time=@timestamp,client=host``.  A meaning that the map leaves out is
+the column of its own name, or of a usual one (``timestamp``, ``message_id``); that is a guess, and is said.
+
+Times are numbers since 1970 in seconds, milliseconds, microseconds or nanoseconds, which their size shows:
+from 2000 to 2100 the four have no number in common.  Or they are ISO text, or numbers that count from
+anywhere: whole ones are microseconds then, others seconds.  All are made relative to the earliest of the
+first rows.  The unit is that of the first two rows that agree; a row in another unit, or more than :data:`FAR`
+from the one before, is set aside, as no workload pauses so long and a clock that was set does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_FLOOR, Decimal
+from itertools import islice, pairwise
+from typing import Any
+
+USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
+    "seq": (),
+    "time": ("ts_us", "timestamp", "@timestamp", "ts", "datetime"),
+    "client": ("client_id", "clientid", "host", "hostname"),
+    "event": ("event_type", "action", "operation"),
+    "queue": ("queue_name", "address", "destination", "routing_key"),
+    "label": ("message_id", "messageid", "msg_id", "id"),
+    "size": ("bytes", "length", "content_length"),
+    "group": ("group_id", "groupid", "jmsxgroupid"),
+}
+"""Each meaning that a column can have, and what other programs often call it, in small letters."""
+
+REQUIRED = ("time", "client", "event", "queue", "label")
+"""Meanings without which rows make no log; of the others there may be none."""
+
+FAR = 7 * 86_400_000_000
+"""Microseconds: more than that do not lie between one row and the next."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SINCE, _UNTIL = 946_684_800, 4_102_444_800
+"""Seconds since 1970 of the years 2000 and 2100."""
+
+_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_UNITS = {
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+    "iso": "ISO text without a zone, read as UTC",
+    "iso with a zone": "ISO text with a zone",
+}
+_NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?")
+_TIME_COLUMN = re.compile(r"(.+?)(?::(s|ms|us|ns|iso))?")
+_EVENT_COLUMN = re.compile(r"(.+?)(?::\{(.*)\})?")
+
+
+# Times
+
+
+def _number(value: object) -> int | Decimal | None:
+    """Return a number, exactly as it is written; None if it is none."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = Decimal(value.strip())
+    elif isinstance(value, float) and abs(value) < float("inf"):
+        value = Decimal(repr(value))
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else value
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _unit_of(number: int | Decimal) -> str:
+    """Return the unit in which a number is a time from 2000 to 2100; "" if it is in none."""
+    fitting = (unit for unit, many in _A_SECOND.items() if _SINCE * many <= number < _UNTIL * many)
+    return next(fitting, "")
+
+
+def _date(value: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _kind_of(value: object) -> str | None:
+    """Return a value's unit, "" for a number that is in none, None for what is no time."""
+    number = _number(value)
+    if number is not None:
+        return _unit_of(number)
+    date = _date(value)
+    if date is None:
+        return None
+    return "iso with a zone" if date.tzinfo else "iso"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How the times of a log are read.
+
+    Parameters
+    ----------
+    unit : str
+        ``s``, ``ms``, ``us``, ``ns``, ``iso`` or ``iso with a zone``.
+    start : int
+        The instant that becomes 0, in microseconds since 1970, or since wherever the numbers count from.
+    is_epoch : bool
+        Whether they count from 1970.
+    is_guess : bool
+        Whether the values decided it, and not the map.
+
+    Examples
+    --------
+    >>> clock = Clock.of([1763837805000, 1763837805250])
+    >>> clock.unit, clock.start_text(), clock.read(1763837805250)
+    ('ms', '2025-11-22T18:56:45+00:00', 250000)
+    """
+
+    unit: str
+    start: int
+    is_epoch: bool
+    is_guess: bool = True
+
+    @classmethod
+    def of(cls, values: Sequence[object], unit: str = "") -> Clock:
+        """Return the clock of a column's first values.
+
+        Parameters
+        ----------
+        values : sequence
+            As the file has them; what is no time is passed over.
+        unit : str
+            ``s``, ``ms``, ``us``, ``ns`` or ``iso`` if it is known.
+
+        Raises
+        ------
+        ValueError
+            If none of them is a time.
+        """
+        kinds = [(kind, value) for value in values if (kind := _kind_of(value)) is not None]
+        if unit:
+            kinds = [(kind, value) for kind, value in kinds if kind.startswith("iso") == (unit == "iso")]
+        if not kinds:
+            got = repr(values[0])[:40] if values else "no row"
+            raise ValueError(f"must be numbers or ISO text, such as 2026-01-31T09:30:00.5Z, got {got}")
+        # One row of another kind, even the first, does not decide.
+        agreeing = (one for one, next_ in pairwise(kinds) if one[0] == next_[0])
+        kind, value = next(agreeing, kinds[0])
+        is_epoch = bool(kind)
+        if unit and unit != "iso":
+            is_epoch, kind = kind == unit, unit
+        elif not kind:
+            kind = "s" if any(isinstance(_number(value), Decimal) for _, value in kinds) else "us"
+        clock = cls(kind, 0, is_epoch, not unit)
+        base = clock.read(value)
+        is_of_it = (lambda own: own == kind) if is_epoch else (lambda own: not own.startswith("iso"))
+        times = (clock.read(value) for own, value in kinds if is_of_it(own))
+        return cls(kind, min(time for time in times if abs(time - base) <= FAR), is_epoch, not unit)
+
+    def read(self, value: object) -> int:
+        """Return a time in microseconds since the start.
+
+        Raises
+        ------
+        ValueError
+            If it is none, or one in another unit than the first ones.
+        """
+        kind = _kind_of(value)
+        is_foreign = kind != self.unit and (kind or self.unit.startswith("iso"))
+        if kind is None or (is_foreign and (self.is_epoch or kind.startswith("iso"))):
+            shown = f", which is {self._words(kind, bool(kind))}" if kind else ""
+            raise ValueError(f"must be {self.words()} as in the first rows, got {str(value)[:40]!r}{shown}")
+        number = _number(value)
+        if number is None:
+            date = _date(value)
+            assert date is not None
+            known = date if date.tzinfo else date.replace(tzinfo=UTC)
+            return (known - _EPOCH) // timedelta(microseconds=1) - self.start
+        if isinstance(number, int):
+            return number * _A_SECOND["us"] // _A_SECOND[self.unit] - self.start
+        scaled = number * _A_SECOND["us"] / _A_SECOND[self.unit]
+        return int(scaled.to_integral_value(ROUND_FLOOR)) - self.start
+
+    def words(self) -> str:
+        """Return the unit in words."""
+        return self._words(self.unit, self.is_epoch)
+
+    @staticmethod
+    def _words(unit: str, is_epoch: bool) -> str:
+        return _UNITS[unit] + " since 1970" * (unit in _A_SECOND and is_epoch)
+
+    def start_text(self) -> str:
+        """Return the instant that became 0: a date if it is known, else the number of microseconds."""
+        if not self.is_epoch:
+            return f"{self.start} us"
+        return (_EPOCH + timedelta(microseconds=self.start)).isoformat()
+
+    def sentence(self, last: int) -> str:
+        """Return how the times were read, and what another unit would change.
+
+        Parameters
+        ----------
+        last : int
+            Microseconds from the start to the last row.
+        """
+        seconds = last / _A_SECOND["us"]
+        text = f"times: {self.words()}{' (guessed)' * self.is_guess}; 0 is {self.start_text()}, "
+        text += f"and the log lasts {seconds:g} s"
+        if self.unit in _A_SECOND and self.is_guess:
+            others = [
+                f"{seconds * _A_SECOND[self.unit] / many:g} s in {_UNITS[unit]}"
+                for unit, many in _A_SECOND.items()
+                if unit != self.unit
+            ]
+            text += f" (it would be {', '.join(others)}: time=COLUMN:UNIT says which)"
+        elif self.unit == "iso":
+            text += (
+                " (a change to or from summer time inside the log would be an hour too much or too little)"
+            )
+        return text
+
+
+# Columns
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """Which columns of a foreign log mean what, as far as it was said.
+
+    Parameters
+    ----------
+    columns : mapping
+        Meaning (a key of :data:`USUAL_NAMES`) to the column's name.
+    unit : str
+        Of the times; "" to look at them.
+    words : mapping
+        A word of the column of events to the event that it means.
+
+    Examples
+    --------
+    >>> made = ColumnMap.of("time=@timestamp:ms,event=action:{sent=transfer,acked=complete}")
+    >>> made.columns, made.unit
+    ({'time': '@timestamp', 'event': 'action'}, 'ms')
+    >>> made.words
+    {'sent': 'transfer', 'acked': 'complete'}
+    """
+
+    columns: Mapping[str, str]
+    unit: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: str | Mapping[str, str]) -> ColumnMap:
+        """Read a map: text as on the command line, or a mapping of meanings to columns.
+
+        Raises
+        ------
+        ValueError
+            If it names a meaning that there is not, or one twice, or says nothing of it.
+        """
+        if isinstance(given, str):
+            # A comma between braces belongs to the words of events.
+            parts = [part for part in re.split(r",(?![^{}]*\})", given) if part.strip()]
+            pairs = [part.partition("=")[::2] for part in parts]
+        else:
+            pairs = list(given.items())
+        columns: dict[str, str] = {}
+        unit, words = "", {}
+        for key, value in pairs:
+            meaning = "time" if key.strip() == "ts_us" else str(key).strip()
+            if meaning not in USUAL_NAMES:
+                raise ValueError(f"a column must mean one of {', '.join(USUAL_NAMES)}, got {meaning!r}")
+            if not isinstance(value, str) or not value.strip():
+                raise ValueError(f"{meaning} must be given as {meaning}=COLUMN, got {value!r}")
+            column = value.strip()
+            if meaning == "time" and (found := _TIME_COLUMN.fullmatch(column)):
+                column, unit = found[1], found[2] or ""
+            elif meaning == "event" and (found := _EVENT_COLUMN.fullmatch(column)):
+                column, words = found[1], _words_of(found[2] or "")
+            if columns.setdefault(meaning, column) != column:
+                raise ValueError(f"two columns for {meaning}: {columns[meaning]!r} and {column!r}")
+        return cls(columns, unit, words)
+
+    def found_in(self, header: Sequence[str]) -> Columns:
+        """Return where each meaning is, in a file of these columns.
+
+        Raises
+        ------
+        ValueError
+            If a column is not there, two could be meant, or a meaning that is required has none.
+        """
+        there = f"the columns are {', '.join(header) or 'none'}"
+        for meaning, column in self.columns.items():
+            if column not in header:
+                raise ValueError(f"there is no column {column!r} for {meaning}; {there}")
+        free = [name for name in header if name not in self.columns.values()]
+        columns, guessed = dict(self.columns), set()
+        for meaning, usual in USUAL_NAMES.items():
+            if meaning in columns:
+                continue
+            likely = [name for name in free if name == meaning]
+            likely = likely or [name for name in free if name.lower() in (meaning, *usual)]
+            if len(likely) > 1:
+                both = " and ".join(map(repr, likely))
+                raise ValueError(f"two columns for {meaning}: {both}; say which, {meaning}={likely[0]}")
+            if likely:
+                columns[meaning] = likely[0]
+                guessed.add(meaning)
+            elif meaning in REQUIRED:
+                raise ValueError(f"no column is known to be the {meaning}, say {meaning}=COLUMN; {there}")
+        unused = tuple(name for name in header if name not in columns.values())
+        ordered = {meaning: columns[meaning] for meaning in USUAL_NAMES if meaning in columns}
+        places = {meaning: list(header).index(name) for meaning, name in ordered.items()}
+        return Columns(ordered, places, frozenset(guessed), unused, self.words)
+
+
+def _words_of(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    for word, _, event in pairs:
+        if not word.strip() or not event.strip():
+            raise ValueError(f"words of events must be given as {{WORD=EVENT,…}}, got {{{text}}}")
+    return {word.strip(): event.strip() for word, _, event in pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Where each meaning is in a foreign log.
+
+    Parameters
+    ----------
+    names : mapping
+        Meaning to the column's name.
+    places : mapping
+        Meaning to the column's place, from 0.
+    guessed : frozenset of str
+        Meanings whose column the map does not name.
+    unused : tuple of str
+        Columns without a meaning.
+    words : mapping
+        A word of the column of events to the event that it means.
+
+    Examples
+    --------
+    >>> columns = ColumnMap.of("client=host").found_in(["ts", "host", "event", "queue", "id", "pid"])
+    >>> print(columns.sentence())
+    columns: time is 'ts' (guessed), client is 'host', event is 'event' (guessed), \
+queue is 'queue' (guessed), label is 'id' (guessed); not used: 'pid'; size is 0, group is empty: no column
+    """
+
+    names: Mapping[str, str]
+    places: Mapping[str, int]
+    guessed: frozenset[str]
+    unused: tuple[str, ...]
+    words: Mapping[str, str]
+
+    def values(self, row: Sequence[object], read: Callable[[object], int]) -> list[object]:
+        """Return a row's values in the order of ``LogRow``, numbers and names as a log has them."""
+        event = self._value(row, "event")
+        size = self._value(row, "size")
+        number = 0 if size in (None, "") else _number(size)
+        return [
+            read(self._value(row, "time")),
+            _name(self._value(row, "client")),
+            self.words.get(str(event), event),
+            _name(self._value(row, "queue")),
+            _name(self._value(row, "label")),
+            size if number is None or isinstance(number, Decimal) else number,
+            _name(self._value(row, "group")),
+        ]
+
+    def _value(self, row: Sequence[object], meaning: str) -> object:
+        place = self.places.get(meaning)
+        return None if place is None else row[place]
+
+    def sentence(self) -> str:
+        """Return which column was taken for what, and what was guessed of it."""
+        taken = ", ".join(
+            f"{meaning} is {name!r}{' (guessed)' * (meaning in self.guessed)}"
+            for meaning, name in self.names.items()
+        )
+        unused = f"; not used: {', '.join(map(repr, self.unused))}" if self.unused else ""
+        absent = {"size": "size is 0", "group": "group is empty"}
+        missing = [words for meaning, words in absent.items() if meaning not in self.names]
+        return f"columns: {taken}{unused}" + (f"; {', '.join(missing)}: no column" if missing else "")
+
+
+def _name(value: object) -> object:
+    """Return a name; one that is a number is its digits."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """How a log was read that is not exactly one: its columns, its times, or both.
+
+    Parameters
+    ----------
+    columns : Columns or None
+        None if they are a log's own.
+    clock : Clock
+
+    Examples
+    --------
+    >>> Recognised(None, Clock.of([1763837805000000, 1763837806000000])).as_json()["start"]
+    '2025-11-22T18:56:45+00:00'
+    """
+
+    columns: Columns | None
+    clock: Clock
+
+    def sentences(self, last: int) -> list[str]:
+        """Return what was recognised and guessed; ``last`` is the last row's time in microseconds."""
+        columns = [self.columns.sentence()] if self.columns else []
+        return [*columns, self.clock.sentence(last)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the same for programs."""
+        columns = self.columns
+        return {
+            "columns": dict(columns.names) if columns else None,
+            "guessed": [name for name in columns.names if name in columns.guessed] if columns else [],
+            "unused": list(columns.unused) if columns else [],
+            "unit": self.clock.unit,
+            "unit_guessed": self.clock.is_guess,
+            "start": self.clock.start_text(),
+        }
+
+
+def own_clock(times: Sequence[object]) -> Clock | None:
+    """Return the clock of a log's own column ``ts_us``, if its times count from 1970; else None.
+
+    As microseconds such times are decades, which no log lasts.  Milliseconds or seconds since 1970 may as
+    well be microseconds since a machine was started, and are left as they are.
+
+    Examples
+    --------
+    >>> own_clock([5, 9]) is None, own_clock([1763837805000000]).start
+    (True, 1763837805000000)
+    """
+    kinds = [_kind_of(value) for value in islice(times, 100)]
+    is_epoch = sum(kind in ("us", "ns") for kind in kinds) > len(kinds) / 2
+    return Clock.of(times) if is_epoch else None

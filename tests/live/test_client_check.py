@@ -1,0 +1,324 @@
+"""check-client: the rows of the recorded client table, and programs that cannot be measured."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("proton")
+
+from commands import status_of
+
+from qflow.kit import RefusalError
+from qflow.live import Conditions, check_client
+from qflow.live.check_command import FACTS as NAMES
+from qflow.live.client_card import FACTS
+from qflow.live.client_check import ClientFailedError
+
+FEW = 300
+SAMPLES = "qflow.live.samples"
+
+
+def sample(name):
+    return [sys.executable, "-m", f"{SAMPLES}.{name}"]
+
+
+def script(tmp_path, text):
+    path = tmp_path / "client.py"
+    path.write_text(textwrap.dedent(text))
+    return [sys.executable, str(path)]
+
+
+# On queue, window, lost at the limit with flow control and without it, status without it, goes on.
+ROWS = {
+    "proton_blocking": (11, 1, 0, 0, 1, True),
+    "proton_credit": ("all", None, "rest", "rest", None, True),
+    "proton_window": (60, 50, "rest", "rest", 0, True),
+    "proton_presettled": ("all", None, "rest", "rest", 0, True),
+}
+
+
+def assert_row(card, row, total):
+    words = {"all": total, "rest": total - 30}
+    depth, window, at_limit, released, status, goes_on = (words.get(value, value) for value in row)
+    assert card.total == total
+    assert card.runs["stopped"].before.depth == depth
+    assert (card.stops, card.client_window) == (window is not None, window)
+    assert card.past_stop == depth - 10
+    assert (card.lost("limit"), card.lost("released")) == (at_limit, released)
+    assert card.runs["released"].status == status
+    assert card.goes_on is goes_on
+    assert card.loses_nothing is (at_limit == released == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_the_clients_of_the_table_come_out_as_recorded(name):
+    # LNK-02, LNK-05: S accepted and W without an outcome, and at the limit released.
+    card = check_client(sample(name), Conditions(messages=FEW))
+    assert_row(card, ROWS[name], FEW)
+    assert json.loads(json.dumps(card.as_json()))["stops"] is card.stops
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("name", ROWS)
+def test_the_clients_of_the_table_with_as_many_messages_as_recorded(name):
+    assert_row(check_client(sample(name)), ROWS[name], 6_000)
+
+
+def rhea(root, manner):
+    """Return rhea's sample, if Node and the package are here; QFLOW_RHEA names a folder that has it."""
+    node = shutil.which("node")
+    folder = os.environ.get("QFLOW_RHEA", "")
+    found = node and subprocess.run(
+        [node, "-e", "require('rhea')"], env={**os.environ, "NODE_PATH": folder}, capture_output=True
+    )
+    if not found or found.returncode:
+        pytest.skip("Node or its package rhea is not here; QFLOW_RHEA names the node_modules that has it")
+    return [node, str(root / "qflow" / "live" / "samples" / "rhea_sender.js"), manner]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("manner", "depth", "window"), [("credit", 2_058, 2_048), ("window", 60, 50), ("presettled", None, None)]
+)
+def test_the_manners_of_rhea_come_out_as_recorded(root, monkeypatch, manner, depth, window):
+    command = rhea(root, manner)
+    monkeypatch.setenv("NODE_PATH", os.environ.get("QFLOW_RHEA", ""))
+    card = check_client(command)
+    assert card.client_window == window
+    assert card.stops is (window is not None)
+    if depth is None:
+        # Closing at once loses what is still buffered: how much, depends on the machine.
+        assert card.runs["stopped"].before.depth > 2_058
+    else:
+        assert card.runs["stopped"].before.depth == depth
+        assert card.goes_on
+    assert card.runs["released"].after.stored == 30
+    assert not card.loses_nothing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("batch", "is_locked", "never_locks"), [(1, False, True), (5, False, True), (100, True, False)]
+)
+def test_a_receiver_that_settles_in_batches_above_the_window_is_locked_with_its_sender(
+    monkeypatch, batch, is_locked, never_locks
+):
+    monkeypatch.setenv("BATCH", str(batch))
+    card = check_client(sample("proton_receiver"))
+    assert card.role == "receiver"
+    assert card.settling.batch == batch
+    assert card.settling.credit == 1_000
+    assert (card.settling.is_locked, card.never_locks) == (is_locked, never_locks)
+    if is_locked:
+        # Recorded for a receiver of batches of 100 and a sender of window 20: all 30 are delivered.
+        assert (card.settling.delivered_locked, card.settling.unsettled_locked) == (30, 30)
+
+
+RESENDER = """
+    import os
+    from proton import Message
+    from proton.handlers import MessagingHandler
+    from proton.reactor import Container
+
+    class Sender(MessagingHandler):
+        left = {total}
+        unsettled = 0
+
+        def on_start(self, event):
+            connection = event.container.connect(os.environ["AMQP_URL"])
+            event.container.create_sender(connection, os.environ["AMQP_QUEUE"])
+
+        def on_sendable(self, event):
+            self.fill(event.sender)
+
+        def fill(self, sender):
+            while sender.credit and self.left and self.unsettled < 10:
+                self.left -= 1
+                self.unsettled += 1
+                sender.send(Message(body="x"))
+
+        def on_settled(self, event):
+            self.unsettled -= 1
+            self.fill(event.link)
+            if not self.left and not self.unsettled:
+                event.connection.close()
+
+        def on_released(self, event):
+            self.left += 1
+
+    Container(Sender()).run()
+"""
+
+
+@pytest.mark.slow
+def test_a_client_that_resends_what_is_released_spins_where_nothing_stops_it(tmp_path):
+    command = script(tmp_path, RESENDER.format(total=100))
+    card = check_client(command, Conditions(messages=100))
+    assert card.stops and card.client_window == 10 and card.goes_on
+    assert card.runs["released"].pause == "sends again and again"
+    assert card.runs["released"].rate > 0
+    assert card.loses_nothing
+    assert "resends what is released" in dict(card.lines())["limit 30, without"]
+
+
+def test_the_facts_of_the_command_are_those_of_the_card():
+    assert tuple(FACTS) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "no program was given"),
+        (("--", "no-such-program"), "'no-such-program' cannot be run: No such file or directory"),
+        (("--require", "brakes", "--", "x"), "'brakes' is not one of stops, goes-on, loses-nothing"),
+        (("--stop", "0", "--", "x"), "must be a whole number above 0, got '0'"),
+        (("--still", "nan", "--", "x"), "must be seconds above 0, got 'nan'"),
+        (("--resume", "11", "--", "x"), "resume <= stop < limit must hold, got resume 11, stop 10, limit 30"),
+        (("--messages", "30", "--", "x"), "30 messages are too few to reach the limit of 30"),
+        (("--queue", "", "--", "x"), "name"),
+    ],
+)
+def test_bad_commands_give_a_sentence(capsys, words, sentence):
+    assert status_of("check-client", *words) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("print('no broker for me')", "ended with status 0, and neither sent to the queue 'orders'"),
+        ("import time; print('no broker for me', flush=True); time.sleep(60)", "ran for 3 s, and neither"),
+    ],
+)
+def test_a_program_that_never_uses_the_queue_is_refused_with_its_output(capsys, tmp_path, text, sentence):
+    status = status_of("check-client", "--timeout", 3, "--", *script(tmp_path, text))
+    error = capsys.readouterr().err
+    assert status == 2
+    assert sentence in error
+    assert "no broker for me" in error
+
+
+def test_a_client_that_sends_too_little_is_refused(tmp_path):
+    with pytest.raises(ClientFailedError, match="the program sent 12 messages, too few to reach the limit"):
+        check_client(script(tmp_path, RESENDER.format(total=12)))
+
+
+def test_nothing_to_check_is_refused():
+    with pytest.raises(RefusalError, match="no program was given"):
+        check_client([])
+
+
+@pytest.mark.slow
+def test_what_is_required_and_not_so_is_the_status(capsys):
+    command = [
+        "--messages",
+        FEW,
+        "--json",
+        "--require",
+        "goes-on,loses-nothing",
+        "--",
+        *sample("proton_presettled"),
+    ]
+    assert status_of("check-client", *command) == 1
+    got = capsys.readouterr()
+    assert "required and not so: loses-nothing" in got.err
+    assert json.loads(got.out)["facts"] == {
+        "stops": False,
+        "goes-on": True,
+        "loses-nothing": False,
+        "settles": False,
+        "never-locks": False,
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_client_and_what_it_has_started(tmp_path, number):
+    pids = tmp_path / "pids"
+    command = script(
+        tmp_path,
+        f"""
+        import os, subprocess, sys, time
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        open({str(pids)!r}, "w").write(f"{{os.getpid()}} {{child.pid}}.")
+        time.sleep(600)
+        """,
+    )
+    bench = subprocess.Popen(
+        [sys.executable, "-m", "qflow", "check-client", "--", *command], stderr=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 60
+    while not (pids.exists() and pids.read_text().endswith(".")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    bench.send_signal(number)
+    error = bench.communicate(timeout=30)[1]
+    assert bench.returncode == 130
+    assert error == "qflow: interrupted\n"
+    for pid in map(int, pids.read_text().rstrip(".").split()):
+        while is_running(pid):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def is_running(pid):
+    """Whether a process is there and has not ended; what waits for its parent has ended."""
+    status = Path(f"/proc/{pid}/stat")
+    if status.parent.parent.joinpath("self").exists():
+        try:
+            return status.read_text().rpartition(") ")[2][0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+FIXTURE_TEST = """
+    import sys
+    import pytest
+    from qflow.kit import RefusalError
+
+    def test_a_broker(qflow_broker):
+        from proton import Message
+        from proton.utils import BlockingConnection
+
+        broker = qflow_broker("orders --flow-stop-count=10")
+        connection = BlockingConnection(broker.url)
+        connection.create_sender("orders").send(Message(body="one"))
+        assert broker.broker.queue("orders").message_depth == 1
+
+    def test_a_check(qflow_broker):
+        with pytest.raises(RefusalError, match="cannot be run"):
+            qflow_broker.check(["no-such-program"], still=0.5)
+"""
+
+
+def test_the_fixture_gives_a_broker_and_the_bench(tmp_path):
+    path = tmp_path / "test_ours.py"
+    path.write_text(textwrap.dedent(FIXTURE_TEST))
+    options = ["-p", "qflow.live.pytest_broker", "-p", "no:cacheprovider", "-q", f"--rootdir={tmp_path}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, path], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_pytest_finds_the_fixture_by_itself_where_qflow_is_installed(root):
+    import tomllib
+
+    points = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
+    assert points == {"qflow.live.pytest_broker": "qflow.live.pytest_broker"}
