@@ -57,7 +57,7 @@ predictions.predict(
 # Play it slowly, and count the marks behind the gate.
 
 # %% id="flow"
-small = qf.flow_lab(stop=8, resume=5, limit=12, capacity=3, prefetch=4, rate=400, messages=200)
+small = qf.flow_lab(stop=8, resume=5, limit=12, capacity=3, prefetch=2, rate=60, service=0.05, messages=120)
 small
 
 # %% id="compare"

@@ -45,7 +45,7 @@ predictions.predict(
 # the gate. Click one of those that wait, or the producer, and read *why*.
 
 # %% id="lab"
-qf.flow_lab(stop=8, resume=4, limit=20, capacity=5, prefetch=2, rate=400, messages=100).play()
+qf.flow_lab(stop=8, resume=6, limit=20, capacity=5, prefetch=2, rate=60, service=0.05, messages=120).play()
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can

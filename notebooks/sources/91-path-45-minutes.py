@@ -8,8 +8,8 @@
 #
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **10 minutes**. Read it together, run every cell. Let
 #    everybody write down the one guess.
-# 2. [1 · Thresholds](01-thresholds.ipynb), **20 minutes**. Up to *The lab*; let everybody move one slider.
-#    Leave *What the real broker did* as homework, or show its picture.
+# 2. [1 · Thresholds](01-thresholds.ipynb), **20 minutes**. Up to *Back to the lab*; let everybody move one
+#    slider. Leave *What the real broker did* as homework, or show its picture.
 # 3. [7 · Message groups](07-message-groups.ipynb), **15 minutes**. *The naive way*, *The mechanism*, and *A
 #    does not block B*. Stop there.
 #

@@ -3,6 +3,8 @@
 const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 // Seconds that a run takes the reader at first, at least: what happens in it can then be followed.
 const FIRST_LOOK = 18;
+// And a run of few steps no longer than it takes to follow each of them.
+const STEP_LOOK = 0.3;
 // After a step, what set out with it goes on for so long, or until something else happens.
 const GLIDE = 0.7;
 
@@ -36,7 +38,8 @@ class Player {
     const first = this.track === null;
     const time = first ? 0 : this.track.timeAt(this.clock);
     this.track = track;
-    if (first) this.factor = SPEEDS.findLast((speed) => track.end / 1e6 / speed >= FIRST_LOOK) ?? SPEEDS[0];
+    const look = Math.min(FIRST_LOOK, STEP_LOOK * track.count);
+    if (first) this.factor = SPEEDS.findLast((speed) => track.end / 1e6 / speed >= look) ?? SPEEDS[0];
     track.stretch(this.pace);
     if (first) this.show(track.place(0, track.timelines[0].picture.start));
     else this.lookAt(time);

@@ -59,6 +59,7 @@ function render({ model, el }) {
     if (!player.track || !model.get("plays")) return;
     player.show(0);
     if (!player.isPlaying) player.toggle();
+    requestAnimationFrame(() => bringIntoView(root));
   };
   const show = () => {
     const place = model.get("place");
@@ -88,6 +89,12 @@ function render({ model, el }) {
 
 // Whether there is a kernel that answers questions.
 const isLive = (model) => model.get("is_live") !== false;
+
+// What plays by itself is seen as a whole, if the reader is at it.
+function bringIntoView(root) {
+  const { top, bottom } = root.getBoundingClientRect();
+  if (bottom > 0 && top < window.innerHeight) root.scrollIntoView({ block: "nearest" });
+}
 
 // Hear of a model's changes; what comes back ends that.
 function listen(model, changes) {

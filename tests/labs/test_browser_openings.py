@@ -1,0 +1,41 @@
+"""Chapters that begin with a lab: a reader who presses Shift+Enter sees all of it, and it moves."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+BEGIN = """() => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    content.activeCellIndex = 0;
+    content.mode = "command";
+    content.activate();
+}"""
+SEEN = """() => {
+    const lab = document.querySelector(".qflow-lab").getBoundingClientRect();
+    const page = document.querySelector(".jp-WindowedPanel-outer").getBoundingClientRect();
+    return lab.top > page.top - 2 && lab.bottom < page.bottom + 2;
+}"""
+MOVES = """() => {
+    const { place, isPlaying } = document.querySelector(".qflow-scene")?.scene?.player ?? {};
+    return isPlaying && place > 3;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("00-tour", 2), ("01-thresholds", 5), ("03-held-completions", 5), ("07-message-groups", 5)],
+)
+def test_the_lab_is_seen_as_a_whole_and_plays(lab_page, name, cells):
+    page = lab_page.page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    lab_page.open_notebook(f"{name}.ipynb")
+    page.evaluate(BEGIN)
+    for _ in range(cells):
+        page.keyboard.press("Shift+Enter")
+        lab_page.wait_idle()
+    page.wait_for_function(MOVES, timeout=20_000)
+    page.wait_for_function(SEEN, timeout=5_000)
+    assert lab_page.cell_errors() == []
+    assert lab_page.page_errors == []
