@@ -11,6 +11,7 @@ loaded when it is first used.
 the engine           ``Broker``, ``BrokerOptions``, ``Session``, ``Message``, ``DelayedStore``,
                      ``statistics``; its refusals ``AmqpException``, ``StartupError``
 your own clients     ``serve``: the engine behind a port, for clients of AMQP 1.0 in any language;
+                     ``check_client``: what a client does when a queue stops it;
                      ``recorder``: what a program's own connection does, as a client log
 runs                 ``Workload``, ``Producer``, ``Consumer``, ``simulate``, ``Run``, ``WorkloadError``
 traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_trace``, ``write_trace``,

@@ -67,7 +67,7 @@ def test_a_session_that_died_in_every_recording_dies_in_some_replays():
 
 @cache
 def low_from_recorded():
-    """The prediction of bytes-and-count-low from a log of bytes-and-count: what was recorded, and intervals."""
+    """What was recorded of bytes-and-count-low, and its intervals from a log of bytes-and-count."""
     workload, log = repeated("bytes-and-count")
     target, _ = repeated("bytes-and-count-low")
     report = predict(workload, log, Settings.of(target, workload), compare_models=False)
