@@ -2,6 +2,7 @@
 
 import os
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,10 @@ os.environ["QFLOW_PROGRESS"] = ""
 
 _SHARED = {"a JupyterLab": "tests/*browser*.py", "a Spark session": "tests/spark/*.py"}
 """What only one worker has, and the files whose tests use it; their cells and tests run in their order."""
+
+if find_spec("proton") is None:
+    # Their examples need the extra "live"; the tests of them are skipped one by one, and say so.
+    collect_ignore_glob = ["qflow/live/*", "tests/live/scenario10.py", "tests/live/small_broker.py"]
 
 _as_written = plugin.IPyNbFile.__init__
 

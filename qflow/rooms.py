@@ -49,7 +49,8 @@ class Room(ModuleType):
                 raise
             from qflow.kit import install_command
 
-            cure = install_command("spark" if self._names()[name].startswith("qflow.spark") else "lab")
+            room = self._names()[name].split(".")[1]
+            cure = install_command(room if room in ("spark", "live") else "lab")
             text = f"{name} needs {error.name}, which is not installed; this brings it: {cure}"
             raise ImportError(text, name=error.name) from None
 

@@ -135,7 +135,9 @@ def test_a_message_with_a_body(body, properties, size, content_type):
     assert transfer.size == (113 if "size" in properties else size + len("amq.fanout"))
 
 
-@pytest.mark.parametrize("body", [5, object(), {"a": object()}, ("x", 1, {})], ids=["number", "object", "object in a map", "tuple"])
+@pytest.mark.parametrize(
+    "body", [5, object(), {"a": object()}, ("x", 1, {})], ids=["number", "object", "object in a map", "tuple"]
+)
 def test_a_body_that_amqp_cannot_carry(body):
     """Nothing is made; the error says what was given."""
     with pytest.raises(TypeError, match="got"):
