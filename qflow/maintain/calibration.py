@@ -155,8 +155,8 @@ def _made(folder: Path, name: str, replays: int | None) -> list[Pair]:
     """Return pairs of made truth: the clients of a recording, simulated with two other chances."""
     program, log = _load(folder, name, 1)
     world = extract(log, program, "open").workload
-    report = predict(program, _logged(shifted(world, 1, 7), program), compare_models=False, replays=replays)
-    run = _logged(shifted(world, 3, 7), program)
+    report = predict(program, logged(shifted(world, 1, 7), program), compare_models=False, replays=replays)
+    run = logged(shifted(world, 3, 7), program)
     truth = predict(program, run, compare_models=False, replays=1)
     return list(
         _pairs(
@@ -167,7 +167,7 @@ def _made(folder: Path, name: str, replays: int | None) -> list[Pair]:
     )
 
 
-def _logged(workload: Workload, program: Workload) -> ClientLog:
+def logged(workload: Workload, program: Workload) -> ClientLog:
     """Return what the clients of a workload would have logged, with the sizes and groups of their program."""
     end = round(workload.duration * SECOND) + GRACE
     what = {}

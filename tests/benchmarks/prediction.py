@@ -19,15 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from qflow.maintain.calibration import logged
 from qflow.prediction import Settings, predict
 from qflow.prediction.extraction import extract
-from qflow.prediction.replays import rows_of_run, shifted
+from qflow.prediction.replays import shifted
 from qflow.trace import ClientLog
 from qflow.workload import Workload, simulate
 from qflow.workload.agenda import SECOND
-from qflow.workload.arrivals import due_messages
 from qflow.workload.run import Measures, queue_measures
-from qflow.workload.stage import GRACE
 
 RECORDED = Path(__file__).parents[2] / "data" / "recordings" / "workloads"
 NAMES = ("slow-consumer", "capacity-165", "bytes-and-count", "fanout-one-slow", "groups-skewed", "ring")
@@ -95,24 +94,6 @@ def _scaled(arguments: dict[str, int], factor: float) -> dict[str, int]:
         if key in arguments:
             scaled[key] = round(arguments[key] * max(1, factor))
     return scaled
-
-
-def log_of(workload: Workload, program: Workload) -> ClientLog:
-    """Return what the clients of a workload would have logged, with the sizes and groups of their program."""
-    end = round(workload.duration * SECOND) + GRACE
-    what = {}
-    for producer in program.producers:
-        for number, (due, size, group) in enumerate(due_messages(producer), 1):
-            if due > end:
-                break
-            what[f"{producer.name}-{number}"] = (size, group)
-    rows = []
-    for row in rows_of_run(simulate(workload).events):
-        if row.event in ("transfer", "deliver"):
-            size, group = what[row.label]
-            row = row._replace(size=size, group=group)
-        rows.append(row)
-    return ClientLog(workload.name, rows)
 
 
 def measured(workload: Workload) -> dict[str, Measures]:
@@ -191,7 +172,7 @@ def main(names: list[str]) -> None:
     for name in names:
         program = Workload.load(RECORDED / f"{name}.json")
         world = extract(ClientLog.load(RECORDED / f"{name}.csv.gz"), program, "open").workload
-        found = extract(log_of(shifted(world, 1, SHIFTS), program), program).workload
+        found = extract(logged(shifted(world, 1, SHIFTS), program), program).workload
         for title, settings in changes(program):
             truth = measured(settings.apply(shifted(world, 2, SHIFTS)))
             other = measured(settings.apply(shifted(world, 3, SHIFTS)))
