@@ -69,6 +69,7 @@ Fields = tuple[Any, ...]
 Place = tuple[int, int]
 """The index of a client or queue among its kind, and the first of its columns."""
 
+_TRANSFER = ("command", "message")
 _BLANK = array("i", [0] * len(STEP_CHANNELS))
 _LIMIT_EXCEEDED = 506
 _SENT, _ACCEPTED, _DELIVERED, _TURNED_OFF = (
@@ -168,6 +169,8 @@ class Fold:
         self._holding: dict[tuple[str, int], tuple[int, int]] = {}
         self._lock: dict[tuple[str, str], int] = {}
         self._deaths: list[tuple[int, int, str]] = []
+        # Of sessions of AMQP 1.0: by a link's name, its transfers that have no outcome yet.
+        self._links: dict[str, dict[str, dict[object, None]]] = {}
         self._finish(0, 0)
 
     def follow(self, events: Sequence[Event]) -> None:
@@ -283,10 +286,14 @@ class Fold:
     # Producers
 
     def _transfer(self, event: Fields) -> None:
-        _, _, _, session, _, label, _, _, _, (command, message, *_) = event
+        _, _, _, session, _, label, _, _, names, values = event
+        command, message, *_ = values if names[:2] == _TRANSFER else _in_order(event, _TRANSFER)[9]
         producer = self._alone.get(session) or self._producer(session, label)
         if producer is None:
             return
+        if session in self._links:
+            tag = values[names.index("tag")]
+            self._links[session].setdefault(tag, {})[command] = None
         index, at = producer
         now = self._now
         now[PRODUCER] = index
@@ -319,6 +326,11 @@ class Fold:
             start = self._sent[session].pop(command, None)
             if producer is not None and start is not None:
                 self._unreported[producer[1]].append(start)
+                if session in self._links:
+                    # Its outcome is sent by itself, and at once.
+                    for waiting in self._links[session].values():
+                        waiting.pop(command, None)
+                    self._reported(event)
 
     def _reported(self, event: Fields) -> None:
         for _, at in self._sessions.get(event[3], ()):
@@ -332,6 +344,43 @@ class Fold:
                     now[at + MOOD] = FREE
                 self._is_dirty = True
                 complete.clear()
+
+    # Links of AMQP 1.0
+
+    def _attached(self, event: Fields) -> None:
+        if event[8] and "container" in event[8]:
+            self._links[event[3]] = {}
+
+    def _released(self, event: Fields) -> None:
+        """Count a transfer that found no room: its client has it back, and its link lives (LNK-05)."""
+        _, _, _, session, _, label, _, _, _, (command,) = event
+        if command in self._sent.get(session, ()):
+            found = self._known.get(label) or self._message(label)
+            self._completed(event)
+            now = self._now
+            now[SENDER], now[NUMBER] = found
+            now[QUEUE] = next((queue for producer, queue in self._routes if producer == now[PRODUCER]), 0)
+            self._note("released")
+
+    def _link_ended(self, event: Fields) -> None:
+        """End what has no outcome and will have none: its messages stay where they are (LNK-07)."""
+        _, _, _, session, link, *_ = event
+        links = self._links.get(session)
+        if links is None:
+            self._left(event)
+            return
+        for tag in [link] if link else list(links):
+            for command in links.pop(tag, ()):
+                start = self._sent.get(session, {}).pop(command, None)
+                place = self._sessions[session][0] if start is not None else None
+                if start is not None and place is not None:
+                    self._sendings[start + _SENDING_END] = self.count
+                    self._now[place[1] + OUTSTANDING] -= 1
+                    self._holds[place[1]].pop(command, None)
+                    self._now[place[1] + P_HELD] = len(self._holds[place[1]])
+                    self._now[place[1] + MOOD] = FREE
+                    self._is_dirty = True
+        self._left(event)
 
     def _blocked(self, event: Fields) -> None:
         if at := self._waiter(event, 1):
@@ -572,6 +621,10 @@ class Fold:
             self._now[QUEUE] = self._queues[queue][0]
             self._note("subscribed")
 
+    def _link_subscribed(self, event: Fields) -> None:
+        if event[3] in self._links:
+            self._subscribed(event)
+
     def _settled(self, event: Fields) -> None:
         places = self._readers.get(event[3])
         if places:
@@ -602,7 +655,8 @@ class Fold:
 
 
 _HANDLERS: dict[str, tuple[Callable[[Fold, Fields], None], tuple[str, ...]]] = {
-    "message.transfer": (Fold._transfer, ("command", "message", "exchange", "sync")),
+    "session.attach": (Fold._attached, ()),
+    "message.transfer": (Fold._transfer, ()),
     "completed": (Fold._completed, ("command",)),
     "reported": (Fold._reported, ()),
     "client.block": (Fold._blocked, ()),
@@ -625,9 +679,13 @@ _HANDLERS: dict[str, tuple[Callable[[Fold, Fields], None], tuple[str, ...]]] = {
     "message.accept": (Fold._settled, ()),
     "message.release": (Fold._settled, ()),
     "message.reject": (Fold._settled, ()),
+    "subscribe": (Fold._link_subscribed, ()),
+    "refused": (Fold._released, ("command",)),
+    "link.detach": (Fold._link_ended, ()),
+    "link_closed": (Fold._left, ()),
     "delivered": (Fold._delivered, ()),
     "message.cancel": (Fold._left, ()),
-    "session.detach": (Fold._left, ()),
+    "session.detach": (Fold._link_ended, ()),
 }
 """For each kind of event that changes a frame: its handler, and the details that it reads, in their order."""
 
