@@ -8,6 +8,7 @@ import sys
 import time
 import zlib
 from array import array
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,8 +19,10 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.events import EventTable
 from qflow.labs import flow_run, flow_workload, fold
 from qflow.labs.claims import claims_of, state_sentence, step_sentence
+from qflow.labs.fold import Fold
 from qflow.labs.frames import packed
 from qflow.labs.opened import run_picture
+from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, STEP
 from qflow.workload import Consumer, Producer, Run, Workload, simulate
 
@@ -332,3 +335,46 @@ def test_a_client_of_amqp_1_0_is_counted_by_its_outcomes():
     assert "shop sends shop-4. orders has no room: shop-4 is released, and shop goes on." in told
     assert frames.at(-1)["consumer.in.holds"] == 2
     assert "shop sent 4 messages; at most 2 of its 3 transfers were held." in picture.claims
+
+
+@pytest.mark.parametrize("grain", [0, 50_000])
+def test_a_fold_that_forgets_counts_on_as_if_it_had_not(grain):
+    """Every number, everything that lasts, and the last frames are those of a fold that keeps all."""
+    run = simulate(two_queues(), message_limit=200)
+    whole, topology = Fold(Topology.of(run.workload, run.end), grain), Topology.of(run.workload, run.end)
+    part = Fold(topology, grain)
+    for end in range(0, len(run.events), 97):
+        whole.follow(run.events[:end])
+        part.follow(run.events[:end])
+        part = part.renewed(topology, max(0, part.count - 5))
+        kept, seen = part.so_far(run.end), whole.so_far(run.end)
+        for back in range(1, min(5, kept.count) + 1):
+            assert kept.at(-back) == seen.at(-back)
+        for name, spans in seen.lasting.items():
+            shown = [
+                [spans.row(row)[column] for column in spans.columns if column in ("number", "group", "queue")]
+                for row in spans.alive(seen.count - 1)
+            ]
+            table = kept.lasting[name]
+            assert shown == [
+                [table.row(row)[column] for column in table.columns if column in ("number", "group", "queue")]
+                for row in table.alive(kept.count - 1)
+            ]
+
+
+def test_clients_may_come_and_go_while_a_fold_counts():
+    run = simulate(two_queues(), message_limit=60)
+    topology = Topology.of(run.workload, run.end)
+    alone = replace(topology, producers=(), consumers=topology.consumers[:1])
+    fold_, middle = Fold(alone), len(run.events) // 2
+    fold_.follow(run.events[:middle])
+    grown = fold_.renewed(topology, 0)
+    grown.follow(run.events)
+    whole = Fold(topology)
+    whole.follow(run.events)
+    last, same = grown.so_far(run.end).at(-1), whole.so_far(run.end).at(-1)
+    assert {name: last[name] for name in last if name.startswith("queue.")} == {
+        name: same[name] for name in same if name.startswith("queue.")
+    }
+    shrunk = grown.renewed(alone, grown.count - 1).so_far(run.end)
+    assert shrunk.topology.producers == () and shrunk.count == 1
