@@ -6,7 +6,9 @@ through as it is. :class:`Bench` is a broker with such clients, on which every e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from qflow.broker import (
@@ -25,9 +27,44 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.message import HeaderValue, Transfer
 from qflow.broker.statistics import QueueStatistics
 from qflow.table import Table
+from qflow.trace.replaying import record
+from qflow.trace.schema import Trace
+from qflow.workload import Run, Workload, simulate
 
 GROUP = "group"
 """The application header that names a message's group on a :class:`Bench`."""
+
+_watched: ContextVar[list[Trace | Run] | None] = ContextVar(
+    "what the benches made meanwhile do", default=None
+)
+
+
+@contextmanager
+def watched() -> Iterator[list[Trace | Run]]:
+    """Record what every bench made meanwhile does, and every run of :func:`simulated`, in their order.
+
+    Examples
+    --------
+    >>> with watched() as seen:
+    ...     _ = Bench().declare("q").send("q", 2)
+    >>> [event.message for event in seen[0].events() if event.kind == "enqueued"]
+    ['producer-1', 'producer-2']
+    """
+    seen: list[Trace | Run] = []
+    token = _watched.set(seen)
+    try:
+        yield seen
+    finally:
+        _watched.reset(token)
+
+
+def simulated(workload: Workload, *, message_limit: int | None = None) -> Run:
+    """Simulate a workload as :func:`qflow.workload.simulate` does; :func:`watched` keeps the run."""
+    run = simulate(workload, message_limit=message_limit)
+    seen = _watched.get()
+    if seen is not None:
+        seen.append(run)
+    return run
 
 
 def send(
@@ -283,6 +320,9 @@ class Bench:
 
     def __init__(self, options: BrokerOptions | None = None) -> None:
         self.broker = Broker(options or BrokerOptions())
+        seen = _watched.get()
+        if seen is not None:
+            seen.append(record(self.broker))
         self.admin = self.broker.session("admin")
         self.producer = self.broker.session("producer")
 
