@@ -76,6 +76,7 @@ def send(
     header: str = "",
     exchange: str = "",
     priority: int | None = None,
+    sync: bool = False,
 ) -> list[Transfer]:
     """Send messages to a queue, one after the other.
 
@@ -95,6 +96,8 @@ def send(
         Where to send; "" is the default exchange.
     priority
         Of each message.
+    sync
+        Whether to ask for a report as soon as each transfer is complete (CM-05).
 
     Returns
     -------
@@ -125,7 +128,7 @@ def send(
         bare = Message(routing_key=queue, headers=headers, priority=priority)
         content = size - bare.encoded_size(exchange)
         message = Message(content, queue, headers, priority, label=label)
-        sent.append(session.message_transfer(message, exchange))
+        sent.append(session.message_transfer(message, exchange, sync))
     return sent
 
 
@@ -357,7 +360,8 @@ class Bench:
         self, queue: str, what: int | Iterable[str] = 1, *, by: Session | None = None, **named: Any
     ) -> list[Transfer]:
         """Send messages with the producer, or with another session; see :func:`send`."""
-        return send(by or self.producer, queue, what, **named)
+        # In a lab the reader sees completions arrive; without a report no client hears of them.
+        return send(by or self.producer, queue, what, sync=_watched.get() is not None, **named)
 
     def reader(self, queue: str, name: str = "consumer", prefetch: int = 0) -> Reader:
         """Attach a consumer with a session of its own; prefetch 0 means one message at each fetch."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker.events import COMMANDS, Event
 from qflow.kit import RefusalError
 from qflow.labs.opened import run_picture
-from qflow.labs.picture import Picture
+from qflow.labs.picture import Picture, picture_of
+from qflow.labs.topology import topology_of_events
 from qflow.teaching.bench import watched
 from qflow.teaching.exercise import Answer, Exercise
 from qflow.trace.schema import Trace, TraceError
@@ -69,7 +71,7 @@ def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | Non
         exercise.result(exercise.truth if exercise.outcome is None or answer is None else answer, case)
     for found in reversed(seen):
         try:
-            return run_picture(found if isinstance(found, Run) else _step_by_step(found))
+            return run_picture(found) if isinstance(found, Run) else _drawn(_step_by_step(found))
         except TraceError:
             continue  # no queue was declared on this bench
     raise RefusalError(f"{exercise.name} has no run of the engine to show in this case.")
@@ -127,6 +129,15 @@ def _configuration(tried: object) -> tuple[str, str]:
     if isinstance(tried, list | tuple):
         return "q --max-queue-count=100", " ".join(map(str, tried))
     return str(tried).removeprefix("qpid-config add queue "), ""
+
+
+def _drawn(run: Run) -> Picture:
+    """Return the picture of what a bench did: its clients have no window, and wait for nothing."""
+    topology = topology_of_events(run)
+    if not topology.queues:
+        raise TraceError("no queue was declared")
+    producers = tuple(replace(spot, is_measured=True) for spot in topology.producers)
+    return picture_of(run, topology=replace(topology, producers=producers))
 
 
 def _step_by_step(trace: Trace) -> Run:

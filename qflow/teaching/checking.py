@@ -239,7 +239,7 @@ def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
     given = len(first) if isinstance(first, tuple | dict | frozenset) else 1
     order = f"{_COUNTS[len(parts)]} are wanted, in this order: {_listed(parts)}"
     said = f"{_COUNTS.get(given, str(given)).capitalize()} value{'s' if given != 1 else ''}"
-    form = f"Return them together: return {', '.join('…' for _ in parts)}."
+    form = f"Return them together, as in: return {', '.join('abcd'[: len(parts)])}"
     which = _which(exercise, seen) if given == 1 else ""
     return f"{said} {'were' if given != 1 else 'was'} returned, and {order}. {which}{form}"
 
