@@ -424,3 +424,10 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 # - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can pile up.
 # - What one slow queue does to the others: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/completions.py` and `qflow/broker/transfer.py`, the broker's `AsyncCompletion`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 3 · Held completions](../exercises/03-held-completions.ipynb), 25 minutes: which transfers of a
+# session are complete, what two stopped queues do to one message, and when a held transfer completes. The
+# next chapter is [4 · Capacity](04-capacity.ipynb).

@@ -451,6 +451,12 @@ predictions.compare(second=second, third=third, owners=len(busy))
 #
 # ## Links on
 #
-# - Next: [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb).
 # - The document behind this chapter: *Using Message Groups*, of the Apache Qpid C++ broker's manual.
 # - In code: `qflow/broker/groups.py`; lay it beside the broker's `MessageGroupManager.cpp`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 5 · Message groups](../exercises/05-groups.ipynb), 35 minutes: which message a second consumer
+# gets, what a prefetch takes, what settling out of order does, and how to declare a queue with groups in
+# three ways. The next chapter is [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb).

@@ -351,5 +351,11 @@ predictions.compare(
 #
 # ## Links on
 #
-# - Next: [7 · Configuration](07-configuration.ipynb).
 # - In code: `qflow/broker/dispatch.py` (one attempt to deliver) and `qflow/broker/groups.py`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 6 · Consumers](../exercises/06-consumers.ipynb), 20 minutes: what an idle consumer gets after
+# an accept, a release or a new message, and how consumers take turns. The next chapter is [7 ·
+# Configuration in all its spellings](07-configuration.ipynb).
