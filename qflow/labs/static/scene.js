@@ -8,17 +8,19 @@ function render({ model, el }) {
   const refuse = buildRefusal(root, model);
   const waiting = buildWaiting(root, model);
   const top = html("div", { class: "qf-top" }, root);
-  const views = html("div", { class: "qf-views" }, root);
   const shown = [];
   let paintTransport = null;
 
   const paint = (now) => {
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
+    guess.heed(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
     model.set("cursor", Math.round(now.time));
   };
   const player = new Player(paint);
+  const guess = new Guess(root, model, player, shown);
+  const views = html("div", { class: "qf-views" }, root);
   // What a page's script may read: how many marks of each kind were shown, and where the picture is.
   root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
   paintTransport = buildTransport(top, player, root);
@@ -52,6 +54,7 @@ function render({ model, el }) {
     sharing.load();
     player.load(track);
     for (const view of shown) view.hand.loaded();
+    guess.loaded();
     if (!before) show();
     if (!before) play();
   };
@@ -74,7 +77,7 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
-  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, plays: play, progress: waiting, token: sharing.token, actions: sharing.load };
+  const changes = { run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refuse, answer, place: go, plays: play, progress: waiting, token: sharing.token, actions: sharing.load };
   const leaveModel = listen(model, changes);
   load();
   refuse();
