@@ -237,6 +237,8 @@ class Lab(widgets.VBox):
                     self._set(str(content["setting"]), int(content["value"]))
                 case "settle":
                     self._settle(content)
+                case "do":
+                    self._do(content)
                 case "token":
                     self.scene.token = self.token(int(content["time"]), int(content["back"]))
                 case "html":
@@ -280,6 +282,10 @@ class Lab(widgets.VBox):
     def _settle(self, content: dict[str, Any]) -> None:
         """Let a consumer answer a message that it holds: here, in another course of events."""
         self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
+
+    def _do(self, content: dict[str, Any]) -> None:
+        """Do what a button of the picture is for."""
+        raise RefusalError(f"this lab has no button {content['what']!r}")
 
     def _save(self, content: dict[str, Any]) -> None:
         """Send the run as a page to the browser, which keeps it among the reader's downloads."""

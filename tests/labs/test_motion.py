@@ -124,6 +124,9 @@ def test_as_many_marks_are_shown_as_the_trace_has_events(saved, picture, speed):
     saved.open(picture)
     shown = saved.play(speed)
     expected = counted(picture)
+    if picture.drawing:
+        # A conveyor is about consumers: it has no way back to a producer.
+        expected = {kind: number for kind, number in expected.items() if kind not in ("completion", "held")}
     assert {kind: shown[kind] for kind in expected} == expected
     assert expected["transfer"] and expected["delivery"]
 
