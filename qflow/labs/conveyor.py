@@ -1,8 +1,8 @@
 """Conveyor: a queue as one line with its head in front, and what its consumers look at.
 
-The frames of a run say where each message lies. What a conveyor shows besides is read off the events once, here:
-each *look* of a consumer, which passes a message over, takes one, or finds none; a sentence for every frame;
-and the *race*: how many carts had an item removed before it was added.
+The frames of a run say where each message lies. What else a conveyor shows is read off the events here: each
+*look* of a consumer, which passes a message over, takes one, or finds none; a sentence for every frame; and
+the *race*: how many carts had an item removed before it was added.
 
 A message is called by its group and its place in it. In the story of the shopping cart the odd ones add an
 item and the even ones remove it again: ``A-3`` adds the second item of cart A, ``A-4`` removes it.
@@ -11,7 +11,6 @@ item and the even ones remove it again: ``A-3`` adds the second item of cart A, 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -82,13 +81,10 @@ class _Line:
 
     def follow(self, events: list[Event]) -> None:
         handlers = {name.removeprefix("_on_"): getattr(self, name) for name in dir(self) if "_on_" in name}
-        rows, times = self._frames.rows, self._frames.column("time")
         for place, event in enumerate(events):
             handler = handlers.get(event.kind.rpartition(".")[2])
             if handler is not None:
-                self.frame = min(bisect_left(rows, place), len(rows) - 1)
-                # What changes nothing that is counted makes no frame: it is shown with what came before it.
-                self.frame -= times[self.frame] > event.time
+                self.frame = self._frames.showing(place, event.time)
                 handler(event)
 
     def _say(self, sentence: str, *, is_turn: bool = False) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from struct import pack
 from typing import Any
@@ -96,6 +96,8 @@ class Fold:
     ----------
     topology
         The clients and queues to show.
+    own_steps
+        Kinds of events that make a frame although they change no number in it.
 
     Attributes
     ----------
@@ -121,8 +123,9 @@ class Fold:
     True
     """
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
+        self._own_steps = frozenset(own_steps)
         self.count = self.seen = 0
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
@@ -237,6 +240,8 @@ class Fold:
                 time = event[0]
             if handler is not None:
                 handler(self, event if not details or event[8] == details else _in_order(event, details))
+            elif event[1] in self._own_steps:
+                self._is_dirty = True
         self._time, self.seen = time, place + 1
 
     def _finish(self, time: int, row: int) -> None:
@@ -637,7 +642,7 @@ _KINDS = {
 }
 
 
-def fold(run: Run, topology: Topology | None = None) -> Frames:
+def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] = ()) -> Frames:
     """Return the frames of a run.
 
     Parameters
@@ -646,8 +651,10 @@ def fold(run: Run, topology: Topology | None = None) -> Frames:
         What a simulation or a replay gave.
     topology
         The clients and queues to show; None for all of the run's workload.
+    own_steps
+        As for :class:`Fold`.
     """
-    folding = Fold(topology or Topology.of(run.workload, run.end))
+    folding = Fold(topology or Topology.of(run.workload, run.end), own_steps)
     folding.follow(run.events)
     folding.end()
     return folding.whole(run.end)

@@ -1,4 +1,4 @@
-"""A lab in a page of a browser, without JupyterLab: what the page asks is answered by the lab in this process.
+"""A lab in a page of a browser, without JupyterLab: this process answers what the page asks of the lab.
 
 The page draws with the same scripts as the widget; its model asks Python through a function of Playwright and
 gets the traits that changed. A lab opens in half a second, so that one page can play many.

@@ -10,13 +10,14 @@ from browser import chromium_page
 from live_scene import LiveScene
 from test_motion import OVERLAPS
 
-from qflow.labs import group_lab
+from qflow.labs import completion_lab, group_lab
 
 pytestmark = [pytest.mark.browser]
 
 LABS: dict[str, Callable[[], Any]] = {
     "conveyor": group_lab,
     "conveyor without groups": lambda: group_lab(grouped=False),
+    "completion strip": completion_lab,
 }
 
 
@@ -85,3 +86,17 @@ def test_a_message_at_a_consumer_is_answered_where_it_is(live):
     lock.click()
     live.page.locator(".qf-why li").first.wait_for()
     assert live.page.locator(".qf-why").get_attribute("data-subject").startswith("group:")
+
+
+def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
+    """FC-17, CM-06: what was held is complete, and the sync is answered."""
+    live.open(completion_lab(moves=[("busy",), ("busy",), ("busy",), ("idle",), ("sync",)]))
+    states = "cells => cells.map(one => one.dataset.state)"
+    cells = live.page.locator(".qf-command")
+    assert cells.evaluate_all(states) == ["complete", "complete", "held", "complete", "waits"]
+    run = live.run
+    live.page.locator('.qf-take[aria-label^="p1-2 "]').click()
+    live.await_run(run)
+    live.await_words("the sync is answered. session.completed names 0-4.")
+    assert cells.evaluate_all(states) == ["complete"] * 5
+    assert live.page.locator(".qf-ranges-reported").get_attribute("data-ranges") == "0-4"

@@ -111,6 +111,20 @@ class Brush {
     pen.setLineDash([]);
   }
 
+  // A bracket over all that is waited for.
+  wait(from, to, y, colour) {
+    const { pen } = this;
+    [pen.strokeStyle, pen.lineWidth] = [this.colour(colour), 1.6];
+    pen.setLineDash([4, 4]);
+    pen.beginPath();
+    pen.moveTo(from, y + 5);
+    pen.lineTo(from, y);
+    pen.lineTo(to, y);
+    pen.lineTo(to, y + 5);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
   // An eye, from closed (0) to wide open (1), with its owner's number beside it.
   eye(x, y, open, colour, number) {
     const { pen } = this;

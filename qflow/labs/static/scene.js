@@ -233,7 +233,7 @@ function buildWhy(tools, model, player) {
 }
 
 // Drawings of another form than tanks and gates.
-const FORMS = { conveyor: buildConveyor };
+const FORMS = { conveyor: buildConveyor, strip: buildSession };
 
 const MOST_TALL = 400;
 const MOST_TALL_BESIDE = 330;
