@@ -157,11 +157,10 @@ class Lab(widgets.VBox):
         >>> from qflow.labs import capacity_lab, held_chart
         >>> lab = capacity_lab(messages=60, stop=20, resume=10)
         >>> chart = lab.chart(held_chart)
-        >>> lab.sliders["capacity"].value = 2
+        >>> lab.sliders["capacity_1"].value = 2
         >>> print(chart)
-        At most 2 completions of p1 were held at once.
-        At most 2 completions of p2 were held at once.
-        At most 2 completions of p3 were held at once.
+        At most 2 completions of C1 were held at once.
+        At most 15 completions of C2 were held at once.
         """
         chart = LinkedChart(make, self.first, self.scene, **options)
         self._charts.append(chart)

@@ -139,7 +139,7 @@ def test_all_labs_open_and_ask_nobody_outside(opened):
 @pytest.mark.parametrize(
     ("name", "slider", "share", "thing"),
     [
-        ("capacity", "capacity", 0.12, ".qf-producer .qf-name"),
+        ("capacity", "capacity_1", 0.12, ".qf-producer .qf-name"),
         ("fanout", "slow", 0.7, ".qf-queue .qf-name"),
         ("policy", "limit", 0.6, ".qf-consumer .qf-name"),
         ("history", "capacity", 0.2, ".qf-producer .qf-name"),
@@ -260,7 +260,7 @@ def test_fork_compare_and_share(opened, tmp_path):
     run = int(lab.stage()["run"])
     lab.press("c")
     lab.await_run(run)
-    lab.move("capacity", 0.3)
+    lab.move("capacity_1", 0.3)
     assert lab.root.locator(".qf-view-name").all_inner_texts() == ["pinned", "now"]
     lab.shot("compared", tmp_path)
     levels = "lines => lines.map(line => line.getAttribute('y1'))"

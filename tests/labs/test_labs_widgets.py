@@ -70,7 +70,7 @@ def ask(lab, **content) -> None:
 
 @pytest.fixture
 def small():
-    return capacity_lab(messages=80, stop=20, resume=10, limit=60, capacity=5)
+    return capacity_lab(messages=80, stop=20, resume=10, limit=60, capacity_1=5, capacity_2=5)
 
 
 @pytest.mark.parametrize("name", sorted(OPENERS))
@@ -339,8 +339,8 @@ def test_why_follows_the_engine_and_its_links_lead_to_frames():
 
 
 def test_the_scene_is_answered(small):
-    ask(small, ask="why", picture=0, frame=40, subject="producer:p1", number=3)
-    assert (small.scene.answer["number"], small.scene.answer["subject"]) == (3, "producer:p1")
+    ask(small, ask="why", picture=0, frame=40, subject="producer:C1", number=3)
+    assert (small.scene.answer["number"], small.scene.answer["subject"]) == (3, "producer:C1")
     assert small.scene.answer["links"]
     ask(small, ask="why", picture=0, frame=40, subject="nobody:x", number=4)
     assert small.scene.answer["refusal"]
@@ -419,7 +419,7 @@ def test_fork_and_compare_from_the_scene(small):
     assert small.picture is alone
     ask(small, ask="compare", frame=0, time=0, back=0)
     assert list(small.picture.pictures) == ["pinned", "now"]
-    small.sliders["capacity"].value = 9
+    small.sliders["capacity_1"].value = 9
     capacities = [p.frames.topology.producers[0].capacity for p in small.picture.pictures.values()]
     assert capacities == [5, 9]
     ask(small, ask="compare", frame=0, time=0, back=0)
@@ -580,7 +580,7 @@ def test_a_linked_chart_shows_every_later_run(small):
     assert chart.has_time
     assert not small.chart(latency_chart).has_time
     before = chart.figure
-    small.sliders["capacity"].value += 5
+    small.sliders["capacity_1"].value += 5
     assert chart.figure != before
     assert str(chart) == str(bytes_chart(small.picture, queue="orders"))
     bundle, _ = chart._repr_mimebundle_()
