@@ -170,7 +170,7 @@ assert consumer.holds == ["A-2"]
 # Play it yourself: one group, three messages, two consumers. Release the first message and accept the second.
 
 # %% id="lab"
-qf.group_lab(messages="AAA", prefetch=(2, 1))
+qf.group_lab(messages="AAA", prefetch=(2, 1), paces=()).play()
 
 # %% id="lab-words"
 played = qf.group_run(

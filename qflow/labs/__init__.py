@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from qflow.labs.charts import latency_chart as latency_chart
     from qflow.labs.charts import ownership_chart as ownership_chart
     from qflow.labs.charts import prefetch_chart as prefetch_chart
+    from qflow.labs.completion import completion_run as completion_run
+    from qflow.labs.completion_widget import completion_lab as completion_lab
     from qflow.labs.config import config_run as config_run
     from qflow.labs.config_widget import config_lab as config_lab
     from qflow.labs.experiments import capacity_lab as capacity_lab
