@@ -190,7 +190,7 @@ class ManyRuns(Generic[Item, Result]):
             self._selector.close()
 
     def _is_alone(self) -> bool:
-        return not self._workers or (self._is_brief and all(worker.owes for worker in self._workers))
+        return not self._workers or (self._is_brief and all(worker.is_new for worker in self._workers))
 
     def _hear(self, found: list[tuple[int, Result]], timeout: float | None) -> None:
         """Take what workers say; return at the first result, or when the time is up."""
@@ -249,6 +249,7 @@ class _Worker:
         self._parts = bytearray()
         self.owes = True
         """Whether it has not said yet that this was all."""
+        self.is_new = True
 
     @property
     def is_alive(self) -> bool:
@@ -273,7 +274,7 @@ class _Worker:
             found.append(pickle.loads(self._parts[_LENGTH.size : end]))
             del self._parts[:end]
         if None in found:
-            self.owes = False
+            self.owes = self.is_new = False
         return found
 
     def drop(self) -> None:
