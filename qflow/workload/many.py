@@ -36,6 +36,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, BinaryIO, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -103,7 +104,8 @@ class ManyRuns(Generic[Item, Result]):
     Parameters
     ----------
     function : callable
-        Importable by its name, or a ``functools.partial`` of such a function.
+        Importable by its name, or a ``functools.partial`` of such a function; one that a notebook or a
+        script defines is known to this process only, which then does all itself.
     items : sequence
         What it is called with; each must be picklable, and so must what it returns.  The first are begun
         first.
@@ -142,7 +144,8 @@ class ManyRuns(Generic[Item, Result]):
         self.left = len(items)
         self._is_brief = is_brief
         count = min(processes or cores(), len(items))
-        self._workers = _taken(count) if count > 1 and _DROP and sys.platform != "emscripten" else []
+        has_workers = _DROP and sys.platform != "emscripten" and _is_importable(function)
+        self._workers = _taken(count) if count > 1 and has_workers else []
         self._asked: dict[_Worker, deque[int]] = {}
         self._took = 0.0
         if self._workers:
@@ -224,6 +227,12 @@ class ManyRuns(Generic[Item, Result]):
         places = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
         self._asked[worker] = deque(places)
         worker.ask(self._function, [self._items[place] for place in places])
+
+
+def _is_importable(function: Any) -> bool:
+    if isinstance(function, partial):
+        return all(map(_is_importable, (function.func, *filter(callable, function.args))))
+    return getattr(function, "__module__", "") != "__main__"
 
 
 class _Worker:
