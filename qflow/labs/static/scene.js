@@ -44,7 +44,7 @@ function render({ model, el }) {
     const track = new Track(timelines);
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
-    for (const timeline of timelines) timeline.handles = isLive(model) ? model.get("handles") : [];
+    for (const timeline of timelines) timeline.handles = model.get("handles") ?? [];
     loadViews(views, shown, track, id, player, model);
     el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
     tools.inert = !track.isWhole;
@@ -59,7 +59,8 @@ function render({ model, el }) {
     if (!player.track || !model.get("plays")) return;
     player.show(0);
     if (!player.isPlaying) player.toggle();
-    requestAnimationFrame(() => bringIntoView(root));
+    // A page keeps its place.
+    if (isLive(model)) requestAnimationFrame(() => bringIntoView(root));
   };
   const show = () => {
     const place = model.get("place");
