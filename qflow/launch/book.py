@@ -28,6 +28,7 @@ FOLDER = "book"
 EXECUTED_ONLY = ("13-",)
 """Chapters that no browser can run; their outputs are shown."""
 
+_READ = (".ipynb", ".md")
 _NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
 _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
 _TEMPLATE = "book.html.j2"
@@ -81,6 +82,11 @@ def contents() -> Iterator[tuple[str, Path]]:
                 yield f"{room}/{relative.as_posix()}", path
 
 
+def pages_of_the_book() -> list[Page]:
+    """Return all pages there will be: notebooks, and texts in Markdown."""
+    return [_page(source, path) for path, source in contents() if source.suffix in _READ]
+
+
 def write_book(site: Path) -> list[Page]:
     """Write all pages, and what they show, into a site's folder; return the pages.
 
@@ -90,11 +96,9 @@ def write_book(site: Path) -> list[Page]:
         The top of the site.
     """
     book = site / FOLDER
-    pages = []
+    pages = pages_of_the_book()
     for path, source in contents():
-        if source.suffix in (".ipynb", ".md"):
-            pages.append(_read(source, path))
-        else:
+        if source.suffix not in _READ:
             (book / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, book / path)
     exporter = _exporter()
@@ -102,11 +106,17 @@ def write_book(site: Path) -> list[Page]:
         target = book / page.file
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_drawn(page, pages, exporter), encoding="utf-8")
-    for name in ("page.css", "page.js"):
-        shutil.copyfile(PAGE / name, book / name)
-    with open(book / "page.css", "a", encoding="utf-8") as style:
-        style.write(_colours())
+    write_dress(site)
     return pages
+
+
+def write_dress(site: Path) -> None:
+    """Write the style and the script that all pages of the site's own share."""
+    book = site / FOLDER
+    book.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(PAGE / "page.js", book / "page.js")
+    style = (PAGE / "page.css").read_text(encoding="utf-8")
+    (book / "page.css").write_text(style + _colours(), encoding="utf-8")
 
 
 def chapters(pages: Sequence[Page]) -> list[Page]:
@@ -114,7 +124,7 @@ def chapters(pages: Sequence[Page]) -> list[Page]:
     return [page for page in pages if re.match(r"notebooks/[0-8]\d-", page.path)]
 
 
-def _read(source: Path, path: str) -> Page:
+def _page(source: Path, path: str) -> Page:
     text = source.read_text(encoding="utf-8")
     if source.suffix == ".ipynb":
         cells = importlib.import_module("nbformat").reads(text, as_version=4).cells

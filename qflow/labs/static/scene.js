@@ -42,6 +42,7 @@ function render({ model, el }) {
     if (wanted !== pictures || before?.isAsNewAs(run)) return;
     const timelines = wanted.map((picture, index) => new Timeline(picture, run, numbers[index]));
     const track = new Track(timelines);
+    track.isNarrow = timelines.length > 1 || root.clientWidth < NARROW;
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
     for (const timeline of timelines) timeline.handles = model.get("handles") ?? [];
@@ -193,7 +194,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}`);
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
@@ -216,6 +217,8 @@ function buildWhy(tools, model, player) {
   });
 }
 
+// Pixels; a narrower page, such as that of a telephone, gets the picture that has half of a wide one.
+const NARROW = 600;
 const MOST_TALL = 400;
 const MOST_TALL_BESIDE = 330;
 
@@ -234,7 +237,7 @@ class View {
   }
 
   load(timeline, id, track, seek) {
-    const isNarrow = track.timelines.length > 1;
+    const { isNarrow } = track;
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
