@@ -121,10 +121,13 @@ def packed_text(numbers: bytes) -> str:
 
 
 @cache
-def stored_scripts() -> str:
-    """Return the element with all scripts and styles that draw stored runs; a page needs it once."""
+def stored_scripts(more: str = "") -> str:
+    """Return the element with all scripts and styles that draw stored runs; a page needs it once.
+
+    `more` is a page's own script, which sees all of theirs.
+    """
     # Comments are for readers of the sources.
-    script = re.sub(r"(?m)^\s*//.*\n", "", read_static(*SCRIPTS, "stored.js")).replace(
+    script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, 'stored.js')}\n{more}").replace(
         "export default { render };", ""
     )
     style = (

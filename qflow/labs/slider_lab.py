@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.picture import Comparison, Picture, compare
-from qflow.labs.running import SoFar, Steps, finished
-from qflow.workload import Workload, WorkloadError
+from qflow.labs.running import SoFar, Steps, finished, refusal_text
+from qflow.workload import Workload
 from qflow.workload.stage import uncollected
 
 if TYPE_CHECKING:
@@ -342,14 +341,3 @@ def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
         layout={"width": "auto"},
     )
     return slider.add_class("qf-slider").add_class(f"qf-slider-{knob.setting}")
-
-
-def refusal_text(error: Exception) -> str:
-    """Return a sentence that says why there is no picture."""
-    if isinstance(error, AmqpException):
-        return f"The broker refuses these settings: {error}"
-    if isinstance(error, WorkloadError):
-        return f"No client can do this: {error}"
-    if isinstance(error, RefusalError):
-        return f"This cannot be drawn: {error}"
-    return f"This lab cannot draw these settings ({type(error).__name__}: {error})."

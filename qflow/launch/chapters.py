@@ -144,7 +144,7 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: La
 
 
 def _withdraw(target: Path, name: str, copied: str, layout: Layout) -> None:
-    """Remove a file that the kit has no more, such as a chapter under its old number, unless it was changed."""
+    """Remove a file that the kit has no more, such as a chapter's old number, unless it was changed."""
     if not target.exists():
         return
     if _digest(name, target.read_bytes()) == copied:

@@ -46,9 +46,10 @@ function render({ model, el }) {
     if (wanted !== pictures || before?.isAsNewAs(run)) return;
     const timelines = wanted.map((picture, index) => new Timeline(picture, run, numbers[index]));
     const track = new Track(timelines);
+    track.isNarrow = timelines.length > 1 || root.clientWidth < NARROW;
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
-    for (const timeline of timelines) timeline.handles = isLive(model) ? model.get("handles") : [];
+    for (const timeline of timelines) timeline.handles = model.get("handles") ?? [];
     loadViews(views, shown, track, id, player, model);
     el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
     tools.inert = !track.isWhole;
@@ -64,7 +65,8 @@ function render({ model, el }) {
     if (!player.track || !model.get("plays")) return;
     player.show(0);
     if (!player.isPlaying) player.toggle();
-    requestAnimationFrame(() => bringIntoView(root));
+    // A page keeps its place.
+    if (isLive(model)) requestAnimationFrame(() => bringIntoView(root));
   };
   const show = () => {
     const place = model.get("place");
@@ -212,7 +214,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}`);
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
@@ -238,6 +240,8 @@ function buildWhy(tools, model, player) {
 // Drawings of another form than tanks and gates.
 const FORMS = { conveyor: buildConveyor, strip: buildSession };
 
+// Pixels; a narrower page, such as that of a telephone, gets the picture that has half of a wide one.
+const NARROW = 600;
 const MOST_TALL = 400;
 const MOST_TALL_BESIDE = 330;
 
@@ -256,7 +260,7 @@ class View {
   }
 
   load(timeline, id, track, seek) {
-    const isNarrow = track.timelines.length > 1;
+    const { isNarrow } = track;
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
