@@ -77,11 +77,22 @@ waits = small.first.frames.spans("producer.p1.blocked")
 answer = qf.explain(qf.trace_of(small.first.run), subject="producer:p1", time=waits[0][0])
 print(answer.text(with_sources=False))
 
+# %% [markdown] id="groups-text"
+# ## Keeping the order: groups
+#
+# Several consumers share a queue, and messages of the same **group** must not overtake each other: *add to
+# cart*, *remove from cart*. A group belongs to one consumer at a time. Here two messages of cart A lie in
+# front of one of cart B. The second consumer skips the rest of cart A and gets cart B; the locks show the
+# owners. Click the message at `c1`, accept it, and see who may have the next one. **Chapters 5 and 6.**
+
+# %% id="groups"
+qf.group_lab(messages="AAB", prefetch=(1, 1)).play()
+
 # %% [markdown] id="config-text"
 # ## Setting it up
 #
 # You need not invent the numbers. The broker has defaults, and `explain` says what a queue will really do,
-# and why. **Chapter 5** is about all the ways to say it, and the ones that are refused.
+# and why. **Chapter 7** is about all the ways to say it, and the ones that are refused.
 
 # %% id="config"
 print(qf.configuration.explain(qf.configuration.read_any("orders --max-queue-count=1000")).flow)
@@ -90,21 +101,10 @@ print(qf.configuration.explain(qf.configuration.read_any("orders --max-queue-cou
 # ## Three queues, one slow
 #
 # A message that goes to several queues is complete when all of them agree. So one slow subscriber makes
-# all the others wait: **chapter 6**.
+# all the others wait: **chapter 8**.
 
 # %% id="fanout"
 qf.fanout_lab()
-
-# %% [markdown] id="groups-text"
-# ## Keeping the order: groups
-#
-# Several consumers share a queue, and messages of the same **group** must not overtake each other: *add to
-# cart*, *remove from cart*. A group belongs to one consumer at a time. Here two messages of cart A lie in
-# front of one of cart B. The second consumer skips the rest of cart A and gets cart B; the locks show the
-# owners. Click the message at `c1`, accept it, and see who may have the next one. **Chapters 7 and 8.**
-
-# %% id="groups"
-qf.group_lab(messages="AAB", prefetch=(1, 1)).play()
 
 # %% [markdown] id="real-text"
 # ## Is that true?
@@ -131,10 +131,10 @@ recorded
 # | you want to | go to |
 # |---|---|
 # | understand flow control from the beginning | [1 · Thresholds](01-thresholds.ipynb), then 2, 3, 4 |
-# | configure queues | [5 · Configuration](05-configuration.ipynb) |
-# | know why a fast service waits | [6 · Several queues](06-several-queues.ipynb) |
-# | process messages in order | [7 · Message groups](07-message-groups.ipynb) |
-# | write consumers that behave | [8 · Well-behaved consumers](08-well-behaved-consumers.ipynb) |
+# | process messages in order | [5 · Message groups](05-message-groups.ipynb) |
+# | write consumers that behave | [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb) |
+# | configure queues | [7 · Configuration](07-configuration.ipynb) |
+# | know why a fast service waits | [8 · Several queues](08-several-queues.ipynb) |
 # | use rings, last values, priorities | [9 · Other queues](09-other-queues.ipynb) |
 # | know why it was built like this | [10 · How it was designed](10-how-it-was-designed.ipynb) |
 # | find mistakes in the manual | [11 · Errata](11-errata.ipynb) |

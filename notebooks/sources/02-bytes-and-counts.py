@@ -348,5 +348,5 @@ predictions.compare(messages=3, state=down[5], bytes=qf.Message(1, routing_key="
 # ## Links on
 #
 # - Next: [3 · Held completions](03-held-completions.ipynb), what the producer sees of all this.
-# - Where the defaults come from, and how to set them: [5 · Configuration](05-configuration.ipynb).
+# - Where the defaults come from, and how to set them: [7 · Configuration](07-configuration.ipynb).
 # - In code: `qflow/broker/flow_limit.py` and `qflow/broker/message.py`.

@@ -194,7 +194,7 @@ assert sync_number + 1 in producer.completed
 # %% [markdown] id="hol-text"
 # This is **head-of-line blocking**: what goes to `idle` waits for what went to `busy`. The designers knew
 # it. "This appears to be unavoidable given the 0.10 model", says the proposal of 2010, as its second known
-# issue. Chapter 6 measures what it costs, and shows the cure: one session for each destination.
+# issue. Chapter 8 measures what it costs, and shows the cure: one session for each destination.
 
 # %% [markdown] id="both-text"
 # ### One session for both directions
@@ -422,5 +422,5 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 # ## Links on
 #
 # - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can pile up.
-# - What one slow queue does to the others: [6 · Several queues](06-several-queues.ipynb).
+# - What one slow queue does to the others: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/completions.py` and `qflow/broker/transfer.py`, the broker's `AsyncCompletion`.

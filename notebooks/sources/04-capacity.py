@@ -471,7 +471,8 @@ predictions.compare(one=stall(2, (3,)), two=stall(2, (3, 2)), again=again)
 #
 # ## Links on
 #
-# - Next: [5 · Configuration](05-configuration.ipynb), how to set all of this.
+# - Next: [5 · Message groups](05-message-groups.ipynb). How to set thresholds and limits:
+#   [7 · Configuration](07-configuration.ipynb).
 # - Sizing your own queues from a log: [12 · Reading your own broker](12-reading-your-broker.ipynb).
 # - In code: `qflow/windows.py` holds the three windows, `qflow/design/explore.py` visits the
 #   states.

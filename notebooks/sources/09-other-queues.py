@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # 9 · Other queues: ring, last value, priority, self-destruct
 #
-# *30 minutes. Chapters 1 and 7 first. Run the cells from top to bottom with Shift+Enter.*
+# *30 minutes. Chapters 1 and 5 first. Run the cells from top to bottom with Shift+Enter.*
 #
 # At the end of this chapter you can
 #
@@ -114,7 +114,7 @@ diary
 # tells a worker that what it is doing was dropped. That is what `discardsRing` is for.
 #
 # A single message that is larger than the whole ring is refused with 506, even here. And rings have no flow
-# control (chapter 5).
+# control (chapter 7).
 
 # %% [markdown] id="lvq-text"
 # ## Last value: one for each key

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # 12 · Reading your own broker
 #
-# *40 minutes. Chapters 1, 4 and 5 first. Run the cells from top to bottom with Shift+Enter.*
+# *40 minutes. Chapters 1, 4 and 7 first. Run the cells from top to bottom with Shift+Enter.*
 #
 # At the end of this chapter you can
 #

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # 13 · A whole fleet
 #
-# *35 minutes. Chapters 3, 6 and 7 first. Needs the extra `spark`, which brings a Java along:
+# *35 minutes. Chapters 3, 5 and 8 first. Needs the extra `spark`, which brings a Java along:
 # `qflow doctor --spark` says if it is here, and else the command that installs it. Run the cells from top to
 # bottom with Shift+Enter.*
 #
@@ -210,7 +210,7 @@ if spark:
 # %% [markdown] id="worst-then"
 # Look at `q14b`: it was ON only **once**, and is among the worst. It is one of two queues that the same
 # producer sends to; it never got below its resume threshold again, and every message that went to both
-# queues waited for the slower one (chapter 6). A count of how often queues turn ON would never have shown it.
+# queues waited for the slower one (chapter 8). A count of how often queues turn ON would never have shown it.
 
 # %% id="holds"
 if spark:

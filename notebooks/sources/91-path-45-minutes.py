@@ -10,7 +10,7 @@
 #    everybody write down the one guess.
 # 2. [1 · Thresholds](01-thresholds.ipynb), **20 minutes**. Up to *Back to the lab*; let everybody move one
 #    slider. Leave *What the real broker did* as homework, or show its picture.
-# 3. [7 · Message groups](07-message-groups.ipynb), **15 minutes**. *The naive way*, *The mechanism*, and *A
+# 3. [5 · Message groups](05-message-groups.ipynb), **15 minutes**. *The naive way*, *The mechanism*, and *A
 #    does not block B*. Stop there.
 #
 # If there are five minutes left: the table *Discover the law* in chapter 4 needs no more than that.
@@ -23,7 +23,7 @@
 # %% id="ready"
 import qflow as qf
 
-PATH = {"00-tour": 10, "01-thresholds": 20, "07-message-groups": 15}
+PATH = {"00-tour": 10, "01-thresholds": 20, "05-message-groups": 15}
 missing = [chapter for chapter in PATH if not (qf.kit_path("notebooks") / f"{chapter}.ipynb").exists()]
 print(f"{len(PATH)} chapters, {sum(PATH.values())} minutes; missing: {', '.join(missing) or 'none'}")
 

@@ -10,11 +10,11 @@
 # 3. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **20 minutes**. All of it.
 # 4. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **35 minutes**. All of it; the proof by machine is
 #    the part people remember.
-# 5. [5 · Configuration in all its spellings](05-configuration.ipynb), **30 minutes**. Up to *Switching it
-#    off*; the rest to look things up later.
-# 6. [7 · Message groups](07-message-groups.ipynb), **35 minutes**. All of it, with the lab.
-# 7. [8 · Well-behaved consumers](08-well-behaved-consumers.ipynb), **30 minutes**. All of it. The lost
+# 5. [5 · Message groups](05-message-groups.ipynb), **35 minutes**. All of it, with the lab.
+# 6. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **30 minutes**. All of it. The lost
 #    wake-up is worth ten minutes of talk.
+# 7. [7 · Configuration in all its spellings](07-configuration.ipynb), **30 minutes**. Up to *Switching it
+#    off*; the rest to look things up later.
 #
 # Breaks after chapters 2 and 5.
 
@@ -31,9 +31,9 @@ PATH = {
     "01-thresholds": 30,
     "02-bytes-and-counts": 20,
     "04-capacity": 35,
-    "05-configuration": 30,
-    "07-message-groups": 35,
-    "08-well-behaved-consumers": 30,
+    "05-message-groups": 35,
+    "06-well-behaved-consumers": 30,
+    "07-configuration": 30,
 }
 missing = [chapter for chapter in PATH if not (qf.kit_path("notebooks") / f"{chapter}.ipynb").exists()]
 print(f"{len(PATH)} chapters, {sum(PATH.values())} minutes; missing: {', '.join(missing) or 'none'}")

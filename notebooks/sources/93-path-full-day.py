@@ -10,10 +10,10 @@
 # 3. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **20 minutes**.
 # 4. [3 · Held completions](03-held-completions.ipynb), **30 minutes**.
 # 5. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **35 minutes**.
-# 6. [5 · Configuration in all its spellings](05-configuration.ipynb), **30 minutes**.
-# 7. [6 · Several queues](06-several-queues.ipynb), **30 minutes**. The last one before lunch.
-# 8. [7 · Message groups](07-message-groups.ipynb), **35 minutes**.
-# 9. [8 · Well-behaved consumers](08-well-behaved-consumers.ipynb), **30 minutes**.
+# 6. [5 · Message groups](05-message-groups.ipynb), **35 minutes**.
+# 7. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **30 minutes**. The last one before lunch.
+# 8. [7 · Configuration in all its spellings](07-configuration.ipynb), **30 minutes**.
+# 9. [8 · Several queues](08-several-queues.ipynb), **30 minutes**.
 # 10. [9 · Other queues](09-other-queues.ipynb), **30 minutes**. With the lab: five queues side by side.
 # 11. [10 · How it was designed](10-how-it-was-designed.ipynb), **40 minutes**.
 # 12. [12 · Reading your own broker](12-reading-your-broker.ipynb), **45 minutes**. Bring a log of your own,
@@ -37,10 +37,10 @@ PATH = {
     "02-bytes-and-counts": 20,
     "03-held-completions": 30,
     "04-capacity": 35,
-    "05-configuration": 30,
-    "06-several-queues": 30,
-    "07-message-groups": 35,
-    "08-well-behaved-consumers": 30,
+    "05-message-groups": 35,
+    "06-well-behaved-consumers": 30,
+    "07-configuration": 30,
+    "08-several-queues": 30,
     "09-other-queues": 30,
     "10-how-it-was-designed": 40,
     "12-reading-your-broker": 45,

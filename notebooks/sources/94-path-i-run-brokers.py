@@ -12,9 +12,9 @@
 #    byte?*, and *The surprise*.
 # 4. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **20 minutes**. *The naive way*, *Discover the law*,
 #    *The sizing rule*.
-# 5. [5 · Configuration in all its spellings](05-configuration.ipynb), **30 minutes**. All of it: this is
+# 5. [7 · Configuration in all its spellings](07-configuration.ipynb), **30 minutes**. All of it: this is
 #    your chapter.
-# 6. [6 · Several queues](06-several-queues.ipynb), **20 minutes**. What one slow subscriber does to the
+# 6. [8 · Several queues](08-several-queues.ipynb), **20 minutes**. What one slow subscriber does to the
 #    others.
 # 7. [9 · Other queues](09-other-queues.ipynb), **15 minutes**. *Ring* and *Self-destruct*: what is lost, and
 #    who notices.
@@ -36,8 +36,8 @@ PATH = {
     "01-thresholds": 25,
     "02-bytes-and-counts": 15,
     "04-capacity": 20,
-    "05-configuration": 30,
-    "06-several-queues": 20,
+    "07-configuration": 30,
+    "08-several-queues": 20,
     "09-other-queues": 15,
     "12-reading-your-broker": 40,
 }

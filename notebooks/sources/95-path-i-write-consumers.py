@@ -7,8 +7,8 @@
 # the right way.
 #
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **10 minutes**. So that the words are the same.
-# 2. [7 · Message groups](07-message-groups.ipynb), **35 minutes**. All of it, with the lab.
-# 3. [8 · Well-behaved consumers](08-well-behaved-consumers.ipynb), **35 minutes**. All of it: this is your
+# 2. [5 · Message groups](05-message-groups.ipynb), **35 minutes**. All of it, with the lab.
+# 3. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **35 minutes**. All of it: this is your
 #    chapter.
 # 4. [9 · Other queues](09-other-queues.ipynb), **20 minutes**. *Ring*, *Last value* and *The surprise*: what
 #    can be taken out of your hands.
@@ -29,8 +29,8 @@ import qflow as qf
 
 PATH = {
     "00-tour": 10,
-    "07-message-groups": 35,
-    "08-well-behaved-consumers": 35,
+    "05-message-groups": 35,
+    "06-well-behaved-consumers": 35,
     "09-other-queues": 20,
     "03-held-completions": 15,
     "12-reading-your-broker": 10,

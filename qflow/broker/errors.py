@@ -210,6 +210,14 @@ LEFT_OUT: dict[str, LeftOut] = {
         "the older management protocol, in binary; qpidd leaves it off by default (`mgmt-qmf1`)",
         "nothing is raised and nothing answers: a message to `qpid.management` is routed like any other",
     ),
+    "published objects": LeftOut(
+        "qpidd publishes changed objects every ten seconds; `qflow.messaging.console` looks at them itself",
+        "nothing comes: of what has a key `agent.ind.data` at `qmf.default.topic`, there are only events",
+    ),
+    "shutdown and connect": LeftOut(
+        "these methods of the broker end its process, or connect it to another broker",
+        "status 2, UnknownMethod: the methods `shutdown` and `connect` of `broker`",
+    ),
 }
 """What this model leaves out, why, and what asking for it gives; some of it is refused with the reason."""
 

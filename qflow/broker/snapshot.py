@@ -18,6 +18,8 @@ import json
 import pkgutil
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from operator import attrgetter
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -103,11 +105,10 @@ class _Encoder:
     def run(self) -> list[Any]:
         """Return the table of objects; writing one may meet more."""
         table: list[Any] = []
-        while len(table) < len(self._met):
-            value = self._met[len(table)]
+        # The list grows meanwhile.
+        for value in self._met:
             kind = type(value)
-            fields = [self._encode(getattr(value, name)) for name in _state_fields(kind)]
-            table.append([_class_name(kind), fields])
+            table.append([_class_name(kind), list(map(self._encode, _state_of(kind, value)))])
         return table
 
     def reference(self, value: object) -> list[Any]:
@@ -119,26 +120,30 @@ class _Encoder:
         return ["r", number]
 
     def _encode(self, value: object) -> Any:
-        if value is None or isinstance(value, bool | float | str):
+        kind = type(value)
+        if kind in _PLAIN:
             return value
         if isinstance(value, int):
             return value if -_SAFE_INTEGER < value < _SAFE_INTEGER else ["i", hex(value)]
-        encode = _CONTAINERS.get(type(value))
+        encode = _CONTAINERS.get(kind)
         if encode is not None:
             return encode(self._encode, value)
+        if isinstance(value, float | str):
+            return value
         if isinstance(value, AmqpException):
-            return ["e", _class_name(type(value)), value.text]
+            return ["e", _class_name(kind), value.text]
         return self.reference(value)
 
 
+_PLAIN = frozenset({NoneType, bool, float, str})
 _Encode = Callable[[object], Any]
 _CONTAINERS: dict[type, Callable[[_Encode, Any], Any]] = {
     list: lambda encode, value: ["l", *map(encode, value)],
     tuple: lambda encode, value: ["t", *map(encode, value)],
     deque: lambda encode, value: ["q", *map(encode, value)],
     set: lambda encode, value: ["s", *sorted(value)],
-    dict: lambda encode, value: ["d", *([encode(key), encode(item)] for key, item in value.items())],
-    OrderedDict: lambda encode, value: ["o", *([encode(key), encode(item)] for key, item in value.items())],
+    dict: lambda encode, value: ["d", *[[encode(key), encode(item)] for key, item in value.items()]],
+    OrderedDict: lambda encode, value: ["o", *[[encode(key), encode(item)] for key, item in value.items()]],
     UUID: lambda encode, value: ["u", value.hex],
     bytes: lambda encode, value: ["b", value.hex()],
 }
@@ -188,6 +193,22 @@ class _Decoder:
             case "e":
                 return _find_class(value[1])(value[2])
         raise SnapshotError(f"unknown container {value[0]!r}")
+
+
+_GETTERS: dict[type, Callable[[object], tuple[Any, ...]]] = {}
+
+
+def _state_of(kind: type, value: object) -> tuple[Any, ...]:
+    """Return the values of an object's state, in the order of :func:`_state_fields`."""
+    getter = _GETTERS.get(kind)
+    if getter is None:
+        names = _state_fields(kind)
+        if len(names) == 1:
+            name, getter = names[0], lambda one: (getattr(one, name),)
+        else:
+            getter = attrgetter(*names) if names else lambda _: ()
+        _GETTERS[kind] = getter
+    return getter(value)
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}

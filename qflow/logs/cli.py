@@ -145,8 +145,9 @@ def _import(namespace: argparse.Namespace) -> int:
         from qflow.logs.workload_file import write_workload
         from qflow.prediction.extraction import extract
 
-        log, _ = ClientLog.read(path, namespace.map)
-        write_workload(extract(log, workload, draws=False).workload, namespace.workload, inferred)
+        # The rows are let go before the file is written.
+        behind = extract(ClientLog.read(path, namespace.map)[0], workload, draws=False).workload
+        write_workload(behind, namespace.workload, inferred)
     if namespace.json:
         print(json.dumps(_facts(path, source, seen, audited, events) | {"inferred": inferred}))
     else:

@@ -7,6 +7,7 @@ other way: what the clients of a run would have written down.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,12 +122,12 @@ class ClientLog(Tabular):
         OSError
             If the file cannot be opened.
         """
-        numbers: list[int] = []
+        numbers = array("q")
         rows: list[LogRow] = []
         quarantine = Quarantine()
         try:
             for bit in read_log(path, columns):
-                numbers += bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist()
+                numbers.extend(bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist())
                 rows += bit.log_rows()
                 quarantine += bit.problems
         except LogError as error:

@@ -204,13 +204,13 @@ THEMES = {
     "02-bytes-and-counts": "bytes_and_counts",
     "03-held-completions": "held_completions",
     "04-capacity": "capacity",
-    "05-configuration": "configuration",
-    "06-several-queues": "several_queues",
-    "07-groups": "message_groups",
-    "08-consumers": "well_behaved_consumers",
+    "05-groups": "message_groups",
+    "06-consumers": "well_behaved_consumers",
+    "07-configuration": "configuration",
+    "08-several-queues": "several_queues",
     "09-other-queues": "other_queues",
     "10-design-history": "design_history",
-    "11-design-tasks": "design_tasks",
+    "12-design-tasks": "design_tasks",
     "13-fleet": "fleet",
 }
 """For each exercise notebook, in order, the module of :mod:`qflow.teaching.exercises` that it asks from."""

@@ -22,6 +22,14 @@ VARIABLE = "QFLOW_PROGRESS"
 KINDS = ("exercises", "predictions", "guesses")
 """What is kept."""
 
+RENAMED = {
+    "05-configuration": "07-configuration",
+    "06-several-queues": "08-several-queues",
+    "07-message-groups": "05-message-groups",
+    "08-well-behaved-consumers": "06-well-behaved-consumers",
+}
+"""Chapters that once had another number: what was kept under it is found under the new one."""
+
 Entry = dict[str, Any]
 Guess = int | float | str
 """What can be typed: a number, or a state such as ``"ON"``."""
@@ -39,6 +47,7 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
     guess, sure
         The number or state, and the certainty in percent or None; a guess of None forgets what was typed.
     """
+    chapter = RENAMED.get(chapter, chapter)
     guesses = _guesses(chapter)
     if guess is None:
         guesses.pop(name, None)
@@ -60,7 +69,7 @@ def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
     >>> recall("99-doctest", "depth")
     (None, None)
     """
-    found = _guesses(chapter).get(name)
+    found = _guesses(RENAMED.get(chapter, chapter)).get(name)
     if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
         return None, None
     sure = found.get("sure")
@@ -131,7 +140,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
         if everything is None:
             _set_aside(file)
             everything = {}
-        everything[kind] = {**everything.get(kind, {}), name: entry}
+        everything[kind] = {**everything.get(kind, {}), RENAMED.get(name, name): entry}
         file.parent.mkdir(parents=True, exist_ok=True)
         with written(file) as beside:
             beside.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -149,8 +158,13 @@ def _read_all() -> dict[str, Any] | None:
         return {}
     except (ValueError, RecursionError):
         return None
-    is_whole = isinstance(found, dict) and all(isinstance(found.get(kind, {}), dict) for kind in KINDS)
-    return found if is_whole else None
+    if not isinstance(found, dict) or not all(isinstance(found.get(kind, {}), dict) for kind in KINDS):
+        return None
+    for kind in KINDS:
+        kept = found.get(kind, {})
+        renamed = {RENAMED[name]: entry for name, entry in kept.items() if name in RENAMED}
+        found[kind] = {**renamed, **{name: entry for name, entry in kept.items() if name not in RENAMED}}
+    return found
 
 
 def _set_aside(file: Path) -> None:

@@ -25,7 +25,7 @@ MOVES = """() => {
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("00-tour", 2), ("01-thresholds", 5), ("03-held-completions", 5), ("07-message-groups", 5)],
+    [("00-tour", 2), ("01-thresholds", 5), ("03-held-completions", 5), ("05-message-groups", 5)],
 )
 def test_the_lab_is_seen_as_a_whole_and_plays(lab_page, name, cells):
     page = lab_page.page

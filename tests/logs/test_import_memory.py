@@ -73,6 +73,15 @@ def test_with_a_trace_it_is_a_few_bytes_a_row(tmp_path, name):
     assert a_row < 100
 
 
+@pytest.mark.release
+def test_with_a_workload_it_is_less_than_is_allowed(tmp_path):
+    words = "--workload", tmp_path / "out.json"
+    peak(tmp_path, 400, *words)
+    a_row = (peak(tmp_path, LONG, *words) - peak(tmp_path, SHORT, *words)) / (LONG - SHORT)
+    # It was 400 bytes with the rows in memory until the file was written.
+    assert a_row < 300
+
+
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.parquet"])
 def test_the_trace_is_that_of_the_whole_log_in_memory(tmp_path, name):
     log, workload = load("overflow-despite-flow-control")

@@ -69,6 +69,16 @@ REFUSED: list[tuple[str, Ask, type[Exception], int, str]] = [
         2,
         "UnknownMethod: habroker has no 'replicate'",
     ),
+    *(
+        (
+            "shutdown and connect",
+            lambda broker, method=method: call(broker, MANAGED, method, {}),
+            ManagementError,
+            2,
+            f"UnknownMethod: broker has no {method!r}",
+        )
+        for method in ("shutdown", "connect")
+    ),
 ]
 GIVES_THE_REASON = ("paging", "dtx", "federation")
 
@@ -163,9 +173,20 @@ def test_the_older_protocol_of_management_is_not_answered() -> None:
         answers.fetch(1)
 
 
+def test_of_published_objects_there_are_only_events() -> None:
+    """CF-16: what is bound to all indications hears of a new queue, and not of what is in it."""
+    bench = Bench()
+    heard = bench.receiver("qmf.default.topic/agent.ind.#")
+    bench.sender(address("q")).send(Message("x"))
+    bench.sleep(60)
+    assert {message.properties["qmf.content"] for message in drain(heard)} == {"_event"}
+
+
 def test_the_list_is_whole() -> None:
     """Each entry says why, and what asking for it gives; each is tested here."""
-    others = "acl, cluster, passwords, persistence, QMFv1, refused connections, wire protocol"
+    others = (
+        "acl, cluster, passwords, persistence, published objects, QMFv1, refused connections, wire protocol"
+    )
     tested = {row[0] for row in REFUSED} | set(others.split(", "))
     assert set(LEFT_OUT) == tested
     page = left_out_page()

@@ -1,5 +1,5 @@
 # %% [markdown] id="title"
-# # 5 · Configuration in all its spellings
+# # 7 · Configuration in all its spellings
 #
 # *30 minutes. Chapters 1 and 2 first. Run the cells from top to bottom with Shift+Enter.*
 #
@@ -21,7 +21,7 @@
 # %% id="predict"
 import qflow as qf
 
-predictions = qf.Predictions("05-configuration")
+predictions = qf.Predictions("07-configuration")
 predictions.predict(
     "stop",
     "qpid.max_count is 90. What is the stop threshold?",
@@ -387,6 +387,6 @@ predictions.compare(
 #
 # ## Links on
 #
-# - Next: [6 · Several queues](06-several-queues.ipynb).
+# - Next: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/flow_limit.py` computes the levels, `qflow/configuration/` reads and explains them.
 # - In a terminal: `qflow config add queue NAME …`.

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
-# # Exercises 7 · Message groups
+# # Exercises 5 · Message groups
 #
-# *35 minutes. They go with chapter 7.*
+# *35 minutes. They go with chapter 5.*
 #
 # Exercises 1 explains at its top how checks and hints work.
 

@@ -1,5 +1,5 @@
 # %% [markdown] id="title"
-# # 6 · Several queues: fan-out, one slow subscriber, one session each
+# # 8 · Several queues: fan-out, one slow subscriber, one session each
 #
 # *25 minutes. Chapters 1 and 3 first. Run the cells from top to bottom with Shift+Enter.*
 #
@@ -21,7 +21,7 @@
 # %% id="predict"
 import qflow as qf
 
-predictions = qf.Predictions("06-several-queues")
+predictions = qf.Predictions("08-several-queues")
 predictions.predict(
     "holders",
     "Three messages are sent. How many queues hold the completion of the third?",
@@ -343,5 +343,5 @@ predictions.compare(holders=holders, after_purge="yes" if after_purge else "no",
 #
 # ## Links on
 #
-# - Next: [7 · Message groups](07-message-groups.ipynb).
+# - Next: [9 · Other queues](09-other-queues.ipynb).
 # - In code: `qflow/broker/transfer.py`, how a transfer counts who holds it.

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
-# # Exercises 5 · Configuration
+# # Exercises 7 · Configuration
 #
-# *30 minutes. They go with chapter 5.*
+# *30 minutes. They go with chapter 7.*
 #
 # Exercises 1 explains at its top how checks and hints work.
 

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
-# # 8 · Well-behaved consumers
+# # 6 · Well-behaved consumers
 #
-# *25 minutes. Chapter 7 first. Run the cells from top to bottom with Shift+Enter.*
+# *25 minutes. Chapter 5 first. Run the cells from top to bottom with Shift+Enter.*
 #
 # At the end of this chapter you can
 #
@@ -21,7 +21,7 @@
 # %% id="predict"
 import qflow as qf
 
-predictions = qf.Predictions("08-well-behaved-consumers")
+predictions = qf.Predictions("06-well-behaved-consumers")
 predictions.predict(
     "after_release",
     "c1 releases A-1 and keeps A-2. Another consumer asks. What does it get?",
@@ -351,5 +351,5 @@ predictions.compare(
 #
 # ## Links on
 #
-# - Next: [9 · Other queues](09-other-queues.ipynb).
+# - Next: [7 · Configuration](07-configuration.ipynb).
 # - In code: `qflow/broker/dispatch.py` (one attempt to deliver) and `qflow/broker/groups.py`.

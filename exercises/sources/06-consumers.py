@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
-# # Exercises 8 · Consumers
+# # Exercises 6 · Consumers
 #
-# *20 minutes. They go with chapter 8.*
+# *20 minutes. They go with chapter 6.*
 #
 # Exercises 1 explains at its top how checks and hints work.
 

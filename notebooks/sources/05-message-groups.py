@@ -1,5 +1,5 @@
 # %% [markdown] id="title"
-# # 7 · Message groups: the shopping cart
+# # 5 · Message groups: the shopping cart
 #
 # *30 minutes. You need nothing but this notebook. Run the cells from top to bottom with Shift+Enter.*
 #
@@ -15,7 +15,7 @@
 # %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
-predictions = qf.Predictions("07-message-groups")
+predictions = qf.Predictions("05-message-groups")
 predictions.predict(
     "second",
     "c1 fetches one message and gets A-1. Now c2 fetches one. Which does it get?",
@@ -451,6 +451,6 @@ predictions.compare(second=second, third=third, owners=len(busy))
 #
 # ## Links on
 #
-# - Next: [8 · Well-behaved consumers](08-well-behaved-consumers.ipynb).
+# - Next: [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb).
 # - The document behind this chapter: *Using Message Groups*, of the Apache Qpid C++ broker's manual.
 # - In code: `qflow/broker/groups.py`; lay it beside the broker's `MessageGroupManager.cpp`.

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
-# # Exercises 6 · Several queues
+# # Exercises 8 · Several queues
 #
-# *20 minutes. They go with chapter 6.*
+# *20 minutes. They go with chapter 8.*
 #
 # Exercises 1 explains at its top how checks and hints work.
 

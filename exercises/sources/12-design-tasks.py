@@ -1,5 +1,5 @@
 # %% [markdown] id="title"
-# # Exercises 11 · Design tasks
+# # Exercises 12 · Design tasks
 #
 # *30 minutes. They go with chapters 4 and 12.*
 #
