@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -205,11 +206,32 @@ def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch, capsy
         assert (chapters / "exercises" / "solutions" / f"{name}.ipynb").exists()
     assert not (chapters / "exercises" / "sources").exists()
     assert f"Laid the exercises out in {chapters / 'exercises'}" in capsys.readouterr().out
+    for notebook in (*chapters.glob("*.ipynb"), *(chapters / "exercises").glob("*.ipynb")):
+        links = re.findall(r"\]\((?!\w+:)([^)#]+\.ipynb)\)", notebook.read_text())
+        assert [link for link in links if not (notebook.parent / link).exists()] == [], notebook
     mine = chapters / "exercises" / "01-thresholds.ipynb"
     mine.write_text(mine.read_text().replace("raise NotImplementedError", "return 901, 499"))
     launch.find_chapters("mine")
     assert "Left as you changed them: 01-thresholds.ipynb" in capsys.readouterr().out
     assert "return 901, 499" in mine.read_text()
+
+
+def test_a_chapter_with_a_new_number_takes_the_place_of_the_old_one(tmp_path):
+    """A copy that nobody changed goes; one with a learner's words in it stays."""
+    kit, mine = tmp_path / "kit", tmp_path / "mine"
+    kit.mkdir()
+    for name in ("05-configuration.ipynb", "06-several-queues.ipynb"):
+        (kit / name).write_text('{"cells": []}')
+    launch.lay_out(kit, mine)
+    (mine / "06-several-queues.ipynb").write_text("my notes")
+    (kit / "05-configuration.ipynb").rename(kit / "07-configuration.ipynb")
+    (kit / "06-several-queues.ipynb").rename(kit / "08-several-queues.ipynb")
+    layout = launch.lay_out(kit, mine)
+    assert layout.added == ["07-configuration.ipynb", "08-several-queues.ipynb"]
+    assert (layout.removed, layout.kept) == (["05-configuration.ipynb"], ["06-several-queues.ipynb"])
+    assert (mine / "06-several-queues.ipynb").read_text() == "my notes"
+    assert not (mine / "05-configuration.ipynb").exists()
+    assert "as they have other names now: 05-configuration.ipynb." in "".join(layout.sentences())
 
 
 def test_an_answer_that_raises_is_told_so():
