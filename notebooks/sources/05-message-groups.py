@@ -432,7 +432,7 @@ predictions.compare(second=second, third=third, owners=len(busy))
 #
 # ## Links on
 #
-# - The same in RabbitMQ, ActiveMQ Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
+# - The same in RabbitMQ, Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
 # - The document behind this chapter: *Using Message Groups*, of the Apache Qpid C++ broker's manual.
 # - In code: `qflow/broker/groups.py`; lay it beside the broker's `MessageGroupManager.cpp`.
 
