@@ -10,7 +10,7 @@
 # - recognise a queue that is stopped by the unit that was not looked at.
 #
 # **A question to begin with.** A queue has room for 1,000 messages. After 80 of them the producers stand
-# still, and the console shows: flow control is ON. Nobody has set any threshold. What happened?
+# still, and the console shows: flow control is ON. No threshold was set. What happened?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -51,9 +51,9 @@ assert photos.flow_limit.thresholds.stop_count == 800
 assert photos.statistics().msgDepth == 80
 
 # %% [markdown] id="naive-then"
-# 80 messages, not 801. Nobody asked for a limit in bytes, but every queue has one: `default-queue-limit`,
-# 100 MiB for each queue that names none. And where there is a limit, there are thresholds: 80 and 70 percent
-# of it. *(LP-01, FC-02)*
+# 80 messages, not 801. No limit in bytes was asked for, but every queue has one: `default-queue-limit`, 100
+# MiB for each queue that names none. And where there is a limit, there are thresholds: 80 and 70 percent of
+# it. *(LP-01, FC-02)*
 
 # %% id="default-limit"
 print("stop threshold in bytes:  ", photos.flow_limit.thresholds.stop_size)
@@ -242,7 +242,7 @@ diary
 # The cure is to say what you mean: set `qpid.flow_resume_count` to 0 as well.
 #
 # Notice the difference to chapter 1. There the two thresholds of one unit gave a band in which the state
-# depends on the past. Here the second unit widens that band, without anybody having asked for it.
+# depends on the past. Here the second unit makes that band wider, and no one has asked for it.
 
 # %% [markdown] id="picture-text"
 # ## Over time
