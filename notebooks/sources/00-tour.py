@@ -81,7 +81,7 @@ print(answer.text(with_sources=False))
 # owners. Click the message at `c1`, accept it, and see who may have the next one. **Chapters 5 and 6.**
 
 # %% id="groups"
-qf.group_lab(messages="AAB", prefetch=(1, 1)).play()
+qf.group_lab(messages="AAB", prefetch=(1, 1), paces=()).play()
 
 # %% [markdown] id="config-text"
 # ## Setting it up

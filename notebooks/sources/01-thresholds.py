@@ -364,3 +364,10 @@ predictions.compare(on=above_stop.msgDepth, off=below_resume.msgDepth, at_most=f
 # - The document this chapter follows: *Producer Flow Control*, a chapter of the Apache Qpid C++ broker's
 #   manual.
 # - In code: `qflow/broker/flow_limit.py` holds all of it. Lay it beside the broker's `QueueFlowLimit.cpp`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 1 · Thresholds](../exercises/01-thresholds.ipynb), 20 minutes: at which depth a queue turns ON
+# and OFF, the state after each of a series of steps, and what `flowStoppedCount` counts. The next chapter
+# is [2 · Bytes, counts and both](02-bytes-and-counts.ipynb).

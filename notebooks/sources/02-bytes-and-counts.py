@@ -330,3 +330,10 @@ predictions.compare(messages=3, state=down[5], bytes=qf.Message(1, routing_key="
 # - Next: [3 · Held completions](03-held-completions.ipynb), what the producer sees of all this.
 # - Where the defaults come from, and how to set them: [7 · Configuration](07-configuration.ipynb).
 # - In code: `qflow/broker/flow_limit.py` and `qflow/broker/message.py`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 2 · Bytes and counts](../exercises/02-bytes-and-counts.ipynb), 25 minutes: how many bytes a
+# message has for the broker, the state of a queue with thresholds in both units, and what remains of a unit
+# that was switched off. The next chapter is [3 · Held completions](03-held-completions.ipynb).

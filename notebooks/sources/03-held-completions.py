@@ -21,11 +21,12 @@ predictions.ask()
 # %% [markdown] id="lab-text"
 # ## Watch what is held
 #
-# A small queue, and a producer with a window of five. The messages get through; their completions wait behind
-# the gate. Click one of those that wait, or the producer, and read *why*.
+# The commands of one session, in their order. `busy` stops above two messages, `idle` never does. When it has
+# played, **click message 4 on busy**: a consumer takes it. Which numbers become complete, and what does the
+# client hear of it? Then send more, and ask with a sync.
 
 # %% id="lab"
-qf.flow_lab(stop=8, resume=6, limit=20, capacity=5, prefetch=2, rate=60, service=0.05, messages=120).play()
+qf.completion_lab().play()
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
@@ -404,3 +405,10 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 # - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can pile up.
 # - What one slow queue does to the others: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/completions.py` and `qflow/broker/transfer.py`, the broker's `AsyncCompletion`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 3 · Held completions](../exercises/03-held-completions.ipynb), 25 minutes: which transfers of a
+# session are complete, what two stopped queues do to one message, and when a held transfer completes. The
+# next chapter is [4 · Capacity](04-capacity.ipynb).

@@ -452,8 +452,14 @@ predictions.compare(one=stall(2, (3,)), two=stall(2, (3, 2)), again=again)
 #
 # ## Links on
 #
-# - Next: [5 · Message groups](05-message-groups.ipynb). How to set thresholds and limits:
-#   [7 · Configuration](07-configuration.ipynb).
+# - How to set thresholds and limits: [7 · Configuration](07-configuration.ipynb).
 # - Sizing your own queues from a log: [12 · Reading your own broker](12-reading-your-broker.ipynb).
 # - In code: `qflow/windows.py` holds the three windows, `qflow/design/explore.py` visits the
 #   states.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 4 · Capacity](../exercises/04-capacity.ipynb), 30 minutes: how deep a queue gets, what happens
+# after all producers were blocked, how a client of the C++ library differs, and when a producer is refused
+# in spite of flow control. The next chapter is [5 · Message groups](05-message-groups.ipynb).

@@ -19,13 +19,14 @@ predictions = qf.Predictions("05-message-groups")
 predictions.ask()
 
 # %% [markdown] id="lab-text"
-# ## Be the consumers
+# ## Watch it, then switch the groups off
 #
-# Ten messages of four groups, three consumers with prefetch 1, 2 and 3. Each group has its own shape; a lock
-# shows its owner. Click a message at a consumer, and accept, release or reject it.
+# Five carts; a cart's messages add an item and remove it again, in turn. Three consumers share the queue, a
+# slow one, a middling one and a quick one. Switch the groups **off** and compare the two numbers. Then click a
+# message at a consumer, and accept, release or reject it.
 
 # %% id="lab"
-qf.group_lab(messages="AABACBBCAD").play()
+qf.group_lab().play()
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
@@ -286,10 +287,10 @@ qf.Table(refusals, ("arguments", "code", "the broker says"), "refused")
 # %% [markdown] id="lab-parts"
 # ## Back to the lab
 #
-# You know the rules now. Go back to the lab at the top of this chapter: can you get all ten messages
-# processed with every group in order? And can you break the order of one?
+# You know the rules now. Go back to the lab at the top of this chapter: the groups are on, and yet you can
+# break the order of one of them by hand. How? (You need one release.)
 #
-# The next cell lets three consumers do it, who accept in turn.
+# The next cell lets three consumers work on ten messages, who accept in turn.
 
 # %% id="lab-words"
 in_turn = qf.group_run()
@@ -431,6 +432,12 @@ predictions.compare(second=second, third=third, owners=len(busy))
 #
 # ## Links on
 #
-# - Next: [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb).
 # - The document behind this chapter: *Using Message Groups*, of the Apache Qpid C++ broker's manual.
 # - In code: `qflow/broker/groups.py`; lay it beside the broker's `MessageGroupManager.cpp`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 5 · Message groups](../exercises/05-groups.ipynb), 35 minutes: which message a second consumer
+# gets, what a prefetch takes, what settling out of order does, and how to declare a queue with groups in
+# three ways. The next chapter is [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb).

@@ -170,7 +170,7 @@ assert consumer.holds == ["A-2"]
 # Play it yourself: one group, three messages, two consumers. Release the first message and accept the second.
 
 # %% id="lab"
-qf.group_lab(messages="AAA", prefetch=(2, 1))
+qf.group_lab(messages="AAA", prefetch=(2, 1), paces=()).play()
 
 # %% id="lab-words"
 played = qf.group_run(
@@ -331,5 +331,11 @@ predictions.compare(
 #
 # ## Links on
 #
-# - Next: [7 · Configuration](07-configuration.ipynb).
 # - In code: `qflow/broker/dispatch.py` (one attempt to deliver) and `qflow/broker/groups.py`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 6 · Consumers](../exercises/06-consumers.ipynb), 20 minutes: what an idle consumer gets after
+# an accept, a release or a new message, and how consumers take turns. The next chapter is [7 ·
+# Configuration in all its spellings](07-configuration.ipynb).

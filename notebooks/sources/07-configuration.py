@@ -368,6 +368,12 @@ predictions.compare(
 #
 # ## Links on
 #
-# - Next: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/flow_limit.py` computes the levels, `qflow/configuration/` reads and explains them.
 # - In a terminal: `qflow config add queue NAME …`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 7 · Configuration](../exercises/07-configuration.ipynb), 30 minutes: the default thresholds of
+# a queue, a declaration in `queue.declare` and in `qpid-config`, which declarations are refused, and how
+# flow control is switched off. The next chapter is [8 · Several queues](08-several-queues.ipynb).

@@ -323,5 +323,11 @@ predictions.compare(holders=holders, after_purge="yes" if after_purge else "no",
 #
 # ## Links on
 #
-# - Next: [9 · Other queues](09-other-queues.ipynb).
 # - In code: `qflow/broker/transfer.py`, how a transfer counts who holds it.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 8 · Several queues](../exercises/08-several-queues.ipynb), 20 minutes: when a sync is answered,
+# what one slow subscriber does to the others, and which sessions a program needs for several queues. The
+# next chapter is [9 · Other queues](09-other-queues.ipynb).

@@ -356,5 +356,12 @@ predictions.compare(ring="a", priority="c", self_destruct=lost)
 #
 # ## Links on
 #
-# - Next: [10 · How it was designed](10-how-it-was-designed.ipynb).
 # - In code: `qflow/broker/limits.py` (policies) and `qflow/broker/stores.py` (kinds of queue).
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 9 · Other queues, and what removes messages](../exercises/09-other-queues.ipynb), 50 minutes:
+# what remains on a ring, on a last-value queue and on a queue that destroys itself, and what purge, delete,
+# move and a transaction do to held transfers; choose some of them. The next chapter is [10 · How it was
+# designed](10-how-it-was-designed.ipynb).

@@ -377,3 +377,10 @@ predictions.compare(
 #
 # - Which of the documents' sentences survived: [11 · Errata](11-errata.ipynb).
 # - In code: `qflow/broker/history/`, each alternative a few dozen lines on the same engine.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 10 · How it was designed](../exercises/10-design-history.ipynb), 20 minutes: what four designs
+# do with one workload, and which messages wait on an overflow list. The next chapter is [11 ·
+# Errata](11-errata.ipynb).

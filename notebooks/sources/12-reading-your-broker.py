@@ -370,3 +370,10 @@ predictions.compare(
 # - Why it was built this way: [10 · How it was designed](10-how-it-was-designed.ipynb).
 # - In code: `qflow/trace/` (logs, replay, explain), `qflow/prediction/`, `qflow/design/`.
 # - In a terminal: `qflow trace`, `qflow predict`, `qflow design`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 12 · Design tasks](../exercises/12-design-tasks.ipynb), 30 minutes: choose a stop threshold,
+# capacities, and both thresholds of a queue with bursts, so that nothing is ever refused; the engine tries
+# your choice. The next chapter is [13 · A whole fleet](13-spark.ipynb).

@@ -350,5 +350,11 @@ if spark:
 #
 # ## Links on
 #
-# - Next: [14 · Under the hood](14-under-the-hood.ipynb). Exercises: `exercises/13-fleet.ipynb`.
 # - In code: `qflow/logs/audit.py` (one component, no Spark), `qflow/spark/lake_audit.py` (on Spark).
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 13 · A whole fleet](../exercises/13-fleet.ipynb), 20 minutes: into how many parts a log can be
+# split, which worker is done last, and how long transfers waited; they need neither Spark nor Java. The
+# next chapter is [14 · Under the hood](14-under-the-hood.ipynb).

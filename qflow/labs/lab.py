@@ -177,11 +177,10 @@ class Lab(widgets.VBox):
         >>> from qflow.labs import capacity_lab, held_chart
         >>> lab = capacity_lab(messages=60, stop=20, resume=10)
         >>> chart = lab.chart(held_chart)
-        >>> lab.sliders["capacity"].value = 2
+        >>> lab.sliders["capacity_1"].value = 2
         >>> print(chart)
-        At most 2 completions of p1 were held at once.
-        At most 2 completions of p2 were held at once.
-        At most 2 completions of p3 were held at once.
+        At most 2 completions of C1 were held at once.
+        At most 15 completions of C2 were held at once.
         """
         chart = LinkedChart(make, self.first, self.scene, **options)
         self._charts.append(chart)
@@ -259,6 +258,8 @@ class Lab(widgets.VBox):
                     self._settle(content)
                 case "guess" | "next":
                     self.scene.asking = self._asking.heard(content)
+                case "do":
+                    self._do(content)
                 case "token":
                     self.scene.token = self.token(int(content["time"]), int(content["back"]))
                 case "html":
@@ -302,6 +303,10 @@ class Lab(widgets.VBox):
     def _settle(self, content: dict[str, Any]) -> None:
         """Let a consumer answer a message that it holds: here, in another course of events."""
         self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
+
+    def _do(self, content: dict[str, Any]) -> None:
+        """Do what a button of the picture is for."""
+        raise RefusalError(f"this lab has no button {content['what']!r}")
 
     def _save(self, content: dict[str, Any]) -> None:
         """Send the run as a page to the browser, which keeps it among the reader's downloads."""

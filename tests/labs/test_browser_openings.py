@@ -38,5 +38,6 @@ def test_the_lab_is_seen_as_a_whole_and_plays(lab_page, name, cells):
         lab_page.wait_idle()
     page.wait_for_function(MOVES, timeout=20_000)
     page.wait_for_function(SEEN, timeout=5_000)
+    assert page.locator(".qflow-stored").count() == 0, "the widget, and not what the notebook keeps as well"
     assert lab_page.cell_errors() == []
     assert lab_page.page_errors == []

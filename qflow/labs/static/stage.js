@@ -36,8 +36,7 @@ function heightsOf(topology, geometry) {
 }
 
 // Runs side by side are as tall as the tallest of them: a level is then the same height in all.
-function roomOf({ timelines }) {
-  const isNarrow = timelines.length > 1;
+function roomOf({ timelines, isNarrow }) {
   return Math.max(...timelines.map(({ topology }) => heightsOf(topology, geometryOf(topology, isNarrow)).room));
 }
 
