@@ -28,7 +28,7 @@ INTERPRETED = {
 }
 """Modules of the engine that are left to the interpreter, and why; packages' ``__init__`` are, too."""
 
-WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "producer_client", "stage")
+WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "measured", "producer_client", "stage")
 
 
 class CompileHook(BuildHookInterface):

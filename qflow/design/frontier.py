@@ -12,7 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -23,6 +25,7 @@ from qflow.design.small import DesignError
 from qflow.design.verdict import judge
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
+from qflow.workload.many import run_many
 from qflow.workload.model import Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.simulate import simulate
@@ -30,6 +33,9 @@ from qflow.workload.stage import GRACE
 
 MESSAGE_LIMIT = 5_000
 """Messages a simulation sends at most, unless given otherwise."""
+
+ALONE = 50_000
+"""Messages: fewer than that are simulated here, before other processes would have begun."""
 
 Tell = Callable[[int], None]
 
@@ -466,15 +472,28 @@ def frontier(
     traffic = traffic_of(workload)
     designed = _designed(workload, limits or {}, traffic)
     parts = parts_of(traffic, {p.name: p.session for p in workload.producers if p.session})
-    rows: list[Row] = []
-    for done, choice in enumerate(choices(keep_capacities=keep_capacities), 1):
-        rows += _rows(workload, designed, traffic, parts, choice, message_limit)
-        if tell is not None:
-            tell(done)
+    tried = partial(_rows, workload, designed, traffic, parts, message_limit)
+    rows = _all_rows(tried, list(choices(keep_capacities=keep_capacities)), tell)
     for part in parts:
         if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
             raise DesignError(_no_room(part, designed, workload, traffic, keep_capacities))
     return Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
+
+
+def _all_rows(tried: Callable[[Choice], list[Row]], grid: Sequence[Choice], tell: Tell | None) -> list[Row]:
+    """Return the rows of all choices, in their order; many long simulations run on all cores."""
+    first, rest = tried(grid[0]), grid[1:]
+    if tell is not None:
+        tell(1)
+    sent = max((row.costs.transfers for row in first), default=0)
+    processes = 1 if sent * len(grid) < ALONE else None
+    found: dict[int, list[Row]] = {}
+    with closing(run_many(tried, rest, processes=processes)) as results:
+        for done, (place, rows) in enumerate(results, 2):
+            found[place] = rows
+            if tell is not None:
+                tell(done)
+    return [*first, *(row for place in range(len(rest)) for row in found[place])]
 
 
 def _designed(
@@ -506,8 +525,8 @@ def _rows(
     designed: Mapping[str, Limits],
     traffic: Mapping[str, Traffic],
     parts: Sequence[Part],
-    choice: Choice,
     message_limit: int | None,
+    choice: Choice,
 ) -> list[Row]:
     """Simulate a choice for all parts at once; a part that has no safe settings stays as it is, unused."""
     changed, used = workload, []

@@ -130,6 +130,10 @@ def _of_producer(frames: Frames, producer: ProducerSpot) -> Iterator[str]:
         fate = f"at most {held} of its {producer.capacity} transfers were held"
     else:
         fate = "none of its transfers was ever held"
+    if producer.is_measured:
+        # When a client of AMQP 1.0 waits, only that client knows.
+        yield f"{producer.name} sent {_messages(sent)}; {fate}."
+        return
     if waits:
         wait = f"it had to wait {times(len(waits))}, {share(waits, frames.topology.end)} of the time"
     else:

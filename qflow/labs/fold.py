@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from struct import pack
 from typing import Any
@@ -69,6 +69,7 @@ Fields = tuple[Any, ...]
 Place = tuple[int, int]
 """The index of a client or queue among its kind, and the first of its columns."""
 
+_TRANSFER = ("command", "message")
 _BLANK = array("i", [0] * len(STEP_CHANNELS))
 _LIMIT_EXCEEDED = 506
 _SENT, _ACCEPTED, _DELIVERED, _TURNED_OFF = (
@@ -96,6 +97,8 @@ class Fold:
     ----------
     topology
         The clients and queues to show.
+    grain
+        Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps each.
     own_steps
         Kinds of events that make a frame although they change no number in it.
 
@@ -123,8 +126,9 @@ class Fold:
     True
     """
 
-    def __init__(self, topology: Topology, own_steps: Collection[str] = ()) -> None:
+    def __init__(self, topology: Topology, grain: int = 0, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
+        self.grain = grain
         self._own_steps = frozenset(own_steps)
         self.count = self.seen = 0
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
@@ -138,7 +142,7 @@ class Fold:
         self._data, self._rows = array("i"), array("i")
         self._now = array("i", [0] * width)
         self._is_dirty = True
-        self._time = 0
+        self._time = self._due = 0
         # A message's producer, from 1, and its number, by its label; a group's number, from 1.
         self._known: dict[str, tuple[int, int]] = {}
         self._groups: dict[str, int] = {}
@@ -171,6 +175,8 @@ class Fold:
         self._holding: dict[tuple[str, int], tuple[int, int]] = {}
         self._lock: dict[tuple[str, str], int] = {}
         self._deaths: list[tuple[int, int, str]] = []
+        # Of sessions of AMQP 1.0: by a link's name, its transfers that have no outcome yet.
+        self._links: dict[str, dict[str, dict[object, None]]] = {}
         self._finish(0, 0)
 
     def follow(self, events: Sequence[Event]) -> None:
@@ -227,6 +233,78 @@ class Fold:
         # Nothing waits for anything any more: the rest of the run would show nothing.
         return replace(frames, topology=replace(frames.topology, end=last["time"]))
 
+    def renewed(self, topology: Topology, first: int) -> Fold:
+        """Return a fold that goes on from here, for other clients and queues, with the last frames only.
+
+        What clients and queues of both topologies have counted goes on, and what still lasts is kept,
+        however long ago it began.
+
+        Parameters
+        ----------
+        topology
+            The clients and queues to show from now on.
+        first
+            The first frame to keep; it is the new fold's frame 0.
+
+        Examples
+        --------
+        >>> from qflow.labs import flow_workload
+        >>> from qflow.workload import simulate
+        >>> run = simulate(flow_workload(), message_limit=10)
+        >>> fold = Fold(Topology.of(run.workload, run.end))
+        >>> fold.follow(run.events)
+        >>> last = fold.renewed(fold.topology, fold.count - 3)
+        >>> last.end(); fold.end()
+        >>> last.count, last.so_far(run.end).at(-1) == fold.so_far(run.end).at(-1)
+        (3, True)
+        """
+        new = Fold(topology, self.grain, self._own_steps)
+        shift = _Shift(self.topology, topology, first)
+        columns = shift.columns()
+        width = len(self._now)
+        new._data, new._now = array("i"), shift.row(self._now, columns)
+        for frame in range(first, self.count):
+            new._data += shift.row(self._data[frame * width : (frame + 1) * width], columns)
+        new._rows, new.count, new.seen = self._rows[first:], self.count - first, self.seen
+        new._time, new._due, new._is_dirty = self._time, self._due, self._is_dirty
+        new._groups, new._links = self._groups, self._links
+        new._group_by_message = {}
+        routes = [(shift.producer(producer), shift.queue(queue)) for producer, queue in self._routes]
+        new._routes |= {route: None for route in routes if min(route) >= 0}
+        new._deaths = [
+            (max(0, at - first), shift.producer(p), text)
+            for at, p, text in self._deaths
+            if at >= first and shift.producer(p) >= 0
+        ]
+        sendings, new._sendings = shift.kept(self._sendings, SENDINGS, {"producer": shift.producer})
+        for session, sent in self._sent.items():
+            if session in new._sent:
+                new._sent[session] = _moved(sent, sendings)
+        stays, new._stays = shift.kept(
+            self._stays, STAYS, {"queue": shift.queue, "producer": shift.nth_producer}
+        )
+        new._stay, new._newest = _moved(self._stay, stays), _moved(self._newest, stays)
+        width = len(STAYS)
+
+        def stay(row: int) -> int:
+            return stays.get(row * width, -width) // width
+
+        holdings, new._holdings = shift.kept(
+            self._holdings, HOLDINGS, {"stay": stay, "consumer": shift.nth_consumer}
+        )
+        for key, (start, at) in self._holding.items():
+            if start in holdings:
+                new._holding[key] = holdings[start], columns.get(at, 0) if at else 0
+        locks, new._locks = shift.kept(
+            self._locks, LOCKS, {"queue": shift.queue, "consumer": shift.nth_consumer}
+        )
+        new._lock = _moved(self._lock, locks)
+        new._holds |= {columns[at]: held for at, held in self._holds.items() if at in columns}
+        for at, starts in self._unreported.items():
+            if at in columns:
+                new._unreported[columns[at]] = [sendings[one] for one in starts if one in sendings]
+        return new
+
     # Steps
 
     def _add(self, events: Iterable[Fields]) -> None:
@@ -235,7 +313,7 @@ class Fold:
         for place, event in enumerate(events, self.seen):
             handler, details, begins = find(event[1], unknown)
             if begins or event[0] != time:
-                if self._is_dirty:
+                if self._is_dirty and event[0] >= self._due:
                     self._finish(time, place - 1)
                 time = event[0]
             if handler is not None:
@@ -255,6 +333,8 @@ class Fold:
         self.count += 1
         now[1:AFTER_STEP] = _BLANK
         self._is_dirty = False
+        # The grid of instants, so that the frames of a lively run come at an even pace.
+        self._due = time - time % self.grain + self.grain if self.grain else 0
 
     def _note(self, part: str) -> None:
         """Note what the current step did, as a key of :data:`qflow.labs.words.STEP`."""
@@ -288,10 +368,14 @@ class Fold:
     # Producers
 
     def _transfer(self, event: Fields) -> None:
-        _, _, _, session, _, label, _, _, _, (command, message, *_) = event
+        _, _, _, session, _, label, _, _, names, values = event
+        command, message, *_ = values if names[:2] == _TRANSFER else _in_order(event, _TRANSFER)[9]
         producer = self._alone.get(session) or self._producer(session, label)
         if producer is None:
             return
+        if session in self._links:
+            tag = values[names.index("tag")]
+            self._links[session].setdefault(tag, {})[command] = None
         index, at = producer
         now = self._now
         now[PRODUCER] = index
@@ -324,6 +408,11 @@ class Fold:
             start = self._sent[session].pop(command, None)
             if producer is not None and start is not None:
                 self._unreported[producer[1]].append(start)
+                if session in self._links:
+                    # Its outcome is sent by itself, and at once.
+                    for waiting in self._links[session].values():
+                        waiting.pop(command, None)
+                    self._reported(event)
 
     def _reported(self, event: Fields) -> None:
         for _, at in self._sessions.get(event[3], ()):
@@ -337,6 +426,43 @@ class Fold:
                     now[at + MOOD] = FREE
                 self._is_dirty = True
                 complete.clear()
+
+    # Links of AMQP 1.0
+
+    def _attached(self, event: Fields) -> None:
+        if event[8] and "container" in event[8]:
+            self._links[event[3]] = {}
+
+    def _released(self, event: Fields) -> None:
+        """Count a transfer that found no room: its client has it back, and its link lives (LNK-05)."""
+        _, _, _, session, _, label, _, _, _, (command,) = event
+        if command in self._sent.get(session, ()):
+            found = self._known.get(label) or self._message(label)
+            self._completed(event)
+            now = self._now
+            now[SENDER], now[NUMBER] = found
+            now[QUEUE] = next((queue for producer, queue in self._routes if producer == now[PRODUCER]), 0)
+            self._note("released")
+
+    def _link_ended(self, event: Fields) -> None:
+        """End what has no outcome and will have none: its messages stay where they are (LNK-07)."""
+        _, _, _, session, link, *_ = event
+        links = self._links.get(session)
+        if links is None:
+            self._left(event)
+            return
+        for tag in [link] if link else list(links):
+            for command in links.pop(tag, ()):
+                start = self._sent.get(session, {}).pop(command, None)
+                place = self._sessions[session][0] if start is not None else None
+                if start is not None and place is not None:
+                    self._sendings[start + _SENDING_END] = self.count
+                    self._now[place[1] + OUTSTANDING] -= 1
+                    self._holds[place[1]].pop(command, None)
+                    self._now[place[1] + P_HELD] = len(self._holds[place[1]])
+                    self._now[place[1] + MOOD] = FREE
+                    self._is_dirty = True
+        self._left(event)
 
     def _blocked(self, event: Fields) -> None:
         if at := self._waiter(event, 1):
@@ -577,6 +703,10 @@ class Fold:
             self._now[QUEUE] = self._queues[queue][0]
             self._note("subscribed")
 
+    def _link_subscribed(self, event: Fields) -> None:
+        if event[3] in self._links:
+            self._subscribed(event)
+
     def _settled(self, event: Fields) -> None:
         places = self._readers.get(event[3])
         if places:
@@ -607,7 +737,8 @@ class Fold:
 
 
 _HANDLERS: dict[str, tuple[Callable[[Fold, Fields], None], tuple[str, ...]]] = {
-    "message.transfer": (Fold._transfer, ("command", "message", "exchange", "sync")),
+    "session.attach": (Fold._attached, ()),
+    "message.transfer": (Fold._transfer, ()),
     "completed": (Fold._completed, ("command",)),
     "reported": (Fold._reported, ()),
     "client.block": (Fold._blocked, ()),
@@ -630,9 +761,13 @@ _HANDLERS: dict[str, tuple[Callable[[Fold, Fields], None], tuple[str, ...]]] = {
     "message.accept": (Fold._settled, ()),
     "message.release": (Fold._settled, ()),
     "message.reject": (Fold._settled, ()),
+    "subscribe": (Fold._link_subscribed, ()),
+    "refused": (Fold._released, ("command",)),
+    "link.detach": (Fold._link_ended, ()),
+    "link_closed": (Fold._left, ()),
     "delivered": (Fold._delivered, ()),
     "message.cancel": (Fold._left, ()),
-    "session.detach": (Fold._left, ()),
+    "session.detach": (Fold._link_ended, ()),
 }
 """For each kind of event that changes a frame: its handler, and the details that it reads, in their order."""
 
@@ -640,6 +775,90 @@ _KINDS = {
     kind: (*_HANDLERS.get(kind, (None, ())), kind in COMMANDS)
     for kind in dict.fromkeys((*COMMANDS, *_HANDLERS))
 }
+
+
+class _Shift:
+    """What moves where when a fold goes on with another topology from a frame on."""
+
+    def __init__(self, before: Topology, after: Topology, first: int) -> None:
+        self.before, self.after, self.first = before, after, first
+        self._places = [
+            {old: names.index(spot.name) for old, spot in enumerate(spots) if spot.name in names}
+            for spots, names in (
+                (before.producers, [spot.name for spot in after.producers]),
+                (before.queues, [spot.name for spot in after.queues]),
+                (before.consumers, [spot.name for spot in after.consumers]),
+            )
+        ]
+
+    def producer(self, index: int) -> int:
+        """Return a producer's index; -1 for one that is not shown any more."""
+        return self._places[0].get(index, -1)
+
+    def queue(self, index: int) -> int:
+        """Return a queue's index; -1 for one that is not shown any more."""
+        return self._places[1].get(index, -1)
+
+    def nth_producer(self, number: int) -> int:
+        """Return a producer's number from 1; 0 for none."""
+        return self._places[0].get(number - 1, -1) + 1
+
+    def nth_consumer(self, number: int) -> int:
+        """Return a consumer's number from 1; 0 for none."""
+        return self._places[2].get(number - 1, -1) + 1
+
+    def columns(self) -> dict[int, int]:
+        """Return where each column goes that both topologies have, those of the step left out."""
+        new = {name: column for column, name in enumerate(channel_names(self.after))}
+        old = enumerate(channel_names(self.before))
+        return {column: new[name] for column, name in old if name in new and column >= AFTER_STEP}
+
+    def row(self, row: array[int], columns: Mapping[int, int]) -> array[int]:
+        """Return a frame in the new columns."""
+        moved = array("i", [0]) * len(channel_names(self.after))
+        moved[:AFTER_STEP] = row[:AFTER_STEP]
+        for old, new in columns.items():
+            moved[new] = row[old]
+        for at, index in ((PRODUCER, self.producer), (QUEUE, self.queue), (WAITER, self.producer)):
+            moved[at] = max(0, index(row[at]))
+        moved[CONSUMER] = max(0, self.nth_consumer(row[CONSUMER] + 1) - 1)
+        for at in (SENDER, GOT_SENDER, LOST_SENDER):
+            moved[at] = self.nth_producer(row[at])
+        return moved
+
+    def kept(
+        self, data: list[int], names: tuple[str, ...], moves: Mapping[str, Callable[[int], int]]
+    ) -> tuple[dict[int, int], list[int]]:
+        """Return the rows of a table that still last: where each begins now, and their numbers."""
+        width, first, where, rows = len(names), self.first, {}, []
+        end = names.index("end")
+        # Of a stay it is a frame, of a holding only whether.
+        in_frames = (*_FRAMES, "again") if names == STAYS else _FRAMES
+        frames = [names.index(name) for name in in_frames if name in names]
+        moved = [(names.index(name), move) for name, move in moves.items()]
+        must = names.index(next(iter(moves))) if "stay" not in moves else None
+        for start in range(0, len(data), width):
+            if data[start + end] < first:
+                continue
+            row = data[start : start + width]
+            for at, move in moved:
+                row[at] = move(row[at])
+            if must is not None and row[must] < 0:
+                continue
+            for at in frames:
+                if row[at] != NEVER:
+                    row[at] = max(0, row[at] - first)
+            where[start] = len(rows)
+            rows += row
+        return where, rows
+
+
+_FRAMES = ("start", "end", "held_start", "held_end")
+
+
+def _moved(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:
+    """Return where the rows begin that were kept."""
+    return {key: where[start] for key, start in starts.items() if start in where}
 
 
 def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] = ()) -> Frames:
@@ -654,7 +873,7 @@ def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] 
     own_steps
         As for :class:`Fold`.
     """
-    folding = Fold(topology or Topology.of(run.workload, run.end), own_steps)
+    folding = Fold(topology or Topology.of(run.workload, run.end), own_steps=own_steps)
     folding.follow(run.events)
     folding.end()
     return folding.whole(run.end)

@@ -1,13 +1,17 @@
-"""HTML export: a run as one file that plays offline and without a kernel.
+"""HTML export: a run that plays offline and without a kernel, as a file or in the output of a cell.
 
 The picture is drawn by the scripts beside this module (``static``), whether it is a widget of a notebook
-(:class:`qflow.labs.scene.Scene`) or such a page: the page only answers what a widget would ask of its kernel.
+(:class:`qflow.labs.scene.Scene`) or stored: then ``stored.js`` answers what a widget would ask of its kernel.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
+import zlib
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -27,30 +31,112 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>body{{font:15px system-ui,sans-serif;margin:24px auto;max-width:1180px;padding:0 12px;background:#fff}}
-@media (prefers-color-scheme:dark){{body{{background:#111;color:#e8edf2}}}}
-{style}</style></head>
-<body><h1>{title}</h1><div id="scene"></div>
-<section class="qflow-lab"><b>What this picture shows</b><ul>{claims}</ul></section>
-<script id="run" type="application/json">{pictures}</script>
-<script type="module">
-{script}
-const pictures = JSON.parse(document.getElementById("run").textContent);
-for (const picture of pictures) {{
-  picture.numbers = Uint8Array.from(atob(picture.numbers), (letter) => letter.charCodeAt(0));
-}}
-// What a widget would ask its kernel is asked of these values; a question why has no answer here.
-const values = {{ run: 1, pictures, refusal: "", progress: 0, is_live: false, place: {place},
-  plays: {plays} }};
-const nothing = () => {{}};
-const get = (name) => values[name];
-const model = {{ get, set: nothing, save_changes: nothing, send: nothing, on: nothing, off: nothing }};
-if (matchMedia("(prefers-color-scheme: dark)").matches) document.body.dataset.jpThemeLight = "false";
-render({{ model, el: document.getElementById("scene") }});
-</script></body></html>
+@media (prefers-color-scheme:dark){{body{{background:#111;color:#e8edf2}}}}</style></head>
+<body><h1>{title}</h1>
+<script>{theme}</script>
+{stored}
+</body></html>
 """
+
+THEME = (
+    'const dark = matchMedia("(prefers-color-scheme: dark)");'
+    "(dark.onchange = () => { document.body.dataset.jpThemeLight = String(!dark.matches); })();"
+)
+"""A script in the body of a page of ours: scenes are as light or as dark as the reader's system."""
+
+# The sentences come first: where a page shows no script's work, they are what is left.
+_STORED = (
+    '<div class="qflow-stored">\n'
+    '<div class="qflow-lab"><b>What this picture shows</b><ul>{claims}</ul></div>\n'
+    '<script type="application/json" class="qf-run">{run}</script>\n{scripts}\n'
+    "<script>globalThis.qflowShow?.();</script>\n</div>"
+)
+
+_SCRIPTS = """<script class="qf-scripts">(async (text) => {{
+const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const scripts = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+const script = document.createElement("script");
+script.textContent = await new Response(scripts).text();
+document.head.append(script);
+}})("{packed}");</script>"""
 
 # Within a script, "<!--<script>" or "</script>" in a name would end or swallow it; two more end a line.
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+# An output's text is tidied of what looks like an address, 0x7f21a4, or a folder of a machine.
+_LETTERS = str.maketrans("+/0", "-_.")
+
+
+def stored(picture: Picture | Comparison, place: dict[str, int] | None = None, *, plays: bool = False) -> str:
+    """Return a run as a piece of HTML that plays it in any page, and asks no server for anything.
+
+    It is what a notebook keeps of a lab for readers without a kernel. Where scripts are taken out (JupyterLab
+    before a notebook is run or trusted, GitHub), the claims are left. The same run gives the same text, but
+    for ``numbers``, which another release of zlib may deflate in another way; ``digest`` is that of the
+    numbers themselves.
+
+    Parameters
+    ----------
+    picture
+        The run, or several side by side.
+    place
+        The instant it opens at: ``time`` in microseconds, and steps ``back``; None for the most telling.
+    plays
+        Whether it plays by itself as soon as it is seen, from the start.
+
+    Examples
+    --------
+    >>> from qflow.labs import flow_run
+    >>> print(stored(flow_run(messages=20)))
+    <div class="qflow-stored">
+    <div class="qflow-lab"><b>What this picture shows</b><ul><li>...
+    """
+    run = {"place": place or {}, "plays": plays, "pictures": stored_pictures(picture)}
+    return _STORED.format(
+        claims="".join(f"<li>{escape(claim)}</li>" for claim in picture.claims),
+        run=script_json(run),
+        scripts=stored_scripts(),
+    )
+
+
+def stored_pictures(picture: Picture | Comparison) -> list[dict[str, object]]:
+    """Return what the browser draws of a run, as JSON: its numbers are text, beside their digest."""
+    pictures = []
+    for payload in payload_of(picture):
+        numbers = zlib.decompress(bytes(payload.pop("numbers")))  # type: ignore[call-overload]
+        digest = hashlib.sha256(numbers).hexdigest()
+        pictures.append({**payload, "digest": digest, "numbers": packed_text(numbers)})
+    return pictures
+
+
+def packed_text(numbers: bytes) -> str:
+    """Return bytes as text, deflated, in letters that no tidying of outputs takes for something else.
+
+    Examples
+    --------
+    >>> packed_text(b"")
+    'eNoDAAAAAAE='
+    """
+    return base64.b64encode(zlib.compress(numbers, 9)).decode().translate(_LETTERS)
+
+
+@cache
+def stored_scripts() -> str:
+    """Return the element with all scripts and styles that draw stored runs; a page needs it once."""
+    # Comments are for readers of the sources.
+    script = re.sub(r"(?m)^\s*//.*\n", "", read_static(*SCRIPTS, "stored.js")).replace(
+        "export default { render };", ""
+    )
+    style = (
+        "const sheet = document.createElement('style'); sheet.textContent = {}; document.head.append(sheet);"
+    )
+    script = f"(() => {{ {style.format(script_json(read_static(*STYLES)))}\n{script}}})();"
+    return _SCRIPTS.format(packed=base64.b64encode(zlib.compress(script.encode(), 9)).decode())
+
+
+def script_json(value: object) -> str:
+    """Return JSON that neither ends the script it is written into nor begins another."""
+    return json.dumps(value).translate(_ESCAPES)
 
 
 def to_html(
@@ -64,35 +150,19 @@ def to_html(
 
     Parameters
     ----------
-    picture
-        The run, or several side by side.
+    picture, place, plays
+        As for :func:`stored`.
     title
         The page's heading.
-    place
-        The instant it opens at: ``time`` in microseconds, and steps ``back``; None for the most telling.
-    plays
-        Whether it plays by itself when it is opened, from the start.
 
     Examples
     --------
     >>> from qflow.labs import flow_run
     >>> page = to_html(flow_run(messages=20))
-    >>> "http" in page.replace("http://www.w3.org/2000/svg", "")
+    >>> "http" in page
     False
     """
-    pictures = [
-        {**payload, "numbers": base64.b64encode(bytes(payload["numbers"])).decode()}  # type: ignore[call-overload]
-        for payload in payload_of(picture)
-    ]
-    return _PAGE.format(
-        title=escape(title),
-        style=read_static(*STYLES),
-        claims="".join(f"<li>{escape(claim)}</li>" for claim in picture.claims),
-        pictures=json.dumps(pictures).translate(_ESCAPES),
-        script=read_static(*SCRIPTS).replace("export default { render };", ""),
-        place=json.dumps(place or {}),
-        plays=json.dumps(plays),
-    )
+    return _PAGE.format(title=escape(title), theme=THEME, stored=stored(picture, place, plays=plays))
 
 
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:

@@ -22,7 +22,7 @@ from qflow.broker.session import Session
 from qflow.kit import RefusalError
 from qflow.labs.charts import Chart
 from qflow.labs.group import VERDICTS
-from qflow.labs.html_export import to_html
+from qflow.labs.html_export import stored, to_html
 from qflow.labs.picture import Comparison, Picture, compare, picture_of
 from qflow.labs.running import simulated_on
 from qflow.labs.scene import LinkedChart, Scene
@@ -307,9 +307,15 @@ class Lab(widgets.VBox):
         return "\n".join(self.claims)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        # ipywidgets would cut the text short, and it is all that a reader without a kernel gets.
+        # A reader without a kernel gets the run to play; where nothing is drawn, all of the text, which
+        # ipywidgets would cut short.
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        return {**bundle, "text/plain": repr(self)}
+        shown = {"text/html": self._stored()} if self.scene.pictures else {}
+        return {**bundle, **shown, "text/plain": repr(self)}
+
+    def _stored(self) -> str:
+        """Return what a notebook keeps of the lab."""
+        return stored(self.picture, self.scene.place, plays=self.scene.plays)
 
 
 def actions_of(picture: Picture) -> dict[str, str]:

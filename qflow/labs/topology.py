@@ -37,6 +37,9 @@ class ProducerSpot:
         The session it sends on, which it may share (CAP-09).
     exchange
         Index of the exchange it sends to; -1 for the nameless one, which leads straight to a queue (EX-02).
+    is_measured
+        Whether its capacity is the most that it had outstanding, as of a client of AMQP 1.0: when such a
+        client waits is not in a trace.
     """
 
     name: str
@@ -44,6 +47,7 @@ class ProducerSpot:
     note: str
     session: str
     exchange: int = -1
+    is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,10 +381,16 @@ class _Witness:
         self.outstanding: Counter[str] = Counter()
         self.window: Counter[str] = Counter()
         self.unreported: Counter[str] = Counter()
+        # Of sessions of AMQP 1.0: the transfers that have no outcome yet, each with its link.
+        self.linked: dict[str, dict[int, str]] = {}
 
     def hear(self, event: Event) -> None:
         detail: Any = event.detail or {}
-        if event.kind == "queueDeclare":
+        if event.kind == "session.attach" and "container" in detail:
+            self.linked[event.session] = {}
+        elif event.session in self.linked:
+            self.hear_link(event, detail, self.linked[event.session])
+        elif event.kind == "queueDeclare":
             self.queues.setdefault(event.queue, detail["arguments"])
         elif event.kind == "bind" and event.link:
             self.bindings[event.link, event.queue] = None
@@ -398,6 +408,23 @@ class _Witness:
         elif event.kind == "reported":
             self.outstanding[event.session] -= self.unreported.pop(event.session, 0)
 
+    def hear_link(self, event: Event, detail: Any, waiting: dict[int, str]) -> None:
+        """Take what a client of AMQP 1.0 does: each of its transfers has an outcome by itself."""
+        session, link = event.session, f"{event.session}::{event.link}"
+        if event.kind == "message.transfer":
+            self.senders.setdefault(session, {})[event.link] = None
+            waiting[detail["command"]] = detail["tag"]
+            self.window[session] = max(len(waiting), self.window[session])
+        elif event.kind in ("completed", "refused"):
+            waiting.pop(detail["command"], None)
+        elif event.kind == "link.detach":
+            for command in [command for command, tag in waiting.items() if tag == event.link]:
+                del waiting[command]
+        elif event.kind == "subscribe":
+            self.subscriptions[link] = event.queue
+        elif event.kind == "message.flow" and detail["unit"] == MESSAGE_UNIT:
+            self.credit[link] = max(detail["value"], self.credit.get(link, 0))
+
     def topology(self, run: Run) -> Topology:
         names = list(self.queues)
         sent_to = [exchange for targets in self.senders.values() for exchange in targets if exchange]
@@ -409,6 +436,7 @@ class _Witness:
                 "sends as it was recorded",
                 name,
                 next((exchanges.index(target) for target in targets if target), -1),
+                name in self.linked,
             )
             for name, targets in self.senders.items()
         ]

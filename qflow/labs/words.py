@@ -34,6 +34,7 @@ STEP: dict[str, str] = {
     "rejected": "{consumer} rejects {message}, which leaves {queue}.",
     "channel_stopped": "The broker tells {waiter}'s session to stop sending.",
     "channel_resumed": "The broker tells {waiter}'s session to go on.",
+    "released": "{queue} has no room: {message} is released, and {producer} goes on.",
 }
 BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
 

@@ -1,10 +1,11 @@
 """Laying the chapters out in a learner's folder, and opening JupyterLab on them: ``qflow lab``.
 
-From a checkout it opens the checkout's own chapters. A wheel keeps its chapters inside the installed package,
-where they are not to be edited. So they are copied into a folder of the learner's, and a small register there
-remembers what was copied. A file that still is as it was copied may be brought up to date by a newer qflow; a
-file that was changed since belongs to the learner and stays. JupyterLab runs in this very process, so that
-stopping ``qflow lab`` stops all of it.
+The kit's own chapters hold the outputs of their cells, for readers without a kernel and for the tests, and
+with them the answers to what the chapters ask. They are not to be edited either, in a checkout or inside an
+installed package. So a learner works on copies without outputs, in a folder of the learner's, and a small
+register there remembers what was copied. A file that still is as it was copied may be brought up to date by a
+newer qflow; a file that was changed since belongs to the learner and stays. JupyterLab runs in this very
+process, so that stopping ``qflow lab`` stops all of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qflow.kit import RefusalError, install_command, is_checkout, kit_path, nearest_checkout
+from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
 
 REGISTER = ".qflow-chapters.json"
 
@@ -70,7 +71,7 @@ class Layout:
 
 
 def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
-    """Copy the chapters into a folder; a second time, only add and refresh what the learner did not touch.
+    """Copy the chapters into a folder, without outputs; a second time, leave alone what the learner changed.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
 
 def _place(origin: Path, target: Path, name: str, copied: str | None, layout: Layout) -> str:
     """Put one file in its place if that harms nothing; return the digest of what the kit last put there."""
-    content = origin.read_bytes()
+    content = learners_copy(name, origin.read_bytes())
     new = _digest(name, content)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -134,6 +135,40 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: La
     _write(target, content)
     layout.refreshed.append(name)
     return new
+
+
+def learners_copy(name: str, content: bytes) -> bytes:
+    r"""Return a file as a learner gets it: a notebook without outputs, which may hold answers.
+
+    Parameters
+    ----------
+    name
+        The file's name.
+    content
+        What is in the kit's own file; returned as it is if that is no notebook.
+
+    Examples
+    --------
+    >>> learners_copy("a.txt", b"42")
+    b'42'
+    >>> ran = {"cell_type": "code", "source": "6 * 7", "outputs": [{"text": "42"}], "execution_count": 1}
+    >>> json.loads(learners_copy("a.ipynb", json.dumps({"cells": [ran]}).encode()))["cells"]
+    [{'cell_type': 'code', 'source': '6 * 7', 'outputs': [], 'execution_count': None}]
+    """
+    if name.endswith((".ipynb", ".md")):
+        content = content.replace(b"](../exercises/", b"](exercises/").replace(
+            b"](../../exercises/", b"](../exercises/"
+        )
+    if not name.endswith(".ipynb"):
+        return content
+    try:
+        notebook = json.loads(content)
+        code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError):
+        return content
+    for cell in code:
+        cell |= {"outputs": [], "execution_count": None}
+    return json.dumps(notebook, ensure_ascii=False, indent=1).encode() + b"\n"
 
 
 def _files(source: Path) -> Iterator[str]:
@@ -191,7 +226,8 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
     Parameters
     ----------
     folder
-        Where to lay the chapters out; None for the checkout's own chapters, or else ``./qflow-chapters``.
+        Where to lay the chapters out; None for ``qflow-chapters``, in the checkout's top folder if there is
+        a checkout, or else here.
     browser
         Whether to open a browser window.
     port
@@ -257,18 +293,15 @@ def find_chapters(folder: str | None) -> Path:
     RefusalError
         If the folder cannot be used or holds no chapter.
     """
-    checkout = nearest_checkout()
-    if folder is None and checkout is not None:
-        chapters = checkout / "notebooks"
-        said = [f"The chapters lie in {chapters}."]
-    else:
-        chapters = _learners_folder(folder)
-        source = kit_path("notebooks")
-        first_chapter(source)
-        if chapters.exists() and chapters.samefile(source):
-            said = [f"The chapters lie in {chapters}."]
-        else:
-            said = lay_out(source, chapters).sentences() + _lay_out_exercises(chapters)
+    chapters = _learners_folder(folder)
+    source = _kit_folder("notebooks")
+    first_chapter(source)
+    if chapters.exists() and chapters.samefile(source):
+        raise RefusalError(
+            f"{chapters} holds the kit's own chapters; a learner works on copies of them. "
+            "Leave --dir out, or choose another folder."
+        )
+    said = lay_out(source, chapters).sentences() + _lay_out_exercises(chapters)
     first_chapter(chapters)
     print(*said, sep="\n", flush=True)
     return chapters
@@ -299,10 +332,8 @@ def lab_arguments(
     chapters: Path, *, browser: bool, port: int | None, further: Sequence[str] = ()
 ) -> list[str]:
     """Return the arguments JupyterLab is started with; those of the user come last, so that they win."""
-    # In a checkout the exercises lie beside the chapters' folder, elsewhere inside it.
-    top = chapters.parent if is_checkout(chapters.parent) else chapters
-    first = (chapters / first_chapter(chapters)).relative_to(top).as_posix()
-    arguments = [f"--ServerApp.root_dir={top}", f"--LabApp.default_url=/lab/tree/{first}"]
+    first = first_chapter(chapters)
+    arguments = [f"--ServerApp.root_dir={chapters}", f"--LabApp.default_url=/lab/tree/{first}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # JupyterLab refuses to start for root without this; in containers root is often the only user.
         arguments.append("--allow-root")
@@ -322,13 +353,20 @@ def _learners_folder(folder: str | None) -> Path:
             raise RefusalError(f"--dir takes a folder, but {folder} is a file.")
         return chosen.resolve()
     here = Path.cwd()
-    return here if (here / REGISTER).exists() else here / DEFAULT_FOLDER
+    return here if (here / REGISTER).exists() else (nearest_checkout() or here) / DEFAULT_FOLDER
+
+
+def _kit_folder(name: str) -> Path:
+    """Return a folder of the checkout this runs in, or else of the installed kit."""
+    checkout = nearest_checkout()
+    own = checkout / name if checkout is not None else None
+    return own if own is not None and own.is_dir() else kit_path(name)
 
 
 def _lay_out_exercises(chapters: Path) -> list[str]:
     """Lay the exercises out beside the chapters; return what to say about it."""
     try:
-        source = kit_path("exercises")
+        source = _kit_folder("exercises")
     except RefusalError:
         return []
     layout = lay_out(source, chapters / "exercises", what="exercises")

@@ -70,9 +70,10 @@ def prepare(
             site.say(f"the packages that qflow needs, for {system} and Python {python}")
             fetch(wheels, system, python)
     site.say("chapters")
-    for room in ("notebooks", "exercises"):
+    chapters = folder / "notebooks"
+    for room, place in (("notebooks", chapters), ("exercises", chapters / "exercises")):
         try:
-            lay_out(kit_path(room), folder / room)
+            lay_out(kit_path(room), place)
         except RefusalError:
             continue
     if with_site:

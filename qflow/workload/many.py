@@ -1,10 +1,22 @@
 """Many runs at once: a function of each of many settings, on all cores.
 
-A run of the engine keeps one core busy, and no two runs share anything.  So those of a sweep, of a map of
-settings or of a prediction's replays are divided among *workers*: processes of this Python that are started
+A run of the engine keeps one core busy, and no two runs share anything.  So those of a map of settings, of a
+frontier or of a prediction's replays are divided among *workers*: processes of this Python that are started
 when they are first needed, wait for more afterwards, and end with the process that started them.  Results
-come in the order in which they are done; a caller that closes the generator, or is interrupted, ends the runs
-under way at once.
+come in the order in which they are done, each with its place among the settings.
+
+:func:`run_many` is a generator, for a caller that has nothing else to do.  :class:`ManyRuns` is the same for
+one that has: it is asked for what has come, and drops the rest at once when that is of no more use.
+
+How a caller and its workers talk
+---------------------------------
+- A *question* is a function and a few items; the answers come one by one, and then a mark that this was all.
+  How many items depends on how long they take: enough to keep a worker busy while its caller is not, few
+  enough that no worker is left with the last ones.
+- A question is *dropped* by a signal.  The worker leaves the item that it has begun and says that this was
+  all, so that it is at hand for the next question; one that cannot, as it is in the middle of compiled code
+  for longer than :data:`PATIENCE`, is ended, and another is started when it is needed.
+- A new worker is one that has not said yet that this was all.
 
 Workers are not started by ``multiprocessing``: that imports the program which started them once more, and
 breaks a script without ``if __name__ == "__main__"``; a fork breaks a notebook's kernel with its threads.
@@ -20,13 +32,26 @@ import signal
 import struct
 import subprocess
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, BinaryIO, TypeVar
+from contextlib import closing
+from typing import Any, BinaryIO, Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+PATIENCE = 0.05
+"""Seconds that a worker has to leave what it is at, when it is of no more use."""
+
+QUESTION = 0.04
+"""Seconds that a question takes, as far as that can be known."""
+
+Answer = tuple[bool, Any, float] | None
+"""Whether an item was done, what it gave or its error, and how many seconds it took; None: this was all."""
+
 _LENGTH = struct.Struct(">Q")
+_DROP = getattr(signal, "SIGUSR1", None)
 
 
 def cores() -> int:
@@ -46,15 +71,12 @@ def run_many(
 ) -> Generator[tuple[int, Result], None, None]:
     """Yield the place of each item and what the function returns for it, as soon as that is known.
 
+    A caller that closes the generator, or is interrupted, ends the runs under way.
+
     Parameters
     ----------
-    function : callable
-        Importable by its name, or a ``functools.partial`` of such a function.
-    items : sequence
-        What it is called with; each must be picklable, and so must what it returns.
-    processes : int or None
-        How many workers; None for as many as there are cores.  With one, this process does all itself, in
-        the order of the items.
+    function, items, processes
+        As for :class:`ManyRuns`.
 
     Yields
     ------
@@ -70,44 +92,138 @@ def run_many(
     >>> list(run_many(abs, [-3, 2], processes=1))
     [(0, 3), (1, 2)]
     """
-    count = min(processes or cores(), len(items))
-    # Windows cannot wait for several pipes at once.
-    if count < 2 or os.name == "nt":
-        for place, item in enumerate(items):
-            yield place, function(item)
-        return
-    waiting = iter(enumerate(items))
-    workers = _taken(count)
-    busy: dict[_Worker, int] = {}
-    with selectors.DefaultSelector() as selector:
+    with closing(ManyRuns(function, items, processes=processes)) as runs:
+        while runs.left:
+            yield from runs.results(None)
+
+
+class ManyRuns(Generic[Item, Result]):
+    """A function of each of many items, under way on all cores.
+
+    Parameters
+    ----------
+    function : callable
+        Importable by its name, or a ``functools.partial`` of such a function.
+    items : sequence
+        What it is called with; each must be picklable, and so must what it returns.  The first are begun
+        first.
+    processes : int or None
+        How many workers; None for as many as there are cores.  With one, and on Windows or in a browser,
+        where there are none, this process does all itself, in the order of the items.
+    is_brief : bool
+        Whether an item takes so little time that this process may do some itself, until the first worker is
+        there: starting one takes about as long as starting Python.
+
+    Attributes
+    ----------
+    left : int
+        Of how many items the result has not been returned yet.
+
+    Examples
+    --------
+    >>> runs = ManyRuns(abs, [-3, 2], processes=1)
+    >>> runs.results(), runs.left
+    ([(0, 3)], 1)
+    >>> runs.close(); runs.left
+    0
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Item], Result],
+        items: Sequence[Item],
+        *,
+        processes: int | None = None,
+        is_brief: bool = False,
+    ) -> None:
+        self._function = function
+        self._items = items
+        self._waiting = deque(range(len(items)))
+        self.left = len(items)
+        self._is_brief = is_brief
+        count = min(processes or cores(), len(items))
+        self._workers = _taken(count) if count > 1 and _DROP and sys.platform != "emscripten" else []
+        self._asked: dict[_Worker, deque[int]] = {}
+        self._took = 0.0
+        if self._workers:
+            self._selector = selectors.DefaultSelector()
+        for worker in self._workers:
+            self._selector.register(worker.answers, selectors.EVENT_READ, worker)
+            self._ask(worker)
+
+    def results(self, timeout: float | None = 0.0) -> list[tuple[int, Result]]:
+        """Return what is known now and was not returned before: the places of items, and their results.
+
+        Parameters
+        ----------
+        timeout : float or None
+            How many seconds to wait for the first of them; None for as long as it takes.
+
+        Raises
+        ------
+        Exception
+            What the function raised.  Nothing more comes then.
+        """
+        found: list[tuple[int, Result]] = []
         try:
-            for worker in workers:
-                _next_of(waiting, worker, function, busy)
-                selector.register(worker.answers, selectors.EVENT_READ, worker)
-            while busy:
-                for key, _ in selector.select():
-                    worker = key.data
-                    place = busy.pop(worker)
-                    is_right, found = worker.answer()
-                    if not is_right:
-                        raise found
-                    _next_of(waiting, worker, function, busy)
-                    yield place, found
-        finally:
-            for worker in workers:
-                if worker in busy or not worker.is_alive:
-                    worker.end()
-                else:
-                    _idle.append(worker)
+            if self._waiting and self._is_alone():
+                place = self._waiting.popleft()
+                found.append((place, self._function(self._items[place])))
+                timeout = 0.0
+            if self._workers:
+                self._hear(found, timeout)
+        except BaseException:
+            self.close()
+            raise
+        self.left -= len(found)
+        if not self.left:
+            self.close()
+        return found
 
+    def close(self) -> None:
+        """Drop what has no result yet; the workers wait for the next question."""
+        self._waiting.clear()
+        self.left = 0
+        if self._workers:
+            _give_back(self._workers)
+            self._workers = []
+            self._selector.close()
 
-def _next_of(
-    waiting: Any, worker: _Worker, function: Callable[[Item], Result], busy: dict[_Worker, int]
-) -> None:
-    for place, item in waiting:
-        busy[worker] = place
-        worker.ask(function, item)
-        return
+    def _is_alone(self) -> bool:
+        return not self._workers or (self._is_brief and all(worker.owes for worker in self._workers))
+
+    def _hear(self, found: list[tuple[int, Result]], timeout: float | None) -> None:
+        """Take what workers say; return at the first result, or when the time is up."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            for key, _ in self._selector.select(
+                None if until is None else max(0.0, until - time.monotonic())
+            ):
+                for said in key.data.heard():
+                    self._on_answer(key.data, said, found)
+            if found or (until is not None and time.monotonic() >= until):
+                return
+
+    def _on_answer(self, worker: _Worker, said: Answer, found: list[tuple[int, Result]]) -> None:
+        if said is None:
+            # A question may have met a signal that was meant for the one before.
+            self._waiting.extendleft(reversed(self._asked.pop(worker, deque())))
+            self._ask(worker)
+            return
+        is_right, what, self._took = said
+        if not is_right:
+            raise what
+        found.append((self._asked[worker].popleft(), what))
+
+    def _ask(self, worker: _Worker) -> None:
+        if worker.owes or not self._waiting:
+            return
+        fair = len(self._waiting) // (2 * len(self._workers))
+        enough = int(QUESTION / self._took) if self._took else 1
+        count = max(1, min(fair, enough))
+        places = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
+        self._asked[worker] = deque(places)
+        worker.ask(self._function, [self._items[place] for place in places])
 
 
 class _Worker:
@@ -115,28 +231,55 @@ class _Worker:
 
     def __init__(self) -> None:
         path = os.pathsep.join(item or os.getcwd() for item in sys.path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", "from qflow.workload.many import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        # A signal that comes before the worker can hear it waits until then.
+        assert _DROP is not None
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [_DROP])
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "from qflow.workload.many import serve; serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._questions: BinaryIO = self._process.stdin  # type: ignore[assignment]
         self.answers: BinaryIO = self._process.stdout  # type: ignore[assignment]
+        self._parts = bytearray()
+        self.owes = True
+        """Whether it has not said yet that this was all."""
 
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, function: Callable[[Any], Any], item: object) -> None:
-        _write(self._questions, (function, item))
+    def ask(self, function: Callable[[Any], Any], items: Sequence[object]) -> None:
+        self.owes = True
+        _write(self._questions, (function, items))
 
-    def answer(self) -> tuple[bool, Any]:
-        found: tuple[bool, Any] | None = _read(self.answers)
-        if found is None:
-            return False, RuntimeError(f"a worker process ended, with {self._process.wait()}")
+    def heard(self) -> list[Answer]:
+        """Return the answers that have come; at least a part of one must have."""
+        part = os.read(self.answers.fileno(), 1 << 16)
+        if not part:
+            self.owes = False
+            return [(False, RuntimeError(f"a worker process ended, with {self._process.wait()}"), 0.0)]
+        self._parts += part
+        found: list[Answer] = []
+        while len(self._parts) >= _LENGTH.size:
+            end = _LENGTH.size + _LENGTH.unpack_from(self._parts)[0]
+            if len(self._parts) < end:
+                break
+            found.append(pickle.loads(self._parts[_LENGTH.size : end]))
+            del self._parts[:end]
+        if None in found:
+            self.owes = False
         return found
+
+    def drop(self) -> None:
+        """Let it leave what it is at."""
+        assert _DROP is not None
+        self._process.send_signal(_DROP)
 
     def end(self) -> None:
         self._process.kill()
@@ -165,6 +308,26 @@ def _taken(count: int) -> list[_Worker]:
     return taken
 
 
+def _give_back(workers: Sequence[_Worker]) -> None:
+    """Let workers leave what they are at, and keep those that do."""
+    until = time.monotonic() + PATIENCE
+    with selectors.DefaultSelector() as selector:
+        for worker in workers:
+            if worker.owes and worker.is_alive:
+                worker.drop()
+                selector.register(worker.answers, selectors.EVENT_READ, worker)
+        while selector.get_map() and time.monotonic() < until:
+            for key, _ in selector.select(max(0.0, until - time.monotonic())):
+                key.data.heard()
+                if not key.data.owes:
+                    selector.unregister(key.data.answers)
+    for worker in workers:
+        if worker.owes or not worker.is_alive:
+            worker.end()
+        else:
+            _idle.append(worker)
+
+
 @atexit.register
 def _end_all() -> None:
     if _owner == os.getpid():
@@ -172,23 +335,64 @@ def _end_all() -> None:
             _idle.pop().end()
 
 
-def serve() -> None:
-    """Do what the process that started this one asks for, until it ends (a worker's whole life)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    # What a run prints is for people.
-    os.dup2(2, 1)
-    while (asked := _read(sys.stdin.buffer)) is not None:
-        function, item = asked
-        found: tuple[bool, Any]
+# A worker's side
+
+
+class _Dropped(BaseException):
+    """What a worker is at is of no more use."""
+
+
+class _Work:
+    """What a worker is at, and whether it is to leave that."""
+
+    def __init__(self) -> None:
+        self.is_dropped = self.is_under_way = False
+
+    def drop(self, _: int, __: object) -> None:
+        """Hear the signal: leave the item, but no answer half-written."""
+        self.is_dropped = True
+        if self.is_under_way:
+            self.is_under_way = False
+            raise _Dropped
+
+    def do(self, function: Callable[[Any], Any], item: object) -> tuple[bool, Any, float]:
+        """Return whether an item was done, what it gave, and how many seconds it took."""
+        began = time.perf_counter()
         try:
+            self.is_under_way = True
             found = (True, function(item))
         except Exception as error:
             found = (False, error)
-        try:
-            _write(answers, found)
-        except BrokenPipeError:
-            return
+        finally:
+            self.is_under_way = False
+        return *found, time.perf_counter() - began
+
+
+def serve() -> None:
+    """Do what the process that started this one asks for, until it ends (a worker's whole life)."""
+    assert _DROP is not None
+    work = _Work()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(_DROP, work.drop)
+    answers = os.fdopen(os.dup(1), "wb")
+    # What a run prints is for people.
+    os.dup2(2, 1)
+    try:
+        _write(answers, None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [_DROP])
+        while (asked := _read(sys.stdin.buffer)) is not None:
+            function, items = asked
+            try:
+                for item in items:
+                    if work.is_dropped:
+                        break
+                    _write(answers, work.do(function, item))
+            except _Dropped:
+                pass
+            work.is_dropped = False
+            _write(answers, None)
+    except BrokenPipeError:
+        return
 
 
 def _write(stream: BinaryIO, thing: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 
 import pytest
 from commands import status_of
@@ -180,6 +181,14 @@ def test_what_is_not_on_the_frontier_is_beaten_by_something_on_it():
 def test_the_same_workload_gives_the_same_recommendation():
     one, other = (recommend(orders(), message_limit=200).asdict() for _ in range(2))
     assert json.dumps(one) == json.dumps(other)
+
+
+def test_the_frontier_is_the_same_from_several_processes(monkeypatch):
+    heard = []
+    alone = frontier(orders(), message_limit=60, tell=heard.append)
+    monkeypatch.setattr(sys.modules["qflow.design.frontier"], "ALONE", 0)
+    assert frontier(orders(), message_limit=60, tell=heard.append) == alone
+    assert heard == 2 * list(range(1, len(heard) // 2 + 1))
 
 
 def test_parts_are_joined_by_producers_and_by_sessions():

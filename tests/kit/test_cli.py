@@ -52,6 +52,12 @@ def notebook(source: str, count: int = 1) -> str:
     return f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}\n'
 
 
+def source_of(path: Path) -> str:
+    """Return what is in the one cell of a notebook."""
+    (cell,) = json.loads(path.read_text())["cells"]
+    return "".join(cell["source"])
+
+
 def test_a_terminal_without_an_arrow_shows_a_question_mark(monkeypatch):
     """Where the output is no UTF-8, an answer is still an answer."""
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
@@ -218,7 +224,12 @@ class TestWhichFolder:
         kit_with(checkout / "notebooks", c01_thresholds="1")
         (checkout / "pyproject.toml").write_text('[project]\nname = "qflow-kit"\n')
         monkeypatch.chdir(checkout / "notebooks")
-        assert launch.find_chapters(None) == checkout / "notebooks"
+        before = (checkout / "notebooks" / "01-thresholds.ipynb").read_bytes()
+        assert launch.find_chapters(None) == checkout / "qflow-chapters"
+        assert (checkout / "qflow-chapters" / "01-thresholds.ipynb").exists()
+        assert (checkout / "notebooks" / "01-thresholds.ipynb").read_bytes() == before
+        with pytest.raises(RefusalError, match="holds the kit's own chapters"):
+            launch.find_chapters(".")
 
     def test_a_kit_without_chapters_leaves_no_folder(self, away, tmp_path):
         (tmp_path / "kit" / "01-thresholds.ipynb").unlink()
@@ -242,8 +253,26 @@ class TestLayingOut:
             again = layout.lay_out(kit, mine)
             assert again.kept == ["01-one.ipynb"]
             assert (mine / "01-one.ipynb").read_text() == notebook("my own thoughts")
-        assert (mine / "02-two.ipynb").read_text() == notebook("2 + 2")
-        assert (mine / "03-three.ipynb").read_text() == notebook("3")
+        assert source_of(mine / "02-two.ipynb") == "2 + 2"
+        assert source_of(mine / "03-three.ipynb") == "3"
+
+    def test_a_copy_holds_no_outputs_and_its_links_lead_to_its_exercises(self, tmp_path):
+        kit, mine = kit_with(tmp_path / "kit", c01_one="[e](../exercises/01.ipynb)"), tmp_path / "mine"
+        kept = json.loads((kit / "01-one.ipynb").read_text())
+        kept["cells"][0]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["901\n"]}]
+        (kit / "01-one.ipynb").write_text(json.dumps(kept))
+        (kit / "reference").mkdir()
+        (kit / "reference" / "rules.md").write_text("[e](../../exercises/01.ipynb)")
+        layout.lay_out(kit, mine)
+        (cell,) = json.loads((mine / "01-one.ipynb").read_text())["cells"]
+        assert (cell["outputs"], cell["execution_count"]) == ([], None)
+        assert cell["source"] == ["[e](exercises/01.ipynb)"]
+        assert (mine / "reference" / "rules.md").read_text() == "[e](../exercises/01.ipynb)"
+        assert "901" in (kit / "01-one.ipynb").read_text()
+        # A learner's own outputs are no change, and stay.
+        (mine / "01-one.ipynb").write_text(json.dumps(kept).replace("../exercises", "exercises"))
+        assert layout.lay_out(kit, mine).refreshed == []
+        assert "901" in (mine / "01-one.ipynb").read_text()
 
     def test_what_was_there_before_stays(self, tmp_path):
         kit, mine = kit_with(tmp_path / "kit", c01_one="1"), kit_with(tmp_path / "mine", c01_one="theirs")

@@ -8,6 +8,7 @@ import sys
 import time
 import zlib
 from array import array
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,13 @@ from hypothesis import strategies as st
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Message
 from qflow.broker.errors import AmqpException
+from qflow.broker.events import EventTable
 from qflow.labs import flow_run, flow_workload, fold
 from qflow.labs.claims import claims_of, state_sentence, step_sentence
+from qflow.labs.fold import Fold
 from qflow.labs.frames import packed
+from qflow.labs.opened import run_picture
+from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, STEP
 from qflow.workload import Consumer, Producer, Run, Workload, simulate
 
@@ -297,3 +302,79 @@ def test_producers_that_share_a_session_have_windows_of_their_own():
     assert (last["producer.p1.sent"], last["producer.p2.sent"]) == (6, 2)
     assert (last["producer.p1.held"], last["producer.p2.held"]) == (2, 1)
     assert (last["producer.p1.outstanding"], last["producer.p2.outstanding"]) == (2, 1)
+
+
+def test_a_client_of_amqp_1_0_is_counted_by_its_outcomes():
+    """LNK-02, LNK-03, LNK-05, LNK-07: withheld, come one by one, released, without a state at the end."""
+    broker, events = Broker(), EventTable()
+    broker.observe(events)
+    broker.management.create(
+        "queue", "orders", {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1, "qpid.max_count": 3}
+    )
+    sender, reader = broker.link_session("shop", container="shop"), broker.link_session("bill", container="b")
+    sender.link_attach("out", "sender", "orders")
+    for _ in range(3):
+        sender.message_transfer(Message(10), tag="out")
+    with pytest.raises(AmqpException, match="resource-limit-exceeded"):
+        sender.message_transfer(Message(10), tag="out")
+    reader.link_attach("in", "receiver", "orders")
+    reader.message_flow("in", 0, 3)
+    reader.message_accept([0])
+    sender.link_detach("out", "sender")
+    picture = run_picture(Run(Workload("served", 1, {}), events, 0))
+    frames = picture.frames
+    (shop,), (bill,) = frames.topology.producers, frames.topology.consumers
+    assert (shop.capacity, shop.is_measured, bill.name, bill.prefetch) == (3, True, "in", 3)
+    seen = [
+        (frame["producer.shop.sent"], frame["producer.shop.outstanding"], frame["producer.shop.held"])
+        for frame in map(frames.at, range(frames.count))
+    ]
+    ends = [(0, 0, 0), (1, 0, 0), (2, 1, 1), (3, 2, 2), (4, 2, 2), (4, 0, 0)]
+    assert list(dict.fromkeys(seen)) == ends
+    told = [step_sentence(frames, index) for index in range(frames.count)]
+    assert "shop sends shop-4. orders has no room: shop-4 is released, and shop goes on." in told
+    assert frames.at(-1)["consumer.in.holds"] == 2
+    assert "shop sent 4 messages; at most 2 of its 3 transfers were held." in picture.claims
+
+
+@pytest.mark.parametrize("grain", [0, 50_000])
+def test_a_fold_that_forgets_counts_on_as_if_it_had_not(grain):
+    """Every number, everything that lasts, and the last frames are those of a fold that keeps all."""
+    run = simulate(two_queues(), message_limit=200)
+    whole, topology = Fold(Topology.of(run.workload, run.end), grain), Topology.of(run.workload, run.end)
+    part = Fold(topology, grain)
+    for end in range(0, len(run.events), 97):
+        whole.follow(run.events[:end])
+        part.follow(run.events[:end])
+        part = part.renewed(topology, max(0, part.count - 5))
+        kept, seen = part.so_far(run.end), whole.so_far(run.end)
+        for back in range(1, min(5, kept.count) + 1):
+            assert kept.at(-back) == seen.at(-back)
+        for name, spans in seen.lasting.items():
+            shown = [
+                [spans.row(row)[column] for column in spans.columns if column in ("number", "group", "queue")]
+                for row in spans.alive(seen.count - 1)
+            ]
+            table = kept.lasting[name]
+            assert shown == [
+                [table.row(row)[column] for column in table.columns if column in ("number", "group", "queue")]
+                for row in table.alive(kept.count - 1)
+            ]
+
+
+def test_clients_may_come_and_go_while_a_fold_counts():
+    run = simulate(two_queues(), message_limit=60)
+    topology = Topology.of(run.workload, run.end)
+    alone = replace(topology, producers=(), consumers=topology.consumers[:1])
+    fold_, middle = Fold(alone), len(run.events) // 2
+    fold_.follow(run.events[:middle])
+    grown = fold_.renewed(topology, 0)
+    grown.follow(run.events)
+    whole = Fold(topology)
+    whole.follow(run.events)
+    last, same = grown.so_far(run.end).at(-1), whole.so_far(run.end).at(-1)
+    assert {name: last[name] for name in last if name.startswith("queue.")} == {
+        name: same[name] for name in same if name.startswith("queue.")
+    }
+    shrunk = grown.renewed(alone, grown.count - 1).so_far(run.end)
+    assert shrunk.topology.producers == () and shrunk.count == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import hashlib
+import html
 import json
 import random
 import re
@@ -22,6 +24,7 @@ from waiting import all_else_is_over, until
 from qflow import labs
 from qflow.kit import RefusalError, kit_path
 from qflow.labs import (
+    Comparison,
     Lab,
     blocked_chart,
     bytes_chart,
@@ -51,6 +54,7 @@ from qflow.labs.opened import replayed_picture
 from qflow.labs.scene import plotly_script
 from qflow.labs.share import LABS, Token, TokenError, engine_hash
 from qflow.labs.slider_lab import SliderLab
+from qflow.maintain import notebooks
 from qflow.teaching.rules import RULE, rule_book
 from qflow.trace.files import write_trace
 from qflow.trace.replaying import trace_of
@@ -435,19 +439,22 @@ def test_share_and_save_from_the_scene(small, tmp_path, monkeypatch):
     ask(small, ask="html", time=5_000, back=1, frame=3)
     [(content, [page])] = sent
     assert content == {"page": "qflow-run.html"}
-    assert page.decode().count("<script") == 2
+    assert page.decode().count("qflow-stored") == 1
     assert small.scene.token == token, "the field of tokens is for tokens"
     assert not list(tmp_path.iterdir()), "nothing is written beside the chapters"
+
+
+RUN = r'<script type="application/json" class="qf-run">(.*?)</script>'
 
 
 def test_a_file_of_a_run_asks_nobody(tmp_path):
     page = save_html(flow_run(messages=40), tmp_path / "run.html", "A <run>").read_text()
     assert "A &lt;run&gt;" in page
-    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
-    assert "import " not in page.split('<script type="module">')[1].split("const unpack")[0].replace(
-        "// ", ""
-    )
-    json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])
+    scripts = zlib.decompress(base64.b64decode(re.search(r'\("([^"]+)"\);</script>', page)[1])).decode()
+    assert "function render(" in scripts and ".qflow-scene {" in scripts
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page + scripts)
+    assert "import " not in scripts and "export " not in scripts
+    json.loads(re.search(RUN, page, re.S)[1])
     assert to_html(flow_run(messages=40)) == to_html(flow_run(messages=40)), "the same run, the same bytes"
 
 
@@ -465,10 +472,23 @@ def odd_picture():
 
 def test_a_name_in_a_file_of_a_run_ends_no_script_and_begins_none():
     page = to_html(odd_picture())
-    text = re.search(r'type="application/json">(.*?)</script>', page, re.S)[1]
+    text = re.search(RUN, page, re.S)[1]
     assert not set("<>&\u2028\u2029") & set(text)
-    (picture,) = json.loads(text)
+    (picture,) = json.loads(text)["pictures"]
     assert picture["topology"]["queues"][0]["name"] == ODD
+
+
+def test_a_notebook_keeps_the_run_of_a_lab_to_play(small):
+    kept = small._repr_mimebundle_()["text/html"]
+    claims = kept.split("<script")[0]
+    assert all(html.escape(claim) in claims for claim in small.claims), "what is left without scripts"
+    (picture,) = json.loads(re.search(RUN, kept, re.S)[1])["pictures"]
+    letters = picture["numbers"].translate(str.maketrans("-_.", "+/0"))
+    numbers = zlib.decompress(base64.b64decode(letters))
+    assert numbers == zlib.decompress(small.scene.numbers)
+    assert hashlib.sha256(numbers).hexdigest() == picture["digest"]
+    assert notebooks.tidy_text(kept) == kept, "nothing in it is taken for an address or a folder"
+    assert "text/html" not in Lab(Comparison({}, ("not yet",)))._repr_mimebundle_()
 
 
 # Charts

@@ -208,12 +208,6 @@ def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch, capsy
     assert "return 901, 499" in mine.read_text()
 
 
-def test_in_a_checkout_jupyterlab_shows_chapters_and_exercises(root):
-    arguments = launch.lab_arguments(root / "notebooks", browser=False, port=None)
-    assert f"--ServerApp.root_dir={root}" in arguments
-    assert f"--LabApp.default_url=/lab/tree/notebooks/{launch.FIRST_CHAPTER}" in arguments
-
-
 def test_an_answer_that_raises_is_told_so():
     def on_and_off(limit, stop, resume):
         return stop / 0

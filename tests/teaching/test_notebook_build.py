@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 from waiting import wait_until
 
 from qflow.kit import RefusalError
+from qflow.labs import flow_run
+from qflow.labs.html_export import stored
 from qflow.maintain import __main__ as maintain
 from qflow.maintain import notebooks
 
@@ -209,7 +212,23 @@ def test_nbval_and_the_build_replace_the_same(root):
     rules = configparser.RawConfigParser()
     rules.read(root / "tests" / "nbval_sanitize.cfg")
     read = [(name, rules[name]["regex"], rules[name]["replace"]) for name in rules.sections()]
-    assert read == [(name, pattern.replace('\\"', '"'), new) for name, pattern, new in notebooks.REPLACEMENTS]
+    rules = (*notebooks.REPLACEMENTS, *notebooks.COMPARED)
+    assert read == [(name, pattern.replace('\\"', '"'), new) for name, pattern, new in rules]
+
+
+def test_a_notebook_keeps_the_scripts_of_stored_runs_once():
+    runs = [
+        nbformat.v4.new_output("display_data", {"text/html": stored(flow_run(messages=n))}) for n in (5, 6)
+    ]
+    cells = [nbformat.v4.new_code_cell(outputs=[output]) for output in runs]
+    before = [output.data["text/html"] for output in runs]
+    notebooks.tidy(nbformat.v4.new_notebook(cells=cells))
+    first, second = (output.data["text/html"] for output in runs)
+    assert first == before[0] and len(second) < len(before[1]) / 2
+    # For nbval a run that brings its scripts and one that does not are the same.
+    for _, pattern, new in notebooks.COMPARED:
+        before[1], second = re.sub(pattern, new, before[1]), re.sub(pattern, new, second)
+    assert before[1] == second and '"digest": "' in second
 
 
 def test_folders_of_this_machine_are_replaced(root):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from qflow.workload import many
-from qflow.workload.many import run_many
+from qflow.workload.many import ManyRuns, run_many
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
@@ -47,3 +47,51 @@ def test_two_sweeps_at_once_do_not_mix_their_answers():
     found = [next(one), next(two)]
     assert dict([*found[:1], *one]) == {0: 1, 1: 2, 2: 3}
     assert dict([*found[1:], *two]) == {0: 10, 1: 20}
+
+
+def test_workers_that_leave_what_they_are_at_are_there_for_the_next_question():
+    """A slider that moves on does not wait for new processes."""
+    first = ManyRuns(os.getppid, [], processes=2)
+    assert first.results() == [] and first.left == 0
+    runs = ManyRuns(time.sleep, [0, 0, 600, 600, 600], processes=2)
+    while runs.left > 3:
+        runs.results(None)
+    before = {worker._process.pid for worker in runs._workers}
+    runs.close()
+    assert runs.left == 0 and runs.results() == []
+    after = ManyRuns(abs, [-1, -2, -3], processes=2)
+    assert {worker._process.pid for worker in after._workers} == before
+    found = []
+    while after.left:
+        found += after.results(None)
+    assert sorted(found) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_brief_items_do_not_wait_for_a_worker_to_start():
+    many._end_all()
+    runs = ManyRuns(abs, [-1, -2, -3], processes=2, is_brief=True)
+    assert runs.results() == [(0, 1)]
+    assert sorted(found for _ in range(1000) if runs.left for found in runs.results(0.1)) == [(1, 2), (2, 3)]
+
+
+def test_many_answers_at_once_are_all_heard():
+    """More of them than one question has, and longer ones than a pipe holds."""
+    found = dict(run_many(bytes, [200_000, 3] * 40, processes=2))
+    assert {place: len(data) for place, data in found.items()} == dict(enumerate([200_000, 3] * 40))
+
+
+def test_a_worker_that_dies_is_said_and_replaced():
+    with pytest.raises(RuntimeError, match="a worker process ended, with 3"):
+        list(run_many(os._exit, [3, 3], processes=2))
+    assert dict(run_many(abs, [-1, -2], processes=2)) == {0: 1, 1: 2}
+
+
+def test_a_signal_that_comes_too_late_costs_nothing():
+    """It may meet the next question; what that leaves out is asked again."""
+    runs = ManyRuns(abs, [-1] * 400, processes=2)
+    found = []
+    while runs.left:
+        for worker in runs._workers:
+            worker.drop()
+        found += runs.results(None)
+    assert sorted(place for place, _ in found) == list(range(400))

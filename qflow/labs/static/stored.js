@@ -1,0 +1,79 @@
+// Stored: a run that is shown with no kernel, in a notebook as it was executed, a saved page, a page of the site. What a widget would ask
+// its kernel is answered with what is stored; a question why has no answer here.
+
+// A model as a widget has one. What a handle or a button asks goes to `answer`.
+class StoredModel {
+  constructor(values, answer = () => {}) {
+    this.values = { run: 1, refusal: "", progress: 0, is_live: false, plays: false, place: {}, ...values };
+    this.heard = new Map();
+    this.answer = answer;
+  }
+
+  get(name) {
+    return this.values[name];
+  }
+
+  set() {}
+
+  save_changes() {}
+
+  send(question) {
+    this.answer(question);
+  }
+
+  on(event, hear) {
+    this.heard.set(event, [...(this.heard.get(event) ?? []), hear]);
+  }
+
+  off(event, hear) {
+    this.heard.set(event, (this.heard.get(event) ?? []).filter((other) => other !== hear));
+  }
+
+  change(values) {
+    Object.assign(this.values, values);
+    for (const name of Object.keys(values)) for (const hear of this.heard.get(`change:${name}`) ?? []) hear();
+  }
+}
+
+// The other side of `packed_text` in html_export.py.
+const unpacked = (text) => Uint8Array.from(atob(text.replace(/[-_.]/g, (letter) => ({ "-": "+", _: "/", ".": "0" })[letter])), (letter) => letter.charCodeAt(0));
+const withNumbers = (picture) => ({ ...picture, numbers: unpacked(picture.numbers) });
+
+// What plays by itself does so while it is seen.
+function playWhenSeen(element, model) {
+  let [isSeen, wasPlaying] = [false, true];
+  const watch = new IntersectionObserver(
+    ([{ intersectionRatio, intersectionRect, rootBounds }]) => {
+      const seen = intersectionRatio > 0.7 || intersectionRect.height > 0.6 * (rootBounds?.height ?? Infinity);
+      const player = element.querySelector(".qflow-scene").scene?.player;
+      if (seen === isSeen || (!seen && intersectionRatio > 0.1)) return;
+      isSeen = seen;
+      if (!model.get("plays")) model.change({ plays: true });
+      else if (!seen) {
+        wasPlaying = player.isPlaying;
+        player.pause();
+      } else if (wasPlaying && !player.isPlaying) player.toggle();
+    },
+    { threshold: [0, 0.1, 0.3, 0.5, 0.7, 0.9] },
+  );
+  watch.observe(element);
+}
+
+function showStored(home) {
+  const { pictures, plays, ...values } = JSON.parse(home.querySelector(".qf-run").textContent);
+  const scene = document.createElement("div");
+  home.prepend(scene);
+  const model = new StoredModel({ ...values, pictures: pictures.map(withNumbers) });
+  render({ model, el: scene });
+  if (plays) playWhenSeen(scene, model);
+  return model;
+}
+
+// Every stored run that the page holds by now, each once.
+globalThis.qflowShow = () => {
+  for (const home of document.querySelectorAll(".qflow-stored:not([data-shown])")) {
+    home.dataset.shown = "";
+    showStored(home);
+  }
+};
+globalThis.qflowShow();

@@ -1,0 +1,142 @@
+"""Measured: a run of which only a few numbers are wanted, several times faster than one with its events.
+
+A map of settings asks of each of its runs how deep a queue became, how long producers waited, and whose
+session died.  So no event is made: a gauge stands beside each queue's own observers and sees how deep it
+becomes, and of what clients report only the waits are kept.  What happens is the same as in
+:func:`qflow.workload.simulate`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from qflow.broker.events import Event
+from qflow.broker.message import QueuedMessage, QueueObserver
+from qflow.workload.agenda import SECOND, Agenda
+from qflow.workload.model import Workload
+from qflow.workload.stage import GRACE, Stage
+
+POINTS = 40
+"""How many points a course has."""
+
+
+class Measured(NamedTuple):
+    """What one run came to.
+
+    Fields
+    ------
+    deepest : int
+        The most messages that were ever on one queue.
+    blocked : float
+        Share of the time in which a producer had a message due and no room in its window, up to the last
+        message that is sent; the mean over the producers.
+    died : tuple of str
+        The producers whose session a full queue ended (506), in their order.
+    course : bytes
+        That time in equal parts, and for each the most messages on the deepest queue, from 0 to 255 of
+        ``deepest``.
+    """
+
+    deepest: int
+    blocked: float
+    died: tuple[str, ...]
+    course: bytes
+
+
+class Gauge(QueueObserver):
+    """Notes how deep a queue becomes, and when."""
+
+    __slots__ = ("agenda", "depth", "deepest", "times", "depths")
+
+    def __init__(self, agenda: Agenda) -> None:
+        self.agenda = agenda
+        self.depth = 0
+        self.deepest = 0
+        self.times: list[int] = []
+        self.depths: list[int] = []
+
+    def enqueued(self, message: QueuedMessage) -> None:
+        """Note one message more."""
+        self.depth += 1
+        if self.depth > self.deepest:
+            self.deepest = self.depth
+        self.times.append(self.agenda.now)
+        self.depths.append(self.depth)
+
+    def dequeued(self, message: QueuedMessage) -> None:
+        """Note one message less."""
+        self.depth -= 1
+
+    def course(self, end: int) -> bytes:
+        """Return the most messages in each part of the time up to an instant."""
+        most = [0] * POINTS
+        for place, time in enumerate(self.times):
+            part = min(POINTS - 1, time * POINTS // end)
+            if self.depths[place] > most[part]:
+                most[part] = self.depths[place]
+        return bytes([255 * depth // max(1, self.deepest) for depth in most])
+
+
+class Waits:
+    """Keeps when producers wait; it takes the place of a stage's events."""
+
+    def __init__(self) -> None:
+        self.since: dict[str, int] = {}
+        self.spans: list[tuple[int, int]] = []
+
+    def append(self, event: Event) -> None:
+        """Note a row that a client reports."""
+        if event.kind == "client.block":
+            self.since.setdefault(event.session, event.time)
+        elif event.kind == "client.unblock":
+            self.spans.append((self.since.pop(event.session), event.time))
+
+    def until(self, end: int) -> int:
+        """Return the sum of all waits up to an instant, in microseconds."""
+        spans = self.spans + [(since, end) for since in self.since.values()]
+        return sum([max(0, min(until, end) - since) for since, until in spans])
+
+
+def measure(stage: Stage, workload: Workload) -> Measured:
+    """Run a stage that is set up for a workload to its end, and return what that came to.
+
+    Parameters
+    ----------
+    stage : Stage
+        As :func:`qflow.workload.simulate.set_up` returns it.
+    workload : Workload
+        That of the stage.
+
+    Examples
+    --------
+    Without a consumer a producer stops with its whole window held, and waits for ever.
+
+    >>> from qflow.workload.model import Producer
+    >>> from qflow.workload.simulate import set_up
+    >>> producer = Producer("p", ("", "q"), rate=100, capacity=5, size=100, arrival="const")
+    >>> workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": 10}}, producers=(producer,))
+    >>> measure(set_up(workload), workload)[:3]
+    (15, 0.84, ())
+    """
+    stage.broker.observe(None)
+    waits = Waits()
+    stage.events = waits  # type: ignore[assignment]
+    gauges = [Gauge(stage.agenda) for _ in workload.queues]
+    for gauge, name in zip(gauges, workload.queues, strict=True):
+        queue = stage.broker.queue(name)
+        queue.observers = (*queue.observers, gauge)
+    stage.run()
+    errors = stage.finish(workload).errors
+    died = [producer.name for producer in workload.producers if producer.name in errors]
+    # A run whose messages are all sent ends a while after the last of them; another when none falls due.
+    end = min(stage.agenda.end - GRACE, round(workload.duration * SECOND))
+    if len(died) == len(workload.producers):
+        end = min(end, max([gauge.times[-1] for gauge in gauges if gauge.times], default=end))
+    end = max(1, end)
+    deepest = max(gauges, key=_deepest, default=Gauge(stage.agenda))
+    blocked = waits.until(end) / end / max(1, len(workload.producers))
+    return Measured(deepest.deepest, blocked, tuple(died), deepest.course(end))
+
+
+def _deepest(gauge: Gauge) -> int:
+    return gauge.deepest
