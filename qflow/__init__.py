@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from qflow.labs import history_lab as history_lab
     from qflow.labs import history_run as history_run
     from qflow.labs import latency_chart as latency_chart
+    from qflow.labs import map_lab as map_lab
     from qflow.labs import ownership_chart as ownership_chart
     from qflow.labs import picture_of as picture_of
     from qflow.labs import policy_lab as policy_lab

@@ -58,7 +58,8 @@ def _open(
 ) -> SliderLab:
     from qflow.labs.slider_lab import SliderLab
 
-    return SliderLab(knobs, begin(f"{name}_lab", describe, knobs, settings), steps, name=name, more=more)
+    begins = begin(f"{name}_lab", describe, knobs, settings)
+    return SliderLab(knobs, begins, steps, name=name, more=more, describe=describe)
 
 
 # Flow control

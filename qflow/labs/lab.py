@@ -20,6 +20,7 @@ import ipywidgets as widgets
 from qflow.broker.events import Event
 from qflow.broker.session import Session
 from qflow.kit import RefusalError
+from qflow.labs.asking import Asking, Question
 from qflow.labs.charts import Chart
 from qflow.labs.group import VERDICTS
 from qflow.labs.html_export import stored, to_html
@@ -131,6 +132,25 @@ class Lab(widgets.VBox):
         self.scene.plays = True
         return self
 
+    def ask(self, *asked: Question) -> Self:
+        """Ask questions in the picture before its run answers them, one after the other; return the lab.
+
+        A chapter asks with :meth:`qflow.teaching.Predictions.ask`.
+
+        Parameters
+        ----------
+        *asked
+            The questions, in the order in which the run answers them.
+
+        Raises
+        ------
+        RefusalError
+            If a question has no mark, or the run does not answer it.
+        """
+        self._asking = Asking(self.first.frames, asked)
+        self.scene.asking = self._asking.state()
+        return self
+
     def say(self, claims: Sequence[str]) -> None:
         """Show other sentences below the picture."""
         self.picture = replace(self.picture, claims=tuple(claims))
@@ -236,6 +256,8 @@ class Lab(widgets.VBox):
                     self._set(str(content["setting"]), int(content["value"]))
                 case "settle":
                     self._settle(content)
+                case "guess" | "next":
+                    self.scene.asking = self._asking.heard(content)
                 case "do":
                     self._do(content)
                 case "token":

@@ -148,7 +148,7 @@ def test_tokens_of_labs_or_settings_that_are_not_here():
     with pytest.raises(TokenError, match="no setting 'carrots'"):
         open_token(Token("flow", {"carrots": 3}).text())
     there = {name.removesuffix("_lab") for name in dir(labs) if name.endswith("_lab")}
-    assert there == {*LABS, "recorded"}  # recorded_lab gives no tokens
+    assert there == {*LABS, "recorded", "map"}  # recorded_lab gives no tokens, a map's are its lab's
 
 
 def packed(value: object) -> str:
@@ -314,18 +314,18 @@ def test_typing_tries_it_and_keeps_what_could_be_read():
 def test_choosing_a_state_loads_its_history():
     lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
     run = lab.scene.run
-    lab.map.chosen = 0
+    lab.states.chosen = 0
     assert lab.scene.run == run + 1
     assert "State 0 is: depth 0" in "\n".join(lab.claims)
-    lab.map.chosen = lab.space.states.deepest
+    lab.states.chosen = lab.space.states.deepest
     ask(lab, ask="why", picture=0, subject="queue:q", number=1, frame=lab.picture.frames.count - 1)
     assert lab.scene.answer["links"][0]["text"].startswith("q has been ON since")
     assert "purge:q" in dict(lab.scene.actions)
     ask(lab, ask="fork", action="leave:C1", time=200_000, back=0, frame=4)
     assert list(lab.picture.pictures) == ["as it was", "C1 goes away (clients repeat what was recorded)"]
-    nodes = lab.map.graph["nodes"]
+    nodes = lab.states.graph["nodes"]
     assert len(nodes) == len(lab.space.states.graph)
-    json.dumps(lab.map.graph)
+    json.dumps(lab.states.graph)
 
 
 # Why

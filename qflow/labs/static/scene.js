@@ -8,17 +8,20 @@ function render({ model, el }) {
   const refuse = buildRefusal(root, model);
   const waiting = buildWaiting(root, model);
   const top = html("div", { class: "qf-top" }, root);
-  const views = html("div", { class: "qf-views" }, root);
   const shown = [];
   let paintTransport = null;
 
   const paint = (now) => {
+    if (!now.track) return;
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
+    guess.heed(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
     model.set("cursor", Math.round(now.time));
   };
   const player = new Player(paint);
+  const guess = new Guess(root, model, player, shown);
+  const views = html("div", { class: "qf-views" }, root);
   // What a page's script may read: how many marks of each kind were shown, and where the picture is.
   root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
   paintTransport = buildTransport(top, player, root);
@@ -29,10 +32,11 @@ function render({ model, el }) {
   heedButtons(views, model, player);
   root.classList.toggle("qf-is-saved", !isLive(model));
   const leaveSliders = heedSliders(el, player, model);
+  const live = new Live(root, model, id);
   let pictures = null;
   let loading = Promise.resolve();
   const load = () => {
-    root.classList.toggle("qf-is-empty", model.get("run") === 0);
+    root.classList.toggle("qf-is-empty", model.get("run") === 0 && !model.get("is_followed"));
     // Several of a run's values change at once; its pictures are new ones each time.
     if (model.get("run") === 0 || pictures === model.get("pictures")) return;
     pictures = model.get("pictures");
@@ -44,9 +48,10 @@ function render({ model, el }) {
     if (wanted !== pictures || before?.isAsNewAs(run)) return;
     const timelines = wanted.map((picture, index) => new Timeline(picture, run, numbers[index]));
     const track = new Track(timelines);
+    track.isNarrow = timelines.length > 1 || root.clientWidth < NARROW;
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
-    for (const timeline of timelines) timeline.handles = isLive(model) ? model.get("handles") : [];
+    for (const timeline of timelines) timeline.handles = model.get("handles") ?? [];
     loadViews(views, shown, track, id, player, model);
     el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
     tools.inert = !track.isWhole;
@@ -54,6 +59,7 @@ function render({ model, el }) {
     sharing.load();
     player.load(track);
     for (const view of shown) view.hand.loaded();
+    guess.loaded();
     if (!before) show();
     if (!before) play();
   };
@@ -61,7 +67,8 @@ function render({ model, el }) {
     if (!player.track || !model.get("plays")) return;
     player.show(0);
     if (!player.isPlaying) player.toggle();
-    requestAnimationFrame(() => bringIntoView(root));
+    // A page keeps its place.
+    if (isLive(model)) requestAnimationFrame(() => bringIntoView(root));
   };
   const show = () => {
     const place = model.get("place");
@@ -77,13 +84,18 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
-  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, plays: play, progress: waiting, token: sharing.token, actions: sharing.load };
+  const changes = {
+    run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refuse, answer, place: go, plays: play,
+    progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
+  };
   const leaveModel = listen(model, changes);
   load();
   refuse();
   waiting();
+  live.load(player);
   return () => {
     player.pause();
+    live.leave();
     leaveSliders();
     leaveModel();
     el.replaceChildren();
@@ -209,7 +221,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}`);
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
@@ -235,6 +247,8 @@ function buildWhy(tools, model, player) {
 // Drawings of another form than tanks and gates.
 const FORMS = { conveyor: buildConveyor, strip: buildSession };
 
+// Pixels; a narrower page, such as that of a telephone, gets the picture that has half of a wide one.
+const NARROW = 600;
 const MOST_TALL = 400;
 const MOST_TALL_BESIDE = 330;
 
@@ -253,7 +267,7 @@ class View {
   }
 
   load(timeline, id, track, seek) {
-    const isNarrow = track.timelines.length > 1;
+    const { isNarrow } = track;
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
