@@ -246,14 +246,14 @@ diary
 
 # %% id="lab"
 lab = qf.capacity_lab()
-lab
+lab.play()
 
 # %% id="lab-words"
-within, beyond = qf.capacity_run(), qf.capacity_run(capacity=25, messages=600)
-print("Capacity 15:", *within.claims[:2], sep="\n- ")
-print("\nCapacity 25:", *beyond.claims[:2], sep="\n- ")
+within, beyond = qf.capacity_run(), qf.capacity_run(capacity_1=80)
+print("Capacities 50 and 15:", *within.claims[:2], sep="\n- ")
+print("\nCapacities 80 and 15:", *beyond.claims[:2], sep="\n- ")
 
-assert max(within.frames.column("queue.orders.depth")) == 145 and not within.run.errors
+assert max(within.frames.column("queue.orders.depth")) == 165 and not within.run.errors
 assert beyond.run.errors
 
 # %% [markdown] id="held-chart-text"
