@@ -5,7 +5,7 @@ import re
 import pytest
 
 from qflow.design import DesignError, SettingsMap, settings_map
-from qflow.design.settings_map import KINDS, UNKNOWN, Axis, defaults_of, drawn_up
+from qflow.design.settings_map import KINDS, UNKNOWN, Axis, defaults_of, drawn_up, map_of_queue
 from qflow.labs.experiments import capacity_workload, fanout_workload
 from qflow.workload import simulate
 
@@ -56,6 +56,30 @@ def test_it_is_begun_coarse_and_says_how_much_is_known():
     assert len(coarse) == 16
     assert "So far 0 of 900 are run" in begun.claims[1]
     assert begun.packed()[0] == UNKNOWN and begun.svg().count("<path") == 1
+
+
+def test_the_map_of_a_queue_keeps_the_proportions_of_the_capacities():
+    workload = capacity_workload(limit=40, stop=20, resume=10).with_producer("p1", capacity=30)
+    drawn = map_of_queue(workload, "orders", cells=4, messages=100, processes=1)
+    assert (drawn.across.values, drawn.up.values) == ((1, 14, 27, 40), (3, 22, 41, 60))
+    windows = [[p.capacity for p in drawn.workload(4 * row).producers] for row in range(4)]
+    assert windows == [[1, 1, 1], [11, 5, 6], [20, 10, 11], [30, 15, 15]]
+    for place in range(len(drawn)):
+        settings = drawn.at(place)
+        assert drawn.is_safe[place] == (settings["stop"] + settings["capacity"] <= 40)
+
+
+@pytest.mark.parametrize(
+    ("queue", "arguments", "sentence"),
+    [
+        ("other", {}, "a map: no queue 'other' in the workload, which has orders"),
+        ("orders", {"qpid.max_count": None}, "a map of queue 'orders' needs a limit in messages"),
+    ],
+)
+def test_a_queue_without_a_map_is_said(queue, arguments, sentence):
+    workload = capacity_workload().with_queue("orders", arguments)
+    with pytest.raises(DesignError, match=re.escape(sentence)):
+        map_of_queue(workload, queue)
 
 
 def test_without_a_limit_nothing_can_be_full():
