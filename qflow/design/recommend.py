@@ -132,9 +132,9 @@ class Recommendation(Tabular):
         Examples
         --------
         >>> from qflow.labs.experiments import capacity_workload
-        >>> made = recommend(capacity_workload(capacity=30).replace(duration=1), message_limit=50)
+        >>> made = recommend(capacity_workload(capacity_1=90).replace(duration=1), message_limit=50)
         >>> print(made.map(cells=3, messages=50, processes=1).claims[0])
-        The law: where stop + capacities is at most the limit, 160, no message can be refused (CAP-11). It \
+        The law: where stop + capacities is at most the limit, 180, no message can be refused (CAP-11). It \
 holds for 3 of the 9 settings.
         """
         return map_of_queue(self.workload, queue or next(iter(self.chosen)), **options)

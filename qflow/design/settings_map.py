@@ -85,16 +85,16 @@ class SettingsMap(Tabular):
 
     Examples
     --------
-    >>> from qflow.labs.experiments import capacity_workload
-    >>> small = settings_map(capacity_workload, cells=3, messages=300)
+    >>> from qflow.labs.experiments import flow_workload
+    >>> small = settings_map(flow_workload, cells=3, messages=300, limit=160, resume=60)
     >>> small.across.values, small.up.values
-    ((1, 81, 160), (1, 27, 54))
+    ((1, 81, 160), (1, 81, 160))
     >>> for claim in small.claims:
     ...     print(claim)
     The law: where stop + capacities is at most the limit, 160, no message can be refused (CAP-11). It \
 holds for 3 of the 9 settings.
     Of all, with 300 messages each: 3 are safe by the law, and no session died, 1 stayed below the limit, \
-by luck, 5 ended with a dead session (506).
+by luck, 1 reached it, 4 ended with a dead session (506).
     """
 
     describe: Describe
@@ -279,8 +279,8 @@ def settings_map(
 
     Examples
     --------
-    >>> from qflow.labs.experiments import capacity_workload
-    >>> settings_map(capacity_workload, cells=2, messages=200).kind(3)
+    >>> from qflow.labs.experiments import flow_workload
+    >>> settings_map(flow_workload, cells=2, messages=300, limit=160).kind(3)
     'dead'
     """
     chosen = defaults_of(describe)
@@ -323,7 +323,7 @@ def map_of_queue(
     >>> from qflow.labs.experiments import capacity_workload
     >>> drawn = map_of_queue(capacity_workload(), "orders", cells=3, messages=300, processes=1)
     >>> drawn.up.label, drawn.up.values, [drawn.kind(place) for place in (0, 8)]
-    ('capacities together', (3, 82, 160), ['safe', 'dead'])
+    ('capacities together', (2, 91, 180), ['safe', 'dead'])
     """
     if queue not in workload.queues:
         raise DesignError(
@@ -377,6 +377,7 @@ def drawn_up(
     cells: int = CELLS,
     messages: int = MESSAGES,
     most: Mapping[str, int] | None = None,
+    label: str = "",
 ) -> SettingsMap:
     """Return a map with nothing run yet.
 
@@ -396,7 +397,7 @@ def drawn_up(
         Axis(stop, "stop threshold (qpid.flow_stop_count)", _spread(widest, cells)),
         Axis(
             capacity,
-            "capacity of each producer" if capacity == "capacity" else capacity,
+            label or "capacity of each producer",
             _spread(highest, cells),
         ),
         messages,

@@ -1,4 +1,4 @@
-"""The map and the game on the state graph in JupyterLab: what is drawn agrees with the words and the engine."""
+"""The map and the game on the state graph in JupyterLab: drawings, words and engine agree."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_map_fills_and_moves_its_lab(page):
 
     root.focus()
     dot = root.locator(".qf-map-dot")
-    assert (dot.get_attribute("data-stop"), dot.get_attribute("data-capacity")) == ("100", "15")
+    assert (dot.get_attribute("data-stop"), dot.get_attribute("data-capacity")) == ("100", "50")
     before = int(page.page.locator(".qf-stage").first.get_attribute("data-run"))
     for key in (*["ArrowRight"] * 6, *["ArrowUp"] * 8, "Enter"):
         page.page.keyboard.press(key)
