@@ -250,9 +250,6 @@ qf.Table(
 #
 # One producer, three queues, three consumers, one of them slow. Make it faster until nobody waits any more.
 # Then try a larger capacity instead: how much does that help, and for how long?
-#
-# ![The fan-out lab: the producer's window is full of transfers held by the queue slow, while the queues fast
-# and medium are nearly empty](images/fanout-lab.png)
 
 # %% id="lab"
 qf.fanout_lab()
