@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 7 · Configuration
 #
-# *30 minutes. They go with chapter 7.*
+# *30 minutes. After chapter 7.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 from math import floor
@@ -185,3 +187,6 @@ qf.check(is_accepted)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [8 · Several queues](../notebooks/08-several-queues.ipynb).

@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 10 · How it was designed
 #
-# *20 minutes. They go with chapter 10.*
+# *20 minutes. After chapter 10.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -74,3 +76,6 @@ qf.check(on_the_queues)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [11 · Errata](../notebooks/11-errata.ipynb).

@@ -4,54 +4,26 @@
 # *25 minutes. You need nothing but this notebook. Run the cells from top to bottom with Shift+Enter.*
 #
 # **A question to begin with.** A shop's order queue has room for 1,000 messages. Orders come in faster than
-# they can be packed. You know what happens at message 1,001. What could the broker do at message 901?
+# they can be packed. You know what happens at message 1,001. What could the broker do a little before that?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
 # The queue `orders` has a limit of 1,000 messages, a **stop threshold** of 900 and a **resume threshold** of
-# 500. Flow control is OFF at first. Type three numbers into the fields; at the end you can compare.
+# 500. Run the cell and watch it fill. It pauses to ask you: drag the mark on the tank, or type a number, and
+# press *go*. A guess that is wrong teaches more than none.
 
-# %% id="predict" jupyter={"source_hidden": true}
+# %% id="lab" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("01-thresholds")
-predictions.predict(
-    "on",
-    "Messages arrive, nobody reads. How many are on the queue when flow control turns ON?",
-    guess=None,
-    revisit="ON means more than the stop threshold, never equal to it (FC-14)",
-    because={900: "900 is not more than 900"},
-)
-predictions.predict(
-    "off",
-    "Now a consumer reads. How many are left when it turns OFF?",
-    guess=None,
-    revisit="OFF means fewer than the resume threshold (FC-16)",
-    because={
-        500: "500 is not fewer than 500",
-        900: "on the way down the resume threshold counts, not the stop",
-    },
-)
-predictions.predict(
-    "at_most",
-    "A producer may have 100 messages sent whose completion it does not know. Just before the queue turned "
-    "ON it had none. How many messages can the queue hold in the end, if nobody reads?",
-    guess=None,
-    revisit="the stop threshold, and a whole window on top (CAP-08)",
-    because={
-        901: "the producer goes on until its window is full",
-        1001: "901 is the first of the 100 held ones",
-    },
-)
+predictions.ask("on", "off", lab=qf.flow_lab())
 
 # %% [markdown] id="lab-text"
-# ## Watch it
-#
-# Run the cell, and drag the **stop** line on the tank.
+# Now drag the **stop** line on the tank. And one more question, about a queue that nobody reads:
 
-# %% id="lab"
-qf.flow_lab().play()
+# %% id="predict" jupyter={"source_hidden": true}
+predictions.ask("at_most")
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
@@ -365,7 +337,7 @@ assert max(off_for) < 500_000
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 assert (above_stop.msgDepth, below_resume.msgDepth, full.msgDepth) == (901, 499, 1000)
 predictions.compare(on=above_stop.msgDepth, off=below_resume.msgDepth, at_most=full.msgDepth)
 
@@ -392,3 +364,10 @@ predictions.compare(on=above_stop.msgDepth, off=below_resume.msgDepth, at_most=f
 # - The document this chapter follows: *Producer Flow Control*, a chapter of the Apache Qpid C++ broker's
 #   manual.
 # - In code: `qflow/broker/flow_limit.py` holds all of it. Lay it beside the broker's `QueueFlowLimit.cpp`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 1 · Thresholds](../exercises/01-thresholds.ipynb), 20 minutes: at which depth a queue turns ON
+# and OFF, the state after each of a series of steps, and what `flowStoppedCount` counts. The next chapter
+# is [2 · Bytes, counts and both](02-bytes-and-counts.ipynb).

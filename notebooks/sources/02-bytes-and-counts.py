@@ -16,33 +16,13 @@
 # ## Predict before you run
 #
 # A queue stops above 10 messages **or** above 2,000 bytes. Its resume thresholds are 5 messages and 1,000
-# bytes. Put your guesses in place of `None`, or type them into the fields; nobody sees them.
+# bytes. Type your guesses into the fields; they stay on this computer.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("02-bytes-and-counts")
-predictions.predict(
-    "messages",
-    "Messages of 700 bytes arrive. After how many is flow control ON?",
-    guess=None,
-    revisit="one unit above its stop threshold is enough (FC-14)",
-    because={11: "that is the count alone; the bytes are there first"},
-)
-predictions.predict(
-    "state",
-    "It is ON. Now there are 5 messages of 100 bytes on the queue. In which state is it?",
-    guess=None,
-    choices=("ON", "OFF"),
-    revisit="both units have to be below their resume thresholds (FC-16)",
-)
-predictions.predict(
-    "bytes",
-    "A message has 1 byte of content and goes to the queue orders. How many bytes does the broker count?",
-    guess=None,
-    revisit="header and content count (DQ-05)",
-    because={1: "that is the content; its header counts too"},
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: think in messages only
@@ -331,7 +311,7 @@ manual
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(messages=3, state=down[5], bytes=qf.Message(1, routing_key="orders").encoded_size(""))
 
 # %% [markdown] id="keypoints"
@@ -350,3 +330,10 @@ predictions.compare(messages=3, state=down[5], bytes=qf.Message(1, routing_key="
 # - Next: [3 · Held completions](03-held-completions.ipynb), what the producer sees of all this.
 # - Where the defaults come from, and how to set them: [7 · Configuration](07-configuration.ipynb).
 # - In code: `qflow/broker/flow_limit.py` and `qflow/broker/message.py`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 2 · Bytes and counts](../exercises/02-bytes-and-counts.ipynb), 25 minutes: how many bytes a
+# message has for the broker, the state of a queue with thresholds in both units, and what remains of a unit
+# that was switched off. The next chapter is [3 · Held completions](03-held-completions.ipynb).

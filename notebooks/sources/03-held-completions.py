@@ -16,36 +16,17 @@
 import qflow as qf
 
 predictions = qf.Predictions("03-held-completions")
-predictions.predict(
-    "complete",
-    "How many of the five are complete?",
-    guess=None,
-    revisit="completions form a set, with holes (CM-04)",
-    because={1: "that was so before flow control was built; since then a later transfer may complete first"},
-)
-predictions.predict(
-    "sync",
-    "The producer now asks for a sync. Is it answered at once?",
-    guess=None,
-    choices=("yes", "no"),
-    revisit="a sync waits for every earlier command of its session (CM-06)",
-)
-predictions.predict(
-    "after",
-    "A consumer takes just the held message, and the queue stays ON. How many of the five are complete now?",
-    guess=None,
-    revisit="a message that leaves the queue lets its own transfer go (FC-17)",
-    because={4: "the message has left the queue, so nothing holds its transfer any more"},
-)
+predictions.ask()
 
 # %% [markdown] id="lab-text"
 # ## Watch what is held
 #
-# A small queue, and a producer with a window of five. The messages get through; their completions wait behind
-# the gate. Click one of those that wait, or the producer, and read *why*.
+# The commands of one session, in their order. `busy` stops above two messages, `idle` never does. When it has
+# played, **click message 4 on busy**: a consumer takes it. Which numbers become complete, and what does the
+# client hear of it? Then send more, and ask with a sync.
 
 # %% id="lab"
-qf.flow_lab(stop=8, resume=6, limit=20, capacity=5, prefetch=2, rate=60, service=0.05, messages=120).play()
+qf.completion_lab().play()
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
@@ -399,7 +380,7 @@ assert qf.messaging.brokers.get("patient.example").queue("orders").statistics().
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 taker = qf.Reader(broker, "taker", "busy", prefetch=2)
 taker.accept("busy-1")
 after = len([number for number in range(5) if number in producer.completed])
@@ -424,3 +405,10 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 # - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can pile up.
 # - What one slow queue does to the others: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/completions.py` and `qflow/broker/transfer.py`, the broker's `AsyncCompletion`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 3 · Held completions](../exercises/03-held-completions.ipynb), 25 minutes: which transfers of a
+# session are complete, what two stopped queues do to one message, and when a held transfer completes. The
+# next chapter is [4 · Capacity](04-capacity.ipynb).

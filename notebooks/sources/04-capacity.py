@@ -17,30 +17,11 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("04-capacity")
-predictions.predict(
-    "one",
-    "A queue stops above 2 messages; one producer has a capacity of 3; nobody reads. How deep does it get?",
-    guess=None,
-    revisit="the messages up to the stop threshold are complete; the window is still empty then (CAP-08)",
-    because={3: "at 3 messages it is ON, but only one of the producer's three places is used"},
-)
-predictions.predict(
-    "two",
-    "A second producer with a capacity of 2 joins before anybody sends. How deep does the queue get now?",
-    guess=None,
-    revisit="every producer adds its own window (CAP-08)",
-)
-predictions.predict(
-    "again",
-    "The queue of the manual is at 165 and falls below 100. Both clients have much to send. How deep next?",
-    guess=None,
-    within=1,
-    revisit="the flood: everything that was released is sent again (CAP-08)",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: the stop threshold is where it stops
@@ -448,7 +429,7 @@ assert sent == received == orders
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 assert again == 165
 predictions.compare(one=stall(2, (3,)), two=stall(2, (3, 2)), again=again)
 
@@ -466,8 +447,14 @@ predictions.compare(one=stall(2, (3,)), two=stall(2, (3, 2)), again=again)
 #
 # ## Links on
 #
-# - Next: [5 · Message groups](05-message-groups.ipynb). How to set thresholds and limits:
-#   [7 · Configuration](07-configuration.ipynb).
+# - How to set thresholds and limits: [7 · Configuration](07-configuration.ipynb).
 # - Sizing your own queues from a log: [12 · Reading your own broker](12-reading-your-broker.ipynb).
 # - In code: `qflow/windows.py` holds the three windows, `qflow/design/explore.py` visits the
 #   states.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 4 · Capacity](../exercises/04-capacity.ipynb), 30 minutes: how deep a queue gets, what happens
+# after all producers were blocked, how a client of the C++ library differs, and when a producer is refused
+# in spite of flow control. The next chapter is [5 · Message groups](05-message-groups.ipynb).

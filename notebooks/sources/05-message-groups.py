@@ -16,36 +16,17 @@
 import qflow as qf
 
 predictions = qf.Predictions("05-message-groups")
-predictions.predict(
-    "second",
-    "c1 fetches one message and gets A-1. Now c2 fetches one. Which does it get?",
-    guess=None,
-    choices=("A-2", "B-1", "none"),
-    revisit="group A belongs to c1; B does not wait for A (MG-07, MG-12)",
-)
-predictions.predict(
-    "third",
-    "c1 accepts A-1. Then c2, which still holds B-1, fetches again. Which does it get?",
-    guess=None,
-    choices=("A-2", "none"),
-    revisit="c1 holds nothing of A any more, so A is free (MG-08)",
-)
-predictions.predict(
-    "owners",
-    "Six messages without any group lie on the queue. How many consumers can work on them at the same time?",
-    guess=None,
-    revisit="they all belong to the default group, which has one owner like any other (MG-05)",
-    because={6: "they are not six groups, but one: the default group"},
-)
+predictions.ask()
 
 # %% [markdown] id="lab-text"
-# ## Be the consumers
+# ## Watch it, then switch the groups off
 #
-# Ten messages of four groups, three consumers with prefetch 1, 2 and 3. Each group has its own shape; a lock
-# shows its owner. Click a message at a consumer, and accept, release or reject it.
+# Five carts; a cart's messages add an item and remove it again, in turn. Three consumers share the queue, a
+# slow one, a middling one and a quick one. Switch the groups **off** and compare the two numbers. Then click a
+# message at a consumer, and accept, release or reject it.
 
 # %% id="lab"
-qf.group_lab(messages="AABACBBCAD").play()
+qf.group_lab().play()
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
@@ -306,10 +287,10 @@ qf.Table(refusals, ("arguments", "code", "the broker says"), "refused")
 # %% [markdown] id="lab-parts"
 # ## Back to the lab
 #
-# You know the rules now. Go back to the lab at the top of this chapter: can you get all ten messages
-# processed with every group in order? And can you break the order of one?
+# You know the rules now. Go back to the lab at the top of this chapter: the groups are on, and yet you can
+# break the order of one of them by hand. How? (You need one release.)
 #
-# The next cell lets three consumers do it, who accept in turn.
+# The next cell lets three consumers work on ten messages, who accept in turn.
 
 # %% id="lab-words"
 in_turn = qf.group_run()
@@ -435,7 +416,7 @@ assert in_vain["c4"] < 50 < 200 < in_vain["c1"]
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(second=second, third=third, owners=len(busy))
 
 # %% [markdown] id="keypoints"
@@ -451,6 +432,12 @@ predictions.compare(second=second, third=third, owners=len(busy))
 #
 # ## Links on
 #
-# - Next: [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb).
 # - The document behind this chapter: *Using Message Groups*, of the Apache Qpid C++ broker's manual.
 # - In code: `qflow/broker/groups.py`; lay it beside the broker's `MessageGroupManager.cpp`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 5 · Message groups](../exercises/05-groups.ipynb), 35 minutes: which message a second consumer
+# gets, what a prefetch takes, what settling out of order does, and how to declare a queue with groups in
+# three ways. The next chapter is [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb).

@@ -18,31 +18,11 @@
 #
 # Consumer `c1` holds `A-1` and `A-2` of group A; `A-3` lies behind them.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("06-well-behaved-consumers")
-predictions.predict(
-    "after_release",
-    "c1 releases A-1 and keeps A-2. Another consumer asks. What does it get?",
-    guess=None,
-    choices=("A-1", "A-3", "none"),
-    revisit="c1 still holds A-2, so the whole group is still its own (MG-18)",
-)
-predictions.predict(
-    "after_accept",
-    "Now c1 accepts A-2. The other consumer asks again. What does it get?",
-    guess=None,
-    choices=("A-1", "A-3", "none"),
-    revisit="a released message is back at its old place (CN-14)",
-)
-predictions.predict(
-    "woken",
-    "c1 accepts its last message of A. c2 is idle, waits, and has credit. Is A-3 sent to it at once?",
-    guess=None,
-    choices=("yes", "no"),
-    revisit="an accept that frees a group wakes nobody (MG-13)",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: accept first, work later
@@ -190,7 +170,7 @@ assert consumer.holds == ["A-2"]
 # Play it yourself: one group, three messages, two consumers. Release the first message and accept the second.
 
 # %% id="lab"
-qf.group_lab(messages="AAA", prefetch=(2, 1))
+qf.group_lab(messages="AAA", prefetch=(2, 1), paces=()).play()
 
 # %% id="lab-words"
 played = qf.group_run(
@@ -332,7 +312,7 @@ lost
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(
     after_release=after_release or "none",
     after_accept=after_accept.rstrip("*"),
@@ -351,5 +331,11 @@ predictions.compare(
 #
 # ## Links on
 #
-# - Next: [7 · Configuration](07-configuration.ipynb).
 # - In code: `qflow/broker/dispatch.py` (one attempt to deliver) and `qflow/broker/groups.py`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 6 · Consumers](../exercises/06-consumers.ipynb), 20 minutes: what an idle consumer gets after
+# an accept, a release or a new message, and how consumers take turns. The next chapter is [7 ·
+# Configuration in all its spellings](07-configuration.ipynb).

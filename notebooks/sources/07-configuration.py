@@ -18,30 +18,11 @@
 #
 # The broker's defaults are: stop at 80 percent of the limit, resume at 70 percent.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("07-configuration")
-predictions.predict(
-    "stop",
-    "qpid.max_count is 90. What is the stop threshold?",
-    guess=None,
-    revisit="80 percent, rounded half up (FC-02)",
-)
-predictions.predict(
-    "resume",
-    "And the resume threshold of the same queue?",
-    guess=None,
-    revisit="70 percent in binary floating point, then cut off (FC-02, FC-04)",
-    because={63: "that is what a calculator says; the broker multiplies by 0.7, which no binary number is"},
-)
-predictions.predict(
-    "ring",
-    "A ring queue is declared with a stop threshold of 10 and gets 20 messages. Is flow control ON?",
-    guess=None,
-    choices=("yes", "no"),
-    revisit="a ring queue never has flow control (FC-03)",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: set the one number you care about
@@ -369,7 +350,7 @@ assert all(verdict.agrees for verdict in starts)
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(
     stop=levels[90].stop_count, resume=levels[90].resume_count, ring="yes" if ring.flowStopped else "no"
 )
@@ -387,6 +368,12 @@ predictions.compare(
 #
 # ## Links on
 #
-# - Next: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/flow_limit.py` computes the levels, `qflow/configuration/` reads and explains them.
 # - In a terminal: `qflow config add queue NAME …`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 7 · Configuration](../exercises/07-configuration.ipynb), 30 minutes: the default thresholds of
+# a queue, a declaration in `queue.declare` and in `qpid-config`, which declarations are refused, and how
+# flow control is switched off. The next chapter is [8 · Several queues](08-several-queues.ipynb).

@@ -18,31 +18,11 @@
 #
 # An exchange of type fanout sends each message to two queues. `f1` stops above 1 message, `f2` above 2.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("08-several-queues")
-predictions.predict(
-    "holders",
-    "Three messages are sent. How many queues hold the completion of the third?",
-    guess=None,
-    revisit="each stopped queue holds on its own account (CM-03)",
-)
-predictions.predict(
-    "after_purge",
-    "Then f1 is emptied. Is the third message complete?",
-    guess=None,
-    choices=("yes", "no"),
-    revisit="complete means: every queue that held it has let go (CM-03)",
-)
-predictions.predict(
-    "rate",
-    "Three queues; their consumers manage 1000, 333 and 200 a second. How many can the producer send?",
-    guess=None,
-    within=25,
-    revisit="the slowest subscriber sets the pace for all of them",
-    because={1000: "that is the fastest of them; a message is complete when the slowest queue lets go"},
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: every queue has its own flow control, so they cannot disturb each other
@@ -326,7 +306,7 @@ assert "The real slow turned ON 57 times, the engine's 57 times." in reported
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(holders=holders, after_purge="yes" if after_purge else "no", rate=round(rate))
 
 # %% [markdown] id="keypoints"
@@ -340,5 +320,11 @@ predictions.compare(holders=holders, after_purge="yes" if after_purge else "no",
 #
 # ## Links on
 #
-# - Next: [9 · Other queues](09-other-queues.ipynb).
 # - In code: `qflow/broker/transfer.py`, how a transfer counts who holds it.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 8 · Several queues](../exercises/08-several-queues.ipynb), 20 minutes: when a sync is answered,
+# what one slow subscriber does to the others, and which sessions a program needs for several queues. The
+# next chapter is [9 · Other queues](09-other-queues.ipynb).

@@ -16,31 +16,11 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("09-other-queues")
-predictions.predict(
-    "ring",
-    "A ring of 3 holds a, b, c; a consumer has acquired a. Now d arrives. Which message goes?",
-    guess=None,
-    choices=("a", "b", "d"),
-    revisit="the oldest, whether acquired or not (LP-10)",
-    because={"b": "the ring does not spare what a consumer has acquired"},
-)
-predictions.predict(
-    "priority",
-    "A ring of 2 with priorities holds a (9) and b (8). Now c (5) arrives. Which one goes?",
-    guess=None,
-    choices=("a", "b", "c"),
-    revisit="a new message below everything on the queue is dropped itself (LP-12)",
-)
-predictions.predict(
-    "self_destruct",
-    "A self-destruct queue for 3 gets a fourth message. How many messages are lost, the fourth included?",
-    guess=None,
-    revisit="the queue goes with all it holds, and so does the message that did it (LP-15)",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: a full queue is a full queue
@@ -358,7 +338,7 @@ ring
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(ring="a", priority="c", self_destruct=lost)
 
 # %% [markdown] id="keypoints"
@@ -373,5 +353,12 @@ predictions.compare(ring="a", priority="c", self_destruct=lost)
 #
 # ## Links on
 #
-# - Next: [10 · How it was designed](10-how-it-was-designed.ipynb).
 # - In code: `qflow/broker/limits.py` (policies) and `qflow/broker/stores.py` (kinds of queue).
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 9 · Other queues, and what removes messages](../exercises/09-other-queues.ipynb), 50 minutes:
+# what remains on a ring, on a last-value queue and on a queue that destroys itself, and what purge, delete,
+# move and a transaction do to held transfers; choose some of them. The next chapter is [10 · How it was
+# designed](10-how-it-was-designed.ipynb).

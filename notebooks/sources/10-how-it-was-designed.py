@@ -18,31 +18,11 @@
 # One producer in bursts, one slower consumer, 600 messages. The queue has a limit of 80, a stop threshold of
 # 50, a resume threshold of 30; the producer's capacity is 20.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("10-how-it-was-designed")
-predictions.predict(
-    "before",
-    "Without flow control: how many of the 600 messages can the producer send before it is thrown out?",
-    guess=None,
-    within=40,
-    revisit="the limit is reached in the first burst (ALT-01)",
-)
-predictions.predict(
-    "deepest",
-    "In which design does the queue get deepest without anybody being thrown out?",
-    guess=None,
-    choices=("shipped", "proof of concept", "watermarks", "Java broker"),
-    revisit="a message that does not fit waits outside the queue, so the queue itself may be full (ALT-06)",
-)
-predictions.predict(
-    "java",
-    "The Java broker tells the producer to stop, instead of letting a window fill. How far above 50 is it?",
-    guess=None,
-    within=1,
-    revisit="one message for each channel (ALT-12)",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: before the feature
@@ -372,7 +352,7 @@ recorded
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 safe = {name: depth for name, depth in deepest.items() if name != "before the feature"}
 names = {"shipped in 0.10": "shipped", "watermark proposal": "watermarks"}
 winner = max(safe, key=lambda name: safe[name])
@@ -394,3 +374,10 @@ predictions.compare(
 #
 # - Which of the documents' sentences survived: [11 · Errata](11-errata.ipynb).
 # - In code: `qflow/broker/history/`, each alternative a few dozen lines on the same engine.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 10 · How it was designed](../exercises/10-design-history.ipynb), 20 minutes: what four designs
+# do with one workload, and which messages wait on an overflow list. The next chapter is [11 ·
+# Errata](11-errata.ipynb).

@@ -39,23 +39,11 @@
 # 5. The broker "will forcibly disconnect any client that attempts to route a message" to a full queue.
 # 6. "Note well that distinct message groups would not block each other from delivery."
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("11-errata")
-predictions.predict(
-    "true",
-    "How many of the six are true as they stand?",
-    guess=None,
-    revisit="see X-05, X-30, X-11, X-13 below",
-)
-predictions.predict(
-    "refused",
-    "Of the manual's statements about configuration, which one can make a legal declaration fail?",
-    guess=None,
-    choices=("stop must not be below resume", "stop must be below the limit", "0 switches it off"),
-    revisit="a default you did not mention takes part (X-20)",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: read carefully
@@ -514,7 +502,7 @@ leave
 # True as they stand: 1 (X-01 is the draft's mistake, the manual has it right), and 6. Number 2 is X-05, 3 is
 # X-30, 4 is X-11, 5 is X-13.
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(true=2, refused="stop must not be below resume")
 
 # %% [markdown] id="keypoints"

@@ -19,32 +19,11 @@
 # The recording used below: one producer sends 400 messages a second, one consumer manages 200. The queue
 # stops above 900 and resumes below 500; the producer's capacity is 100. It ran for 30 seconds.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("12-reading-your-broker")
-predictions.predict(
-    "share",
-    "What percentage of the 30 seconds was flow control ON?",
-    guess=None,
-    within=10,
-    revisit="the producer wants twice what the consumer can do; look at the picture of chapter 1",
-)
-predictions.predict(
-    "what_if",
-    "What if the queue had stopped above 300 and resumed below 200: how often would it have turned ON, "
-    "instead of 9 times in these seconds?",
-    guess=None,
-    within=5,
-    revisit="a narrower gap means more turns, each for less time (chapter 1)",
-)
-predictions.predict(
-    "throughput",
-    "And how would that have changed the number of messages processed per second?",
-    guess=None,
-    choices=("more", "the same", "fewer"),
-    revisit="flow control does not make a consumer faster or slower, as long as it never runs dry",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: watch the depth
@@ -367,7 +346,7 @@ recorded
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 difference = round(other["throughput"] - before["throughput"])
 throughput = "the same" if difference == 0 else "more" if difference > 0 else "fewer"
 predictions.compare(
@@ -391,3 +370,10 @@ predictions.compare(
 # - Why it was built this way: [10 · How it was designed](10-how-it-was-designed.ipynb).
 # - In code: `qflow/trace/` (logs, replay, explain), `qflow/prediction/`, `qflow/design/`.
 # - In a terminal: `qflow trace`, `qflow predict`, `qflow design`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 12 · Design tasks](../exercises/12-design-tasks.ipynb), 30 minutes: choose a stop threshold,
+# capacities, and both thresholds of a queue with bursts, so that nothing is ever refused; the engine tries
+# your choice. The next chapter is [13 · A whole fleet](13-spark.ipynb).

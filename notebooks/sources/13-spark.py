@@ -21,33 +21,11 @@
 # The log in this chapter was recorded from a real broker: 24 producers, 27 queues of every kind, 150 seconds,
 # about 540,000 events. No two producers share a queue; three of them send to two queues each.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("13-spark")
-predictions.predict(
-    "components",
-    "Into how many parts that never influence one another can the work be split?",
-    guess=None,
-    revisit="two queues that share a producer belong together: one holds its completions for both (FC-18)",
-    because={27: "three producers send to two queues each, and join them", 1: "most queues share nobody"},
-)
-predictions.predict(
-    "speed_up",
-    "With a thousand workers, how many times faster than with one? A whole number is enough.",
-    guess=None,
-    within=1,
-    revisit="nothing is done before the largest part is",
-    because={1000: "there are far fewer parts than workers", 24: "only if all parts had the same size"},
-)
-predictions.predict(
-    "deeper",
-    "A queue is overloaded. With thresholds four times as high, is its producer blocked for less of these "
-    "150 seconds?",
-    guess=None,
-    choices=("yes", "no"),
-    revisit="a higher stop lets more in before the first block; in the long run the consumers set the pace",
-)
+predictions.ask()
 
 # %% [markdown] id="java-text"
 # ## A Spark session
@@ -344,7 +322,7 @@ for name in ("fleet/q05", "fleet/q02", largest) if in_memory else ():
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 # Where there is no Spark, these two are as they were when the chapter was built.
 predictions.compare(components=len(names), speed_up=at_most or 12, deeper=deeper)
 
@@ -372,5 +350,11 @@ if spark:
 #
 # ## Links on
 #
-# - Next: [14 · Under the hood](14-under-the-hood.ipynb). Exercises: `exercises/13-fleet.ipynb`.
 # - In code: `qflow/logs/audit.py` (one component, no Spark), `qflow/spark/lake_audit.py` (on Spark).
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 13 · A whole fleet](../exercises/13-fleet.ipynb), 20 minutes: into how many parts a log can be
+# split, which worker is done last, and how long transfers waited; they need neither Spark nor Java. The
+# next chapter is [14 · Under the hood](14-under-the-hood.ipynb).

@@ -16,24 +16,11 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("14-under-the-hood")
-predictions.predict(
-    "observers",
-    "Limits, groups, alerts, flow control: how many of these four must the queue itself know?",
-    guess=None,
-    revisit="limits decide whether a message comes in; the other three only watch it",
-)
-predictions.predict(
-    "first",
-    "Flow control turns ON at the stop threshold instead of above it. Do more than half of the recordings "
-    "about flow control notice?",
-    guess=None,
-    choices=("yes", "no"),
-    revisit="most scenarios step exactly on the thresholds; that is what makes a good test",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: watch the broker from outside
@@ -373,7 +360,7 @@ right
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 share = len(noticed["ON at the stop threshold"]) / len(about_flow)
 print(f"{share:.0%} of the scenarios notice the first change")
 

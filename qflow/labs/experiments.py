@@ -6,7 +6,7 @@ needs the standard library only; widgets are imported when a lab is opened.
 
 ====================  ======================================================================
 flow control          one producer in bursts, one steady consumer that is slower
-capacity              several producers: how far their windows overshoot a stop threshold
+capacity              two clients: how far their windows overshoot a stop threshold
 fanout                one slow queue of three, and a producer that waits for all of them
 policies              what a full queue does, five ways, with the same messages
 history               QPID-2935's alternatives, on the same workload
@@ -55,7 +55,8 @@ def _open(
 ) -> SliderLab:
     from qflow.labs.slider_lab import SliderLab
 
-    return SliderLab(knobs, begin(f"{name}_lab", describe, knobs, settings), steps, name=name, more=more)
+    begins = begin(f"{name}_lab", describe, knobs, settings)
+    return SliderLab(knobs, begins, steps, name=name, more=more, describe=describe)
 
 
 # Flow control
@@ -211,14 +212,20 @@ must be less or equal to qpid.flow_stop_count=20
 
 # Capacity
 
-CAPACITY_MESSAGES = 1_500
+CAPACITY_MESSAGES = 800
+
+CLIENTS = ("C1", "C2")
+READER_COMES = 2.5
+"""Seconds until the consumer comes: both clients stand still by then, at the bound."""
 
 CAPACITY_KNOBS = (
     stop_knob(300),
     resume_knob(300),
     limit_knob(400),
-    Knob("producers", "producers", "How many share the queue; their capacities add up (CAP-11)", 1, 5),
-    CAPACITY,
+    *(
+        replace(CAPACITY, setting=f"capacity_{n}", label=f"capacity of {name}")
+        for n, name in enumerate(CLIENTS, 1)
+    ),
     PREFETCH,
     RATE,
     service_knob(),
@@ -227,36 +234,39 @@ CAPACITY_KNOBS = (
 
 def capacity_workload(
     *,
-    capacity: int = 15,
-    producers: int = 3,
+    capacity_1: int = 50,
+    capacity_2: int = 15,
     stop: int = 100,
-    resume: int = 60,
-    limit: int = 160,
+    resume: int = 90,
+    limit: int = 180,
     prefetch: int = 10,
-    rate: float = 600,
-    service: float = 0.004,
+    rate: float = 100,
+    service: float = 0.008,
 ) -> Workload:
-    """Describe several producers that share one queue, and one consumer that is slower than they are.
+    """Describe the manual's two clients on one queue, and a consumer that comes when both stand still.
 
     Parameters
     ----------
-    capacity
-        Most transfers each producer may have outstanding (CAP-01).
-    producers
-        How many there are.
+    capacity_1, capacity_2
+        Most transfers that the client ``C1`` and the client ``C2`` may have outstanding (CAP-01).
     stop, resume, limit, prefetch, rate, service
-        As in :func:`flow_workload`; `rate` is that of each producer.
+        As in :func:`flow_workload`; `rate` is that of each client, and neither pauses. The consumer,
+        ``reader``, is slower than they are.
     """
     arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
+    capacities = (capacity_1, capacity_2)
+    reader = Consumer(
+        "reader", "orders", prefetch=prefetch, service=("exp", service), start=READER_COMES, seed=100
+    )
     return Workload(
-        f"{producers} producers, one queue",
+        "two clients, one queue",
         duration=3_600,
         queues={"orders": arguments},
         producers=tuple(
-            Producer(f"p{n}", ("", "orders"), rate=rate, capacity=capacity, size=100, seed=n)
-            for n in range(1, producers + 1)
+            Producer(name, ("", "orders"), rate=rate, capacity=capacity, size=100, seed=seed)
+            for seed, (name, capacity) in enumerate(zip(CLIENTS, capacities, strict=True), 1)
         ),
-        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=100),),
+        consumers=(reader,),
     )
 
 
@@ -269,9 +279,9 @@ def capacity_run(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Pic
     Examples
     --------
     >>> print(capacity_run().claims[0])
-    The bound is 145 messages: stop 100, and 3 windows of 15. At its deepest, orders had 145.
-    >>> print(capacity_run(capacity=30).claims[1])
-    The bound is 30 above the limit of 160: 2 of 3 sessions died of it, although flow control was ON (FC-24).
+    The bound is 100 + 50 + 15 = 165 messages: stop, and the windows. At its deepest, orders had 165.
+    >>> print(capacity_run(capacity_1=70).claims[1])
+    The bound is 5 above the limit of 180: 1 of 2 sessions died of it, although flow control was ON (FC-24).
     """
     return finished(capacity_steps(messages=messages, **settings))
 
@@ -290,9 +300,9 @@ def _bound(picture: Picture) -> list[str]:
         return []
     bound = queue.stop_count + sum(windows)
     deepest = max(picture.frames.column(f"queue.{queue.name}.depth"))
-    noun = "window" if len(windows) == 1 else "windows"
+    terms = " + ".join(map(str, (queue.stop_count, *windows)))
     said = [
-        f"The bound is {bound} messages: stop {queue.stop_count}, and {len(windows)} {noun} of {windows[0]}. "
+        f"The bound is {terms} = {bound} messages: stop, and the windows. "
         f"At its deepest, {queue.name} had {deepest}."
     ]
     if not queue.max_count:
@@ -311,7 +321,7 @@ def _bound(picture: Picture) -> list[str]:
 
 
 def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> SliderLab:
-    """Open the capacity lab: how far several producers' windows overshoot a stop threshold.
+    """Open the capacity lab: how far two clients' windows overshoot a stop threshold.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`capacity_workload`;
     :func:`capacity_run` needs no widgets.
@@ -319,9 +329,9 @@ def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Sli
     Examples
     --------
     >>> lab = capacity_lab(messages=300)
-    >>> lab.sliders["capacity"].value = 30
+    >>> lab.sliders["capacity_2"].value = 30
     >>> print(lab.claims[0])
-    The bound is 190 messages: stop 100, and 3 windows of 30. At its deepest, orders had 160.
+    The bound is 100 + 50 + 30 = 180 messages: stop, and the windows. At its deepest, orders had 180.
     """
     return _open("capacity", CAPACITY_KNOBS, capacity_workload, capacity_steps, settings, messages=messages)
 

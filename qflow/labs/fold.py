@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from struct import pack
 from typing import Any
@@ -99,6 +99,8 @@ class Fold:
         The clients and queues to show.
     grain
         Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps each.
+    own_steps
+        Kinds of events that make a frame although they change no number in it.
 
     Attributes
     ----------
@@ -124,9 +126,10 @@ class Fold:
     True
     """
 
-    def __init__(self, topology: Topology, grain: int = 0) -> None:
+    def __init__(self, topology: Topology, grain: int = 0, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
         self.grain = grain
+        self._own_steps = frozenset(own_steps)
         self.count = self.seen = 0
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
@@ -179,9 +182,9 @@ class Fold:
     def follow(self, events: Sequence[Event]) -> None:
         """Count a run's events from the first that was not counted yet, in their order."""
         if isinstance(events, EventTable):
-            self._add(events.tuples(self.seen))
+            self.add(events.tuples(self.seen))
         else:
-            self._add(EventTable(events[self.seen :]).tuples())
+            self.add(EventTable(events[self.seen :]).tuples())
 
     def end(self) -> None:
         """Finish the last step: nothing follows."""
@@ -255,13 +258,16 @@ class Fold:
         >>> last.count, last.so_far(run.end).at(-1) == fold.so_far(run.end).at(-1)
         (3, True)
         """
-        new = Fold(topology, self.grain)
+        new = Fold(topology, self.grain, self._own_steps)
         shift = _Shift(self.topology, topology, first)
         columns = shift.columns()
         width = len(self._now)
         new._data, new._now = array("i"), shift.row(self._now, columns)
-        for frame in range(first, self.count):
-            new._data += shift.row(self._data[frame * width : (frame + 1) * width], columns)
+        if _names(topology) == _names(self.topology):
+            new._data, new._now = self._data[first * width :], self._now[:]
+        else:
+            for frame in range(first, self.count):
+                new._data += shift.row(self._data[frame * width : (frame + 1) * width], columns)
         new._rows, new.count, new.seen = self._rows[first:], self.count - first, self.seen
         new._time, new._due, new._is_dirty = self._time, self._due, self._is_dirty
         new._groups, new._links = self._groups, self._links
@@ -304,7 +310,8 @@ class Fold:
 
     # Steps
 
-    def _add(self, events: Iterable[Fields]) -> None:
+    def add(self, events: Iterable[Fields]) -> None:
+        """Count events that follow those seen, as :meth:`EventTable.tuples` gives them."""
         find, unknown = _KINDS.get, (None, (), False)
         time, place = self._time, self.seen - 1
         for place, event in enumerate(events, self.seen):
@@ -315,6 +322,8 @@ class Fold:
                 time = event[0]
             if handler is not None:
                 handler(self, event if not details or event[8] == details else _in_order(event, details))
+            elif event[1] in self._own_steps:
+                self._is_dirty = True
         self._time, self.seen = time, place + 1
 
     def _finish(self, time: int, row: int) -> None:
@@ -778,12 +787,8 @@ class _Shift:
     def __init__(self, before: Topology, after: Topology, first: int) -> None:
         self.before, self.after, self.first = before, after, first
         self._places = [
-            {old: names.index(spot.name) for old, spot in enumerate(spots) if spot.name in names}
-            for spots, names in (
-                (before.producers, [spot.name for spot in after.producers]),
-                (before.queues, [spot.name for spot in after.queues]),
-                (before.consumers, [spot.name for spot in after.consumers]),
-            )
+            {old: new.index(name) for old, name in enumerate(names) if name in new}
+            for names, new in zip(_names(before), _names(after), strict=True)
         ]
 
     def producer(self, index: int) -> int:
@@ -825,7 +830,9 @@ class _Shift:
         self, data: list[int], names: tuple[str, ...], moves: Mapping[str, Callable[[int], int]]
     ) -> tuple[dict[int, int], list[int]]:
         """Return the rows of a table that still last: where each begins now, and their numbers."""
-        width, first, where, rows = len(names), self.first, {}, []
+        width, first = len(names), self.first
+        where: dict[int, int] = {}
+        rows: list[int] = []
         end = names.index("end")
         # Of a stay it is a frame, of a holding only whether.
         in_frames = (*_FRAMES, "again") if names == STAYS else _FRAMES
@@ -851,12 +858,20 @@ class _Shift:
 _FRAMES = ("start", "end", "held_start", "held_end")
 
 
+def _names(topology: Topology) -> tuple[list[str], list[str], list[str]]:
+    return (
+        [spot.name for spot in topology.producers],
+        [spot.name for spot in topology.queues],
+        [spot.name for spot in topology.consumers],
+    )
+
+
 def _moved(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:
     """Return where the rows begin that were kept."""
     return {key: where[start] for key, start in starts.items() if start in where}
 
 
-def fold(run: Run, topology: Topology | None = None) -> Frames:
+def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] = ()) -> Frames:
     """Return the frames of a run.
 
     Parameters
@@ -865,8 +880,10 @@ def fold(run: Run, topology: Topology | None = None) -> Frames:
         What a simulation or a replay gave.
     topology
         The clients and queues to show; None for all of the run's workload.
+    own_steps
+        As for :class:`Fold`.
     """
-    folding = Fold(topology or Topology.of(run.workload, run.end))
+    folding = Fold(topology or Topology.of(run.workload, run.end), own_steps=own_steps)
     folding.follow(run.events)
     folding.end()
     return folding.whole(run.end)

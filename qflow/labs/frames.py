@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 import zlib
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -158,6 +158,14 @@ class Frames:
     def index_at(self, time: int) -> int:
         """Return the frame that a time in microseconds shows: the last one that is not later."""
         return max(0, bisect_right(self._times, time) - 1)
+
+    def showing(self, place: int, time: int) -> int:
+        """Return the frame that shows an event of the run, given its place in it and its time.
+
+        An event that changes nothing that is counted makes no frame: it is shown with what came before it.
+        """
+        index = min(bisect_left(self.rows, place), self.count - 1)
+        return index - 1 if self._times[index] > time else index
 
     @cached_property
     def _times(self) -> array[int]:

@@ -61,10 +61,14 @@ class Scene(anywidget.AnyWidget):
         ``token``, ``html``; and ``pinned`` while comparing.
     plays
         Whether the first picture plays by itself, from its start.
+    asking
+        What is asked in the picture: see :mod:`qflow.labs.asking`; empty for nothing.
     handles
         What is dragged on the picture itself: setting, least, most and step, in the numbers of its slider.
     token
         The last token asked for.
+    is_followed
+        Whether the scene follows a broker that serves (:class:`qflow.live.live_lab.LiveLab`).
     cursor
         Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and is -1
         here.
@@ -84,10 +88,12 @@ class Scene(anywidget.AnyWidget):
     place = traitlets.Dict().tag(sync=True)
     actions = traitlets.List().tag(sync=True)
     plays = traitlets.Bool(False).tag(sync=True)
+    asking = traitlets.Dict().tag(sync=True)
     handles = traitlets.List().tag(sync=True)
     offers = traitlets.List().tag(sync=True)
     token = traitlets.Unicode("").tag(sync=True)
     cursor = traitlets.Int(-1).tag(sync=True)
+    is_followed = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, picture: Picture | Comparison | None = None) -> None:
         super().__init__()

@@ -16,15 +16,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import GEN_CREATED, getgeneratorstate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
+from qflow.kit import RefusalError
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.picture import Comparison, Picture, compare
 from qflow.labs.running import SoFar, Steps, finished, refusal_text
+from qflow.workload import Workload
 from qflow.workload.stage import uncollected
+
+if TYPE_CHECKING:
+    from qflow.labs.map_widget import MapWidget
 
 PATIENCE = 0.5
 """Seconds a run may keep the kernel to itself; then it goes on between other messages, with progress."""
@@ -37,7 +42,7 @@ _INTERVAL = 0.2
 _TIDYING = 10
 """Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
 
-HANDLES = ("stop", "resume", "limit", "capacity", "prefetch")
+HANDLES = ("stop", "resume", "limit", "capacity", "capacity_1", "capacity_2", "prefetch")
 """The settings that are levels of a tank, or a client's window: they can be dragged on the picture."""
 
 _KEPT = "The picture below is that of the last settings it accepted."
@@ -60,6 +65,8 @@ class SliderLab(Lab):
         What opens this lab again: one of :data:`qflow.labs.share.LABS`.
     more
         Further arguments of `steps`, which no slider sets.
+    describe
+        Returns the workload of some settings; without it, the lab has no map.
 
     Attributes
     ----------
@@ -77,9 +84,11 @@ class SliderLab(Lab):
         *,
         name: str = "",
         more: Mapping[str, Any] | None = None,
+        describe: Callable[..., Workload] | None = None,
     ) -> None:
         self._knobs = tuple(knobs)
         self._steps = steps
+        self._describe = describe
         self._more = dict(more or {})
         self._started = 1
         self._task: asyncio.Task[None] | None = None
@@ -108,6 +117,56 @@ class SliderLab(Lab):
     def shown_settings(self) -> dict[str, Any]:
         """Those of the picture: sliders may have moved on to settings that the broker refuses."""
         return self._drawn
+
+    def move(self, **settings: float) -> None:
+        """Move several sliders, each as far as it goes, and run once.
+
+        Examples
+        --------
+        >>> from qflow.labs import capacity_lab
+        >>> lab = capacity_lab(messages=60)
+        >>> lab.move(stop=20, resume=10); lab.scene.run, lab.settings["stop"]
+        (2, 20)
+        """
+        sliders = list(self.sliders.values())
+        for slider in sliders:
+            slider.unobserve(self._moved, names="value")
+        for knob in self._knobs:
+            if knob.setting in settings:
+                slider = self.sliders[knob.setting]
+                slider.value = min(slider.max, max(slider.min, round(settings[knob.setting] / knob.unit)))
+        for slider in sliders:
+            slider.observe(self._moved, names="value")
+        self._moved(None)
+
+    def map(self, **options: Any) -> MapWidget:
+        """Return the map of this lab: a run for each stop and each capacity; a click moves the lab there.
+
+        Parameters
+        ----------
+        **options
+            `stop`, `capacity`: the sliders on its two sides, if they have other names; `cells`: how many
+            rows and columns at most, 30; `messages`: how many each run sends, 2,000.
+
+        Raises
+        ------
+        RefusalError
+            If the lab has no such sliders.
+
+        Examples
+        --------
+        >>> from qflow.labs import capacity_lab
+        >>> print(capacity_lab(messages=60).map(cells=3, messages=100).claims[0])
+        The law: where stop + capacities is at most the limit, 160, no message can be refused (CAP-11). It \
+holds for 3 of the 9 settings.
+        """
+        from qflow.labs.map_widget import map_of
+
+        if self._describe is None:
+            raise RefusalError("this lab has no map: its runs are not described by settings alone")
+        if isinstance(self.picture, Comparison) and self._pinned is None:
+            raise RefusalError("this lab has no map: it shows several runs beside each other")
+        return map_of(self, self._describe, **options)
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         return {setting: slider for setting, slider in self.sliders.items() if setting in HANDLES}

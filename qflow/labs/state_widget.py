@@ -54,29 +54,29 @@ class StateSpaceLab(SliderLab):
     ----------
     space
         The states, and which is loaded.
-    map
+    states
         The widget that draws the graph.
     """
 
     def __init__(self, settings: dict[str, float]) -> None:
-        self.map = StateGraphWidget()
+        self.states = StateGraphWidget()
         super().__init__(KNOBS, settings, self._explored, name="state_space")
         panel, *rest = self.children  # type: ignore[has-type]
-        self.children = [panel, self.map, *rest]
-        self.map.observe(self._chosen, names="chosen")
+        self.children = [panel, self.states, *rest]
+        self.states.observe(self._chosen, names="chosen")
         self._go_to_the_end()
 
     def _explored(self, **settings: Any) -> Any:
         self.space: StateSpace = yield from state_space_steps(**settings)
-        with self.map.hold_sync():
-            self.map.graph = _drawn(self.space)
-            self.map.chosen = self.space.node
+        with self.states.hold_sync():
+            self.states.graph = _drawn(self.space)
+            self.states.chosen = self.space.node
         return self.space.picture
 
     def _chosen(self, _: object) -> None:
-        if self.map.chosen == self.space.node:
+        if self.states.chosen == self.space.node:
             return
-        self.space = load_state(self.space.states, self.map.chosen)
+        self.space = load_state(self.space.states, self.states.chosen)
         self._started += 1
         self.show(self.space.picture, self._started)
 
@@ -128,7 +128,7 @@ def state_space_lab(**settings: float) -> StateSpaceLab:
     Examples
     --------
     >>> lab = state_space_lab(stop=1, resume=1, capacity_1=1, capacity_2=0)
-    >>> lab.map.chosen = 0
+    >>> lab.states.chosen = 0
     >>> lab.space.node, lab.scene.run
     (0, 2)
     """

@@ -20,7 +20,7 @@ from typing import Any
 from qflow.kit import DISTRIBUTION
 from qflow.launch import cargo
 from qflow.launch.book import EXECUTED_ONLY, contents, write_book
-from qflow.launch.chapters import SETTINGS, require
+from qflow.launch.chapters import SETTINGS, inner_links, require
 from qflow.launch.front_door import write_front_door, write_worker
 
 DEFAULT_FOLDER = "qflow-site"
@@ -127,13 +127,16 @@ def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
     --------
     >>> ready({"cells": [{"cell_type": "markdown", "source": "# Tasks"}]}, runs=False)["cells"][1]["source"]
     '> These cells have to run on a computer, as they need Spark. ...'
+    >>> linked = [{"cell_type": "markdown", "source": "[next](../notebooks/02-bytes-and-counts.ipynb)"}]
+    >>> ready({"cells": linked}, runs=True)["cells"][0]["source"]
+    '[next](../02-bytes-and-counts.ipynb)'
     """
     executed = any(cell.get("outputs") for cell in book["cells"])
     text = INSTALL if runs else _SHOWN if executed else _NOT_HERE
     cell: dict[str, Any] = {"cell_type": "markdown", "id": "site", "metadata": {}, "source": text}
     if runs:
         cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
-    cells = book["cells"]
+    cells = [{**each, "source": inner_links(each["source"])} for each in book["cells"]]
     # The title stays first: it is what a reader looks for.
     place = 1 if cells and cells[0]["cell_type"] == "markdown" else 0
     return {**book, "cells": [*cells[:place], cell, *cells[place:]]}

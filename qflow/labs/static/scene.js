@@ -8,17 +8,20 @@ function render({ model, el }) {
   const refuse = buildRefusal(root, model);
   const waiting = buildWaiting(root, model);
   const top = html("div", { class: "qf-top" }, root);
-  const views = html("div", { class: "qf-views" }, root);
   const shown = [];
   let paintTransport = null;
 
   const paint = (now) => {
+    if (!now.track) return;
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
+    guess.heed(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
     model.set("cursor", Math.round(now.time));
   };
   const player = new Player(paint);
+  const guess = new Guess(root, model, player, shown);
+  const views = html("div", { class: "qf-views" }, root);
   // What a page's script may read: how many marks of each kind were shown, and where the picture is.
   root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
   paintTransport = buildTransport(top, player, root);
@@ -26,11 +29,14 @@ function render({ model, el }) {
   root.addEventListener("fullscreenchange", leaveStage);
   const { tools, why, sharing } = buildTools(root, model, player, keys);
   heedClicks(views, model, player, why);
+  heedButtons(views, model, player);
+  root.classList.toggle("qf-is-saved", !isLive(model));
   const leaveSliders = heedSliders(el, player, model);
+  const live = new Live(root, model, id);
   let pictures = null;
   let loading = Promise.resolve();
   const load = () => {
-    root.classList.toggle("qf-is-empty", model.get("run") === 0);
+    root.classList.toggle("qf-is-empty", model.get("run") === 0 && !model.get("is_followed"));
     // Several of a run's values change at once; its pictures are new ones each time.
     if (model.get("run") === 0 || pictures === model.get("pictures")) return;
     pictures = model.get("pictures");
@@ -53,6 +59,7 @@ function render({ model, el }) {
     sharing.load();
     player.load(track);
     for (const view of shown) view.hand.loaded();
+    guess.loaded();
     if (!before) show();
     if (!before) play();
   };
@@ -67,7 +74,8 @@ function render({ model, el }) {
     const place = model.get("place");
     if (player.track && place && place.time !== undefined) {
       player.show(player.track.at(place.time) - (place.back ?? 0));
-      player.glide();
+      if (!place.plays) player.glide();
+      else if (!player.isPlaying) player.toggle();
     }
   };
   // An instant is of the run that came with it, which may still be on its way into the picture.
@@ -76,13 +84,18 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
-  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, plays: play, progress: waiting, token: sharing.token, actions: sharing.load };
+  const changes = {
+    run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refuse, answer, place: go, plays: play,
+    progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
+  };
   const leaveModel = listen(model, changes);
   load();
   refuse();
   waiting();
+  live.load(player);
   return () => {
     player.pause();
+    live.leave();
     leaveSliders();
     leaveModel();
     el.replaceChildren();
@@ -151,8 +164,22 @@ function heedClicks(views, model, player, why) {
   });
 }
 
+// What is a button or a switch of the drawing itself asks its question of the kernel.
+function heedButtons(views, model, player) {
+  const ask = (event) => {
+    const button = event.target.closest("[data-ask]");
+    if (!button || !player.track?.isWhole || !isLive(model)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    model.send({ ...JSON.parse(button.dataset.ask), time: Math.round(player.time), plays: player.isPlaying });
+  };
+  views.addEventListener("click", ask);
+  views.addEventListener("keydown", (event) => ["Enter", " "].includes(event.key) && ask(event));
+}
+
 // What can be done with a message that a consumer has.
 function openMenu(view, slot, consumer, model, player, question) {
+  const plays = player.isPlaying;
   player.pause();
   const picture = view.querySelector(".qf-picture");
   const [label] = slot.dataset.why.split(":").slice(1);
@@ -175,7 +202,7 @@ function openMenu(view, slot, consumer, model, player, question) {
       act();
     });
   };
-  const settle = (verdict) => () => model.send({ ask: "settle", verdict, message: [consumer, label], frame: player.track.frame(Number(view.dataset.view), player.place), time: player.track.time(player.place) });
+  const settle = (verdict) => () => model.send({ ask: "settle", verdict, plays, message: [consumer, label], frame: player.track.frame(Number(view.dataset.view), player.place), time: player.track.time(player.place) });
   for (const verdict of ["accept", "release", "reject"]) item(verdict, settle(verdict));
   item("why?", question);
   menu.addEventListener("keydown", (event) => {
@@ -217,6 +244,9 @@ function buildWhy(tools, model, player) {
   });
 }
 
+// Drawings of another form than tanks and gates.
+const FORMS = { conveyor: buildConveyor, strip: buildSession };
+
 // Pixels; a narrower page, such as that of a telephone, gets the picture that has half of a wide one.
 const NARROW = 600;
 const MOST_TALL = 400;
@@ -241,14 +271,17 @@ class View {
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
-    this.drawn = buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
-    this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
+    const form = isNarrow ? undefined : FORMS[timeline.picture.form];
+    this.drawn = form ? form(this.stage, timeline, id) : buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
+    this.plots.hidden = Boolean(form);
+    this.root.classList.toggle("qf-has-form", Boolean(form));
+    this.paintPlots = form ? () => {} : buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
     this.brush.forget();
     this.brush.groups = timeline.picture.groups;
     const { width, tank } = this.drawn.geometry;
     // A tall drawing gets narrower, so that the lab still fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
-    this.picture.style.maxWidth = `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
+    this.picture.style.maxWidth = form ? "" : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
     set(this.callout, { style: `left:${(100 * (tank.x + tank.width + 14)) / width}%` });
     this.before = -1;
     this.plotted = this.painted = 0;
@@ -272,7 +305,7 @@ class View {
     if (now.isPlaying) this.brush.keepUp(clock - this.painted);
     this.painted = clock;
     this.plots.classList.toggle("qf-extra", !timeline.topology.queues.some((queue) => queue.stop_count || queue.stop_size));
-    write(this.step, now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
+    write(this.step, timeline.picture.captions ? captionAt(timeline.picture, frame) : now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
     // While the picture moves, a screen reader gets the turns; sixty sentences a second would be too many.
     set(this.step, { "aria-live": "polite" });
     set(this.state, { "aria-live": now.isPlaying ? "off" : "polite" });
@@ -295,6 +328,7 @@ class View {
 // What the marks mean, once for all runs.
 function buildKey(views, timelines, id) {
   views.parentElement.querySelector(".qf-key")?.remove();
+  if (timelines.length === 1 && timelines[0].picture.form) return;
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
   const key = html("div", { class: "qf-key qf-extra" });
   views.after(key);

@@ -16,6 +16,8 @@ function geometryOf(topology, isNarrow) {
   if (exchanges.length) {
     return { ...shared, width: 1040, bend: 15, turn: 30, gate: 384, reach: 18, card: { x: 8, width: 212 }, exchange: { x: 246, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 484, width: 176, head, foot: 30 } };
   }
+  // Clients that are too many to draw are named beside the drawing.
+  if (!clients) return { ...shared, width: 570, bend: 60, turn: 18, gate: 60, reach: 31, card: { x: 8, width: 0 }, exchange: null, desk: { x: 562, width: 0 }, tank: { x: 214, width: 190, head, foot: 34 } };
   return { ...shared, width: 1040, bend: 60, turn: 18, gate: 332, reach: isSmall ? 22 : 31, card: { x: 8, width: 276 }, exchange: null, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, head, foot: 34 } };
 }
 
@@ -61,7 +63,7 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
   const height = room + TOP + 10;
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
-  const isWorded = !geometry.isSmall && queues.length === 1;
+  const isWorded = !geometry.isSmall && queues.length === 1 && producers.length + consumers.length > 0;
   const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, root);
   const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 8), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
   // Where marks are too many to follow, their number in a second of the run.

@@ -25,6 +25,7 @@ class Timeline {
     this.columns = table(picture.width, picture.count);
     [this.times] = this.columns;
     for (const [name, names, rows] of picture.lasting) this[name] = new Spans(names, table(names.length, rows), rows);
+    if (this.looks) this.looksInTime = new Looks(this);
   }
 
   time(frame) {
@@ -45,6 +46,8 @@ class Timeline {
 
   // How long the picture stays at a frame at least, in seconds of the reader.
   beat(frame) {
+    if (this.picture.beat) return this.picture.beat;
+    if (this.looksInTime) return this.looksInTime.beats.get(frame) ?? 0;
     this.beats ??= Object.entries({ died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on }).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
     const parts = this.columns[1][frame];
     for (const [bit, beat] of this.beats) if (parts & bit) return beat;

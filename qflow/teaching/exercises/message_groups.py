@@ -132,6 +132,7 @@ SHARES = Exercise(
         "first = labels[:n]; then of the labels whose group is not among those, the first m.",
     ),
     rules=("MG-07", "MG-10", "MG-14"),
+    parts=("what the first consumer has been given", "what the second consumer has been given"),
 )
 
 
@@ -375,6 +376,7 @@ GROUP_ARGUMENTS = Exercise(
         '{"qpid.group_header_key": header, …: 1}',
     ),
     rules=("MG-01", "CF-02"),
+    lab="configuration",
 )
 
 
@@ -448,6 +450,7 @@ GROUP_ADDRESS = Exercise(
         "NAME; {create: always, node: {x-declare: {arguments: {'qpid.group_header_key': …, …: 1}}}}",
     ),
     rules=("CF-14", "MG-01"),
+    lab="configuration",
 )
 
 
@@ -495,6 +498,7 @@ GROUP_LINE = Exercise(
         "qpid-config add queue NAME --group-header=… --shared-groups",
     ),
     rules=("MG-01",),
+    lab="configuration",
 )
 
 

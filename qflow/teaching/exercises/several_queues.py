@@ -166,6 +166,7 @@ SLOWEST_DECIDES = Exercise(
         "Both numbers are slow_stop + capacity.",
     ),
     rules=("CM-03", "CAP-01"),
+    parts=("the messages on the slow queue", "the messages that each of the others has read"),
 )
 
 EXERCISES = (CAN_SYNC, SESSION_PLAN, SLOWEST_DECIDES)

@@ -1,0 +1,89 @@
+"""The map in JupyterLab: it fills, words and colours agree, keys and a click move the lab, dark and light."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from qflow.design.settings_map import KINDS
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
+CODE = "import qflow as qf\nlab = qf.map_lab(messages=300)\nlab"
+COUNT = "root => Object.fromEntries(%s.map(kind => [kind, root.querySelectorAll(`.qf-map-field g > .qf-map-${kind}:not(.qf-map-guess)`).length]))"
+
+
+@pytest.fixture(scope="module")
+def page(lab_server, lab_page):
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
+    made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(made, lab_server.folder / "map.ipynb")
+    lab_page.page.set_viewport_size({"width": 1440, "height": 900})
+    lab_page.open_notebook("map.ipynb")
+    lab_page.run_all(120)
+    return lab_page
+
+
+def shot(page, name):
+    if FOLDER.name:
+        page.page.screenshot(path=FOLDER / f"map-{name}.png")
+
+
+def test_the_map_fills_and_moves_its_lab(page):
+    root = page.page.locator(".qf-map")
+    shot(page, "coarse")
+    page.page.wait_for_function(
+        "root => root.dataset.known === root.dataset.cells", arg=root.element_handle(), timeout=180_000
+    )
+    assert root.get_attribute("data-cells") == "900"
+    shot(page, "kinds")
+    # Words and colours are of the same runs; the key has one more of each.
+    shown = root.evaluate(COUNT % list(KINDS))
+    words = root.locator(".qf-map-words").inner_text()
+    said = {"safe": "are safe", "below": "stayed", "full": "reached it", "dead": "ended with"}
+    for kind, phrase in said.items():
+        assert f"{shown[kind] - 1} {phrase}" in words or shown[kind] == 1
+    assert sum(shown.values()) == 900 + len(KINDS)
+
+    root.focus()
+    dot = root.locator(".qf-map-dot")
+    assert (dot.get_attribute("data-stop"), dot.get_attribute("data-capacity")) == ("100", "15")
+    before = int(page.page.locator(".qf-stage").first.get_attribute("data-run"))
+    for key in (*["ArrowRight"] * 6, *["ArrowUp"] * 8, "Enter"):
+        page.page.keyboard.press(key)
+    stage = page.page.locator(".qf-stage").first.element_handle()
+    page.page.wait_for_function(
+        "([stage, run]) => Number(stage.dataset.run) > run", arg=[stage, before], timeout=60_000
+    )
+    title = root.locator(".qf-map-title").text_content()
+    assert title == f"stop {dot.get_attribute('data-stop')}, capacity {dot.get_attribute('data-capacity')}"
+    assert "sessions died (506)" in root.locator(".qf-map-run .qf-map-facts").text_content()
+    shot(page, "moved")
+
+    for view in ("depth", "blocked"):
+        root.locator(f"[data-view={view}]").first.click()
+        assert root.get_attribute("data-view") == view
+        shot(page, view)
+    root.locator("button[data-view=kind]").click()
+    field = root.locator(".qf-map-field").bounding_box()
+    page.page.mouse.click(field["x"] + field["width"] * 0.1, field["y"] + field["height"] * 0.8)
+    page.page.wait_for_function(
+        "dot => Number(dot.dataset.stop) < 20", arg=dot.element_handle(), timeout=60_000
+    )
+    assert not page.page_errors
+
+
+def test_no_words_overlap(page):
+    root = page.page.locator(".qf-map")
+    boxes = root.evaluate(
+        """root => [...root.querySelectorAll("svg text")].filter(text => text.textContent && text.checkVisibility({ visibilityProperty: true }))
+        .map(text => [text.textContent, ...["left", "top", "right", "bottom"].map(side => text.getBoundingClientRect()[side])])"""
+    )
+    for number, (one, left, top, right, bottom) in enumerate(boxes):
+        for other, left2, top2, right2, bottom2 in boxes[:number]:
+            apart = right <= left2 + 1 or right2 <= left + 1 or bottom <= top2 + 3 or bottom2 <= top + 3
+            assert apart, (one, other)
