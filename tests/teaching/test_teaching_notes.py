@@ -79,7 +79,7 @@ def test_chapters_and_exercises_speak_of_no_golden_scenario():
 
 
 def test_recordings_that_chapters_show_beside_the_model_agree_with_it():
-    """What a chapter's table says below "what the real broker did" is so; a disagreement would be shown in it."""
+    """What a chapter's table says below "what the real broker did" is so."""
     named = {
         (source.stem, scenario)
         for source in SOURCES.glob("*.py")
