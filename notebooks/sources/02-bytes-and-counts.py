@@ -9,8 +9,8 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
-# A queue stops above 10 messages **or** above 2,000 bytes. Its resume thresholds are 5 messages and 1,000
-# bytes. Type your guesses into the fields; they stay on this computer.
+# Flow control is OFF at first. The queue stops above 10 messages **or** above 2,000 bytes. Its resume
+# thresholds are 5 messages and 1,000 bytes. Type your guesses into the fields; they stay on this computer.
 
 # %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
