@@ -4,7 +4,7 @@
 # *20 minutes. It helps to know chapter 1. Run the cells from top to bottom with Shift+Enter.*
 #
 # **A question to begin with.** A queue has room for 1,000 messages. After 80 of them the producers stand
-# still, and the console shows: flow control is ON. Nobody has set any threshold. What happened?
+# still, and the console shows: flow control is ON. No threshold was set. What happened?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -22,7 +22,7 @@ predictions.ask()
 # ## Watch it
 #
 # One queue, counted twice: in messages and in bytes. Run the cell. Which of the two turns flow control ON,
-# and which keeps it ON? Then pull at the size of the messages, or at a line.
+# and which keeps it ON? Then drag the size of the messages, or a line.
 
 # %% id="lab"
 qf.bytes_lab().play()
@@ -59,9 +59,9 @@ print(f"flow control turned ON at {seen.msgDepth} messages, {seen.byteDepth:,} b
 assert (stops.stop_count, seen.msgDepth) == (800, 80)
 
 # %% [markdown] id="naive-then"
-# 80 messages, not 801. No limit in bytes was asked for, but every queue has one: `default-queue-limit`,
-# 100 MiB for each queue that names none. And where there is a limit, there are thresholds: 80 and 70 percent
-# of it. *(LP-01, FC-02)*
+# 80 messages, not 801. No limit in bytes was asked for, but every queue has one: `default-queue-limit`, 100
+# MiB for each queue that names none. And where there is a limit, there are thresholds: 80 and 70 percent of
+# it. *(LP-01, FC-02)*
 
 # %% [markdown] id="mechanism-text"
 # ## The mechanism: two counters, two pairs of thresholds
@@ -166,7 +166,7 @@ diary
 # The cure is to say what you mean: set `qpid.flow_resume_count` to 0 as well.
 #
 # Notice the difference to chapter 1. There the two thresholds of one unit gave a band in which the state
-# depends on the past. Here the second unit widens that band, without anybody having asked for it.
+# depends on the past. Here the second unit makes that band wider, and no one has asked for it.
 
 # %% [markdown] id="picture-text"
 # ## Over time

@@ -9,8 +9,8 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
-# A producer sends five transfers, numbered 0 to 4. Number 1 goes to a queue whose flow control turns ON with
-# it; the others go where there is room.
+# A producer sends five transfers, numbered 0 to 4. Number 1 turns ON the flow control of its queue; the
+# others go to a queue with room.
 
 # %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
@@ -21,9 +21,9 @@ predictions.ask()
 # %% [markdown] id="lab-text"
 # ## Watch what is held
 #
-# The commands of one session, in their order. `busy` stops above two messages, `idle` never does. When it has
-# played, **click message 4 on busy**: a consumer takes it. Which numbers become complete, and what does the
-# client hear of it? Then send more, and ask with a sync.
+# The commands of one session, in their order. `busy` stops above two messages, `idle` never does. When it
+# has played, **click message 4 on busy**: a consumer takes it. Which numbers become complete, and which of
+# them does the broker report to the client? Then send more, and ask with a sync.
 
 # %% id="lab"
 qf.completion_lab().play()
@@ -40,7 +40,7 @@ qf.completion_lab().play()
 # ## The naive way: no answer means it did not arrive
 #
 # Here is the program of the question. It uses the client API `qpid.messaging`; this one runs on a broker
-# inside the notebook, and its time-outs pass at once. The queue `orders` has a stop threshold of 2.
+# inside the notebook, where a time-out takes no real time. The queue `orders` has a stop threshold of 2.
 
 # %% id="naive"
 connection = qf.messaging.Connection.establish("naive.example")
@@ -217,7 +217,7 @@ qf.held_chart(qf.flow_run())
 # ## The surprise: a transaction is never held
 #
 # Inside a transaction a transfer is only noted down, and completes at once. The messages reach the queue at
-# the commit, all together; they can turn flow control ON, but then it is too late to hold anybody. A
+# the commit, all together; they can turn flow control ON, but then it is too late to hold a transfer. A
 # producer that works in transactions is not throttled by flow control at all. *(CM-10)*
 
 # %% id="surprise"
@@ -239,9 +239,9 @@ assert after_commit.flowStopped and not careful.held and plain.held
 # ## What the real broker did
 #
 # A recorded scenario, played on the engine beside it. The queue stops above 2 and resumes below 1. Look at
-# three things: the sync of step 6 waits behind `p-3` and `p-4`; in step 7 a message to a place where no
-# queue is completes at once, although earlier transfers are held; and in steps 10 and 11 the held messages
-# are consumed one by one, the queue stays ON, and the syncs are answered nevertheless.
+# three things: the sync of step 6 waits behind `p-3` and `p-4`; in step 7 a message that no queue receives
+# completes at once, although earlier transfers are held; and in steps 10 and 11 the held messages are
+# consumed one by one, the queue stays ON, and the syncs are answered nevertheless.
 
 # %% id="real"
 recorded = qf.beside(
@@ -254,10 +254,10 @@ recorded
 # %% [markdown] id="answer-text"
 # ## Back to the question
 #
-# No part of the system made a mistake: the program took silence for a no. A program that must not send twice
-# either waits (flow control is *supposed* to make it wait), or gives each message an identifier by which a
-# consumer can tell a repetition. With `sync=False` and a capacity, the same client goes on sending until
-# its window is full, and never times out on a single message.
+# No part of the system made a mistake: the program took a missing answer for a refusal. A program that must
+# not send twice either waits (flow control is *supposed* to make it wait), or gives each message an
+# identifier by which a consumer can tell a repetition. With `sync=False` and a capacity, the same client
+# goes on sending until its window is full, and never times out on a single message.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
@@ -282,7 +282,7 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 #
 # ## Links on
 #
-# - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can pile up.
+# - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can have.
 # - What one slow queue does to the others: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/completions.py` and `qflow/broker/transfer.py`, the broker's `AsyncCompletion`.
 

@@ -19,11 +19,11 @@ predictions.ask()
 # %% [markdown] id="lab-text"
 # ## Watch it
 #
-# The manual's two clients, alone until a reader comes after 2.5 seconds: by then both stand still.
-# Each pulls its window at its own edge; the stop line is pulled on the tank. Try this:
+# The manual's two clients. They are alone until a consumer comes after 2.5 seconds: by then both are blocked.
+# Drag a client's window at its edge, and the lines on the tank. Try this:
 #
 # 1. Leave all as it is, and find the instant at 165. Which messages are the 65 held ones?
-# 2. The limit is 180. Pull C1's window to 65, then to 66. What happens to a client?
+# 2. The limit is 180. Drag C1's window to 65, then to 66. What happens to a client?
 # 3. Bring the resume threshold down. What happens to the number of turns?
 
 # %% id="lab"
@@ -34,13 +34,13 @@ qf.capacity_lab().play()
 #
 # - say how deep a queue can get although its producers are stopped;
 # - derive the law behind it from a handful of small experiments, and say why it is true;
-# - choose a stop threshold that leaves enough room for everybody;
+# - choose a stop threshold that leaves enough room for all producers;
 # - explain why real clients often stop earlier, and why you must not count on it.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: the stop threshold is where it stops
 #
-# A queue for 10 messages. By default it stops above 8, so there seem to be two places to spare. One producer
+# A queue for 10 messages. By default it stops above 8, so there seem to be two free places. One producer
 # with a capacity of 3 sends as long as its window has room:
 
 # %% id="naive"
@@ -63,8 +63,8 @@ except qf.AmqpException as error:
 # %% [markdown] id="discover-text"
 # ## Discover the law
 #
-# Let us do what one does with an unknown law: small experiments, many of them. Each row of the table is one
-# stop threshold, each column the capacities of two clients, and the number is the deepest that the queue got.
+# A law that is not known yet is found with many small experiments. Each row of the table is one stop
+# threshold, each column the capacities of two clients, and the number is the deepest that the queue got.
 
 
 # %% id="discover"
@@ -81,10 +81,10 @@ rows = [[stop, *(depths[stop, pair] for pair in SETS)] for stop in (1, 2, 5, 10)
 qf.Table(rows, ["stop threshold", *(f"{one} and {two}" for one, two in SETS)], "deepest, by capacities")
 
 # %% [markdown] id="law-text"
-# Look down a column: a threshold that is larger by one makes the queue deeper by one. Look along a row: only
-# the **sum** of the capacities matters. There is only one formula that fits all twenty:
+# Look down a column: if the stop threshold is higher by one, the depth is higher by one. Look along a row:
+# only the **sum** of the capacities matters. Only one formula fits:
 #
-# $$\text{depth at the stall} = \text{stop} + \text{sum of the capacities}$$
+# > **depth at the stall = stop + sum of the capacities**
 #
 # The message that turns flow control ON is already the first of the held ones. That is why it is
 # 100 + 50 + 15 and not 101 + 65, and where the 64 of the question come from: 65 held messages, one of which
@@ -97,13 +97,14 @@ qf.Table(rows, ["stop threshold", *(f"{one} and {two}" for one, two in SETS)], "
 # in three sentences:
 #
 # 1. A message on a queue that is ON came either before it turned ON, or since.
-# 2. Those from before are at most *stop*: with one more it would have been ON already. Nobody adds to them.
+# 2. Those from before are at most *stop*: with one more it would have been ON already. Their number cannot
+#    grow.
 # 3. Those from since are held, each one fills a place in its producer's window as long as it is on the queue,
 #    and there are only so many places.
 #
-# So the depth is never more than *stop* plus the sum of the capacities, whatever anybody does in whatever
-# order. And now the machine's proof for a small case: `explore` starts the engine and visits **every** state
-# that producers and a consumer can bring about, in every order.
+# So the depth is never more than *stop* plus the sum of the capacities, whatever the clients do, and in
+# whatever order. And now the machine's proof for a small case: `explore` starts the engine and visits
+# **every** state that producers and a consumer can bring about, in every order.
 
 # %% id="prove"
 found = []
@@ -121,7 +122,7 @@ qf.Table(found, columns, "every state that can be reached, with a consumer readi
 #
 # A queue cannot overflow if
 #
-# $$\text{stop} + \text{sum of the capacities} \le \text{limit}$$
+# > **stop + sum of the capacities ≤ limit**
 #
 # Exactly full is allowed. The lab's two clients, on both sides of its limit of 180:
 
@@ -166,9 +167,10 @@ assert diary.column("messages") == [100, 150, 165, 100, 99, 165]
 diary
 
 # %% [markdown] id="manual-then"
-# Two things to see. The 65 messages that were read first freed **nobody**: they were the old ones, which
-# were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its worst case
-# again. With these thresholds, the worst case is not rare. It is where the queue lives.
+# Two things to see. The 65 messages that were read first freed **no producer**: they were the old ones,
+# which were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its
+# worst case again. With these thresholds, the worst case is not rare. The queue is near it most of the
+# time.
 
 # %% [markdown] id="held-chart-text"
 # The held completions of the two over time. Whatever happens, no line rises above its window, and together
@@ -294,8 +296,8 @@ print("received, as it goes on:", len(received), "in order:", received == sent)
 # %% [markdown] id="thread-then"
 # It sent stop + capacity, and waited. Each acknowledgement made the queue shorter; when flow control turned
 # OFF, the thread went on by itself. No message was lost, none came twice, and the program has no line that
-# handles flow control. If the consumer stopped too, both would wait for each other: of threads on one broker
-# the kit knows that, and the last one to wait gets an error that says so.
+# handles flow control. If the consumer stopped too, both would wait for each other: for threads on one
+# broker the kit recognises this, and the last thread to wait gets an error that says so.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
@@ -311,13 +313,14 @@ predictions.compare(one=one, two=depths[2, (3, 2)], again=diary.column("messages
 #   the held ones. *(CAP-08)*
 # - No overflow if stop + capacities ≤ limit. *(CAP-11)* Otherwise a producer can be thrown out with 506
 #   although flow control is ON. *(FC-24)*
-# - Reading messages that are not held frees nobody, until the queue turns OFF. Then all come at once.
+# - Reading messages that are not held frees no producer, until the queue turns OFF. Then all come at once.
 #   *(FC-17)*
 # - Real clients often stall lower, between stop + the number of senders and the bound. Size for the bound.
 #   *(CAP-02, CAP-07, CAP-08)*
 #
 # ## Links on
 #
+# - The same in RabbitMQ, Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
 # - How to set thresholds and limits: [7 · Configuration](07-configuration.ipynb).
 # - Sizing your own queues from a log: [12 · Reading your own broker](12-reading-your-broker.ipynb).
 # - In code: `qflow/windows.py` holds the three windows, `qflow/design/explore.py` visits the

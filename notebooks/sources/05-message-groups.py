@@ -10,7 +10,7 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
-# On a queue with groups lie, from the front: `A-1`, `A-2`, `B-1`. (The letter is the group.)
+# A queue with groups holds, from the front: `A-1`, `A-2`, `B-1`. (The letter is the group.)
 
 # %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
@@ -22,7 +22,7 @@ predictions.ask()
 # ## Watch it, then switch the groups off
 #
 # Five carts; a cart's messages add an item and remove it again, in turn. Three consumers share the queue, a
-# slow one, a middling one and a quick one. Switch the groups **off** and compare the two numbers. Then click
+# slow one, a medium one and a quick one. Switch the groups **off** and compare the two numbers. Then click
 # a message at a consumer, and accept, release or reject it.
 
 # %% id="lab"
@@ -51,8 +51,8 @@ print(*without.claims, sep="\n")
 assert "in 1 of 1 cart." in without.claims[-1]
 
 # %% [markdown] id="naive-then"
-# The manual calls this a race: "the remove operation is incorrectly performed before the add operation". One
-# consumer alone would be a cure, and a slow one. What we want is less: any two messages **of the same cart**
+# The manual calls this a race: "the remove operation is incorrectly performed before the add operation". A
+# single consumer would solve it, but slowly. What we want is less: any two messages **of the same cart**
 # must not be worked on at the same time. Different carts have nothing to do with each other.
 
 # %% [markdown] id="mechanism-text"
@@ -69,7 +69,7 @@ assert "in 1 of 1 cart." in without.claims[-1]
 print(*qf.group_run(**cart).claims, sep="\n")
 
 # %% [markdown] id="mechanism-then"
-# `c2` stays idle although there is a message, because the message belongs to `c1`'s group. Being idle is the
+# `c2` is idle although there is a message, because the message belongs to `c1`'s group. Being idle is the
 # price of the order, and with one cart only, it is a high price. With many carts it disappears:
 
 # %% [markdown] id="ab-text"
@@ -117,8 +117,8 @@ diary
 # %% [markdown] id="when-text"
 # ### When exactly is a group free?
 #
-# When its owner holds none of its messages any more, whatever became of them. That is one condition for
-# several endings. The manual mentions only the first of them.
+# When its owner holds none of its messages any more, whatever became of them. This one condition covers
+# several cases. The manual mentions only the first of them.
 
 
 # %% id="when"
@@ -152,8 +152,8 @@ qf.Table(found.items(), ("c1 holds A-1 and A-2, and …", "owner of A"), "what e
 # ### Prefetch: the first N
 #
 # A consumer with a prefetch of N may hold N messages at a time, of one group or of several. If the front of
-# the queue is one long group, it gets N messages of it, and **all the rest of that group waits**, for
-# everybody else, until it is done with all N.
+# the queue is one long group, it gets N messages of it, and **all the rest of that group waits** until it
+# has settled all N; no other consumer gets it.
 
 # %% id="prefetch"
 shares = []
@@ -169,7 +169,8 @@ qf.Table(shares, ("prefetch", "c1 holds", "c2 holds"), "five messages of A in fr
 # ## Which group is a message in?
 #
 # The producer decides, by the header; the **queue** decides which header is looked at. The same message can
-# be in different groups on different queues. The value of the header is read as text, with a few twists:
+# be in different groups on different queues. The value of the header is read as text, with a few
+# exceptions:
 
 
 # %% id="which"
@@ -187,9 +188,10 @@ assert groups["'7'"] == groups["7"] == "7" and groups["True"] == groups["no such
 qf.Table(groups.items(), ("the header cart holds", "the message's group"), "how a group is found")
 
 # %% [markdown] id="which-then"
-# Two traps. A large integer is squeezed into 32 bits and comes out negative. And what has no text, or is not
-# there at all, falls into the **default group**, `qpid.no-group`. That is a group like any other: it has one
-# owner at a time. A forgotten header does not lift the order, it serialises everything.
+# Two traps. A large integer is cut to 32 bits and becomes negative. And what has no text, or is not there
+# at all, falls into the **default group**, `qpid.no-group`. That is a group like any other: it has one
+# owner at a time. A forgotten header does not remove the order: such messages are all processed one after
+# the other.
 
 # %% id="default"
 broker = shop_with_groups("")
@@ -204,7 +206,8 @@ assert busy == ["c1"]
 # ## What does not go together
 #
 # Groups and some other features contradict each other, and the broker refuses the queue: a last value queue
-# replaces messages, a priority queue reorders them. And asking for groups halfway is refused as well.
+# replaces messages, a priority queue reorders them. A declaration with only one of the two arguments is
+# refused as well.
 
 
 # %% id="refused"
@@ -307,7 +310,8 @@ qf.Table(rows, columns, "recorded from real clients of a real broker")
 # %% [markdown] id="real-clients-then"
 # Why? A consumer that holds 20 messages owns the groups of all of them, up to 20, although it works on one
 # at a time. The others look at the queue and find only messages of groups that others own. The last column is
-# of the same workload, simulated for five seconds: how often each looked in vain.
+# of the same workload, simulated for five seconds: how often each looked and
+# found nothing.
 #
 # A large prefetch is good for the one who has it. With groups, give all consumers the same small one.
 
@@ -315,7 +319,7 @@ qf.Table(rows, columns, "recorded from real clients of a real broker")
 # ## Back to the question
 #
 # No part failed. The queue kept the order of *delivery*; the shop needed the order of *processing*. A group
-# gives that, if the consumers keep their half of the contract: they accept a message only when they have
+# gives that, if the consumers keep their part of the contract: they accept a message only when they have
 # really finished with it. What happens when they do not is the next chapter.
 
 # %% [markdown] id="compare-text"
@@ -331,14 +335,15 @@ predictions.compare(second=second, third=third, owners=len(busy))
 #   messages any more: accepted, rejected or released. *(MG-07, MG-08)*
 # - A consumer takes the first message whose group is free or its own, and skips the others: **A does not
 #   block B**. *(MG-10, MG-12)*
-# - Groups do not stick: the next owner may be anybody. *(MG-09, MG-25)*
+# - Groups do not stick: the next owner may be any consumer. *(MG-09, MG-25)*
 # - Messages without a group are in the **default group**, one owner for all of them. *(MG-05)*
 # - Groups need `qpid.shared_msg_group`, and do not go with last value, priorities or paging. *(MG-01)*
 #
 # ## Links on
 #
+# - The same in RabbitMQ, Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
 # - The document behind this chapter: *Using Message Groups*, of the Apache Qpid C++ broker's manual.
-# - In code: `qflow/broker/groups.py`; lay it beside the broker's `MessageGroupManager.cpp`.
+# - In code: `qflow/broker/groups.py`; compare it with the broker's `MessageGroupManager.cpp`.
 
 # %% [markdown] id="exercises"
 # ## Exercises
