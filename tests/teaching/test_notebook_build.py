@@ -252,7 +252,9 @@ def test_the_tour_begins_with_a_lab_that_plays_and_is_short(root):
 
 OPENINGS = {
     "01-thresholds": "qf.flow_lab",
+    "02-bytes-and-counts": "qf.bytes_lab",
     "03-held-completions": "qf.completion_lab",
+    "04-capacity": "qf.capacity_lab",
     "05-message-groups": "qf.group_lab",
     "06-well-behaved-consumers": "qf.group_lab",
     "07-configuration": "qf.config_lab",
