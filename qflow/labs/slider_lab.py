@@ -41,7 +41,18 @@ _INTERVAL = 0.2
 _TIDYING = 10
 """Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
 
-HANDLES = ("stop", "resume", "limit", "capacity", "capacity_1", "capacity_2", "prefetch")
+HANDLES = (
+    "stop",
+    "resume",
+    "limit",
+    "capacity",
+    "capacity_1",
+    "capacity_2",
+    "prefetch",
+    "stop_size",
+    "resume_size",
+    "size",
+)
 """The settings that are levels of a tank, or a client's window: they can be dragged on the picture."""
 
 _KEPT = "The picture below is that of the last settings it accepted."
