@@ -56,7 +56,9 @@ class MapWidget(anywidget.AnyWidget):
         super().__init__()
         self._started = 0
         self._task: asyncio.Task[None] | None = None
+        self._is_seen = False
         self.show(drawn)
+        self.on_msg(self._heard)
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -81,13 +83,18 @@ class MapWidget(anywidget.AnyWidget):
             self._draw()
         self._fill(drawn.coarse)
         self._draw()
-        rest = [place for place in drawn.order() if place not in drawn.found]
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            # Outside of Jupyter nothing is drawn later: the coarse map stays, until finish() is called.
-            return
-        self._task = loop.create_task(self._go_on(rest, self._started))
+        if self._is_seen:
+            self._run_rest()
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        # A map that no browser shows, as when a chapter is built, stays coarse.
+        if content.get("ask") == "runs" and not self._is_seen:
+            self._is_seen = True
+            self._run_rest()
+
+    def _run_rest(self) -> None:
+        rest = [place for place in self.drawn.order() if place not in self.drawn.found]
+        self._task = asyncio.get_running_loop().create_task(self._go_on(rest, self._started))
 
     def finish(self) -> None:
         """Run what is not known yet, and wait for it."""
