@@ -10,8 +10,8 @@
 # ## Predict before you run
 #
 # The queue `orders` has a limit of 1,000 messages, a **stop threshold** of 900 and a **resume threshold** of
-# 500. Run the cell and watch it fill. It pauses to ask you: drag the mark on the tank, or type a number, and
-# press *go*. A guess that is wrong teaches more than none.
+# 500. Run the cell and watch it fill. It pauses to ask you: drag the mark on the tank, or type a number,
+#      and press *go*. You learn more from a wrong guess than from no guess.
 
 # %% id="lab" jupyter={"source_hidden": true}
 import qflow as qf
@@ -20,7 +20,7 @@ predictions = qf.Predictions("01-thresholds")
 predictions.ask("on", "off", lab=qf.flow_lab())
 
 # %% [markdown] id="lab-text"
-# Now drag the **stop** line on the tank. And one more question, about a queue that nobody reads:
+# Now drag the **stop** line on the tank. And one more question, about a queue without a consumer:
 
 # %% id="predict" jupyter={"source_hidden": true}
 predictions.ask("at_most")
@@ -57,7 +57,7 @@ print(refusal.code, refusal)
 
 # %% [markdown] id="naive-then"
 # The message is refused, and that is not all. The **session** of the producer is gone: it cannot send
-# another message, and whatever else it was doing on that session has ended too. The broker had no gentler
+# another message, and whatever else it was doing on that session has ended too. The broker had no milder
 # answer.
 
 # %% id="naive-dead"
@@ -71,7 +71,7 @@ assert broker.queue("orders").statistics().msgDepth == 5
 # %% [markdown] id="mechanism-text"
 # ## The mechanism, one message at a time
 #
-# Flow control is the gentler answer. It does not refuse messages. It makes the producer *wait for an answer
+# Flow control is the milder answer. It does not refuse messages. It makes the producer *wait for an answer
 # it would otherwise have at once*.
 #
 # Each time a producer sends a message, the broker tells it when it has processed the command. That is the
@@ -129,8 +129,7 @@ assert above_stop.msgDepth == 901  # held back is the completion, not the messag
 #
 # A well-behaved producer counts the transfers whose completion it does not know yet. They are
 # **outstanding**, and it allows itself only so many: its **capacity**. As long as completions come at once,
-# it never notices. When a queue holds them, they pile up in that window; when the window is full, the
-# producer waits.
+# it never notices. When a queue holds them, they fill that window; when it is full, the producer waits.
 #
 # Our producer has a capacity of 100. One of its transfers is held. So it sends 99 more and then stands
 # still.
@@ -207,8 +206,8 @@ assert producer.held == []  # all 100 at once
 #   come from. Engineers call that *hysteresis*; a thermostat does it too.
 # - **500 is not below 500.** ON means *more than* the stop threshold, OFF means *fewer than* the resume
 #   threshold. Equal is never enough.
-# - **The release is all at once.** Not one completion came back between 1,000 and 500. At 499 all 100 came
-#   back together, and the producer can send 100 messages in one go.
+# - **All completions are released at once.** Between 1,000 and 500 none came back. At 499 all 100 came back
+#   together, and the producer can send 100 messages in one go.
 #
 # Why two thresholds? Watch what happens when there is, in effect, only one. The next cell runs the same
 # workload four times, each time with another resume threshold, and counts how often flow control turns ON.
@@ -311,11 +310,11 @@ qf.depth_chart(real.picture)
 # %% [markdown] id="real-then"
 # Two things to notice.
 #
-# - The engine and the broker agree, except in the few milliseconds around a change, where the order of two
-#   clocks decides.
+# - The engine and the broker agree, except in the few milliseconds around a change, where the two clocks
+#   differ.
 # - **The flood.** While the producer was stopped, its orders kept falling due. Each time the queue lets go,
 #   the producer sends all it had kept back, and within a fraction of a second the queue is ON again. Flow
-#   control does not make a slow consumer faster. It makes the producer keep the rest.
+#   control does not make a slow consumer faster. The producer has to keep the rest.
 
 # %% id="real-check"
 from itertools import pairwise
@@ -363,7 +362,8 @@ predictions.compare(on=above_stop.msgDepth, off=below_resume.msgDepth, at_most=f
 # - How much room the capacities need: [4 · Capacity](04-capacity.ipynb).
 # - The document this chapter follows: *Producer Flow Control*, a chapter of the Apache Qpid C++ broker's
 #   manual.
-# - In code: `qflow/broker/flow_limit.py` holds all of it. Lay it beside the broker's `QueueFlowLimit.cpp`.
+# - In code: `qflow/broker/flow_limit.py` holds all of it. Compare it with the broker's
+#   `QueueFlowLimit.cpp`.
 
 # %% [markdown] id="exercises"
 # ## Exercises

@@ -7,7 +7,7 @@
 #
 # - say how deep a queue can get although its producers are stopped;
 # - derive the law behind it from a handful of small experiments, and say why it is true;
-# - choose a stop threshold that leaves enough room for everybody;
+# - choose a stop threshold that leaves enough room for all producers;
 # - explain why real clients often stop earlier, and why you must not count on it.
 #
 # **A question to begin with.** The manual of the broker gives this example: two clients with capacities of 50
@@ -26,7 +26,7 @@ predictions.ask()
 # %% [markdown] id="naive-text"
 # ## The naive way: the stop threshold is where it stops
 #
-# A queue for 10 messages. By default it stops above 8, so there seem to be two places to spare. One producer
+# A queue for 10 messages. By default it stops above 8, so there seem to be two free places. One producer
 # with a capacity of 3:
 
 
@@ -61,9 +61,8 @@ assert broker.queue("orders").statistics().flowStopped
 # %% [markdown] id="discover-text"
 # ## Discover the law
 #
-# Let us do what one does with an unknown law: small experiments, many of them. Each row of the table is one
-# stop threshold, each column a set of producers, and the number is the depth at which all of them are
-# blocked.
+# A law that is not known yet is found with many small experiments. Each row of the table is one stop
+# threshold, each column a set of producers, and the number is the depth at which all of them are blocked.
 
 # %% id="discover"
 from itertools import cycle
@@ -92,8 +91,8 @@ qf.Table(
 )
 
 # %% [markdown] id="law-text"
-# Look down a column: each more in the threshold is one more in the depth. Look along a row: only the **sum**
-# of the capacities matters. There is only one formula that fits:
+# Look down a column: if the stop threshold is higher by one, the depth is higher by one. Look along a row:
+# only the **sum** of the capacities matters. Only one formula fits:
 #
 # > **depth at the stall = stop + sum of the capacities**
 #
@@ -107,17 +106,18 @@ print("it fits all", len(depths), "experiments")
 # %% [markdown] id="prove-text"
 # ## Prove it
 #
-# 24 experiments are not a proof. In all of them the producers took turns, nobody read, and nothing was
-# released. Here is the argument, in three sentences:
+# 24 experiments are not a proof. In all of them the producers took turns, there was no consumer, and
+# nothing was released. Here is the argument, in three sentences:
 #
 # 1. A message on a queue that is ON came either before it turned ON, or since.
-# 2. Those from before are at most *stop*: with one more it would have been ON already. Nobody adds to them.
+# 2. Those from before are at most *stop*: with one more it would have been ON already. Their number cannot
+#    grow.
 # 3. Those from since are held, each one fills a place in its producer's window as long as it is on the queue,
 #    and there are only so many places.
 #
-# So the depth is never more than *stop* plus the sum of the capacities, whatever anybody does in whatever
-# order. And now the machine's proof for a small case: `explore` starts the engine and visits **every** state
-# that producers and a consumer can bring about, in every order.
+# So the depth is never more than *stop* plus the sum of the capacities, whatever the clients do, and in
+# whatever order. And now the machine's proof for a small case: `explore` starts the engine and visits
+# **every** state that producers and a consumer can bring about, in every order.
 
 # %% id="prove"
 found = []
@@ -151,8 +151,9 @@ assert len(path) == 2 + 2 + 1
 #
 # > **stop + sum of the capacities ≤ limit**
 #
-# Exactly full is allowed. Let us try both sides of the border on every state that can be reached, with a
-# limit of 6 and capacities of 2 and 1. The mark *overflow* means: a producer was thrown out with 506.
+# Exactly full is allowed. Let us try one message less and one more, on every state that can be reached,
+# with a limit of 6 and capacities of 2 and 1. The mark *overflow* means: a producer was thrown out with
+# 506.
 
 # %% id="rule"
 verdicts = []
@@ -221,9 +222,10 @@ peak, again = diary.column("messages")[3], diary.column("messages")[-1]
 diary
 
 # %% [markdown] id="manual-then"
-# Two things to see. The 65 messages that were read first freed **nobody**: they were the old ones, which
-# were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its worst case
-# again. With these thresholds, the worst case is not rare. It is where the queue lives.
+# Two things to see. The 65 messages that were read first freed **no producer**: they were the old ones,
+# which were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its
+# worst case again. With these thresholds, the worst case is not rare. The queue is near it most of the
+# time.
 
 # %% [markdown] id="lab-text"
 # ## The lab
@@ -239,14 +241,14 @@ diary
 
 # %% id="lab"
 lab = qf.capacity_lab()
-lab
+lab.play()
 
 # %% id="lab-words"
-within, beyond = qf.capacity_run(), qf.capacity_run(capacity=25, messages=600)
-print("Capacity 15:", *within.claims[:2], sep="\n- ")
-print("\nCapacity 25:", *beyond.claims[:2], sep="\n- ")
+within, beyond = qf.capacity_run(), qf.capacity_run(capacity_1=80)
+print("Capacities 50 and 15:", *within.claims[:2], sep="\n- ")
+print("\nCapacities 80 and 15:", *beyond.claims[:2], sep="\n- ")
 
-assert max(within.frames.column("queue.orders.depth")) == 145 and not within.run.errors
+assert max(within.frames.column("queue.orders.depth")) == 165 and not within.run.errors
 assert beyond.run.errors
 
 # %% [markdown] id="held-chart-text"
@@ -423,8 +425,8 @@ assert sent == received == orders
 # %% [markdown] id="thread-then"
 # It sent stop + capacity, and waited. Each acknowledgement made the queue shorter; when flow control turned
 # OFF, the thread went on by itself. No message was lost, none came twice, and the program has no line that
-# handles flow control. If the consumer stopped too, both would wait for each other: of threads on one broker
-# the kit knows that, and the last one to wait gets an error that says so.
+# handles flow control. If the consumer stopped too, both would wait for each other: for threads on one
+# broker the kit recognises this, and the last thread to wait gets an error that says so.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
@@ -440,13 +442,14 @@ predictions.compare(one=stall(2, (3,)), two=stall(2, (3, 2)), again=again)
 #   the held ones. *(CAP-08)*
 # - No overflow if stop + capacities ≤ limit. *(CAP-11)* Otherwise a producer can be thrown out with 506
 #   although flow control is ON. *(FC-24)*
-# - Reading messages that are not held frees nobody, until the queue turns OFF. Then all come at once.
+# - Reading messages that are not held frees no producer, until the queue turns OFF. Then all come at once.
 #   *(FC-17)*
 # - Real clients often stall lower, between stop + the number of senders and the bound. Size for the bound.
 #   *(CAP-02, CAP-07, CAP-08)*
 #
 # ## Links on
 #
+# - The same in RabbitMQ, Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
 # - How to set thresholds and limits: [7 · Configuration](07-configuration.ipynb).
 # - Sizing your own queues from a log: [12 · Reading your own broker](12-reading-your-broker.ipynb).
 # - In code: `qflow/windows.py` holds the three windows, `qflow/design/explore.py` visits the

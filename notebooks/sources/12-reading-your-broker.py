@@ -67,8 +67,8 @@ qf.Table(
 # | `discardsRing`, `discardsTtl`, `discardsOverflow`, `discardsLvq` | what was lost, and in which way |
 # | `acquires` − `releases` − `msgTotalDequeues` | what consumers hold |
 #
-# There is **no event and no log line above info level** for flow control. Whoever does not ask, does not
-# learn. *(CM-15, IN-09)*
+# There is **no event and no log line above info level** for flow control. A program that never asks for
+# `flowStopped` does not find out. *(CM-15, IN-09)*
 
 # %% id="console"
 connection = qf.messaging.Connection.establish("monday.example")
@@ -245,11 +245,11 @@ assert high - low < 0.15 * orders["recorded"]["mean_depth"]
 assert orders["near_critical"] is None
 
 # %% [markdown] id="calibration-text"
-# Is that true? It was tried on recordings that the prediction had not seen. The
-# [reliability diagram](images/calibration.svg) shows what came out: to the right, how many of 100 cases an
-# interval promises to hold; upwards, how many it held. On the diagonal an interval holds what it promises.
-# Above it the interval is wider than it need be: honest, but it says little. Below it it is too narrow: it
-# pretends to know. The [page beside it](reference/calibration.md) has the figures for each recording.
+# Is that true? It was tried on recordings that the prediction had not seen. The [reliability
+# diagram](images/calibration.svg) shows what came out: to the right, how many of 100 cases an interval
+# promises to hold; upwards, how many it held. On the diagonal an interval holds what it promises. Above it
+# the interval is wider than it need be: honest, but it says little. Below it it is too narrow: it claims to
+# know more than it does. The [page beside it](reference/calibration.md) has the figures for each recording.
 #
 # Some queues cannot be predicted narrowly, however long you record: if consumers are 1 % faster than
 # producers, the depth is a walk in which each step is chance. The report calls such a queue *near-critical*
@@ -277,12 +277,12 @@ assert abs(other["throughput"] - before["throughput"]) < 1
 
 # %% [markdown] id="what-if-then"
 # The queue is less than half as deep, so each message waits less than half as long, and **not one message
-# fewer is processed**. The long queue bought nothing. That surprises most people. A queue has to be long
-# enough that the consumer never runs dry while the producer is being woken; every message beyond that is
-# only waiting time.
+# fewer is processed**. The longer queue brought no gain. That surprises most people. A queue has to be long
+# enough that the consumer always has a message while the producer is released; every further message only
+# waits.
 #
-# One warning. What a producer would have done while it was blocked, no log can tell. Here the log shows that
-# it caught up afterwards, so the prediction lets it. `qf.predict` can try the other assumption too.
+# One warning. What a producer would have done while it was blocked, no log can show. Here the log shows
+# that it caught up afterwards, so the prediction lets it. `qf.predict` can try the other assumption too.
 
 # %% [markdown] id="design-text"
 # ## Settings that are safe

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # 14 · Under the hood
 #
-# *35 minutes. Chapters 1 and 3 first; you should like to read code. Run the cells from top to bottom with
+# *35 minutes. Chapters 1 and 3 first; for readers who like code. Run the cells from top to bottom with
 # Shift+Enter.*
 #
 # At the end of this chapter you can
@@ -243,7 +243,7 @@ assert twin.state_hash() == after
 # ## The surprise: break it, and see who notices
 #
 # A test that never fails is worth nothing. So let us change the engine, one rule at a time, and play the
-# recorded scenarios about flow control on it. Each change is one you could make by a slip of the finger. It
+# recorded scenarios about flow control on it. Each change is a mistake that is easily made when typing. It
 # is made in a copy of the engine; the one that all other cells use stays as it is.
 
 # %% id="mutations"

@@ -258,9 +258,12 @@ class Question:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         # The text is taken before a field exists: it says what the call said, not what was typed later.
-        bundle: dict[str, Any] = {"text/plain": repr(self)}
+        said = repr(self)
         widget = self.lab or (_field(self.asked[0]) if self.asked[0].is_typed else None)
-        return bundle if widget is None else {**widget._repr_mimebundle_(**kwargs), **bundle}
+        bundle: dict[str, Any] = {} if widget is None else dict(widget._repr_mimebundle_(**kwargs))
+        # What a notebook keeps of a lab is its run and what it shows: the answers.
+        bundle.pop("text/html", None)
+        return {**bundle, "text/plain": said}
 
 
 def _show(question: Question) -> None:

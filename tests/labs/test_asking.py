@@ -8,7 +8,7 @@ from qflow.kit import RefusalError
 from qflow.labs import capacity_lab, flow_lab, flow_run
 from qflow.labs.asking import MARKS, Asking
 from qflow.teaching import Predictions, learner
-from qflow.teaching.predictions import Prediction
+from qflow.teaching.predictions import Prediction, Question
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +78,14 @@ def test_text_is_the_same_always_and_tells_nothing(capsys):
     half = len(said) // 2
     assert said[:half] == said[half:] and said.count("No guess yet.") == 4
     assert "901" not in said and "499" not in said
+
+
+def test_a_notebook_keeps_the_questions_only():
+    predictions, lab = Predictions("01-thresholds"), flow_lab()
+    predictions.ask("on", "off", lab=lab)
+    kept = Question(*predictions.asked.values(), lab=lab)._repr_mimebundle_()
+    assert set(kept) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
+    assert kept["text/plain"].splitlines() == [asked.sentence() for asked in predictions.asked.values()]
 
 
 def test_what_a_lab_cannot_ask_is_refused():
