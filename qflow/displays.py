@@ -169,6 +169,12 @@ TABLES: dict[tuple[str, str], Callable[[Any], Table]] = {
 """Module and name of each class of the engine that is shown as a table, and what makes it."""
 
 
+def has_kernel() -> bool:
+    """Return whether this runs in a kernel, where widgets can be shown; not so in IPython's terminal."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")
+
+
 def register() -> None:
     """Show the engine's classes as tables, in a notebook and in IPython's terminal, if this is one."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None

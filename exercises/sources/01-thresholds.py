@@ -1,12 +1,13 @@
 # %% [markdown] id="title"
 # # Exercises 1 · Thresholds
 #
-# *20 minutes. They go with chapter 1.*
+# *20 minutes. After chapter 1.*
 #
-# Every exercise asks for one function. You write it in place of `raise NotImplementedError`, and
-# `qf.check(...)` runs it on several cases; the engine runs on the same ones, and the two are compared. If you
-# are wrong in a way that many are, the check tells you which misunderstanding that looks like.
-# `qf.hint("on_and_off", 1)` is a nudge, 2 names the rule, 3 is almost the answer.
+# Every exercise asks for one function. Write it in place of `raise NotImplementedError`. `qf.check(...)` runs
+# it on several cases, runs the engine on the same cases, and compares the results. If your mistake is a
+# common one, the check names the misunderstanding behind it. Below a check there are two buttons. One gives a
+# hint, and with each press the next one: the first points to the idea, the second gives the rule, the third
+# is almost the answer. The other opens the case that failed in a lab, and you see what the broker did.
 
 # %% id="setup"
 import qflow as qf
@@ -97,3 +98,6 @@ qf.check(activations)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [2 · Bytes, counts and both](../notebooks/02-bytes-and-counts.ipynb).

@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 2 · Bytes and counts
 #
-# *25 minutes. They go with chapter 2.*
+# *25 minutes. After chapter 2.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -80,8 +82,11 @@ qf.check(last_left)
 
 # %% [markdown] id="last_left-why" tags=["solution"]
 # **Why.** Switching the stop in messages off leaves the *default resume* in messages behind, 70 % of the
-# limit, and OFF needs both units (FC-09, golden scenario G-07). With a limit of 100 the queue turns OFF only
+# limit, and OFF needs both units (FC-09). With a limit of 100 the queue turns OFF only
 # at 69 messages, however small the bytes are by then.
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [3 · Held completions](../notebooks/03-held-completions.ipynb).

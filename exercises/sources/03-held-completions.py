@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 3 · Held completions
 #
-# *25 minutes. They go with chapter 3.*
+# *25 minutes. After chapter 3.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -12,8 +14,8 @@ import qflow as qf
 # ## Which transfers are complete
 #
 # One session sends to several queues. `sends` lists the queue of each transfer, in order; `stops` the stop
-# threshold of each queue. Nobody reads. Return the numbers of the transfers that are complete at the end;
-# the first is number 0.
+# threshold of each queue. There is no consumer. Return the numbers of the transfers that are complete at
+# the end; the first is number 0.
 
 
 # %% id="completed"
@@ -34,8 +36,7 @@ qf.check(completed)
 
 # %% [markdown] id="completed-why" tags=["solution"]
 # **Why.** Each queue holds its own. A later transfer to another queue completes although an earlier one is
-# held, so the set of complete commands has a hole: `[0, 2-3]` in the first case (CM-04, golden scenario
-# G-02).
+# held, so the set of complete commands has a hole: `[0, 2-3]` in the first case (CM-04).
 
 # %% [markdown] id="completed_after_purges-task"
 # ## One message, two stopped queues
@@ -60,7 +61,7 @@ def completed_after_purges(stops, messages, purges):
 qf.check(completed_after_purges)
 
 # %% [markdown] id="completed_after_purges-why" tags=["solution"]
-# **Why.** A transfer completes when the *last* queue that held it has let go (CM-03, golden scenario G-01).
+# **Why.** A transfer completes when the *last* queue that held it has let go (CM-03).
 # With stops 1 and 2, message 2 is held by the first queue only, message 3 by both.
 
 # %% [markdown] id="released-task"
@@ -88,3 +89,6 @@ qf.check(released)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [4 · Capacity](../notebooks/04-capacity.ipynb).

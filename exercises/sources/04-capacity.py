@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 4 · Capacity
 #
-# *30 minutes. They go with chapter 4.*
+# *30 minutes. After chapter 4.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -12,8 +14,8 @@ import qflow as qf
 # ## From 101 to 165
 #
 # Exactly `stop` messages are on the queue, all of them complete. Several producers start, each with a
-# capacity; nobody reads. How many messages are on the queue when all of them are blocked? In the manual's
-# example stop is 100 and the capacities are 50 and 15.
+# capacity; there is no consumer. How many messages are on the queue when all of them are blocked? In the
+# manual's example stop is 100 and the capacities are 50 and 15.
 
 
 # %% id="worst_depth"
@@ -34,9 +36,9 @@ qf.check(worst_depth)
 # %% [markdown] id="after_the_stall-task"
 # ## Down to 99, and up again
 #
-# It goes on (golden scenario G-03); resume is the same as stop here. A consumer takes messages until flow
-# control turns OFF. All held transfers complete, and each producer at once sends as many messages as its
-# capacity, before it hears of any completion. Return four numbers:
+# The same queue, later; resume is the same as stop here. A consumer takes messages until flow control turns
+# OFF. All held transfers complete, and each producer at once sends as many messages as its capacity, before
+# it receives any completion. Return four numbers:
 #
 # 1. the depth at the stall, as above;
 # 2. how many messages the consumer has taken when it turns OFF;
@@ -67,7 +69,7 @@ qf.check(after_the_stall)
 # A sender of the qpid-cpp client starts on an *empty* queue, alone, and is faster than any answer. When as
 # many transfers are outstanding as its capacity allows, it does not wait for one of them: it sends
 # `execution.sync` and waits for **all**, then goes on with an empty window. How many messages are on the
-# queue when it is blocked for good? (Nobody reads. Golden scenario G-04: stop 10, capacities 1, 2, 3.)
+# queue when it is blocked for good? Nothing reads. Try stop 10 with capacities 1, 2 and 3.
 
 
 # %% id="cpp_depth"
@@ -92,9 +94,9 @@ qf.check(cpp_depth)
 # %% [markdown] id="overflow-task"
 # ## Overflow in spite of flow control
 #
-# A producer with no window at all sends `sends` messages to a queue with a limit and a stop threshold; nobody
-# reads. Return four things: how many messages are on the queue, the state (`"ON"` or `"OFF"`), the error code
-# it got (0 for none), and whether its session is still there.
+# A producer with no window at all sends `sends` messages to a queue with a limit and a stop threshold;
+# there is no consumer. Return four things: how many messages are on the queue, the state (`"ON"` or
+# `"OFF"`), the error code it got (0 for none), and whether its session is still there.
 
 
 # %% id="overflow"
@@ -111,8 +113,10 @@ qf.check(overflow)
 
 # %% [markdown] id="overflow-why" tags=["solution"]
 # **Why.** Flow control only withholds completions. A client that does not wait for them runs into the limit:
-# 506, and the session is gone; the connection and what was accepted stay (FC-24, LP-06, golden scenario
-# G-05).
+# 506, and the session is gone; the connection and what was accepted stay (FC-24, LP-06).
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [5 · Message groups](../notebooks/05-message-groups.ipynb).

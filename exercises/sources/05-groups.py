@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 5 · Message groups
 #
-# *35 minutes. They go with chapter 5.*
+# *35 minutes. After chapter 5.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -39,7 +41,7 @@ qf.check(second_gets)
 # %% [markdown] id="shares-task"
 # ## The first N messages
 #
-# The queue holds `labels`. A first consumer comes with a prefetch, then a second one with its own; nobody
+# The queue holds `labels`. A first consumer comes with a prefetch, then a second one with its own; neither
 # accepts anything. Return two lists: what each of them has been given.
 
 
@@ -63,9 +65,10 @@ qf.check(shares)
 # %% [markdown] id="next_gets-task"
 # ## A-1 behind A-2
 #
-# A consumer holds the first `held` messages of group A, … Behind them stand `more` further ones. It
+# A consumer holds the first `held` messages of group A, … Behind them are `more` further ones. It
 # settles the first few as `actions` say (`"accept"`, `"release"`, `"reject"`; possibly fewer actions than
-# messages held). Then another consumer fetches all it can get, without accepting. Return its labels in order.
+# messages held). Then another consumer fetches all it can get, without accepting. Return its labels in
+# order.
 
 
 # %% id="next_gets"
@@ -84,7 +87,7 @@ qf.check(next_gets)
 # %% [markdown] id="next_gets-why" tags=["solution"]
 # **Why.** As long as it holds one message of A, the group is its own (MG-09). A released message goes back to
 # its old place (CN-14). So release A-1, accept A-2, and the next consumer processes A-1 *after* A-2, in spite
-# of all the broker does (MG-18, golden scenario G-09).
+# of all the broker does (MG-18).
 
 # %% [markdown] id="give_up-task"
 # ## Keep the order when you cannot go on
@@ -199,3 +202,6 @@ qf.check(group_address)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [6 · Well-behaved consumers](../notebooks/06-well-behaved-consumers.ipynb).

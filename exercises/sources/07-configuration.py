@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 7 · Configuration
 #
-# *30 minutes. They go with chapter 7.*
+# *30 minutes. After chapter 7.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 from math import floor
@@ -30,7 +32,7 @@ qf.check(default_thresholds)
 
 # %% [markdown] id="default_thresholds-why" tags=["solution"]
 # **Why.** Stop is rounded half up, resume is cut off, both in floating point (FC-02). So 70 % of 90 is 62:
-# the computer's 0.7 is a hair less than seven tenths (FC-04).
+# the computer's 0.7 is a little less than seven tenths (FC-04).
 
 # %% [markdown] id="declare_arguments-task"
 # ## Thresholds in queue.declare
@@ -185,3 +187,6 @@ qf.check(is_accepted)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [8 · Several queues](../notebooks/08-several-queues.ipynb).

@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 8 · Several queues
 #
-# *20 minutes. They go with chapter 8.*
+# *20 minutes. After chapter 8.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -11,9 +13,9 @@ import qflow as qf
 # %% [markdown] id="can_sync-task"
 # ## One sync for everything
 #
-# A session sends to several queues (`sends`, in order; `stops` are the stop thresholds; nobody reads), and
-# then asks with `execution.sync` for a report when everything is complete. Does the report come at once?
-# Return `True` or `False`.
+# A session sends to several queues (`sends`, in order; `stops` are the stop thresholds; there is no
+# consumer), and then asks with `execution.sync` for a report when everything is complete. Does the report
+# come at once? Return `True` or `False`.
 
 
 # %% id="can_sync"
@@ -76,3 +78,6 @@ qf.check(session_plan)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [9 · Other queues](../notebooks/09-other-queues.ipynb).

@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 9 · Other queues, and what removes messages
 #
-# *50 minutes; pick those you like. They go with chapter 9.*
+# *50 minutes; pick those you like. After chapter 9.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -36,8 +38,7 @@ qf.check(ring_priorities)
 
 # %% [markdown] id="ring_priorities-why" tags=["solution"]
 # **Why.** Only one message is looked at: the oldest of the lowest priority. It goes if its priority is at
-# most that of the new one; if not, the *new* one is dropped, and no client hears of it (LP-12, golden
-# scenario G-12).
+# most that of the new one; if not, the *new* one is dropped, and no client hears of it (LP-12).
 
 # %% [markdown] id="ring_last_values-task"
 # ## A ring of last values
@@ -65,7 +66,7 @@ qf.check(ring_last_values)
 
 # %% [markdown] id="ring_last_values-why" tags=["solution"]
 # **Why.** The limit is checked first, so a full ring evicts its oldest message even though the new one would
-# have taken its predecessor's place (LP-13, golden scenario G-12). The queue may get shorter that way.
+# have taken its predecessor's place (LP-13). The queue may get shorter that way.
 
 # %% [markdown] id="ring_group-task"
 # ## A ring takes a group away
@@ -93,8 +94,7 @@ qf.check(ring_group)
 
 # %% [markdown] id="ring_group-why" tags=["solution"]
 # **Why.** A ring evicts the oldest message, acquired or not (LP-10). If it was all that its owner held of
-# the group, the group is free, while the owner is still at work on it: the order is broken (MG-20, golden
-# scenario G-11).
+# the group, the group is free, while the owner is still at work on it: the order is broken (MG-20).
 
 # %% [markdown] id="lvq_at_stop-task"
 # ## Replacing a value at the stop threshold
@@ -118,7 +118,7 @@ qf.check(lvq_at_stop)
 
 # %% [markdown] id="lvq_at_stop-why" tags=["solution"]
 # **Why.** A replacement is an enqueue followed by a dequeue. In between the queue is one above stop and turns
-# ON; back at stop it stays ON, at a depth where it was OFF before (FC-23, golden scenario G-08). Each further
+# ON; back at stop it stays ON, at a depth where it was OFF before (FC-23). Each further
 # replacement frees the one before.
 
 # %% [markdown] id="self_destruct-task"
@@ -146,7 +146,7 @@ qf.check(self_destruct)
 
 # %% [markdown] id="self_destruct-why" tags=["solution"]
 # **Why.** It is flow controlled like any other queue but a ring, so transfers 9 and 10 of 10 are held. The
-# 11th destroys it, and everything is complete (LP-15, LP-16, golden scenario G-06).
+# 11th destroys it, and everything is complete (LP-15, LP-16).
 
 # %% [markdown] id="after_purge-task"
 # ## Purging a stopped queue
@@ -168,8 +168,8 @@ def after_purge(stop, resume, sent, fetched):
 qf.check(after_purge)
 
 # %% [markdown] id="after_purge-why" tags=["solution"]
-# **Why.** A purge takes only what nobody has acquired. What a consumer holds stays, and counts (FC-20, golden
-# scenario G-13).
+# **Why.** A purge removes only what no consumer has acquired. What a consumer holds stays, and counts
+# (FC-20).
 
 # %% [markdown] id="after_delete-task"
 # ## Deleting a stopped queue
@@ -191,7 +191,7 @@ qf.check(after_delete)
 
 # %% [markdown] id="after_delete-why" tags=["solution"]
 # **Why.** A queue that goes removes all its messages, acquired ones too, and lets go of every completion; a
-# blocked producer goes on without an error (FC-21, golden scenario G-14).
+# blocked producer goes on without an error (FC-21).
 
 # %% [markdown] id="after_move-task"
 # ## Moving into a queue that is too small
@@ -213,7 +213,7 @@ qf.check(after_move)
 
 # %% [markdown] id="after_move-why" tags=["solution"]
 # **Why.** First all are taken off the source, then they are put on the target until one is refused. The call
-# fails, and the rest is gone (QT-23, golden scenario G-15).
+# fails, and the rest is gone (QT-23).
 
 # %% [markdown] id="survives-task"
 # ## An auto-delete queue is purged
@@ -236,7 +236,7 @@ qf.check(survives)
 
 # %% [markdown] id="survives-why" tags=["solution"]
 # **Why.** Besides the end of the last consumer, any dequeue that leaves an unused auto-delete queue empty
-# deletes it; a purge is such a dequeue (QT-09, golden scenario G-16).
+# deletes it; a purge is such a dequeue (QT-09).
 
 # %% [markdown] id="transaction-task"
 # ## A transaction and the thresholds
@@ -260,7 +260,10 @@ qf.check(transaction)
 # %% [markdown] id="transaction-why" tags=["solution"]
 # **Why.** The limit is tested at commit, for all or none: 541 (LP-09). Transfers of a transaction are
 # complete at once and never held, but they count at commit and can turn the queue ON, for others to wait
-# (CM-10, golden scenario G-18).
+# (CM-10).
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [10 · How it was designed](../notebooks/10-how-it-was-designed.ipynb).

@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 10 · How it was designed
 #
-# *20 minutes. They go with chapter 10.*
+# *20 minutes. After chapter 10.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -11,8 +13,8 @@ import qflow as qf
 # %% [markdown] id="what_happens-task"
 # ## Four designs, one workload
 #
-# One producer without a window sends `sends` messages to a queue with a limit; nobody reads. `threshold` is
-# the stop threshold, or the high watermark in the proposal. `design` is one of
+# One producer without a window sends `sends` messages to a queue with a limit; there is no consumer.
+# `threshold` is the stop threshold, or the high watermark in the proposal. `design` is one of
 #
 # - `"pre-feature"`: no flow control at all;
 # - `"overflow-list"`: the proof of concept, where a message that does not fit waits on a list of its session;
@@ -49,8 +51,8 @@ qf.check(what_happens)
 # ## The overflow list keeps the order
 #
 # With the proof of concept, one session sends to several queues (`sends`, in order; `limits` per queue);
-# nobody reads. Once a message does not fit, all further ones of that session wait behind it, in order. Return
-# the numbers of the messages that are on their queues (the first is 0).
+# there is no consumer. Once a message does not fit, all further ones of that session wait behind it, in
+# order. Return the numbers of the messages that are on their queues (the first is 0).
 
 
 # %% id="on_the_queues"
@@ -74,3 +76,6 @@ qf.check(on_the_queues)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [11 · Errata](../notebooks/11-errata.ipynb).

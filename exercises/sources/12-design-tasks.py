@@ -1,10 +1,10 @@
 # %% [markdown] id="title"
 # # Exercises 12 · Design tasks
 #
-# *30 minutes. They go with chapters 4 and 12.*
+# *30 minutes. After chapters 4 and 12.*
 #
-# Here many answers are right. You make a choice, the engine runs it, also in moments worse than those you
-# thought of, and the check tells you what came of it. The rest works as in exercises 1.
+# Here many answers are right. You make a choice, the engine runs it, also in the worst case, and the check
+# says what happened. With the buttons below a check you get a hint, or see the case that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -32,10 +32,10 @@ qf.check(safe_stop)
 # all capacities together are not more than the limit (CAP-11). This is the highest safe answer.
 
 # %% [markdown] id="share_the_room-task"
-# ## Capacities for everybody
+# ## Capacities for all producers
 #
 # Now the other way round: limit and stop are given, and you choose a capacity for each of `producers`
-# producers. Nobody may be thrown out, everybody needs at least 1, and at least 80 % of the room above stop
+# producers. No producer may be refused, each needs at least 1, and at least 80 % of the room above stop
 # should be used. Return a list.
 
 
@@ -80,3 +80,6 @@ qf.check(choose_thresholds)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [13 · A whole fleet](../notebooks/13-spark.ipynb).

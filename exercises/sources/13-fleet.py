@@ -1,9 +1,11 @@
 # %% [markdown] id="title"
 # # Exercises 13 · A whole fleet
 #
-# *20 minutes. They go with chapter 13, and need neither Spark nor Java.*
+# *20 minutes. After chapter 13; neither Spark nor Java is needed.*
 #
-# Exercises 1 explains at its top how checks and hints work.
+# Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
+# several cases, and compares the results. With the buttons below a check you get a hint, or see the case
+# that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
@@ -87,3 +89,6 @@ qf.check(waited)
 
 # %% id="progress" tags=["task"]
 qf.show_progress()
+
+# %% [markdown] id="next" tags=["task"]
+# Next: chapter [14 · Under the hood](../notebooks/14-under-the-hood.ipynb).

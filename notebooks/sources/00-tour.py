@@ -46,12 +46,7 @@ print(qf.flow_run(stop=0, resume=0, limit=10).run.errors["p1"])
 
 # %% id="predict" jupyter={"source_hidden": true}
 predictions = qf.Predictions("00-tour")
-predictions.predict(
-    "depth",
-    "A stop threshold of 8, a capacity of 3: how many messages are on the queue at its deepest?",
-    revisit="the stop threshold plus the producer's capacity: chapters 1 and 4",
-    because={8: "the 8 are answered; then the producer still has its 3", 9: "only one of its 3 is used then"},
-)
+predictions.ask()
 
 # %% [markdown] id="flow-text"
 # Play it slowly, and count the marks behind the gate.
@@ -60,7 +55,7 @@ predictions.predict(
 small = qf.flow_lab(stop=8, resume=5, limit=12, capacity=3, prefetch=2, rate=60, service=0.05, messages=120)
 small
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(depth=max(small.first.frames.column("queue.orders.depth")))
 
 # %% [markdown] id="flow-then"
@@ -86,7 +81,7 @@ print(answer.text(with_sources=False))
 # owners. Click the message at `c1`, accept it, and see who may have the next one. **Chapters 5 and 6.**
 
 # %% id="groups"
-qf.group_lab(messages="AAB", prefetch=(1, 1)).play()
+qf.group_lab(messages="AAB", prefetch=(1, 1), paces=()).play()
 
 # %% [markdown] id="config-text"
 # ## Setting it up

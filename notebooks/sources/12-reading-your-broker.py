@@ -19,32 +19,11 @@
 # The recording used below: one producer sends 400 messages a second, one consumer manages 200. The queue
 # stops above 900 and resumes below 500; the producer's capacity is 100. It ran for 30 seconds.
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("12-reading-your-broker")
-predictions.predict(
-    "share",
-    "What percentage of the 30 seconds was flow control ON?",
-    guess=None,
-    within=10,
-    revisit="the producer wants twice what the consumer can do; look at the picture of chapter 1",
-)
-predictions.predict(
-    "what_if",
-    "What if the queue had stopped above 300 and resumed below 200: how often would it have turned ON, "
-    "instead of 9 times in these seconds?",
-    guess=None,
-    within=5,
-    revisit="a narrower gap means more turns, each for less time (chapter 1)",
-)
-predictions.predict(
-    "throughput",
-    "And how would that have changed the number of messages processed per second?",
-    guess=None,
-    choices=("more", "the same", "fewer"),
-    revisit="flow control does not make a consumer faster or slower, as long as it never runs dry",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: watch the depth
@@ -88,8 +67,8 @@ qf.Table(
 # | `discardsRing`, `discardsTtl`, `discardsOverflow`, `discardsLvq` | what was lost, and in which way |
 # | `acquires` − `releases` − `msgTotalDequeues` | what consumers hold |
 #
-# There is **no event and no log line above info level** for flow control. Whoever does not ask, does not
-# learn. *(CM-15, IN-09)*
+# There is **no event and no log line above info level** for flow control. A program that never asks for
+# `flowStopped` does not find out. *(CM-15, IN-09)*
 
 # %% id="console"
 connection = qf.messaging.Connection.establish("monday.example")
@@ -266,11 +245,11 @@ assert high - low < 0.15 * orders["recorded"]["mean_depth"]
 assert orders["near_critical"] is None
 
 # %% [markdown] id="calibration-text"
-# Is that true? It was tried on recordings that the prediction had not seen. The
-# [reliability diagram](images/calibration.svg) shows what came out: to the right, how many of 100 cases an
-# interval promises to hold; upwards, how many it held. On the diagonal an interval holds what it promises.
-# Above it the interval is wider than it need be: honest, but it says little. Below it it is too narrow: it
-# pretends to know. The [page beside it](reference/calibration.md) has the figures for each recording.
+# Is that true? It was tried on recordings that the prediction had not seen. The [reliability
+# diagram](images/calibration.svg) shows what came out: to the right, how many of 100 cases an interval
+# promises to hold; upwards, how many it held. On the diagonal an interval holds what it promises. Above it
+# the interval is wider than it need be: honest, but it says little. Below it it is too narrow: it claims to
+# know more than it does. The [page beside it](reference/calibration.md) has the figures for each recording.
 #
 # Some queues cannot be predicted narrowly, however long you record: if consumers are 1 % faster than
 # producers, the depth is a walk in which each step is chance. The report calls such a queue *near-critical*
@@ -298,12 +277,12 @@ assert abs(other["throughput"] - before["throughput"]) < 1
 
 # %% [markdown] id="what-if-then"
 # The queue is less than half as deep, so each message waits less than half as long, and **not one message
-# fewer is processed**. The long queue bought nothing. That surprises most people. A queue has to be long
-# enough that the consumer never runs dry while the producer is being woken; every message beyond that is
-# only waiting time.
+# fewer is processed**. The longer queue brought no gain. That surprises most people. A queue has to be long
+# enough that the consumer always has a message while the producer is released; every further message only
+# waits.
 #
-# One warning. What a producer would have done while it was blocked, no log can tell. Here the log shows that
-# it caught up afterwards, so the prediction lets it. `qf.predict` can try the other assumption too.
+# One warning. What a producer would have done while it was blocked, no log can show. Here the log shows
+# that it caught up afterwards, so the prediction lets it. `qf.predict` can try the other assumption too.
 
 # %% [markdown] id="design-text"
 # ## Settings that are safe
@@ -367,7 +346,7 @@ recorded
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 difference = round(other["throughput"] - before["throughput"])
 throughput = "the same" if difference == 0 else "more" if difference > 0 else "fewer"
 predictions.compare(
@@ -391,3 +370,10 @@ predictions.compare(
 # - Why it was built this way: [10 · How it was designed](10-how-it-was-designed.ipynb).
 # - In code: `qflow/trace/` (logs, replay, explain), `qflow/prediction/`, `qflow/design/`.
 # - In a terminal: `qflow trace`, `qflow predict`, `qflow design`.
+
+# %% [markdown] id="exercises"
+# ## Exercises
+#
+# [Exercises 12 · Design tasks](../exercises/12-design-tasks.ipynb), 30 minutes: choose a stop threshold,
+# capacities, and both thresholds of a queue with bursts, so that nothing is ever refused; the engine tries
+# your choice. The next chapter is [13 · A whole fleet](13-spark.ipynb).

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # 14 · Under the hood
 #
-# *35 minutes. Chapters 1 and 3 first; you should like to read code. Run the cells from top to bottom with
+# *35 minutes. Chapters 1 and 3 first; for readers who like code. Run the cells from top to bottom with
 # Shift+Enter.*
 #
 # At the end of this chapter you can
@@ -16,24 +16,11 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 
-# %% id="predict"
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("14-under-the-hood")
-predictions.predict(
-    "observers",
-    "Limits, groups, alerts, flow control: how many of these four must the queue itself know?",
-    guess=None,
-    revisit="limits decide whether a message comes in; the other three only watch it",
-)
-predictions.predict(
-    "first",
-    "Flow control turns ON at the stop threshold instead of above it. Do more than half of the recordings "
-    "about flow control notice?",
-    guess=None,
-    choices=("yes", "no"),
-    revisit="most scenarios step exactly on the thresholds; that is what makes a good test",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: watch the broker from outside
@@ -256,7 +243,7 @@ assert twin.state_hash() == after
 # ## The surprise: break it, and see who notices
 #
 # A test that never fails is worth nothing. So let us change the engine, one rule at a time, and play the
-# recorded scenarios about flow control on it. Each change is one you could make by a slip of the finger. It
+# recorded scenarios about flow control on it. Each change is a mistake that is easily made when typing. It
 # is made in a copy of the engine; the one that all other cells use stays as it is.
 
 # %% id="mutations"
@@ -373,7 +360,7 @@ right
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 share = len(noticed["ON at the stop threshold"]) / len(about_flow)
 print(f"{share:.0%} of the scenarios notice the first change")
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from qflow.design.graph import positions as positions
     from qflow.design.recommend import Recommendation as Recommendation
     from qflow.design.recommend import recommend as recommend
+    from qflow.design.settings_map import SettingsMap as SettingsMap
+    from qflow.design.settings_map import settings_map as settings_map
     from qflow.design.small import DesignError as DesignError
     from qflow.design.small import SmallConfiguration as SmallConfiguration
     from qflow.design.verdict import Verdict as Verdict

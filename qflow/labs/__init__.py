@@ -31,8 +31,13 @@ if TYPE_CHECKING:
     from qflow.labs.charts import latency_chart as latency_chart
     from qflow.labs.charts import ownership_chart as ownership_chart
     from qflow.labs.charts import prefetch_chart as prefetch_chart
+    from qflow.labs.completion import completion_run as completion_run
+    from qflow.labs.completion_widget import completion_lab as completion_lab
     from qflow.labs.config import config_run as config_run
     from qflow.labs.config_widget import config_lab as config_lab
+    from qflow.labs.experiments import bytes_lab as bytes_lab
+    from qflow.labs.experiments import bytes_run as bytes_run
+    from qflow.labs.experiments import bytes_workload as bytes_workload
     from qflow.labs.experiments import capacity_lab as capacity_lab
     from qflow.labs.experiments import capacity_run as capacity_run
     from qflow.labs.experiments import capacity_workload as capacity_workload
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from qflow.labs.experiments import history_lab as history_lab
     from qflow.labs.experiments import history_run as history_run
     from qflow.labs.experiments import history_workload as history_workload
+    from qflow.labs.experiments import map_lab as map_lab
     from qflow.labs.experiments import policy_lab as policy_lab
     from qflow.labs.experiments import policy_run as policy_run
     from qflow.labs.experiments import policy_workload as policy_workload

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from struct import pack
 from typing import Any
@@ -99,6 +99,8 @@ class Fold:
         The clients and queues to show.
     grain
         Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps each.
+    own_steps
+        Kinds of events that make a frame although they change no number in it.
 
     Attributes
     ----------
@@ -124,9 +126,10 @@ class Fold:
     True
     """
 
-    def __init__(self, topology: Topology, grain: int = 0) -> None:
+    def __init__(self, topology: Topology, grain: int = 0, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
         self.grain = grain
+        self._own_steps = frozenset(own_steps)
         self.count = self.seen = 0
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
@@ -255,7 +258,7 @@ class Fold:
         >>> last.count, last.so_far(run.end).at(-1) == fold.so_far(run.end).at(-1)
         (3, True)
         """
-        new = Fold(topology, self.grain)
+        new = Fold(topology, self.grain, self._own_steps)
         shift = _Shift(self.topology, topology, first)
         columns = shift.columns()
         width = len(self._now)
@@ -319,6 +322,8 @@ class Fold:
                 time = event[0]
             if handler is not None:
                 handler(self, event if not details or event[8] == details else _in_order(event, details))
+            elif event[1] in self._own_steps:
+                self._is_dirty = True
         self._time, self.seen = time, place + 1
 
     def _finish(self, time: int, row: int) -> None:
@@ -866,7 +871,7 @@ def _moved(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int
     return {key: where[start] for key, start in starts.items() if start in where}
 
 
-def fold(run: Run, topology: Topology | None = None) -> Frames:
+def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] = ()) -> Frames:
     """Return the frames of a run.
 
     Parameters
@@ -875,8 +880,10 @@ def fold(run: Run, topology: Topology | None = None) -> Frames:
         What a simulation or a replay gave.
     topology
         The clients and queues to show; None for all of the run's workload.
+    own_steps
+        As for :class:`Fold`.
     """
-    folding = Fold(topology or Topology.of(run.workload, run.end))
+    folding = Fold(topology or Topology.of(run.workload, run.end), own_steps=own_steps)
     folding.follow(run.events)
     folding.end()
     return folding.whole(run.end)

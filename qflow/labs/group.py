@@ -1,14 +1,18 @@
-"""The group experiment: a queue of message groups, and consumers that accept, release and reject by hand.
+"""The group experiment: a queue of message groups, and consumers that work, or that the reader is.
 
-:class:`GroupTable` is the queue with its clients; :func:`group_run` plays it, by given actions or with all
-consumers accepting in turn, and returns the picture. :mod:`qflow.labs.group_widget` is the lab.
+:class:`GroupTable` is the queue with its clients; :func:`group_run` plays it, by given actions, at paces of
+their own or with all consumers accepting in turn, and returns the picture. The lab is in
+:mod:`qflow.labs.group_widget`.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 from qflow.broker.broker import Broker
 from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord
@@ -17,40 +21,49 @@ from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
 from qflow.broker.session import Session
 from qflow.labs.claims import times
+from qflow.labs.conveyor import Race, conveyor_of
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.workload import Consumer, Producer, Run, Workload
 
-QUEUE = "orders"
+QUEUE = "carts"
+SHOP = "shop"
 PAUSE = 100_000
 """Microseconds between two actions, so that each has an instant of its own."""
 
 VERDICTS = ("accept", "release", "reject")
+_NAME = re.compile(r"[A-Za-z0-9]{1,8}")
 
 
 class GroupTable:
-    """One queue with groups, one producer, and consumers that do only what is asked of them.
+    """One queue, a shop that sends, and consumers that do as they are asked, or work at paces of their own.
 
     Parameters
     ----------
     messages
-        One letter a message: its group. They are sent before the consumers come.
+        One letter a message: its group. They are sent before the consumers come. A message is called by its
+        group and its place in it: ``A-1``, ``A-2``.
     prefetch
         For each consumer, the most messages it may hold.
     stop
         ``qpid.flow_stop_count``; 0 for no threshold.
     wake_up
         Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
+    grouped
+        Whether the queue has groups; without, every consumer may have every message.
+    paces
+        For each consumer, the seconds that it works on a message before it accepts it; () for consumers that
+        never do by themselves.
 
     Attributes
     ----------
     broker
         The engine.
     done
-        What was done so far, in sentences.
+        What was done by hand so far, in sentences.
     moves
-        What was done since the consumers came, for :meth:`play`: ``("send", group)`` or
-        ``(verdict, message, consumer)``.
+        What was done by hand since the consumers came, for :meth:`play`: ``("send", group, time)`` or
+        ``(verdict, message, consumer, time)``.
 
     Raises
     ------
@@ -61,9 +74,9 @@ class GroupTable:
     --------
     >>> table = GroupTable("AAB", prefetch=(1, 1))
     >>> table.holds("c1"), table.holds("c2"), table.owners()
-    (['p1-1'], ['p1-3'], {'A': 'c1', 'B': 'c2'})
+    (['A-1'], ['B-1'], {'A': 'c1', 'B': 'c2'})
     >>> table.settle("c1", "accept"); table.holds("c1")
-    ['p1-2']
+    ['A-2']
     """
 
     def __init__(
@@ -73,28 +86,38 @@ class GroupTable:
         *,
         stop: int = 0,
         wake_up: str = "faithful",
+        grouped: bool = True,
+        paces: Sequence[float] = (),
     ) -> None:
         self.options = BrokerOptions(wake_up=wake_up)
         self.broker = Broker(self.options)
+        self.grouped = grouped
         self.done: list[str] = []
-        self.moves: list[tuple[str, ...]] = []
+        self.moves: list[tuple[Any, ...]] = []
         self._events: list[Event] = []
-        self._prefetch = tuple(prefetch)
+        self._prefetch, self._paces = tuple(prefetch), tuple(paces)
         self._held: dict[str, dict[int, DeliveryRecord]] = {}
-        self._sent = 0
+        # When a consumer got what it holds, and when it last was done with something.
+        self._got: dict[str, dict[int, int]] = {}
+        self._free: dict[str, int] = {}
+        self._sent: Counter[str] = Counter()
         self.arguments = {
-            "qpid.group_header_key": "group",
-            "qpid.shared_msg_group": 1,
+            **({"qpid.group_header_key": "group", "qpid.shared_msg_group": 1} if grouped else {}),
             "qpid.flow_stop_count": stop,
             **({} if stop else {"qpid.flow_stop_size": 0}),
         }
         self.broker.observe(self._events.append)
-        self._producer = self.broker.session("p1")
-        self._producer.queue_declare(QUEUE, self.arguments)
+        self._shop = self.broker.session(SHOP)
+        self._shop.queue_declare(QUEUE, self.arguments)
         for group in messages:
             self.send(group)
         self._consumers = {f"c{n}": self._join(f"c{n}", credit) for n, credit in enumerate(prefetch, 1)}
-        self.moves = []
+        self.moves, self.done = [], []
+
+    @property
+    def works(self) -> bool:
+        """Whether the consumers work by themselves."""
+        return bool(self._paces)
 
     @property
     def consumers(self) -> tuple[str, ...]:
@@ -105,7 +128,13 @@ class GroupTable:
         self._pause()
         session = self.broker.session(name)
         held = self._held[name] = {}
-        session.consuming.on_delivery = lambda record: held.update({record.id: record})
+        got = self._got[name] = {}
+        self._free[name] = self.broker.now
+
+        def receive(record: DeliveryRecord) -> None:
+            held[record.id], got[record.id] = record, self.broker.now
+
+        session.consuming.on_delivery = receive
         session.message_subscribe(QUEUE, name)
         session.message_flow(name, BYTE_UNIT, INFINITE)
         session.message_flow(name, MESSAGE_UNIT, credit)
@@ -115,13 +144,24 @@ class GroupTable:
         self.broker.advance(self.broker.now + PAUSE)
 
     def send(self, group: str) -> None:
-        """Send one more message of a group; AmqpException if the queue refuses it."""
+        """Send one more message of a group.
+
+        Raises
+        ------
+        ValueError
+            If the group's name is not one to eight letters or digits.
+        AmqpException
+            If the queue refuses the message.
+        """
+        if not _NAME.fullmatch(group):
+            raise ValueError(f"a group's name has one to eight letters or digits; got {group!r}")
         self._pause()
-        self._sent += 1
-        message = Message(100, routing_key=QUEUE, headers={"group": group}, label=f"p1-{self._sent}")
-        self._producer.message_transfer(message, sync=True)
-        self.moves.append(("send", group))
-        self.done.append(f"p1 sends {message.label} of group {group}.")
+        label = f"{group}-{self._sent[group] + 1}"
+        message = Message(100, routing_key=QUEUE, headers={"group": group}, label=label)
+        self._shop.message_transfer(message, sync=True)
+        self._sent[group] += 1
+        self.moves.append(("send", group, self.broker.now))
+        self.done.append(f"{SHOP} sends {label}.")
 
     def settle(self, consumer: str, verdict: str, label: str = "") -> None:
         """Let a consumer accept, release or reject a message.
@@ -136,36 +176,67 @@ class GroupTable:
 
         Examples
         --------
-        >>> table = GroupTable("AB", prefetch=(2,)); table.settle("c1", "accept", "p1-2")
+        >>> table = GroupTable("AB", prefetch=(2,)); table.settle("c1", "accept", "B-1")
         >>> table.holds("c1"), table.done[-1]
-        (['p1-1'], 'c1 accepts p1-2.')
+        (['A-1'], 'c1 accepts B-1.')
         """
         record = self._find(consumer, verdict, label)
         self._pause()
-        del self._held[consumer][record.id]
-        session = self._consumers[consumer]
-        if verdict == "accept":
-            session.message_accept((record.id,))
-        elif verdict == "release":
-            session.message_release((record.id,))
-        else:
-            session.message_reject((record.id,))
-        session.session_completed((record.id,))
-        self.moves.append((verdict, record.label, consumer))
+        self._settle(consumer, verdict, record)
+        self.moves.append((verdict, record.label, consumer, self.broker.now))
         self.done.append(f"{consumer} {verdict}s {record.label}.")
 
-    def play(self, moves: Iterable[Sequence[str]]) -> None:
-        """Do again what was done at another table, given its ``moves``.
+    def _settle(self, consumer: str, verdict: str, record: DeliveryRecord) -> None:
+        del self._held[consumer][record.id]
+        self._free[consumer] = self.broker.now
+        session = self._consumers[consumer]
+        answers = {
+            "accept": session.message_accept,
+            "release": session.message_release,
+            "reject": session.message_reject,
+        }
+        answers[verdict]((record.id,))
+        session.session_completed((record.id,))
+
+    def work(self, until: int | None = None) -> None:
+        """Let the consumers work at their paces, up to an instant in microseconds, or until all wait.
+
+        Each works on what it has held longest, and accepts it when its time for it is over.
+
+        Examples
+        --------
+        >>> table = GroupTable("AB", prefetch=(1, 1), paces=(2, 1)); table.work()
+        >>> [event.message for event in table.picture().run.events if event.kind == "dequeued"]
+        ['B-1', 'A-1']
+        """
+        while self._paces:
+            due = [
+                (max(self._got[name][first], self._free[name]) + round(1e6 * pace), name)
+                for name, pace in zip(self._held, self._paces, strict=True)
+                if (first := next(iter(self._held[name]), None)) is not None
+            ]
+            if not due or (until is not None and min(due)[0] > until):
+                break
+            time, name = min(due)
+            self.broker.advance(max(time, self.broker.now))
+            self._settle(name, "accept", next(iter(self._held[name].values())))
+        if until is not None:
+            self.broker.advance(max(until, self.broker.now))
+
+    def play(self, moves: Iterable[Sequence[Any]]) -> None:
+        """Do again what was done at another table, given its ``moves``; a move without an instant comes next.
 
         Errors are those of :meth:`send` and :meth:`settle`.
 
         Examples
         --------
-        >>> table = GroupTable("AB", prefetch=(1,)); table.play([("accept", "p1-1", "c1"), ("send", "C")])
+        >>> table = GroupTable("AB", prefetch=(1,)); table.play([("accept", "A-1", "c1"), ("send", "C")])
         >>> table.holds("c1"), table.done[-1]
-        (['p1-2'], 'p1 sends p1-3 of group C.')
+        (['B-1'], 'shop sends C-1.')
         """
         for what, *names in moves:
+            if isinstance(names[-1], int):
+                self.work(names.pop() - PAUSE)
             if what == "send":
                 self.send(*names)
             else:
@@ -196,22 +267,29 @@ class GroupTable:
 
     def picture(self) -> Picture:
         """Return the picture of everything so far; its last frame is now."""
+        senders = (
+            Producer(group, ("", QUEUE), rate=1, capacity=number, size=100, session=SHOP)
+            for group, number in sorted(self._sent.items())
+        )
+        paces = self._paces or [1.0] * len(self._prefetch)
         workload = Workload(
             "groups by hand",
             duration=3_600,
             queues={QUEUE: self.arguments},
-            producers=(Producer("p1", ("", QUEUE), rate=1, capacity=max(self._sent, 1), size=100),),
+            producers=tuple(senders),
             consumers=tuple(
-                Consumer(f"c{n}", QUEUE, prefetch=credit, service=("const", 1.0))
-                for n, credit in enumerate(self._prefetch, 1)
+                Consumer(f"c{n}", QUEUE, prefetch=credit, service=("const", float(pace)))
+                for n, (credit, pace) in enumerate(zip(self._prefetch, paces, strict=True), 1)
             ),
             options=self.options,
         )
         run = Run(workload, list(self._events), self.broker.now)
         topology = Topology.of(workload, run.end)
-        producers = tuple(replace(spot, note="sends when asked to") for spot in topology.producers)
-        consumers = tuple(replace(spot, note="does what you tell it") for spot in topology.consumers)
-        return picture_of(run, topology=replace(topology, producers=producers, consumers=consumers))
+        notes = [f"{pace:g} s for each" for pace in self._paces] or ["waits for you"] * len(self._prefetch)
+        consumers = tuple(
+            replace(spot, note=note) for spot, note in zip(topology.consumers, notes, strict=True)
+        )
+        return picture_of(run, topology=replace(topology, consumers=consumers))
 
 
 def group_run(
@@ -220,6 +298,8 @@ def group_run(
     prefetch: Sequence[int] = (1, 2, 3),
     actions: Sequence[tuple[str, str] | tuple[str, str, str]] | None = None,
     wake_up: str = "faithful",
+    grouped: bool = True,
+    paces: Sequence[float] = (),
 ) -> Picture:
     """Play the consumers of a queue with message groups, and return the picture.
 
@@ -231,8 +311,9 @@ def group_run(
         For each consumer, the most messages it may hold.
     actions
         What the consumers do: (consumer, "accept" or "release" or "reject"), and which message if it is
-        not the oldest it holds. None lets each in turn accept until none holds any.
-    wake_up
+        not the oldest it holds. None lets them work at their `paces` until none holds any; without paces,
+        each accepts in turn.
+    wake_up, grouped, paces
         As in :class:`~qflow.labs.group.GroupTable`.
 
     Returns
@@ -253,8 +334,10 @@ def group_run(
     Group B was owned by c2.
     Every group was accepted in the order in which it was sent.
     """
-    table = GroupTable(messages, prefetch, wake_up=wake_up)
-    if actions is None:
+    table = GroupTable(messages, prefetch, wake_up=wake_up, grouped=grouped, paces=paces)
+    if actions is None and paces:
+        table.work()
+    elif actions is None:
         work_in_turn(table)
     else:
         for action in actions:
@@ -270,14 +353,23 @@ def work_in_turn(table: GroupTable) -> None:
                 table.settle(consumer, "accept")
 
 
-def group_picture(table: GroupTable) -> Picture:
-    """Return a table's picture, with claims about its groups first."""
-    picture = table.picture()
-    return replace(picture, claims=(*_owned(picture), *_order(picture), *_idle(table), *picture.claims))
+def group_picture(table: GroupTable, **settings: Any) -> Picture:
+    """Return a table's picture as a conveyor, with claims about its carts and groups; see `conveyor_of`."""
+    picture, race = conveyor_of(table.picture(), grouped=table.grouped, works=table.works, **settings)
+    return replace(picture, claims=(*_owned(picture), *_order(picture), *_raced(race), *_idle(table)))
+
+
+def _raced(race: Race) -> list[str]:
+    noun = "cart" if race.of == 1 else "carts"
+    return (
+        [f"An item was removed before it was added in {race.count} of {race.of} {noun}."] if race.of else []
+    )
 
 
 def _owned(picture: Picture) -> list[str]:
     frames = picture.frames
+    if not picture.drawing["grouped"]:
+        return ["The queue has no groups: every consumer may have every message."]
     owners: dict[str, list[str]] = {group: [] for group in sorted(frames.groups)}
     locks = frames.lasting["locks"]
     for index in range(len(locks)):
@@ -290,7 +382,7 @@ def _in_turn(names: list[str]) -> str:
     """Return names one after the other: ``c1 (twice), then c2``."""
     turns = [(name, len(list(same))) for name, same in groupby(names)]
     said = [name if number == 1 else f"{name} ({times(number)})" for name, number in turns]
-    return ", then ".join(said) or "nobody"
+    return ", then ".join(said) or "no consumer"
 
 
 def _order(picture: Picture) -> list[str]:
@@ -307,12 +399,15 @@ def _order(picture: Picture) -> list[str]:
         if [number for _, number in sorted(ends)] != sorted(number for _, number in ends)
     )
     if broken:
-        return [f"Accepted in another order than sent: group {', '.join(broken)} (MG-18)."]
+        rule = " (MG-18)" if picture.drawing["grouped"] else ""
+        return [f"Accepted in another order than sent: group {', '.join(broken)}{rule}."]
     return ["Every group was accepted in the order in which it was sent."] if left else []
 
 
 def _idle(table: GroupTable) -> list[str]:
     queue = table.broker.queue(QUEUE)
+    if queue.groups is None:
+        return []
     owners = table.owners()
     held = {label for name in table.consumers for label in table.holds(name)}
     free = sorted({m.group for m in queue.store if m.transfer.label not in held} - set(owners))

@@ -1,30 +1,28 @@
-"""group_lab: a queue of message groups on which the reader is the consumers."""
+"""group_lab: a queue of message groups as a conveyor, on which the reader can be the consumers."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
 from typing import Any
 
 import ipywidgets as widgets
 
-from qflow.broker.errors import AmqpException
-from qflow.labs.group import VERDICTS, GroupTable, group_picture, work_in_turn
+from qflow.kit import RefusalError
+from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.slider_lab import slider_of
 
-MESSAGES = "AABACBBCADAB"
+MESSAGES = "AABBACACDBDBCDEEACEE"
+PACES = (3.2, 2.1, 1.2)
 _PREFETCH = "Most messages {} may hold; it owns the group of each (MG-07, MG-14)"
-_TIPS = {
-    "accept": "Take responsibility: the message leaves the queue; the last one of a group frees it (MG-08)",
-    "release": "Give it back to its place; it will come again as redelivered (CN-14, MG-18)",
-    "reject": "Refuse it: it leaves the queue unread (CN-16)",
-}
+_PACE = "How long {} works on a message before it accepts it (CN-13)"
+_TENTH = 0.1
 
 
 class GroupLab(Lab):
-    """Buttons for what consumers can do, sliders for their prefetch, and the picture.
+    """The conveyor, sliders for prefetch and pace, and what is done by hand.
 
     Its parameters are those of :func:`group_lab`.
 
@@ -33,122 +31,148 @@ class GroupLab(Lab):
     table
         The queue that is played on.
     sliders
-        Consumer to the slider of its prefetch.
+        Setting, such as ``prefetch-c1`` or ``pace-c1``, to slider.
     """
 
     name = "group"
 
     def __init__(
-        self, messages: str, prefetch: Sequence[int], wake_up: str, moves: Sequence[Sequence[str]] = ()
+        self,
+        messages: str,
+        prefetch: Sequence[int],
+        wake_up: str,
+        grouped: bool,
+        paces: Sequence[float],
+        moves: Sequence[Sequence[Any]],
     ) -> None:
-        self._messages, self._wake_up = messages, wake_up
+        self._messages, self._wake_up, self._grouped = messages, wake_up, grouped
+        self._works = bool(paces)
         self._number = 1
-        self.table = GroupTable(messages, prefetch, wake_up=wake_up)
-        self.table.play(moves)
-        self.sliders = {
-            name: slider_of(
-                Knob(f"prefetch-{name}", f"prefetch of {name}", _PREFETCH.format(name), 1, 8), credit
+        # By whether the queue had groups: how many carts went wrong when it was last tried.
+        self._tried: dict[bool, int] = {}
+        names = [f"c{n}" for n in range(1, len(prefetch) + 1)]
+        knobs: list[tuple[Knob, float]] = [
+            (Knob(f"prefetch-{name}", f"prefetch of {name}", _PREFETCH.format(name), 1, 8), credit)
+            for name, credit in zip(names, prefetch, strict=True)
+        ]
+        seconds = list(paces) or list(islice(cycle(PACES), len(names)))
+        knobs += [
+            (
+                Knob(f"pace-{name}", f"pace of {name} (0.1 s)", _PACE.format(name), 2, 80),
+                pace / _TENTH,
             )
-            for name, credit in zip(self.table.consumers, prefetch, strict=True)
-        }
-        self._rows = {name: _Hand(name, self) for name in self.table.consumers}
-        self._log = widgets.HTML().add_class("qf-log")
-        panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
-        hands = widgets.VBox([*(row.box for row in self._rows.values()), self._others()])
-        played = widgets.Box([hands, self._log]).add_class("qf-table")
-        super().__init__(group_picture(self.table), [panel, played])
-        self._go_to_the_end()
+            for name, pace in zip(names, seconds, strict=True)
+        ]
+        self.sliders = {knob.setting: slider_of(knob, value) for knob, value in knobs}
+        self.group = widgets.Text(value="A", description="group", layout={"width": "130px"})
+        send = widgets.Button(
+            description="send one more",
+            tooltip="The shop sends another message of this group (MG-04)",
+            layout={"width": "auto"},
+        )
+        send.add_class("qf-send").on_click(lambda _: self._do({"what": "send"}))
+        panel = widgets.Box([*self.sliders.values(), self.group, send]).add_class("qf-panel")
+        super().__init__(self._played(moves), [panel])
         for slider in self.sliders.values():
             slider.observe(self._deal, names="value")
-        self._refresh()
+        if not self._works:
+            self._go(self.table.broker.now)
 
-    def _others(self) -> widgets.Box:
-        self.group = widgets.Text(value="A", description="group", layout={"width": "130px"})
-        send = _button("send one more", "p1 sends another message of this group (MG-04)", "qf-send")
-        work = _button("let them all accept in turn", "Until nobody holds anything", "qf-work")
-        again = _button("start again", "The same messages, nothing done yet", "qf-again-button")
-        send.on_click(lambda _: self.do(lambda: self.table.send(self.group.value.strip() or "A")))
-        work.on_click(lambda _: self.do(lambda: work_in_turn(self.table)))
-        again.on_click(lambda _: self._deal(None))
-        return widgets.Box([self.group, send, work, again]).add_class("qf-buttons")
+    def _values(self, kind: str) -> list[int]:
+        return [slider.value for name, slider in self.sliders.items() if name.startswith(kind)]
+
+    @property
+    def _dealt(self) -> dict[str, Any]:
+        paces = [round(_TENTH * tenths, 1) for tenths in self._values("pace")] if self._works else []
+        prefetch = self._values("prefetch")
+        return {"prefetch": prefetch, "wake_up": self._wake_up, "grouped": self._grouped, "paces": paces}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The cards, and what was played so far."""
-        prefetch = [slider.value for slider in self.sliders.values()]
-        dealt = {"messages": self._messages, "prefetch": prefetch, "wake_up": self._wake_up}
-        return {**dealt, "moves": self.table.moves}
-
-    def _settle(self, content: dict[str, Any]) -> None:
-        consumer, label = content["message"]
-        self.do(lambda: self.table.settle(str(consumer), str(content["verdict"]), str(label)))
+        """The messages, the consumers, and what was done by hand so far."""
+        return {"messages": self._messages, **self._dealt, "moves": self.table.moves}
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
-        return {f"prefetch-{name}": slider for name, slider in self.sliders.items()}
+        return {name: slider for name, slider in self.sliders.items() if name.startswith("prefetch")}
+
+    def _played(
+        self, moves: Sequence[Sequence[Any]], then: Mapping[str, str] | None = None, time: int = 0
+    ) -> Any:
+        """Deal the messages again, do `moves` and then something else at an instant; return the picture."""
+        table = GroupTable(self._messages, **self._dealt)
+        table.play(moves)
+        if then:
+            table.work(time)
+            if then["what"] == "send":
+                table.send(then["group"])
+            else:
+                table.settle(then["consumer"], then["what"], then["label"])
+        table.work()
+        self.table = table
+        picture = group_picture(table, tried=self._tried.get(not self._grouped, -1))
+        if self._works:
+            self._tried[self._grouped] = len(picture.drawing["carts"])  # type: ignore[arg-type]
+        return picture
+
+    def settle(
+        self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False
+    ) -> None:
+        """Let a consumer answer a message at an instant of what is shown; what came later happens anew.
+
+        Parameters
+        ----------
+        consumer, verdict, label
+            As for :meth:`qflow.labs.group.GroupTable.settle`.
+        time
+            In microseconds; None for the end.
+        plays
+            Whether the picture then plays on.
+
+        Raises
+        ------
+        ValueError
+            If the consumer cannot do that then.
+        """
+        self._act({"what": verdict, "consumer": consumer, "label": label}, time, plays=plays)
+
+    def _act(self, then: Mapping[str, str], time: int | None = None, *, plays: bool = False) -> None:
+        now = self.table.broker.now if time is None else time
+        self._show(self._played([move for move in self.table.moves if move[-1] <= now], then, now))
+        self._go(self.table.moves[-1][-1], plays=plays or not self._works)
+
+    def _settle(self, content: dict[str, Any]) -> None:
+        consumer, label = map(str, content["message"])
+        self.settle(
+            consumer, str(content["verdict"]), label, int(content["time"]), plays=bool(content.get("plays"))
+        )
+
+    def _do(self, content: dict[str, Any]) -> None:
+        what = content["what"]
+        if what == "send":
+            self._act({"what": "send", "group": self.group.value.strip() or "A"}, content.get("time"))
+            return
+        if what == "groups":
+            self._grouped = not self._grouped
+        elif what == "work":
+            self._works = not self._works
+        elif what != "again":
+            raise RefusalError(f"this lab has no button {what!r}")
+        self._deal(None)
 
     def _deal(self, _: object) -> None:
-        prefetch = [slider.value for slider in self.sliders.values()]
-        self.table = GroupTable(self._messages, prefetch, wake_up=self._wake_up)
-        self._show()
+        """Begin again from the start, nothing done by hand."""
+        self._show(self._played(()))
+        self._go(0, plays=True)
 
-    def do(self, action: Any) -> None:
-        """Do something at the table and show it; a refusal is shown in the lab."""
-        try:
-            action()
-        except (AmqpException, ValueError) as error:
-            self.scene.refusal = str(error)
-            return
-        self._show()
-
-    def _show(self) -> None:
+    def _show(self, picture: Any) -> None:
         self._number += 1
         self.scene.refusal = ""
-        picture = group_picture(self.table)
         self.show(picture, self._number)
-        self._go_to_the_end()
-        self._refresh()
 
-    def _go_to_the_end(self) -> None:
-        # The reader has just done something: the picture goes to the instant after it.
-        self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._number}
-
-    def _refresh(self) -> None:
-        for row in self._rows.values():
-            row.refresh()
-        done = self.table.done
-        first = max(0, len(done) - 6)
-        items = "".join(f"<li>{html.escape(line)}</li>" for line in done[first:])
-        self._log.value = f'<b>Done so far</b><ol start="{first + 1}">{items}</ol>'
-
-
-class _Hand:
-    """One consumer's row: which message, and what to do with it."""
-
-    def __init__(self, name: str, lab: GroupLab) -> None:
-        self.name, self.lab = name, lab
-        self.choice = widgets.Dropdown(description=name, layout={"width": "230px"})
-        self.choice.add_class(f"qf-hand-{name}")
-        self.buttons = []
-        for verdict in VERDICTS:
-            button = _button(verdict, _TIPS[verdict], f"qf-{verdict}-{name}")
-            button.on_click(lambda _, verdict=verdict: self._settle(verdict))
-            self.buttons.append(button)
-        self.box = widgets.Box([self.choice, *self.buttons]).add_class("qf-buttons")
-
-    def _settle(self, verdict: str) -> None:
-        label = self.choice.value or ""
-        self.lab.do(lambda: self.lab.table.settle(self.name, verdict, label))
-
-    def refresh(self) -> None:
-        held = self.lab.table.holds(self.name)
-        self.choice.options = held or [("holds nothing", "")]
-        self.choice.value = held[0] if held else ""
-        for button in (self.choice, *self.buttons):
-            button.disabled = not held
-
-
-def _button(text: str, tooltip: str, name: str) -> widgets.Button:
-    return widgets.Button(description=text, tooltip=tooltip, layout={"width": "auto"}).add_class(name)
+    def _go(self, time: int, *, plays: bool = False) -> None:
+        # To the first step of that instant: what follows from it is played, or stepped through.
+        back = max(0, self.first.frames.column("time").tolist().count(time) - 1)
+        self.scene.place = {"time": time, "back": back, "number": self._number, "plays": plays}
 
 
 def group_lab(
@@ -156,20 +180,28 @@ def group_lab(
     messages: str = MESSAGES,
     prefetch: Sequence[int] = (1, 2, 3),
     wake_up: str = "faithful",
-    moves: Sequence[Sequence[str]] = (),
+    grouped: bool = True,
+    paces: Sequence[float] | None = None,
+    moves: Sequence[Sequence[Any]] = (),
 ) -> GroupLab:
-    """Open the group lab: be the consumers of a queue with message groups.
+    """Open the group lab: a queue of shopping carts, and consumers that share it, with groups and without.
 
     Parameters
     ----------
     messages
-        One letter a message: its group.
+        One letter a message: its group, here a cart. The first of a cart adds an item, the second removes it.
     prefetch
         For each consumer, the most messages it may hold.
     wake_up
         Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
+    grouped
+        Whether the queue has groups.
+    paces
+        For each consumer, the seconds it works on a message; None for a slow, a middling and a quick one, ()
+        for consumers that only do what the reader has them do.
     moves
-        What is done at once, such as ``[("accept", "p1-1", "c1"), ("send", "C")]``; a token brings them.
+        What is done by hand at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token brings
+        them.
 
     Returns
     -------
@@ -178,9 +210,11 @@ def group_lab(
 
     Examples
     --------
-    >>> lab = group_lab(messages="AAB", prefetch=(1, 1))
-    >>> lab.do(lambda: lab.table.settle("c1", "accept"))
+    >>> lab = group_lab(messages="AAB", prefetch=(1, 1), paces=())
+    >>> lab.settle("c1", "accept")
     >>> print(lab.claims[0])
     Group A was owned by c1 (twice).
     """
-    return GroupLab(messages, prefetch, wake_up, moves)
+    if paces is None:
+        paces = tuple(islice(cycle(PACES), len(prefetch)))
+    return GroupLab(messages, prefetch, wake_up, grouped, paces, moves)

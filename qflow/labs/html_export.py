@@ -21,10 +21,11 @@ from qflow.labs.picture import Comparison, Picture, payload_of
 # One idea a file; the browser wants one module, whose last part is the widget itself.
 SCRIPTS = (
     *("svg.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js", "marks.js", "flights.js"),
-    *("motion.js", "tank.js", "cards.js", "links.js", "stage.js", "plot.js", "player.js", "transport.js"),
-    *("why.js", "share.js", "sliders.js", "handles.js", "live.js", "scene.js"),
+    *("motion.js", "tank.js", "cards.js", "links.js", "units.js", "stage.js", "conveyor.js", "strip.js"),
+    *("plot.js", "player.js", "transport.js"),
+    *("why.js", "share.js", "sliders.js", "handles.js", "guess.js", "live.js", "scene.js"),
 )
-STYLES = ("scene.css", "labs.css", "live.css")
+STYLES = ("scene.css", "labs.css", "guess.css", "live.css")
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -120,10 +121,13 @@ def packed_text(numbers: bytes) -> str:
 
 
 @cache
-def stored_scripts() -> str:
-    """Return the element with all scripts and styles that draw stored runs; a page needs it once."""
+def stored_scripts(more: str = "") -> str:
+    """Return the element with all scripts and styles that draw stored runs; a page needs it once.
+
+    `more` is a page's own script, which sees all of theirs.
+    """
     # Comments are for readers of the sources.
-    script = re.sub(r"(?m)^\s*//.*\n", "", read_static(*SCRIPTS, "stored.js")).replace(
+    script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, 'stored.js')}\n{more}").replace(
         "export default { render };", ""
     )
     style = (

@@ -20,6 +20,7 @@ import ipywidgets as widgets
 from qflow.broker.events import Event
 from qflow.broker.session import Session
 from qflow.kit import RefusalError
+from qflow.labs.asking import Asking, Question
 from qflow.labs.charts import Chart
 from qflow.labs.group import VERDICTS
 from qflow.labs.html_export import stored, to_html
@@ -56,6 +57,8 @@ class Lab(widgets.VBox):
         What is shown.
     scene
         The widget that draws it.
+    asking
+        What :meth:`ask` asked.
     """
 
     name = ""
@@ -131,6 +134,25 @@ class Lab(widgets.VBox):
         self.scene.plays = True
         return self
 
+    def ask(self, *asked: Question) -> Self:
+        """Ask questions in the picture before its run answers them, one after the other; return the lab.
+
+        A chapter asks with :meth:`qflow.teaching.Predictions.ask`.
+
+        Parameters
+        ----------
+        *asked
+            The questions, in the order in which the run answers them.
+
+        Raises
+        ------
+        RefusalError
+            If a question has no mark, or the run does not answer it.
+        """
+        self.asking = Asking(self.first, asked)
+        self.scene.asking = self.asking.state()
+        return self
+
     def say(self, claims: Sequence[str]) -> None:
         """Show other sentences below the picture."""
         self.picture = replace(self.picture, claims=tuple(claims))
@@ -157,11 +179,10 @@ class Lab(widgets.VBox):
         >>> from qflow.labs import capacity_lab, held_chart
         >>> lab = capacity_lab(messages=60, stop=20, resume=10)
         >>> chart = lab.chart(held_chart)
-        >>> lab.sliders["capacity"].value = 2
+        >>> lab.sliders["capacity_1"].value = 2
         >>> print(chart)
-        At most 2 completions of p1 were held at once.
-        At most 2 completions of p2 were held at once.
-        At most 2 completions of p3 were held at once.
+        At most 2 completions of C1 were held at once.
+        At most 15 completions of C2 were held at once.
         """
         chart = LinkedChart(make, self.first, self.scene, **options)
         self._charts.append(chart)
@@ -237,6 +258,10 @@ class Lab(widgets.VBox):
                     self._set(str(content["setting"]), int(content["value"]))
                 case "settle":
                     self._settle(content)
+                case "guess" | "next":
+                    self.scene.asking = self.asking.heard(content)
+                case "do":
+                    self._do(content)
                 case "token":
                     self.scene.token = self.token(int(content["time"]), int(content["back"]))
                 case "html":
@@ -280,6 +305,10 @@ class Lab(widgets.VBox):
     def _settle(self, content: dict[str, Any]) -> None:
         """Let a consumer answer a message that it holds: here, in another course of events."""
         self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
+
+    def _do(self, content: dict[str, Any]) -> None:
+        """Do what a button of the picture is for."""
+        raise RefusalError(f"this lab has no button {content['what']!r}")
 
     def _save(self, content: dict[str, Any]) -> None:
         """Send the run as a page to the browser, which keeps it among the reader's downloads."""

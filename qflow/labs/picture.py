@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from qflow.labs.claims import claims_of
 from qflow.labs.fold import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS, REASONS, fold
@@ -59,6 +59,8 @@ class Picture:
         Of a run that still goes on: how far the time axis reaches, in microseconds; 0 of a whole run.
     messages
         Of a simulated run: the most messages that it sent; 0 of one that was recorded or done by hand.
+    drawing
+        What a drawing of another form needs besides, its ``form`` first; empty for tanks and gates.
 
     Examples
     --------
@@ -75,6 +77,7 @@ class Picture:
     samples: tuple[Samples, ...] = ()
     room: int = 0
     messages: int = 0
+    drawing: Mapping[str, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -107,6 +110,7 @@ class Picture:
             "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
             "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
             **({"room": self.room} if self.room else {}),
+            **self.drawing,
         }
 
 

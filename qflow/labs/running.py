@@ -14,11 +14,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from qflow.broker.errors import AmqpException
+from qflow.kit import RefusalError
 from qflow.labs.fold import Fold
 from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD
-from qflow.workload import Run, Workload
+from qflow.workload import Run, Workload, WorkloadError
 from qflow.workload.agenda import SECOND, SEND
 from qflow.workload.attributes import is_whole, require
 from qflow.workload.simulate import MOST_MESSAGES, set_up
@@ -261,3 +263,14 @@ def _part(steps: Steps[Run], index: int, of: int) -> Steps[Run]:
             run: Run = end.value
             return run
         yield (index + part) / of
+
+
+def refusal_text(error: Exception) -> str:
+    """Return a sentence that says why there is no picture."""
+    if isinstance(error, AmqpException):
+        return f"The broker refuses these settings: {error}"
+    if isinstance(error, WorkloadError):
+        return f"No client can do this: {error}"
+    if isinstance(error, RefusalError):
+        return f"This cannot be drawn: {error}"
+    return f"This lab cannot draw these settings ({type(error).__name__}: {error})."

@@ -61,6 +61,8 @@ class Scene(anywidget.AnyWidget):
         ``token``, ``html``; and ``pinned`` while comparing.
     plays
         Whether the first picture plays by itself, from its start.
+    asking
+        What is asked in the picture: see :mod:`qflow.labs.asking`; empty for nothing.
     handles
         What is dragged on the picture itself: setting, least, most and step, in the numbers of its slider.
     token
@@ -86,6 +88,7 @@ class Scene(anywidget.AnyWidget):
     place = traitlets.Dict().tag(sync=True)
     actions = traitlets.List().tag(sync=True)
     plays = traitlets.Bool(False).tag(sync=True)
+    asking = traitlets.Dict().tag(sync=True)
     handles = traitlets.List().tag(sync=True)
     offers = traitlets.List().tag(sync=True)
     token = traitlets.Unicode("").tag(sync=True)

@@ -32,7 +32,7 @@ LABS = (
         for name, module in origins(import_module("qflow.labs")).items()
         if module == "qflow.labs.experiments" and name.endswith("_lab")
     ),
-    *("state_space", "group", "config", "trace"),
+    *("state_space", "group", "completion", "config", "trace"),
 )
 """The labs that a token can open.
 

@@ -35,8 +35,9 @@ class Layout:
     ----------
     folder
         Where the chapters lie.
-    added, refreshed, kept
-        Files newly copied, brought up to date, and left as the learner changed them; relative to `folder`.
+    added, refreshed, kept, removed
+        Files newly copied, brought up to date, left as the learner changed them, and removed, as the kit has
+        them no more; relative to `folder`.
     what
         What they are, ``"chapters"`` or ``"exercises"``.
     """
@@ -45,6 +46,7 @@ class Layout:
     added: list[str] = field(default_factory=list)
     refreshed: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     what: str = "chapters"
 
     def sentences(self) -> list[str]:
@@ -62,6 +64,8 @@ class Layout:
             said = [f"Laid the {self.what} out in {self.folder}: {', '.join(self.added)}."]
         if self.refreshed:
             said.append(f"Brought up to date: {', '.join(self.refreshed)}.")
+        if self.removed:
+            said.append(f"Removed, as they have other names now: {', '.join(self.removed)}.")
         if self.kept:
             names = ", ".join(self.kept)
             said.append(
@@ -107,6 +111,8 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
         register = _read_register(folder)
         for name in sorted(_files(source)):
             register[name] = _place(source / name, folder / name, name, register.get(name), layout)
+        for name in sorted(set(register) - set(_files(source))):
+            _withdraw(folder / name, name, register.pop(name), layout)
         _write(folder / REGISTER, json.dumps(register, indent=1, sort_keys=True).encode() + b"\n")
     except OSError as problem:
         reason = problem.strerror or str(problem)
@@ -137,6 +143,17 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: La
     return new
 
 
+def _withdraw(target: Path, name: str, copied: str, layout: Layout) -> None:
+    """Remove a file that the kit has no more, such as a chapter's old number, unless it was changed."""
+    if not target.exists():
+        return
+    if _digest(name, target.read_bytes()) == copied:
+        target.unlink()
+        layout.removed.append(name)
+    else:
+        layout.kept.append(name)
+
+
 def learners_copy(name: str, content: bytes) -> bytes:
     r"""Return a file as a learner gets it: a notebook without outputs, which may hold answers.
 
@@ -156,9 +173,7 @@ def learners_copy(name: str, content: bytes) -> bytes:
     [{'cell_type': 'code', 'source': '6 * 7', 'outputs': [], 'execution_count': None}]
     """
     if name.endswith((".ipynb", ".md")):
-        content = content.replace(b"](../exercises/", b"](exercises/").replace(
-            b"](../../exercises/", b"](../exercises/"
-        )
+        content = inner_links(content.decode()).encode()
     if not name.endswith(".ipynb"):
         return content
     try:
@@ -169,6 +184,23 @@ def learners_copy(name: str, content: bytes) -> bytes:
     for cell in code:
         cell |= {"outputs": [], "execution_count": None}
     return json.dumps(notebook, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
+def inner_links(text: str) -> str:
+    """Return a text with its links between chapters and exercises as they are where exercises lie inside.
+
+    In a checkout the two folders are beside each other; a learner's folder and a site have the chapters on
+    top, and the exercises in a folder there.
+
+    Examples
+    --------
+    >>> inner_links("[tasks](../exercises/01-thresholds.ipynb), [next](../notebooks/04-capacity.ipynb)")
+    '[tasks](exercises/01-thresholds.ipynb), [next](../04-capacity.ipynb)'
+    """
+    moved = (("](../exercises/", "](exercises/"), ("](../../exercises/", "](../exercises/"))
+    for link, inner in (*moved, ("](../notebooks/", "](../")):
+        text = text.replace(link, inner)
+    return text
 
 
 def _files(source: Path) -> Iterator[str]:

@@ -1,7 +1,9 @@
 """``qflow site``: the chapters and labs as a site that any web server can hold, with no Python behind it.
 
-JupyterLite draws JupyterLab, Pyodide runs the very same engine inside the reader's browser. What cannot run
-there (Spark needs Java) is shown as it was executed.
+In front is a page of our own, a broker that moves (:mod:`qflow.launch.front_door`), then the chapters to read
+(:mod:`qflow.launch.book`); these can be opened from a folder. One click from each, JupyterLite draws
+JupyterLab, and Pyodide runs the very same engine inside the reader's browser. What cannot run there (Spark
+needs Java) is shown as it was executed.
 """
 
 from __future__ import annotations
@@ -12,24 +14,23 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from qflow.kit import DISTRIBUTION, RefusalError, kit_path
+from qflow.kit import DISTRIBUTION
 from qflow.launch import cargo
-from qflow.launch.chapters import SETTINGS, require
+from qflow.launch.book import EXECUTED_ONLY, contents, write_book
+from qflow.launch.chapters import SETTINGS, inner_links, require
+from qflow.launch.front_door import write_front_door, write_worker
 
 DEFAULT_FOLDER = "qflow-site"
 TOOLS = {
     "jupyterlite_core": "jupyterlite-core",
     "jupyterlite_pyodide_kernel": "jupyterlite-pyodide-kernel",
     "jupyter_server": "jupyter-server",
+    "nbconvert": "nbconvert",
     "nbformat": "nbformat",
 }
-EXECUTED_ONLY = ("13-",)
-"""Chapters that no browser can run; their outputs are shown."""
-
 INSTALL = f"""\
 # This page runs Python inside your browser. One cell, once: it unpacks qflow there.
 import piplite
@@ -81,6 +82,9 @@ def build(folder: Path) -> Path:
         command = [sys.executable, "-m", "jupyter", "lite", "build"]
         options = ["--no-sourcemaps", "--apps", "lab", "--apps", "notebooks", "--output-dir", "out"]
         cargo.run([*command, *options, "--contents", "files"], folder=workplace)
+        say("the book and the front door")
+        write_front_door(workplace / "out", write_book(workplace / "out"))
+        write_worker(workplace / "out")
         _replace(workplace / "out", folder)
     return folder
 
@@ -102,22 +106,17 @@ def write_contents(folder: Path) -> list[str]:
     """Copy the chapters and exercises, made ready for a browser; return their names."""
     nbformat = importlib.import_module("nbformat")
     names = []
-    for room in ("notebooks", "exercises"):
-        try:
-            source = kit_path(room)
-        except RefusalError:
-            continue
-        for path in _wanted(source):
-            relative = path.relative_to(source)
-            target = folder / relative if room == "notebooks" else folder / room / relative
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".ipynb":
-                # A file keeps texts as lists of lines. A server joins them on the way out; here is none.
-                book = nbformat.read(path, as_version=4)
-                _write_json(target, ready(book, runs=not path.name.startswith(EXECUTED_ONLY)))
-            else:
-                shutil.copyfile(path, target)
-            names.append(target.relative_to(folder).as_posix())
+    for path, source in contents():
+        name = path.removeprefix("notebooks/")
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".ipynb":
+            # A file keeps texts as lists of lines. A server joins them on the way out; here is none.
+            book = nbformat.read(source, as_version=4)
+            _write_json(target, ready(book, runs=not source.name.startswith(EXECUTED_ONLY)))
+        else:
+            shutil.copyfile(source, target)
+        names.append(name)
     return names
 
 
@@ -128,13 +127,16 @@ def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
     --------
     >>> ready({"cells": [{"cell_type": "markdown", "source": "# Tasks"}]}, runs=False)["cells"][1]["source"]
     '> These cells have to run on a computer, as they need Spark. ...'
+    >>> linked = [{"cell_type": "markdown", "source": "[next](../notebooks/02-bytes-and-counts.ipynb)"}]
+    >>> ready({"cells": linked}, runs=True)["cells"][0]["source"]
+    '[next](../02-bytes-and-counts.ipynb)'
     """
     executed = any(cell.get("outputs") for cell in book["cells"])
     text = INSTALL if runs else _SHOWN if executed else _NOT_HERE
     cell: dict[str, Any] = {"cell_type": "markdown", "id": "site", "metadata": {}, "source": text}
     if runs:
         cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
-    cells = book["cells"]
+    cells = [{**each, "source": inner_links(each["source"])} for each in book["cells"]]
     # The title stays first: it is what a reader looks for.
     place = 1 if cells and cells[0]["cell_type"] == "markdown" else 0
     return {**book, "cells": [*cells[:place], cell, *cells[place:]]}
@@ -143,13 +145,6 @@ def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
 def say(what: str) -> None:
     """Say on standard error what is being done; parts of it take a while."""
     print(f"{what} …", file=sys.stderr, flush=True)
-
-
-def _wanted(source: Path) -> Iterator[Path]:
-    unwanted = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
-    for path in sorted(source.rglob("*")):
-        if path.is_file() and not unwanted.intersection(path.relative_to(source).parts):
-            yield path
 
 
 def _settings() -> dict[str, Any]:
@@ -186,7 +181,8 @@ def run(chosen: argparse.Namespace) -> int:
         print(f"What a site needs from outside lies in {cargo.cargo_folder()}.")
         return 0
     folder = build(Path(chosen.out).absolute())
-    print(f"The site lies in {folder} ({cargo.megabytes(folder):.0f} MB). To look at it:")
+    print(f"The site lies in {folder} ({cargo.megabytes(folder):.0f} MB). To look at it, open")
+    print(f"    {folder / 'index.html'}")
+    print("in a browser; to make it live there, open the address that this prints:")
     print(f"    python -m http.server --directory {folder}")
-    print("and open the address it prints, followed by lab/index.html.")
     return 0

@@ -31,6 +31,9 @@ from qflow.maintain.ledger import GROUP, KINDS, Ledger, Levels, holds, levels_of
 CHECKED = 3
 """After how many commands the books are compared with the broker, which takes as long as they do."""
 
+DEEP = 500
+"""A queue with more messages is purged, so that a life does not fill the memory."""
+
 MANAGEMENT, CLOCK = "management", "clock"
 """Who gives a command, if no session does."""
 
@@ -198,6 +201,10 @@ class Drawing:
         if self._opening:
             return self._opening.pop(0)
         chance = self.chance.random()
+        deep = [name for name, queue in self.broker.queues.queues.items() if queue.depth.count > DEEP]
+        if deep and chance < 0.5:
+            # Rings whose alternate is bound to them multiply what they evict.
+            return Command("purge", MANAGEMENT, {"queue": deep[0]})
         if chance < 0.04:
             return self._of(CLOCK, "advance", {"now": self._moment()})
         if chance < 0.14:
@@ -205,7 +212,9 @@ class Drawing:
         who = self.chance.choice(list(SESSIONS))
         if chance < 0.19:
             methods = [self.chance.choice(self._methods) for _ in range(self.chance.randint(2, 4))]
-            parts = tuple(self._session(who, method) for method in methods if method != "close")
+            # A write has at least one command, and what closes the session ends it.
+            methods = [method for method in methods if method != "close"] or ["execution_sync"]
+            parts = tuple(self._session(who, method) for method in methods)
             return Command("written", who, {}, any(part.is_illegal for part in parts), parts=parts)
         method = self.chance.choice(self._methods)
         session = self.broker.sessions.get(who)

@@ -46,7 +46,8 @@ REPLACEMENTS = (
     ("addresses", r"0x[0-9a-fA-F]{6,}", "0xADDR"),
     ("uuids", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
     ("hex ids", r"\b[0-9a-f]{32}\b", "MODELID"),
-    ("cell files", r"[^\s\"']*ipykernel_[0-9]+[/\\][0-9]+\.py", "CELL"),
+    # Looked for from the beginning of a word only: words of stored runs are long.
+    ("cell files", r"(?<![^\s\"'])[^\s\"']*ipykernel_[0-9]+[/\\][0-9]+\.py", "CELL"),
 )
 
 _NO_SCRIPTS = '<script class="qf-scripts"></script>'

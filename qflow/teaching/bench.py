@@ -6,7 +6,9 @@ through as it is. :class:`Bench` is a broker with such clients, on which every e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from qflow.broker import (
@@ -25,9 +27,44 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.message import HeaderValue, Transfer
 from qflow.broker.statistics import QueueStatistics
 from qflow.table import Table
+from qflow.trace.replaying import record
+from qflow.trace.schema import Trace
+from qflow.workload import Run, Workload, simulate
 
 GROUP = "group"
 """The application header that names a message's group on a :class:`Bench`."""
+
+_watched: ContextVar[list[Trace | Run] | None] = ContextVar(
+    "what the benches made meanwhile do", default=None
+)
+
+
+@contextmanager
+def watched() -> Iterator[list[Trace | Run]]:
+    """Record what every bench made meanwhile does, and every run of :func:`simulated`, in their order.
+
+    Examples
+    --------
+    >>> with watched() as seen:
+    ...     _ = Bench().declare("q").send("q", 2)
+    >>> [event.message for event in seen[0].events() if event.kind == "enqueued"]
+    ['producer-1', 'producer-2']
+    """
+    seen: list[Trace | Run] = []
+    token = _watched.set(seen)
+    try:
+        yield seen
+    finally:
+        _watched.reset(token)
+
+
+def simulated(workload: Workload, *, message_limit: int | None = None) -> Run:
+    """Simulate a workload as :func:`qflow.workload.simulate` does; :func:`watched` keeps the run."""
+    run = simulate(workload, message_limit=message_limit)
+    seen = _watched.get()
+    if seen is not None:
+        seen.append(run)
+    return run
 
 
 def send(
@@ -39,6 +76,7 @@ def send(
     header: str = "",
     exchange: str = "",
     priority: int | None = None,
+    sync: bool = False,
 ) -> list[Transfer]:
     """Send messages to a queue, one after the other.
 
@@ -58,6 +96,8 @@ def send(
         Where to send; "" is the default exchange.
     priority
         Of each message.
+    sync
+        Whether to ask for a report as soon as each transfer is complete (CM-05).
 
     Returns
     -------
@@ -88,7 +128,7 @@ def send(
         bare = Message(routing_key=queue, headers=headers, priority=priority)
         content = size - bare.encoded_size(exchange)
         message = Message(content, queue, headers, priority, label=label)
-        sent.append(session.message_transfer(message, exchange))
+        sent.append(session.message_transfer(message, exchange, sync))
     return sent
 
 
@@ -283,6 +323,9 @@ class Bench:
 
     def __init__(self, options: BrokerOptions | None = None) -> None:
         self.broker = Broker(options or BrokerOptions())
+        seen = _watched.get()
+        if seen is not None:
+            seen.append(record(self.broker))
         self.admin = self.broker.session("admin")
         self.producer = self.broker.session("producer")
 
@@ -317,7 +360,8 @@ class Bench:
         self, queue: str, what: int | Iterable[str] = 1, *, by: Session | None = None, **named: Any
     ) -> list[Transfer]:
         """Send messages with the producer, or with another session; see :func:`send`."""
-        return send(by or self.producer, queue, what, **named)
+        # In a lab the reader sees completions arrive; without a report no client hears of them.
+        return send(by or self.producer, queue, what, sync=_watched.get() is not None, **named)
 
     def reader(self, queue: str, name: str = "consumer", prefetch: int = 0) -> Reader:
         """Attach a consumer with a session of its own; prefetch 0 means one message at each fetch."""

@@ -2,16 +2,20 @@
 
 A check runs the answer on every case, compares it with the engine, and says which misconception its wrong
 results show. Nothing is checked against a list of right numbers: see :mod:`qflow.teaching.exercise`.
+In JupyterLab a check that failed has two buttons: for the next hint, and for a lab with the case that failed.
 """
 
 from __future__ import annotations
 
 import html
+import importlib
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from qflow.displays import has_kernel
 from qflow.kit import RefusalError
 from qflow.teaching import learner
 from qflow.teaching.exercise import (
@@ -45,6 +49,10 @@ class Verdict:
         What to say to the learner.
     misconception
         The name of the misunderstanding that it shows; "" for none that is known.
+    case
+        The arguments of the first case that failed; None if none did.
+    answer
+        The learner's function.
     """
 
     exercise: str
@@ -52,6 +60,8 @@ class Verdict:
     cases: int
     lines: tuple[str, ...]
     misconception: str = ""
+    case: tuple[Any, ...] | None = None
+    answer: Answer | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return self.right == self.cases
@@ -61,9 +71,36 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         # Jupyter breaks long lines of plain text in the middle of words; paragraphs it breaks well.
-        head, *rest = (html.escape(line, quote=False) for line in self.lines)
-        paragraphs = "".join(f"<p>{line}</p>" for line in rest)
-        return f'<div role="status"><p><strong>{head}</strong></p>{paragraphs}</div>'
+        return _in_paragraphs(self.lines)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        words = {"text/plain": repr(self), "text/html": self._repr_html_()}
+        if self.case is None or self.answer is None or not has_kernel():
+            return words
+        try:
+            module = importlib.import_module("qflow.teaching.verdict_widget")
+        except ImportError:  # no widgets here
+            return words
+        # A button takes the place of the last line, which says what to type for a hint.
+        shown = 1 if self.is_unwritten else 0
+        keep = partial(_keep_hint, self.exercise)
+        said = _in_paragraphs(self.lines[:-1])
+        widget = module.verdict_widget(said, find(self.exercise), self.case, self.answer, shown, keep)
+        return {**widget._repr_mimebundle_(**kwargs), **words}
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether the learner has not written anything yet."""
+        return not self and self.lines[0].endswith(_UNWRITTEN)
+
+
+_UNWRITTEN = "nothing written yet."
+
+
+def _in_paragraphs(lines: Sequence[str]) -> str:
+    head, *rest = (html.escape(line, quote=False) for line in lines)
+    paragraphs = "".join(f"<p>{line}</p>" for line in rest)
+    return f'<div role="status"><p><strong>{head}</strong></p>{paragraphs}</div>'
 
 
 def check(answer: Answer) -> Verdict:
@@ -112,21 +149,23 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
         return Verdict(name, right, number, (line,))
     if _is_unwritten(seen):
         lines = [
-            f"NOT YET  {name}: nothing written yet.",
+            f"NOT YET  {name}: {_UNWRITTEN}",
             f"Hint 1 of 3: {exercise.hints[0]}",
             f'More: qf.hint("{name}", 2).',
         ]
-        return Verdict(name, 0, number, tuple(lines))
+        return Verdict(name, 0, number, tuple(lines), case=exercise.cases[0], answer=answer)
     first = next(index for index in range(number) if not alike(seen[index], wanted[index]))
     lines = [
         f"NOT YET  {name}: right in {right} of {number} cases.",
         _difference(exercise, exercise.cases[first], seen[first], wanted[first]),
     ]
+    if form := wrong_form(exercise, seen):
+        lines.append(form)
     found = diagnose(exercise, answer, seen)
     if found:
         lines.append(f'This looks like "{found}": {exercise.misconceptions[found].message}')
     lines.append(f'Stuck? qf.hint("{name}", 1), then 2, then 3.')
-    return Verdict(name, right, number, tuple(lines), found)
+    return Verdict(name, right, number, tuple(lines), found, exercise.cases[first], answer)
 
 
 def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
@@ -167,6 +206,61 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
             if all(alike(results[index], seen[index]) for index in indices):
                 return name
     return ""
+
+
+def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
+    """Say which values are wanted, in which order, if an answer returns one where there are several.
+
+    Parameters
+    ----------
+    exercise
+        What was asked.
+    seen
+        The answer's outcome in each case.
+
+    Returns
+    -------
+    str
+        Which of the wanted values the one value is, if it is one of them, and the form of an answer; "" if
+        the answer has as many values as are wanted.
+
+    Examples
+    --------
+    >>> stall = find("after_the_stall")
+    >>> print(wrong_form(stall, [165] * 5))
+    One value was returned, and four are wanted, in this order: the depth when all producers are blocked, ...
+    >>> wrong_form(stall, stall.wanted)
+    ''
+    """
+    parts = exercise.parts
+    first = next((value for value in seen if not isinstance(value, Failure)), None)
+    if not parts or first is None or (isinstance(first, tuple) and len(first) == len(parts)):
+        return ""
+    given = len(first) if isinstance(first, tuple | dict | frozenset) else 1
+    order = f"{_COUNTS[len(parts)]} are wanted, in this order: {_listed(parts)}"
+    said = f"{_COUNTS.get(given, str(given)).capitalize()} value{'s' if given != 1 else ''}"
+    form = f"Return them together, as in: return {', '.join('abcd'[: len(parts)])}"
+    which = _which(exercise, seen) if given == 1 else ""
+    return f"{said} {'were' if given != 1 else 'was'} returned, and {order}. {which}{form}"
+
+
+_COUNTS = {0: "no", 1: "one", 2: "two", 3: "three", 4: "four"}
+
+
+def _which(exercise: Exercise, seen: Sequence[Any]) -> str:
+    """Say which of several wanted values the one value is: in every case, or else in the first one."""
+    pairs = [
+        (value, wanted) for value, wanted in zip(seen, exercise.wanted, strict=True) if wanted is not None
+    ]
+    for chosen, where in ((pairs, ""), (pairs[:1], " in the first case")):
+        for number, part in enumerate(exercise.parts):
+            if all(alike(value, wanted[number]) for value, wanted in chosen):
+                return f"Yours is {part}{where}. "
+    return "Yours is none of them. "
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _difference(exercise: Exercise, case: tuple[Any, ...], seen: Any, wanted: Any) -> str:
@@ -214,10 +308,26 @@ def hint(exercise: str, tier: int = 1) -> None:
     if tier not in (1, 2, 3):
         raise RefusalError(f"There are hints 1, 2 and 3; got {tier!r}.")
     print(textwrap.fill(f"Hint {tier} of 3 for {found.name}: {found.hints[tier - 1]}", WIDTH))
-    kept = learner.read("exercises").get(found.name, {})
+    _keep_hint(found.name, tier)
+    if tier < len(found.hints) and has_kernel():
+        _offer_more(found, tier)
+
+
+def _keep_hint(exercise: str, tier: int) -> None:
+    kept = learner.read("exercises").get(exercise, {})
     before = kept.get("hints", 0)
     most = max(before if isinstance(before, int) else 0, tier)
-    learner.keep("exercises", found.name, {"tries": 0, "solved": False, **kept, "hints": most})
+    learner.keep("exercises", exercise, {"tries": 0, "solved": False, **kept, "hints": most})
+
+
+def _offer_more(exercise: Exercise, tier: int) -> None:
+    """Show the button for the next hint below one that was printed, where there are widgets."""
+    try:
+        module = importlib.import_module("qflow.teaching.verdict_widget")
+    except ImportError:
+        return
+    hints = module.Hints(exercise, tier, partial(_keep_hint, exercise.name))
+    importlib.import_module("IPython.display").display(module.with_button(hints))
 
 
 def show_progress() -> None:

@@ -103,6 +103,11 @@ class Exercise:
     outcome
         The outcome of an answer in a case; by default the value it returns. A design task runs the engine on
         the learner's choice here and returns :data:`FINE`, or a sentence that says what went wrong.
+    parts
+        What the values of a result are, in their order, if several are asked for.
+    lab
+        How a case can be shown: ``"run"``, as the engine's run; ``"configuration"``, where there is no run in
+        the configuration lab; or "" for not at all.
     """
 
     name: str
@@ -114,6 +119,8 @@ class Exercise:
     rules: tuple[str, ...]
     shows: tuple[str, ...] = ()
     outcome: Callable[..., Any] | None = None
+    parts: tuple[str, ...] = ()
+    lab: str = "run"
 
     def result(self, answer: Answer, case: tuple[Any, ...]) -> Any:
         """Return the outcome of an answer in one case, as :func:`plain` makes it; a Failure if it raised."""

@@ -1,43 +1,45 @@
 """Predict before you run: guesses made at the top of a chapter, and how they compare at its end.
 
-A chapter asks with :meth:`Predictions.predict` and answers with :meth:`Predictions.compare`. In JupyterLab
-the question comes with a field to fill in; the same call takes the guess as an argument and prints plain
+A chapter asks with :meth:`Predictions.ask` and answers with :meth:`Predictions.compare`. The questions are
+in one file, ``data/predictions.toml``, with what is said about a wrong guess: a reader who opens a
+chapter's cells does not meet the answer there. In JupyterLab a question comes with a field to fill in, or
+with a mark to drag on the picture of a lab; the same call takes the guess as an argument and prints plain
 text, so it works without any widget, in a terminal, and on paper. Without a guess, both calls always print
 the same, which is what the notebook tests compare.
 
 In a chapter's source::
 
     # %% id="predict"
-    from qflow.teaching import Predictions
+    predictions = qf.Predictions("01-thresholds")
+    predictions.ask("at_most")
 
-    predictions = Predictions("01-thresholds")
-    predictions.predict(
-        "on",
-        "How many messages are on the queue when flow control turns ON?",
-        guess=None,  # your number in place of None
-        revisit="ON means more than the stop threshold, never equal to it (FC-14)",
-        because={900: "900 is not more than 900"},
-    )
+    # %% id="lab"
+    predictions.ask("on", "off", lab=qf.flow_lab())
 
 and at its end, with what the cells in between found out::
 
     # %% id="compare"
-    predictions.compare(on=above_stop.msgDepth)
+    predictions.compare(on=above_stop.msgDepth, off=below_resume.msgDepth, at_most=full.msgDepth)
 
-A guess that was typed into a field is remembered with the learner's progress, so that running the cell again
-does not lose it. A guess written in the cell itself needs no remembering, and wins.
+A guess that was typed into a field or made with a mark is remembered with the learner's progress, so that
+running the cell again does not lose it. A guess written in the cell itself needs no remembering, and wins.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from qflow.kit import RefusalError, kit_path
 from qflow.teaching import learner
 from qflow.teaching.learner import plain
+
+if TYPE_CHECKING:
+    from qflow.labs.lab import Lab
 
 CERTAINTIES = (50, 60, 70, 80, 90, 100)
 """The certainties to choose from, in percent."""
@@ -55,8 +57,25 @@ class Prediction:
 
     Parameters
     ----------
-    name, question, guess, choices, within, sure, revisit, because
-        As for :meth:`Predictions.predict`.
+    name
+        Short, and unique in the chapter.
+    question
+        What is asked, one sentence that ends with a question mark.
+    guess
+        A number or a state; None if there is none yet.
+    choices
+        The states to choose from, such as ``("ON", "OFF")``; none if a number is asked for.
+    within
+        How far a number may be off and still count, in the unit of the question.
+    sure
+        How sure the learner is, 0 to 100 percent.
+    revisit
+        The concept behind it, named at the end if the guess was wrong; with rule ids.
+    because
+        For typical wrong guesses, the misunderstanding each of them shows.
+    mark
+        Of a question that a lab can ask in its picture, a key of :data:`qflow.labs.asking.MARKS`, and what
+        that is about.
     is_typed
         Whether the guess is to come from a field, and not from the cell.
     chapter
@@ -70,7 +89,8 @@ class Prediction:
     within: float = 0
     sure: int | None = None
     revisit: str = ""
-    because: Mapping[AnyGuess, str] = field(default_factory=dict)
+    because: Mapping[str, str] = field(default_factory=dict)
+    mark: str = ""
     is_typed: bool = False
     chapter: str = ""
 
@@ -120,6 +140,21 @@ class Prediction:
             verdict = ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
         return Outcome(self.name, answer, verdict, right, self.sure, self.revisit)
 
+    def said(self, answer: AnyGuess) -> str:
+        """Return what is said of the guess where the answer is seen.
+
+        Examples
+        --------
+        >>> Prediction("n", "?", guess=9, because={"9": "equal is not more"}, revisit="FC-14").said(10)
+        'You said 9: equal is not more. Worth another look: FC-14.'
+        >>> Prediction("n", "?", guess=10).said(10)
+        'You had it.'
+        """
+        outcome = self.outcome(answer)
+        said = f"{outcome.verdict[0].upper()}{outcome.verdict[1:]}."
+        is_wrong = outcome.is_right is False and self.revisit
+        return f"{said} Worth another look: {self.revisit.removesuffix('.')}." if is_wrong else said
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -160,7 +195,7 @@ def calibration(outcomes: Sequence[Outcome]) -> list[str]:
     """
     made = [outcome for outcome in outcomes if outcome.is_right is not None]
     if not made:
-        return ["You made no predictions here. To make them, put guesses in place of None and run again."]
+        return ["You made no predictions here. To make them, answer where the chapter asks and run again."]
     said = [f"You had {sum(bool(outcome.is_right) for outcome in made)} of {len(made)}."]
     said += _certainty([(each.sure, bool(each.is_right)) for each in made if each.sure is not None])
     again = [outcome.revisit for outcome in made if outcome.revisit and not outcome.is_right]
@@ -203,33 +238,42 @@ def _certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
 
 
 class Question:
-    """What a notebook displays for a question.
+    """What a notebook displays for a question, or for those that a lab asks.
 
     Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too, which
-    writes the guess into the question.
+    writes the guess into the question, or the lab with its mark.
+
+    Parameters
+    ----------
+    asked
+        The questions.
+    lab
+        The lab that asks them; None for a field.
     """
 
-    def __init__(self, asked: Prediction) -> None:
-        self.asked = asked
+    def __init__(self, *asked: Prediction, lab: Lab | None = None) -> None:
+        self.asked, self.lab = asked, lab
 
     def __repr__(self) -> str:
-        return self.asked.sentence()
+        return "\n".join(asked.sentence() for asked in self.asked)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         # The text is taken before a field exists: it says what the call said, not what was typed later.
-        bundle: dict[str, Any] = {"text/plain": self.asked.sentence()}
-        if self.asked.is_typed and (field := _field(self.asked)) is not None:
-            bundle = {**field._repr_mimebundle_(**kwargs), **bundle}
-        return bundle
+        said = repr(self)
+        widget = self.lab or (_field(self.asked[0]) if self.asked[0].is_typed else None)
+        bundle: dict[str, Any] = {} if widget is None else dict(widget._repr_mimebundle_(**kwargs))
+        # What a notebook keeps of a lab is its run and what it shows: the answers.
+        bundle.pop("text/html", None)
+        return {**bundle, "text/plain": said}
 
 
-def _show(asked: Prediction) -> None:
+def _show(question: Question) -> None:
     # Only a kernel can show anything; and code that runs in one has imported IPython already.
     ipython = sys.modules.get("IPython")
     if hasattr(ipython.get_ipython() if ipython is not None else None, "kernel"):
-        importlib.import_module("IPython.display").display(Question(asked))
+        importlib.import_module("IPython.display").display(question)
     else:
-        print(asked.sentence())
+        print(question)
 
 
 def _field(asked: Prediction) -> Any:
@@ -273,97 +317,138 @@ def _number(text: str) -> int | float | None:
     return None
 
 
+def questions(chapter: str) -> dict[str, Prediction]:
+    """Return the questions of a chapter by name, in the order in which they are asked.
+
+    Parameters
+    ----------
+    chapter
+        Its name, such as ``"01-thresholds"``.
+
+    Raises
+    ------
+    RefusalError
+        If there are none for this chapter.
+
+    Examples
+    --------
+    >>> list(questions("01-thresholds"))
+    ['on', 'off', 'at_most']
+    >>> questions("99-nothing")
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: There are no questions for the chapter '99-nothing'; there are for 00-tour, ...
+    """
+    with open(kit_path("data") / "predictions.toml", "rb") as file:
+        known = tomllib.load(file)
+    if chapter not in known:
+        listed = ", ".join(known)
+        raise RefusalError(f"There are no questions for the chapter {chapter!r}; there are for {listed}.")
+    return {
+        name: Prediction(name, **{**asked, "choices": tuple(asked.get("choices", ()))}, chapter=chapter)
+        for name, asked in known[chapter].items()
+    }
+
+
 class Predictions:
     """The predictions of one chapter, from the first question to the comparison at the end.
 
     Parameters
     ----------
     chapter
-        The chapter's name, such as ``"01-thresholds"``; guesses are kept under it.
+        The chapter's name, such as ``"01-thresholds"``; its questions are looked up and its guesses are kept
+        under it.
 
     Examples
     --------
     >>> predictions = Predictions("01-thresholds")
-    >>> predictions.predict("on", "At how many messages does it turn ON?", revisit="FC-14: more than")
-    At how many messages does it turn ON? No guess yet.
+    >>> predictions.ask("on")
+    Messages arrive faster than they are read. How many are on the queue ... turns ON? No guess yet.
     >>> predictions.compare(on=901)
     on   901   you made no guess
     <BLANKLINE>
-    You made no predictions here. To make them, put guesses in place of None and run again.
+    You made no predictions here. To make them, answer where the chapter asks and run again.
 
     With a guess:
 
-    >>> predictions.predict("on", "At how many messages does it turn ON?", guess=900, sure=90,
-    ...     revisit="FC-14: more than", because={900: "900 is not more than 900"})
-    At how many messages does it turn ON? Your guess: 900 (90 % sure).
+    >>> predictions.ask("on", guess=900, sure=90)
+    Messages arrive faster than they are read. ... turns ON? Your guess: 900 (90 % sure).
     >>> predictions.compare(on=901)
     on   901   you said 900: 900 is not more than 900
     <BLANKLINE>
     You had 0 of 1.
     You were 90 % sure on average, and right in 0 %: surer than you had reason to be.
-    Worth another look: FC-14: more than.
+    Worth another look: ON means more than the stop threshold, never equal to it (FC-14).
     """
 
     def __init__(self, chapter: str) -> None:
         self.chapter = chapter
         self.asked: dict[str, Prediction] = {}
+        self._answered: dict[str, AnyGuess] = {}
 
-    def predict(
+    def ask(
         self,
-        name: str,
-        question: str,
+        *names: str,
         guess: AnyGuess | None = None,
-        *,
-        choices: Sequence[str] = (),
-        within: float = 0,
         sure: int | None = None,
-        revisit: str = "",
-        because: Mapping[AnyGuess, str] | None = None,
+        lab: Lab | None = None,
     ) -> None:
-        """Ask one question and keep the guess; asking again replaces it.
+        """Ask questions of the chapter and keep the guesses; asking again replaces them.
 
         Parameters
         ----------
-        name
-            A short name, unique in the chapter; :meth:`compare` takes the answer under it.
-        question
-            What is asked, one sentence that ends with a question mark.
+        *names
+            Which questions; none asks all of the chapter.
         guess
-            A number or a state; None shows the question (with a field to fill in, in JupyterLab), and takes
-            what was typed there before.
-        choices
-            The states to choose from, such as ``("ON", "OFF")``; none if a number is asked for.
-        within
-            How far a number may be off and still count, in the unit of the question.
+            A number or a state, of one question; None shows the question (with a field to fill in, in
+            JupyterLab), and takes what was typed there before.
         sure
             How sure the learner is, 0 to 100 percent; it makes the calibration at the end.
-        revisit
-            The concept behind it, named at the end if the guess was wrong; with rule ids.
-        because
-            For typical wrong guesses, the misunderstanding each of them shows.
+        lab
+            A lab that asks in its picture, such as ``qf.flow_lab()``; its run answers the questions in their
+            order. Without it, each has a field.
 
         Raises
         ------
+        RefusalError
+            If the chapter has no such question, or the lab cannot ask it.
         ValueError
-            If `sure` is no percentage, or the guess is none of the choices.
+            If `sure` is no percentage, the guess is none of the choices, or one guess is for several
+            questions.
         """
-        options = tuple(choices)
+        asked = [self._take(name, guess, sure) for name in self._named(names, guess)]
+        if lab is not None:
+            _show(Question(*asked, lab=lab.ask(*asked)))
+            self._answered |= lab.asking.answers()
+            return
+        for question in asked:
+            _show(Question(question))
+
+    def _named(self, names: Sequence[str], guess: AnyGuess | None) -> Sequence[str]:
+        known = questions(self.chapter)
+        if unknown := [name for name in names if name not in known]:
+            listed = ", ".join(known)
+            raise RefusalError(f"{self.chapter} has no question {unknown[0]!r}; there are: {listed}.")
+        wanted = names or list(known)
+        if guess is not None and len(wanted) != 1:
+            raise ValueError(f"a guess is for one question; got {len(wanted)}: {', '.join(wanted)}")
+        return wanted
+
+    def _take(self, name: str, guess: AnyGuess | None, sure: int | None) -> Prediction:
+        """Note a question as asked, with its guess or the one that is remembered."""
+        asked = questions(self.chapter)[name]
         # What NumPy computes is as good as a number of Python's own, and can be kept.
-        guess, sure, within = plain(guess), plain(sure), plain(within)
+        guess, sure = plain(guess), plain(sure)
         if sure is not None and not 0 <= sure <= 100:
             raise ValueError(f"sure is a percentage from 0 to 100; got {sure!r}")
-        if guess is not None and options and _plain(guess) not in {_plain(choice) for choice in options}:
-            raise ValueError(f"the guess is one of {', '.join(options)}; got {guess!r}")
-        is_typed = guess is None
-        if is_typed:
-            # Running the cell again, or all of them, shall not lose what was typed.
-            guess, sure = learner.recall(self.chapter, name)
-        reasons = dict(because or {})
-        asked = Prediction(
-            name, question, guess, options, within, sure, revisit, reasons, is_typed, self.chapter
-        )
+        choices = asked.choices
+        if guess is not None and choices and _plain(guess) not in {_plain(choice) for choice in choices}:
+            raise ValueError(f"the guess is one of {', '.join(choices)}; got {guess!r}")
+        asked.is_typed = guess is None
+        # Running the cell again, or all of them, shall not lose what was typed.
+        asked.guess, asked.sure = learner.recall(self.chapter, name) if asked.is_typed else (guess, sure)
         self.asked[name] = asked
-        _show(asked)
+        return asked
 
     def compare(self, **answers: AnyGuess) -> None:
         """Print each answer beside its guess, then how well calibrated they were and what to revisit.
@@ -373,16 +458,17 @@ class Predictions:
         Parameters
         ----------
         **answers
-            For each question's name what really happened.
+            For each question's name what really happened; those that a lab asked, its run has answered.
 
         Raises
         ------
         ValueError
             If an answer belongs to no question, or a question gets no answer.
         """
+        answers = {**self._answered, **answers}
         if unknown := sorted(set(answers) ^ set(self.asked)):
             raise ValueError(f"questions and answers do not match: {', '.join(unknown)}")
-        answers = {name: plain(answer) for name, answer in answers.items()}
+        answers = {name: plain(answers[name]) for name in self.asked}
         outcomes = [self.asked[name].outcome(answer) for name, answer in answers.items()]
         widths = [
             max((len(str(part)) for part in column), default=0) for column in (answers, answers.values())

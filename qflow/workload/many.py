@@ -36,6 +36,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, BinaryIO, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -103,7 +104,8 @@ class ManyRuns(Generic[Item, Result]):
     Parameters
     ----------
     function : callable
-        Importable by its name, or a ``functools.partial`` of such a function.
+        Importable by its name, or a ``functools.partial`` of such a function; one that a notebook or a
+        script defines is known to this process only, which then does all itself.
     items : sequence
         What it is called with; each must be picklable, and so must what it returns.  The first are begun
         first.
@@ -142,7 +144,8 @@ class ManyRuns(Generic[Item, Result]):
         self.left = len(items)
         self._is_brief = is_brief
         count = min(processes or cores(), len(items))
-        self._workers = _taken(count) if count > 1 and _DROP and sys.platform != "emscripten" else []
+        has_workers = _DROP and sys.platform != "emscripten" and _is_importable(function)
+        self._workers = _taken(count) if count > 1 and has_workers else []
         self._asked: dict[_Worker, deque[int]] = {}
         self._took = 0.0
         if self._workers:
@@ -190,7 +193,7 @@ class ManyRuns(Generic[Item, Result]):
             self._selector.close()
 
     def _is_alone(self) -> bool:
-        return not self._workers or (self._is_brief and all(worker.owes for worker in self._workers))
+        return not self._workers or (self._is_brief and all(worker.is_new for worker in self._workers))
 
     def _hear(self, found: list[tuple[int, Result]], timeout: float | None) -> None:
         """Take what workers say; return at the first result, or when the time is up."""
@@ -226,6 +229,12 @@ class ManyRuns(Generic[Item, Result]):
         worker.ask(self._function, [self._items[place] for place in places])
 
 
+def _is_importable(function: Any) -> bool:
+    if isinstance(function, partial):
+        return all(map(_is_importable, (function.func, *filter(callable, function.args))))
+    return getattr(function, "__module__", "") != "__main__"
+
+
 class _Worker:
     """One process that does what it is asked for, one thing after the other."""
 
@@ -249,6 +258,7 @@ class _Worker:
         self._parts = bytearray()
         self.owes = True
         """Whether it has not said yet that this was all."""
+        self.is_new = True
 
     @property
     def is_alive(self) -> bool:
@@ -273,7 +283,7 @@ class _Worker:
             found.append(pickle.loads(self._parts[_LENGTH.size : end]))
             del self._parts[:end]
         if None in found:
-            self.owes = False
+            self.owes = self.is_new = False
         return found
 
     def drop(self) -> None:

@@ -74,7 +74,7 @@ def ask(lab, **content) -> None:
 
 @pytest.fixture
 def small():
-    return capacity_lab(messages=80, stop=20, resume=10, limit=60, capacity=5)
+    return capacity_lab(messages=80, stop=20, resume=10, limit=60, capacity_1=5, capacity_2=5)
 
 
 @pytest.mark.parametrize("name", sorted(OPENERS))
@@ -148,7 +148,7 @@ def test_tokens_of_labs_or_settings_that_are_not_here():
     with pytest.raises(TokenError, match="no setting 'carrots'"):
         open_token(Token("flow", {"carrots": 3}).text())
     there = {name.removesuffix("_lab") for name in dir(labs) if name.endswith("_lab")}
-    assert there == {*LABS, "recorded"}  # recorded_lab gives no tokens
+    assert there == {*LABS, "recorded", "map"}  # recorded_lab gives no tokens, a map's are its lab's
 
 
 def packed(value: object) -> str:
@@ -198,7 +198,7 @@ def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
         (["config", {"text": {}}, 0, 0, "e"], "expected a unicode string"),
         (["config", {"broker_options": None}, 0, 0, "e"], "the lab of this token is another one here"),
         (["group", {"wake_up": [1]}, 0, 0, "e"], r"wake_up: got \[1\]"),
-        (["group", {"moves": [["fly", "p1-1"]]}, 0, 0, "e"], "the lab of this token is another one here"),
+        (["group", {"moves": [["fly", "A-1"]]}, 0, 0, "e"], "the lab of this token is another one here"),
         (["trace", {"path": "x.txt"}, 0, 0, "e"], r"opens the file 'x.txt' of this machine"),
         (["trace", {"path": 3}, 0, 0, "e"], "the lab of this token is another one here"),
         ([0] * 3_000_000, "this token is not whole"),
@@ -211,12 +211,12 @@ def test_a_token_that_makes_no_sense_ends_in_one_short_sentence(values, said):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_token_of_groups_brings_what_was_played():
-    lab = group_lab(messages="AAB", prefetch=(1, 1))
+@pytest.mark.parametrize("paces", [(), (2.0, 1.0)], ids=["by hand", "at work"])
+def test_a_token_of_groups_brings_what_was_played(paces):
+    lab = group_lab(messages="AAB", prefetch=(1, 1), paces=paces)
     assert lab.can_share
-    lab.table.send("C")
-    lab.do(lambda: lab.table.settle("c2", "release"))
-    lab.do(lambda: lab.table.settle("c1", "accept"))
+    lab.settle("c2", "release", time=600_000)
+    lab.settle("c1", "accept", time=700_000)
     again = open_token(lab.token(0, 0))
     assert (again.claims, again.table.done) == (lab.claims, lab.table.done)
     assert again.table.broker.state_hash() == lab.table.broker.state_hash()
@@ -226,6 +226,7 @@ def test_a_token_of_a_configuration_brings_what_was_typed():
     lab = config_lab("orders --max-queue-count 90")
     lab.typed.value = '{"qpid.max_count": 200}'
     kept = lab.claims
+    assert lab._repr_mimebundle_()["image/svg+xml"] == lab.picture.svg, "for readers without a kernel"
     lab.typed.value = "orders --no-such-option 3"
     lab._button.click()
     again = open_token(lab._token.value)
@@ -288,30 +289,6 @@ def test_a_lab_that_no_token_opens_says_so():
         lab.token(0, 0)
 
 
-# Groups, by hand
-
-
-def test_a_learner_is_the_consumer():
-    lab = group_lab(messages="AAB", prefetch=(1, 1))
-    hand = lab._rows["c1"]
-    assert hand.choice.options == ("p1-1",)
-    hand.buttons[0].click()
-    assert lab.table.holds("c1") == ["p1-2"]
-    assert lab.scene.run == 2
-    hand.buttons[1].click()
-    assert lab.table.done[-2:] == ["c1 accepts p1-1.", "c1 releases p1-2."]
-    assert lab.claims[-2:] == ("c1 accepted 1 message.", "c2 accepted 0 messages.")
-    lab.sliders["c1"].value = 2
-    assert lab.table.holds("c1") == ["p1-1", "p1-2"]
-
-
-def test_what_nobody_can_do_is_told_in_the_lab():
-    lab = group_lab(messages="A", prefetch=(1, 1))
-    lab.do(lambda: lab.table.settle("c2", "accept"))
-    assert lab.scene.refusal == "c2 holds nothing; it cannot accept anything"
-    assert lab._rows["c2"].buttons[0].disabled
-
-
 # Configuration
 
 
@@ -338,18 +315,51 @@ def test_typing_tries_it_and_keeps_what_could_be_read():
 def test_choosing_a_state_loads_its_history():
     lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
     run = lab.scene.run
-    lab.map.chosen = 0
+    lab.states.chosen = 0
     assert lab.scene.run == run + 1
     assert "State 0 is: depth 0" in "\n".join(lab.claims)
-    lab.map.chosen = lab.space.states.deepest
+    lab.states.chosen = lab.space.states.deepest
     ask(lab, ask="why", picture=0, subject="queue:q", number=1, frame=lab.picture.frames.count - 1)
     assert lab.scene.answer["links"][0]["text"].startswith("q has been ON since")
     assert "purge:q" in dict(lab.scene.actions)
     ask(lab, ask="fork", action="leave:C1", time=200_000, back=0, frame=4)
     assert list(lab.picture.pictures) == ["as it was", "C1 goes away (clients repeat what was recorded)"]
-    nodes = lab.map.graph["nodes"]
+    nodes = lab.states.graph["nodes"]
     assert len(nodes) == len(lab.space.states.graph)
-    json.dumps(lab.map.graph)
+    json.dumps(lab.states.graph)
+
+
+def test_the_game_counts_moves_and_compares_them_with_the_shortest_way():
+    """Stop 2 and a window of 2: no state is deeper than 4 (CAP-11)."""
+    lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
+    lab._game.click()
+    assert set(lab.moves) == {"C1 sends", "consumer takes and accepts"}
+    assert lab.moves["consumer takes and accepts"].disabled and lab.states.walk == [0]
+    lab.moves["C1 sends"].click()
+    lab.moves["consumer takes and accepts"].click()
+    assert lab.states.walk == [0, 1, 0] and "After 2 moves: depth 0" in lab._said.value
+    for _ in range(4):
+        lab.moves["C1 sends"].click()
+    assert "The shortest way there has 4 moves: yours has 2 more." in lab._said.value
+    assert lab.picture.frames.at(-1)["queue.q.depth"] == 4 and lab.walk.is_deepest
+    assert lab.moves["C1 sends"].disabled and lab._said.value.startswith("<p>After 6 moves: depth 4 ON")
+    lab._back.click()
+    assert lab.walk.depth == 3 and not lab.moves["C1 sends"].disabled
+    lab._game.click()
+    assert lab.walk is None and lab.states.walk == [] and lab.space.node == lab.states.chosen
+
+
+def test_in_the_game_a_click_on_a_state_is_a_move_if_one_leads_there():
+    lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
+    lab.play_game()
+    lab.states.chosen = 1
+    assert lab.walk.actions == ("C1 sends",)
+    lab.states.chosen = lab.space.states.deepest
+    assert lab.states.chosen == 1 and "No single move leads to state" in lab._said.value
+    with pytest.raises(RefusalError, match="'C2 sends' is not possible in state 1; possible: C1 sends"):
+        lab.move_on("C2 sends")
+    lab.sliders["stop"].value = 3
+    assert lab.walk is None and lab.states.walk == []
 
 
 # Why
@@ -367,8 +377,8 @@ def test_why_follows_the_engine_and_its_links_lead_to_frames():
 
 
 def test_the_scene_is_answered(small):
-    ask(small, ask="why", picture=0, frame=40, subject="producer:p1", number=3)
-    assert (small.scene.answer["number"], small.scene.answer["subject"]) == (3, "producer:p1")
+    ask(small, ask="why", picture=0, frame=40, subject="producer:C1", number=3)
+    assert (small.scene.answer["number"], small.scene.answer["subject"]) == (3, "producer:C1")
     assert small.scene.answer["links"]
     ask(small, ask="why", picture=0, frame=40, subject="nobody:x", number=4)
     assert small.scene.answer["refusal"]
@@ -447,7 +457,7 @@ def test_fork_and_compare_from_the_scene(small):
     assert small.picture is alone
     ask(small, ask="compare", frame=0, time=0, back=0)
     assert list(small.picture.pictures) == ["pinned", "now"]
-    small.sliders["capacity"].value = 9
+    small.sliders["capacity_1"].value = 9
     capacities = [p.frames.topology.producers[0].capacity for p in small.picture.pictures.values()]
     assert capacities == [5, 9]
     ask(small, ask="compare", frame=0, time=0, back=0)
@@ -624,7 +634,7 @@ def test_a_linked_chart_shows_every_later_run(small):
     assert chart.has_time
     assert not small.chart(latency_chart).has_time
     before = chart.figure
-    small.sliders["capacity"].value += 5
+    small.sliders["capacity_1"].value += 5
     assert chart.figure != before
     assert str(chart) == str(bytes_chart(small.picture, queue="orders"))
     bundle, _ = chart._repr_mimebundle_()

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from ipywidgets.widgets.widget import _instances
 from wrong_answers import WRONG
 
-from qflow import cli
+from qflow import cli, displays
 from qflow.kit import RefusalError
+from qflow.labs.config_widget import ConfigLab
+from qflow.labs.lab import Lab
 from qflow.launch import chapters as launch
 from qflow.maintain import __main__ as maintain
 from qflow.maintain.notebooks import PLACEHOLDER, select, solution_of, task_of
 from qflow.maintain.sentence_map import listed
-from qflow.teaching import check, hint
+from qflow.teaching import check, checking, hint
 from qflow.teaching import learner as progress
+from qflow.teaching.cases import case_lab, case_picture
 from qflow.teaching.checking import judge, report
 from qflow.teaching.exercise import THEMES, Exercise, all_exercises, exercises, find
 from qflow.teaching.rules import rule_book
@@ -201,11 +206,32 @@ def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch, capsy
         assert (chapters / "exercises" / "solutions" / f"{name}.ipynb").exists()
     assert not (chapters / "exercises" / "sources").exists()
     assert f"Laid the exercises out in {chapters / 'exercises'}" in capsys.readouterr().out
+    for notebook in (*chapters.glob("*.ipynb"), *(chapters / "exercises").glob("*.ipynb")):
+        links = re.findall(r"\]\((?!\w+:)([^)#]+\.ipynb)\)", notebook.read_text())
+        assert [link for link in links if not (notebook.parent / link).exists()] == [], notebook
     mine = chapters / "exercises" / "01-thresholds.ipynb"
     mine.write_text(mine.read_text().replace("raise NotImplementedError", "return 901, 499"))
     launch.find_chapters("mine")
     assert "Left as you changed them: 01-thresholds.ipynb" in capsys.readouterr().out
     assert "return 901, 499" in mine.read_text()
+
+
+def test_a_chapter_with_a_new_number_takes_the_place_of_the_old_one(tmp_path):
+    """A copy that nobody changed goes; one with a learner's words in it stays."""
+    kit, mine = tmp_path / "kit", tmp_path / "mine"
+    kit.mkdir()
+    for name in ("05-configuration.ipynb", "06-several-queues.ipynb"):
+        (kit / name).write_text('{"cells": []}')
+    launch.lay_out(kit, mine)
+    (mine / "06-several-queues.ipynb").write_text("my notes")
+    (kit / "05-configuration.ipynb").rename(kit / "07-configuration.ipynb")
+    (kit / "06-several-queues.ipynb").rename(kit / "08-several-queues.ipynb")
+    layout = launch.lay_out(kit, mine)
+    assert layout.added == ["07-configuration.ipynb", "08-several-queues.ipynb"]
+    assert (layout.removed, layout.kept) == (["05-configuration.ipynb"], ["06-several-queues.ipynb"])
+    assert (mine / "06-several-queues.ipynb").read_text() == "my notes"
+    assert not (mine / "05-configuration.ipynb").exists()
+    assert "as they have other names now: 05-configuration.ipynb." in "".join(layout.sentences())
 
 
 def test_an_answer_that_raises_is_told_so():
@@ -261,6 +287,14 @@ def unspeakable(*_):
     raise Unspeakable
 
 
+def on_and_off(limit, stop, resume):
+    """A typical wrong answer."""
+    return stop, resume
+
+
+wrong_on_and_off = on_and_off
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -292,6 +326,112 @@ def test_a_table_is_no_answer():
 def test_what_has_no_name_is_no_exercise():
     with pytest.raises(RefusalError, match="There is no exercise"):
         check(Incomparable())
+
+
+ONE_VALUE = (
+    (
+        "after_the_stall",
+        lambda stop, caps: stop + sum(caps),
+        "Yours is the depth when all producers are blocked.",
+    ),
+    ("after_the_stall", lambda stop, caps: stop - 1 + sum(caps), "Yours is the depth after the burst."),
+    (
+        "after_the_stall",
+        lambda stop, caps: 66,
+        "Yours is the messages taken when it turns OFF in the first case.",
+    ),
+    ("after_the_stall", lambda stop, caps: 17, "Yours is none of them."),
+    ("on_and_off", lambda limit, stop, resume: stop + 1, "Yours is the depth when it turns ON."),
+    ("after_the_stall", lambda stop, caps: (165, 66), "Two values were returned, and four are wanted"),
+    ("overflow", lambda *_: {"depth": 3}, "One value was returned, and four are wanted"),
+)
+
+
+@pytest.mark.parametrize(("name", "answer", "said"), ONE_VALUE)
+def test_one_value_where_several_are_wanted_is_named_and_the_form_said(name, answer, said):
+    verdict = judge(ALL[name], answer)
+    assert said in repr(verdict)
+    assert f"as in: return {', '.join('abcd'[: len(ALL[name].parts)])}" in repr(verdict)
+    assert "are wanted" not in repr(judge(ALL[name], lambda *_: tuple(range(len(ALL[name].parts)))))
+
+
+def test_parts_name_every_value_of_a_result():
+    for exercise in ALL.values():
+        lengths = {len(wanted) if isinstance(wanted, tuple) else 1 for wanted in exercise.wanted}
+        if exercise.parts:
+            assert lengths == {len(exercise.parts)}, exercise.name
+    assert {name for name, exercise in ALL.items() if exercise.parts} >= {"on_and_off", "after_the_stall"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_case_that_failed_is_the_engines_own_run_or_the_configuration_that_was_tried(name):
+    exercise = ALL[name]
+    case, answer = exercise.cases[0], next(iter(exercise.misconceptions.values())).answer
+    if exercise.lab == "run":
+        assert case_picture(exercise, case, answer).frames.topology.queues
+    elif exercise.lab == "configuration":
+        assert isinstance(case_lab(exercise, case, answer), Lab | ConfigLab)
+    else:
+        with pytest.raises(RefusalError, match="has no run of the engine to show"):
+            case_picture(exercise, case)
+
+
+def test_the_picture_of_a_case_tells_what_the_check_wanted():
+    """After the manual's stall: 165, down to 99, up to 164; each command at an instant of its own."""
+    exercise = ALL["after_the_stall"]
+    frames = case_picture(exercise, exercise.cases[0]).frames
+    depths = frames.column("queue.q.depth")
+    off = next(
+        index
+        for index, state in enumerate(frames.column("queue.q.flow"))
+        if index > depths.index(165) and not state
+    )
+    assert (max(depths), depths[off], depths[-1]) == (165, 99, 164)
+    assert [change.is_on for change in frames.transitions] == [True, False, True]
+    small = case_picture(ALL["overflow"], (3, 2, 4))
+    sent = [event.time for event in small.run.events if event.kind == "message.transfer"]
+    assert sent == sorted(set(sent)) and len(sent) == 4
+
+
+def test_a_refused_configuration_is_shown_with_its_refusal():
+    lab = case_lab(ALL["is_accepted"], ({"max_count": 100, "flow_stop_count": 5},))
+    assert "qpid.flow_resume_count=70" in lab.picture.refusal
+    lab = case_lab(ALL["broker_start"], (90, 75, "x"), lambda *_: ["--default-msg-group=x"])
+    assert "--default-msg-group" in lab._refusal.value
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (checking, displays):
+        monkeypatch.setattr(module, "has_kernel", lambda: True)
+
+
+def test_in_a_notebook_hints_come_one_by_one_and_the_case_opens_and_closes(file, kernel):
+    view = "application/vnd.jupyter.widget-view+json"
+    verdict = check(wrong_on_and_off)
+    bundle = verdict._repr_mimebundle_()
+    assert {view, "text/plain", "text/html"} == set(bundle)
+    assert bundle["text/plain"] == repr(verdict)
+    widget = _instances[bundle[view]["model_id"]]
+    words, hints, buttons, box = widget.children
+    assert "qf.hint" not in words.value
+    for number, label in ((1, "more"), (2, "more"), (3, "no more hints")):
+        hints.button.click()
+        assert f"Hint {number} of 3" in hints.text.value
+        assert hints.button.description == label
+    assert hints.button.disabled
+    assert progress.read("exercises")["on_and_off"]["hints"] == 3
+    buttons.children[1].click()
+    head, lab = box.children
+    assert "on_and_off(limit=1000, stop=900, resume=500)" in head.value
+    assert lab.scene.plays
+    buttons.children[1].click()
+    assert box.children == ()
+
+
+def test_without_a_kernel_a_check_is_its_words(file):
+    bundle = check(wrong_on_and_off)._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
 
 
 def test_checks_and_hints_are_kept_as_progress(file, solved, capsys):

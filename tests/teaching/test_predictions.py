@@ -6,13 +6,33 @@ from pathlib import Path
 
 import pytest
 
+from qflow.kit import RefusalError
 from qflow.teaching import Predictions, learner
-from qflow.teaching.predictions import Question, _field, kept_calibration
+from qflow.teaching import predictions as asking
+from qflow.teaching.predictions import Question, _field, kept_calibration, questions
+
+QUESTIONS = """\
+[CHAPTER.on]
+question = "ON at?"
+revisit = "FC-14"
+because.900 = "equal"
+because.5 = "far off"
+
+[CHAPTER.state]
+question = "Then?"
+choices = ["ON", "OFF"]
+revisit = "FC-16"
+"""
 
 
 @pytest.fixture(autouse=True)
-def nothing_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(learner, "_typed", {})
+    data = tmp_path / "questions"
+    data.mkdir()
+    text = "".join(QUESTIONS.replace("CHAPTER", chapter) for chapter in ("01", "02"))
+    (data / "predictions.toml").write_text(text)
+    monkeypatch.setattr(asking, "kit_path", lambda name: data)
 
 
 @pytest.fixture
@@ -23,10 +43,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(predictions: Predictions, **guesses: object) -> None:
-    predictions.predict(
-        "on", "ON at?", guesses.get("on"), sure=guesses.get("sure"), revisit="FC-14", because={900: "equal"}
-    )
-    predictions.predict("state", "Then?", guesses.get("state"), choices=("ON", "OFF"), revisit="FC-16")
+    predictions.ask("on", guess=guesses.get("on"), sure=guesses.get("sure"))
+    predictions.ask("state", guess=guesses.get("state"))
 
 
 def test_without_guesses_the_output_is_always_the_same_and_nothing_is_kept(file, capsys):
@@ -56,13 +74,13 @@ def test_right_and_wrong_guesses_and_the_misunderstanding_behind_one(file, capsy
 def test_numbers_of_numpy_are_guesses_answers_and_certainties(file, capsys):
     numpy = pytest.importorskip("numpy")
     predictions = Predictions("01")
-    predictions.predict("on", "ON at?", numpy.int64(900), sure=numpy.int64(80), within=numpy.float64(2))
-    predictions.predict("off", "OFF at?", numpy.float64(5), because={5: "equal"})
-    predictions.compare(on=numpy.int64(901), off=numpy.int32(4))
-    said = capsys.readouterr().out
-    assert "you had it" in said and "you said 5.0" in said
-    kept = json.loads(file.read_text())["predictions"]["01"]
-    assert kept == {"on": {"right": True, "sure": 80}, "off": {"right": False, "sure": None}}
+    predictions.ask("on", guess=numpy.int64(901), sure=numpy.int64(80))
+    predictions.compare(on=numpy.int32(901))
+    assert "you had it" in capsys.readouterr().out
+    assert json.loads(file.read_text())["predictions"]["01"] == {"on": {"right": True, "sure": 80}}
+    predictions.ask("on", guess=numpy.float64(5))
+    predictions.compare(on=numpy.int32(901))
+    assert "you said 5.0" in capsys.readouterr().out
 
 
 def test_calibration_over_chapters(file):
@@ -79,12 +97,45 @@ def test_calibration_over_chapters(file):
 @pytest.mark.parametrize("sure", [-1, 101])
 def test_certainty_is_a_percentage(sure):
     with pytest.raises(ValueError, match="0 to 100"):
-        Predictions("01").predict("n", "?", 1, sure=sure)
+        Predictions("01").ask("on", guess=1, sure=sure)
 
 
 def test_a_state_is_one_of_the_choices():
     with pytest.raises(ValueError, match="ON, OFF"):
-        Predictions("01").predict("n", "?", "open", choices=("ON", "OFF"))
+        Predictions("01").ask("state", guess="open")
+
+
+def test_without_a_name_all_questions_of_the_chapter_are_asked(capsys):
+    predictions = Predictions("01")
+    predictions.ask()
+    assert capsys.readouterr().out == "ON at? No guess yet.\nThen? (ON or OFF) No guess yet.\n"
+    assert list(predictions.asked) == ["on", "state"]
+
+
+def test_a_guess_is_for_one_question():
+    with pytest.raises(ValueError, match="a guess is for one question; got 2: on, state"):
+        Predictions("01").ask(guess=901)
+
+
+def test_an_unknown_question_or_chapter_is_refused_with_those_there_are():
+    with pytest.raises(RefusalError, match="01 has no question 'off'; there are: on, state"):
+        Predictions("01").ask("off")
+    with pytest.raises(RefusalError, match="no questions for the chapter '03'; there are for 01, 02"):
+        Predictions("03").ask()
+
+
+def test_every_question_of_the_kit_can_be_asked(root, monkeypatch):
+    """Whatever is written into the data file is a question, in plain words, of a chapter there is."""
+    monkeypatch.undo()
+    for path in sorted((root / "notebooks" / "sources").glob("[0-9][0-9]-*.py")):
+        if "Predictions(" not in path.read_text():
+            continue
+        for asked in questions(path.stem).values():
+            assert asked.question.endswith("?") or "? " in asked.question
+            assert asked.revisit and "." not in asked.revisit[-1:]
+            if not asked.choices:
+                assert all(float(wrong) for wrong in asked.because)
+            assert not asked.choices or set(asked.because) <= set(asked.choices)
 
 
 def test_every_question_needs_its_answer():
@@ -143,7 +194,7 @@ def test_a_typed_guess_survives_where_nothing_can_be_kept(monkeypatch):
 
 
 def test_a_typed_guess_survives_a_new_kernel(file, monkeypatch):
-    Predictions("01").predict("on", "ON at?")
+    Predictions("01").ask("on")
     learner.remember("01", "on", 900, None)
     monkeypatch.setattr(learner, "_typed", {})
     predictions = Predictions("01")

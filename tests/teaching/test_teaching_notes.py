@@ -1,8 +1,11 @@
 """The teachers' material speaks of every chapter, and of nothing that does not exist."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
+from qflow.conformance import check
+from qflow.teaching import scenarios
 from qflow.teaching.exercise import THEMES
 
 SOURCES = Path(__file__).resolve().parents[2] / "notebooks" / "sources"
@@ -54,3 +57,34 @@ def test_links_lead_somewhere(root):
     ]
     assert len(links) > 20
     assert [named for named in links if not (folder / named[1]).exists()] == []
+
+
+def test_each_chapter_ends_at_its_own_exercises_and_they_lead_to_the_next_chapter(root):
+    """A theme has the number of its chapter; what follows the exercises is the chapter after it."""
+    names = sorted(source.stem for source in SOURCES.glob("[0-8][0-9]-*.py"))
+    for chapter, following in pairwise(names):
+        theme = next((theme for theme in THEMES if theme[:2] == chapter[:2]), None)
+        if theme is None:
+            continue
+        last = (SOURCES / f"{chapter}.py").read_text(encoding="utf-8").rpartition("# %%")[2]
+        assert f"](../exercises/{theme}.ipynb)" in last and f"]({following}.ipynb)" in last
+        tasks = (root / "exercises" / "sources" / f"{theme}.py").read_text(encoding="utf-8")
+        assert f"](../notebooks/{following}.ipynb)" in tasks.rpartition("# %%")[2]
+    assert {theme[:2] for theme in THEMES} <= set(CHAPTERS)
+
+
+def test_chapters_and_exercises_speak_of_no_golden_scenario():
+    for source in (*SOURCES.glob("*.py"), *(SOURCES.parents[1] / "exercises" / "sources").glob("*.py")):
+        assert not re.search(r"golden|\bG-\d\d\b", source.read_text(encoding="utf-8")), source.name
+
+
+def test_recordings_that_chapters_show_beside_the_model_agree_with_it():
+    """What a chapter's table says below "what the real broker did" is so."""
+    named = {
+        (source.stem, scenario)
+        for source in SOURCES.glob("*.py")
+        for scenario in re.findall(r'qf\.beside\(\s*"([^"]+)"', source.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 15
+    known = scenarios()
+    assert [(chapter, name) for chapter, name in sorted(named) if not check(known[name]).agrees] == []

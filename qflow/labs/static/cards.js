@@ -31,7 +31,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const mood = svg("text", { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" }, group);
   if (form.moodBelow) mood.classList.add("qf-mood-below");
   const strip = buildStrip(group, spot.capacity, 14, form.strip, box.width - 28, marks, "cell", form);
-  buildGrip(group, timeline, ["capacity"], spot, spot.capacity, ...strip.end);
+  buildGrip(group, timeline, ["capacity", `capacity_${index + 1}`], spot, spot.capacity, ...strip.end);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const sent = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   const { sendings } = timeline;

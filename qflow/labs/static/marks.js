@@ -1,7 +1,7 @@
 // Marks: what moves, on a canvas over the drawing. Each kind has a shape of its own: a message is a rounded square (with groups, the
 // group's shape), a completion is round with a tick, hatched while it is held, an accept is a bare tick, a lock is a shackle.
 
-const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky", "blue", "stop", "stop-pale", "go", "glow", "bad", "dead"];
+const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky", "blue", "stop", "stop-pale", "go", "real", "glow", "bad", "dead"];
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 const mix = (one, other, part) => one + (other - one) * part;
 const smooth = (part) => ((part = clamp(part, 0, 1)), part * part * (3 - 2 * part));
@@ -54,24 +54,94 @@ class Brush {
 
   // A mark is drawn once for each size and kept: putting it somewhere is then a copy.
   put(kind, x, y, size, alpha = 1, group = 0) {
-    if (alpha <= 0.02) return;
     const rounded = Math.round(size * 2) / 2;
-    const key = `${kind} ${rounded} ${group}`;
+    this.stamp(`${kind} ${rounded} ${group}`, x, y, rounded + 3, (pen, colour) => DRAWN[kind](pen, rounded, colour, group, this.groups), alpha);
+  }
+
+  // Anything else that is drawn once, around 0, 0 and no farther than its reach, and then copied.
+  stamp(key, x, y, reach, draw, alpha = 1) {
+    if (alpha <= 0.02) return;
     let sprite = this.sprites.get(key);
-    if (!sprite) this.sprites.set(key, (sprite = this.sprite(kind, rounded, group)));
+    if (!sprite) this.sprites.set(key, (sprite = this.sprite(reach, draw)));
     this.pen.globalAlpha = Math.min(1, alpha);
-    const reach = sprite.width / this.scale / 2;
-    this.pen.drawImage(sprite, x - reach, y - reach, 2 * reach, 2 * reach);
+    const half = sprite.width / this.scale / 2;
+    this.pen.drawImage(sprite, x - half, y - half, 2 * half, 2 * half);
     this.pen.globalAlpha = 1;
   }
 
-  sprite(kind, size, group) {
+  sprite(reach, draw) {
     const canvas = document.createElement("canvas");
-    canvas.width = canvas.height = Math.ceil((2 * size + 6) * this.scale);
+    canvas.width = canvas.height = Math.ceil(2 * reach * this.scale);
     const pen = canvas.getContext("2d");
     pen.setTransform(this.scale, 0, 0, this.scale, canvas.width / 2, canvas.height / 2);
-    DRAWN[kind](pen, size, (name) => this.colour(name), group, this.groups);
+    draw(pen, (name) => this.colour(name));
     return canvas;
+  }
+
+  // A part of a circle, clockwise from its top.
+  arc(x, y, size, part, colour, line) {
+    if (part <= 0) return;
+    const { pen } = this;
+    [pen.strokeStyle, pen.lineWidth, pen.lineCap] = [this.colour(colour), line, "round"];
+    pen.beginPath();
+    pen.arc(x, y, size, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * Math.min(1, part));
+    pen.stroke();
+    pen.lineCap = "butt";
+  }
+
+  // From the right to the left over something.
+  bow(x, y, half, part, colour, alpha) {
+    const { pen } = this;
+    [pen.globalAlpha, pen.strokeStyle, pen.lineWidth] = [alpha, this.colour(colour), 2.4];
+    pen.beginPath();
+    pen.moveTo(x + half, y);
+    pen.quadraticCurveTo(x + half * (1 - part), y - 20 * part, x + half - 2 * half * part, y);
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+
+  gaze(x, from, to, colour) {
+    const { pen } = this;
+    [pen.strokeStyle, pen.lineWidth] = [this.colour(colour), 1.5];
+    pen.setLineDash([2, 5]);
+    pen.beginPath();
+    pen.moveTo(x, from);
+    pen.lineTo(x, to);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
+  // A bracket over all that is waited for.
+  wait(from, to, y, colour) {
+    const { pen } = this;
+    [pen.strokeStyle, pen.lineWidth] = [this.colour(colour), 1.6];
+    pen.setLineDash([4, 4]);
+    pen.beginPath();
+    pen.moveTo(from, y + 5);
+    pen.lineTo(from, y);
+    pen.lineTo(to, y);
+    pen.lineTo(to, y + 5);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
+  // An eye, from closed (0) to wide open (1), with its owner's number beside it.
+  eye(x, y, open, colour, number) {
+    const { pen } = this;
+    [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [this.colour("card"), this.colour(colour), 2.2];
+    pen.beginPath();
+    pen.moveTo(x - 14, y);
+    pen.quadraticCurveTo(x, y - 18 * open, x + 14, y);
+    pen.quadraticCurveTo(x, y + 18 * open, x - 14, y);
+    pen.fill();
+    pen.stroke();
+    if (open < 0.3) return;
+    pen.fillStyle = this.colour(colour);
+    pen.beginPath();
+    pen.arc(x, y - 1, 4.6, 0, 7);
+    pen.fill();
+    [pen.font, pen.textAlign, pen.textBaseline] = ["700 12px system-ui, sans-serif", "left", "middle"];
+    pen.fillText(String(number), x + 18, y);
   }
 
   // A cross that is drawn stroke after stroke.

@@ -67,7 +67,7 @@ class Player {
   // What set out with this step is seen on its way, as long as nothing else happens.
   glide() {
     const next = this.place + 1 < this.track.count ? this.track.shown[this.place + 1] - 1 : Infinity;
-    const until = Math.min(next, this.clock + GLIDE * this.pace);
+    const until = Math.min(next, this.clock + Math.max(GLIDE, this.track.beatOf(this.place)) * this.pace);
     let before = performance.now();
     const tick = (now) => {
       this.clock = Math.min(until, this.clock + (now - before) * this.factor * 1000);

@@ -8,7 +8,6 @@ function render({ model, el }) {
   const refuse = buildRefusal(root, model);
   const waiting = buildWaiting(root, model);
   const top = html("div", { class: "qf-top" }, root);
-  const views = html("div", { class: "qf-views" }, root);
   const shown = [];
   let paintTransport = null;
 
@@ -16,10 +15,13 @@ function render({ model, el }) {
     if (!now.track) return;
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
+    guess.heed(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
     model.set("cursor", Math.round(now.time));
   };
   const player = new Player(paint);
+  const guess = new Guess(root, model, player, shown);
+  const views = html("div", { class: "qf-views" }, root);
   // What a page's script may read: how many marks of each kind were shown, and where the picture is.
   root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
   paintTransport = buildTransport(top, player, root);
@@ -27,6 +29,8 @@ function render({ model, el }) {
   root.addEventListener("fullscreenchange", leaveStage);
   const { tools, why, sharing } = buildTools(root, model, player, keys);
   heedClicks(views, model, player, why);
+  heedButtons(views, model, player);
+  root.classList.toggle("qf-is-saved", !isLive(model));
   const leaveSliders = heedSliders(el, player, model);
   const live = new Live(root, model, id);
   let pictures = null;
@@ -44,9 +48,10 @@ function render({ model, el }) {
     if (wanted !== pictures || before?.isAsNewAs(run)) return;
     const timelines = wanted.map((picture, index) => new Timeline(picture, run, numbers[index]));
     const track = new Track(timelines);
+    track.isNarrow = timelines.length > 1 || root.clientWidth < NARROW;
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
-    for (const timeline of timelines) timeline.handles = isLive(model) ? model.get("handles") : [];
+    for (const timeline of timelines) timeline.handles = model.get("handles") ?? [];
     loadViews(views, shown, track, id, player, model);
     el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
     tools.inert = !track.isWhole;
@@ -54,20 +59,24 @@ function render({ model, el }) {
     sharing.load();
     player.load(track);
     for (const view of shown) view.hand.loaded();
-    if (!before) show();
-    if (!before) play();
+    guess.loaded();
+    if (before || guess.asks) return;
+    show();
+    play();
   };
   const play = () => {
     if (!player.track || !model.get("plays")) return;
     player.show(0);
     if (!player.isPlaying) player.toggle();
-    requestAnimationFrame(() => bringIntoView(root));
+    // A page keeps its place.
+    if (isLive(model)) requestAnimationFrame(() => bringIntoView(root));
   };
   const show = () => {
     const place = model.get("place");
     if (player.track && place && place.time !== undefined) {
       player.show(player.track.at(place.time) - (place.back ?? 0));
-      player.glide();
+      if (!place.plays) player.glide();
+      else if (!player.isPlaying) player.toggle();
     }
   };
   // An instant is of the run that came with it, which may still be on its way into the picture.
@@ -76,7 +85,10 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
-  const changes = { run: load, pictures: load, offers: sharing.load, refusal: refuse, answer, place: go, plays: play, progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player) };
+  const changes = {
+    run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refuse, answer, place: go, plays: play,
+    progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
+  };
   const leaveModel = listen(model, changes);
   load();
   refuse();
@@ -153,8 +165,22 @@ function heedClicks(views, model, player, why) {
   });
 }
 
+// What is a button or a switch of the drawing itself asks its question of the kernel.
+function heedButtons(views, model, player) {
+  const ask = (event) => {
+    const button = event.target.closest("[data-ask]");
+    if (!button || !player.track?.isWhole || !isLive(model)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    model.send({ ...JSON.parse(button.dataset.ask), time: Math.round(player.time), plays: player.isPlaying });
+  };
+  views.addEventListener("click", ask);
+  views.addEventListener("keydown", (event) => ["Enter", " "].includes(event.key) && ask(event));
+}
+
 // What can be done with a message that a consumer has.
 function openMenu(view, slot, consumer, model, player, question) {
+  const plays = player.isPlaying;
   player.pause();
   const picture = view.querySelector(".qf-picture");
   const [label] = slot.dataset.why.split(":").slice(1);
@@ -177,7 +203,7 @@ function openMenu(view, slot, consumer, model, player, question) {
       act();
     });
   };
-  const settle = (verdict) => () => model.send({ ask: "settle", verdict, message: [consumer, label], frame: player.track.frame(Number(view.dataset.view), player.place), time: player.track.time(player.place) });
+  const settle = (verdict) => () => model.send({ ask: "settle", verdict, plays, message: [consumer, label], frame: player.track.frame(Number(view.dataset.view), player.place), time: player.track.time(player.place) });
   for (const verdict of ["accept", "release", "reject"]) item(verdict, settle(verdict));
   item("why?", question);
   menu.addEventListener("keydown", (event) => {
@@ -196,7 +222,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}`);
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
@@ -219,6 +245,11 @@ function buildWhy(tools, model, player) {
   });
 }
 
+// Drawings of another form than tanks and gates.
+const FORMS = { conveyor: buildConveyor, strip: buildSession };
+
+// Pixels; a narrower page, such as that of a telephone, gets the picture that has half of a wide one.
+const NARROW = 600;
 const MOST_TALL = 400;
 const MOST_TALL_BESIDE = 330;
 
@@ -237,18 +268,21 @@ class View {
   }
 
   load(timeline, id, track, seek) {
-    const isNarrow = track.timelines.length > 1;
+    const { isNarrow } = track;
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
-    this.drawn = buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
-    this.paintPlots = buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
+    const form = isNarrow ? undefined : FORMS[timeline.picture.form];
+    this.drawn = form ? form(this.stage, timeline, id) : buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
+    this.plots.hidden = Boolean(form);
+    this.root.classList.toggle("qf-has-form", Boolean(form));
+    this.paintPlots = form ? () => {} : buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
     this.brush.forget();
     this.brush.groups = timeline.picture.groups;
     const { width, tank } = this.drawn.geometry;
     // A tall drawing gets narrower, so that the lab still fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
-    this.picture.style.maxWidth = `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
+    this.picture.style.maxWidth = form ? "" : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
     set(this.callout, { style: `left:${(100 * (tank.x + tank.width + 14)) / width}%` });
     this.before = -1;
     this.plotted = this.painted = 0;
@@ -272,7 +306,7 @@ class View {
     if (now.isPlaying) this.brush.keepUp(clock - this.painted);
     this.painted = clock;
     this.plots.classList.toggle("qf-extra", !timeline.topology.queues.some((queue) => queue.stop_count || queue.stop_size));
-    write(this.step, now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
+    write(this.step, timeline.picture.captions ? captionAt(timeline.picture, frame) : now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
     // While the picture moves, a screen reader gets the turns; sixty sentences a second would be too many.
     set(this.step, { "aria-live": "polite" });
     set(this.state, { "aria-live": now.isPlaying ? "off" : "polite" });
@@ -295,6 +329,7 @@ class View {
 // What the marks mean, once for all runs.
 function buildKey(views, timelines, id) {
   views.parentElement.querySelector(".qf-key")?.remove();
+  if (timelines.length === 1 && timelines[0].picture.form) return;
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
   const key = html("div", { class: "qf-key qf-extra" });
   views.after(key);

@@ -17,8 +17,8 @@ class StoredModel {
 
   save_changes() {}
 
-  send(question) {
-    this.answer(question);
+  send(question, callbacks) {
+    this.answer(question, callbacks);
   }
 
   on(event, hear) {

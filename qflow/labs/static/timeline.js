@@ -1,9 +1,17 @@
 // Timeline: the frames as Python sent them. It looks numbers up; it works none out.
 
-// The numbers of a picture, inflated by the browser itself.
-async function inflated(packed) {
+// Bytes, inflated by the browser itself.
+async function inflatedBytes(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).arrayBuffer();
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// The numbers of a picture: first the low bytes of all are sent, then the next.
+async function inflated(packed) {
+  const places = await inflatedBytes(packed);
+  const numbers = new Uint8Array(places.length);
+  for (let place = 0, from = 0; place < 4; place += 1) for (let at = place; at < numbers.length; at += 4, from += 1) numbers[at] = places[from];
+  return numbers.buffer;
 }
 
 class Timeline {
@@ -25,6 +33,7 @@ class Timeline {
     this.columns = table(picture.width, picture.count);
     [this.times] = this.columns;
     for (const [name, names, rows] of picture.lasting) this[name] = new Spans(names, table(names.length, rows), rows);
+    if (this.looks) this.looksInTime = new Looks(this);
   }
 
   time(frame) {
@@ -45,6 +54,8 @@ class Timeline {
 
   // How long the picture stays at a frame at least, in seconds of the reader.
   beat(frame) {
+    if (this.picture.beat) return this.picture.beat;
+    if (this.looksInTime) return this.looksInTime.beats.get(frame) ?? 0;
     this.beats ??= Object.entries({ died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on }).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
     const parts = this.columns[1][frame];
     for (const [bit, beat] of this.beats) if (parts & bit) return beat;

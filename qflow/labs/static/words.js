@@ -32,6 +32,9 @@ function stepSentence(timeline, frame) {
   return step.filter((_, bit) => (seen.parts >> bit) & 1).map((template) => fill(template, values)).join(" ");
 }
 
+// A drawing of another form brings its sentences with it: the last one that is due.
+const captionAt = (picture, frame) => picture.captions.findLast(([at]) => at <= frame)?.[1] ?? "";
+
 // While the picture plays: what happened at the last turn, and when; each step alone would be gone before it is read.
 function caption(timeline, frame) {
   const turn = timeline.picture.turns.findLast((at) => at <= frame);

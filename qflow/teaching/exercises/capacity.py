@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.bench import Bench
+from qflow.teaching.bench import Bench, simulated
 from qflow.teaching.exercise import Exercise, Misconception
-from qflow.workload import Producer, Workload, simulate
+from qflow.workload import Producer, Workload
 
 
 def burst(bench: Bench, queue: str, capacities: list[int]) -> None:
@@ -51,7 +51,7 @@ WORST_DEPTH = Exercise(
         ),
         "producers stop at once": Misconception(
             lambda stop, capacities: stop + 1,
-            "nobody tells the producers to stop. Each goes on until its window is full (CAP-01).",
+            "the producers are not asked to stop. Each goes on until its window is full (CAP-01).",
         ),
         "only the largest window counts": Misconception(
             lambda stop, capacities: stop + max(capacities),
@@ -121,9 +121,15 @@ AFTER_THE_STALL = Exercise(
     hints=(
         "Four numbers: the depth at the stall, how many have to go, the depth after the burst, the count.",
         "OFF needs fewer than resume, and resume is stop here. Then all windows are free at once.",
-        "stop + sum, then sum + 1 are taken, which leaves stop - 1; on top of that everybody's whole window.",
+        "stop + sum, then sum + 1 are taken, which leaves stop - 1; on top of that the whole window of each.",
     ),
     rules=("CAP-08", "FC-16", "FC-17", "FC-19"),
+    parts=(
+        "the depth when all producers are blocked",
+        "the messages taken when it turns OFF",
+        "the depth after the burst",
+        "flowStoppedCount at the end",
+    ),
     shows=("G-03",),
 )
 
@@ -139,7 +145,7 @@ def _cpp_depth(stop: int, capacity: int) -> int:
             ),
         ),
     )
-    run = simulate(workload, message_limit=stop + 3 * capacity + 10)
+    run = simulated(workload, message_limit=stop + 3 * capacity + 10)
     return sum(event.kind == "enqueued" for event in run.events)
 
 
@@ -196,8 +202,8 @@ OVERFLOW = Exercise(
     misconceptions={
         "flow control prevents it": Misconception(
             lambda limit, stop, sends: (min(sends, limit), _on(min(sends, limit), stop), 0, True),
-            "flow control refuses nothing and waits for nobody. The limit is still enforced while it is ON "
-            "(FC-24).",
+            "flow control refuses nothing, and makes no client wait. The limit is still enforced while it is "
+            "ON (FC-24).",
         ),
         "only that message is refused": Misconception(
             lambda limit, stop, sends: (
@@ -229,6 +235,7 @@ OVERFLOW = Exercise(
         "depth = min(sends, limit); ON if depth > stop; if sends > limit: code 506 and no session left.",
     ),
     rules=("FC-24", "LP-02", "LP-05", "LP-06", "CM-09"),
+    parts=("the depth", "the state", "the error code", "whether the session is still there"),
     shows=("G-05",),
 )
 

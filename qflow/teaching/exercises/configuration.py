@@ -86,6 +86,7 @@ DEFAULT_THRESHOLDS = Exercise(
         "floor(limit * (stop / 100) + 0.5) and floor(limit * (resume / 100)).",
     ),
     rules=("FC-02", "FC-04"),
+    parts=("the stop threshold", "the resume threshold"),
 )
 
 
@@ -154,6 +155,7 @@ DECLARE_ARGUMENTS = Exercise(
         '{"qpid.max_count": limit, "qpid.flow_stop_count": …, …}',
     ),
     rules=("FC-01", "CF-02", "LP-01"),
+    lab="configuration",
 )
 
 
@@ -222,6 +224,7 @@ IS_ACCEPTED = Exercise(
         "Stop may equal both resume and the limit. No max_count: the default resume is 0, and no limit.",
     ),
     rules=("FC-05", "FC-07"),
+    lab="configuration",
 )
 
 
@@ -293,6 +296,7 @@ TOOL_LINE = Exercise(
         "qpid-config add queue NAME --max-queue-count=… --flow-stop-count=… --flow-resume-count=…",
     ),
     rules=("FC-01", "LP-01"),
+    lab="configuration",
 )
 
 
@@ -359,6 +363,7 @@ BROKER_START = Exercise(
         '[f"--default-flow-stop-threshold={stop}", …, f"--default-message-group={group}"]',
     ),
     rules=("FC-10", "MG-05"),
+    lab="configuration",
 )
 
 
@@ -436,6 +441,7 @@ SWITCHED_OFF = Exercise(
         "Both of them to 0, beside qpid.max_count and qpid.max_size.",
     ),
     rules=("FC-08", "FC-09"),
+    lab="configuration",
 )
 
 
@@ -503,6 +509,7 @@ BROKER_WITHOUT_DEFAULTS = Exercise(
         "Both 0; and the second queue gets its limit and its own qpid.flow_stop_count.",
     ),
     rules=("FC-10", "FC-05"),
+    lab="configuration",
 )
 
 EXERCISES = (

@@ -84,6 +84,7 @@ WHAT_HAPPENS = Exercise(
         "limit.",
     ),
     rules=("ALT-01", "ALT-02", "ALT-03", "ALT-04", "ALT-07", "ALT-08", "ALT-09"),
+    parts=("the messages on the queue", "the transfers not complete when they were sent", "the error code"),
 )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.bench import Bench
+from qflow.teaching.bench import Bench, simulated
 from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
 from qflow.teaching.exercises.capacity import burst
-from qflow.workload import Consumer, Producer, Workload, simulate
+from qflow.workload import Consumer, Producer, Workload
 from qflow.workload.agenda import SECOND
 from qflow.workload.run import queue_measures
 
@@ -128,7 +128,7 @@ def _choice(
     except AmqpException as error:
         return f"the broker refuses the queue: {error.code} {error}"
     workload = _shop(limit, capacities, burst_rate, stop, resume)
-    run = simulate(workload)
+    run = simulated(workload)
     if run.errors:
         return f"stop {stop}, resume {resume}: {', '.join(run.errors)} thrown out, the queue overflowed"
     on = queue_measures(run.events, workload, SECONDS * SECOND)["orders"]["share_on"] or 0

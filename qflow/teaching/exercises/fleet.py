@@ -48,6 +48,7 @@ COMPONENTS = Exercise(
         "distinguished.",
     ),
     rules=("CM-03",),
+    lab="",
 )
 
 
@@ -91,6 +92,7 @@ BUSIEST = Exercise(
         "Keep a list of loads; for each size, largest first, add it to the smallest load.",
     ),
     rules=("CM-03",),
+    lab="",
 )
 
 
@@ -130,6 +132,7 @@ WAITED = Exercise(
         "sum((log_end if end is None else end) - begin for begin, end in holds)",
     ),
     rules=("FC-15", "FC-17"),
+    lab="",
 )
 
 EXERCISES = (COMPONENTS, BUSIEST, WAITED)

@@ -258,6 +258,7 @@ LVQ_AT_STOP = Exercise(
         "before.",
     ),
     rules=("FC-23", "FC-16", "FC-17"),
+    parts=("the depth", "the state", "flowStoppedCount", "the transfers held"),
     shows=("G-08",),
 )
 
@@ -316,6 +317,7 @@ SELF_DESTRUCT = Exercise(
         "held.",
     ),
     rules=("LP-15", "LP-16", "FC-21", "FC-02"),
+    parts=("whether the queue exists", "the messages on it", "the transfers held"),
     shows=("G-06",),
 )
 
@@ -377,6 +379,7 @@ AFTER_PURGE = Exercise(
         "Left: fetched. ON if it was ON (sent > stop) and fetched >= resume. Held: what is left above stop.",
     ),
     rules=("FC-20", "FC-16", "FC-17", "DQ-02"),
+    parts=("the depth", "the state", "the transfers held"),
     shows=("G-13",),
 )
 
@@ -424,6 +427,11 @@ AFTER_DELETE = Exercise(
         "(sent, 0, True)",
     ),
     rules=("FC-21", "EX-09"),
+    parts=(
+        "the messages that the alternate exchange gets",
+        "the transfers still held",
+        "whether the session is still there",
+    ),
     shows=("G-14",),
 )
 
@@ -477,6 +485,7 @@ AFTER_MOVE = Exercise(
         "Source 0; target min(limit, already + messages); lost is the rest.",
     ),
     rules=("QT-23",),
+    parts=("the messages on the source", "the messages on the target", "the messages lost"),
     shows=("G-15",),
 )
 
@@ -588,6 +597,7 @@ TRANSACTION = Exercise(
         "(541, 0, OFF, False) if sends > limit; else (0, sends, ON if sends > stop, False).",
     ),
     rules=("CM-10", "LP-09"),
+    parts=("the error code of the commit", "the depth", "the state", "whether a transfer is held"),
     shows=("G-18",),
 )
 

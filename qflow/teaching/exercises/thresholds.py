@@ -80,6 +80,7 @@ ON_AND_OFF = Exercise(
         "The first whole number above stop is stop + 1. Which is the first below resume?",
     ),
     rules=("FC-14", "FC-16", "FC-26"),
+    parts=("the depth when it turns ON", "the depth when it turns OFF"),
 )
 
 

@@ -1,0 +1,542 @@
+"""The map of settings: what becomes of a workload under every stop threshold and every capacity.
+
+One run shows what happened once; one thousand runs, side by side, show what the settings have to do with it.
+Each cell of the map is a run with the stop threshold of its column and the capacity of its row:
+
+========  ============================================================================
+safe      by the law: stop + capacities is within the limit (CAP-11), whatever happens
+below     no such promise, but this run stayed below the limit
+full      the queue reached its limit
+dead      a producer's session died of it (506, LP-05), although flow control was there
+========  ============================================================================
+
+The law needs no run, so its line is there at once.  The runs are begun coarse: every eighth row and column
+first, then those between, so that a map can be looked at long before it is whole.  The resume level is that
+of the workload, or the stop where that is less: otherwise the broker would refuse half of the map (FC-05).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from html import escape
+from typing import Any, NamedTuple
+
+from qflow.broker.settings import QueueSettings
+from qflow.design.bounds import traffic_of
+from qflow.design.small import DesignError
+from qflow.design.verdict import judge
+from qflow.table import Tabular, columns_of
+from qflow.workload.attributes import is_whole
+from qflow.workload.many import ManyRuns, run_many
+from qflow.workload.measured import POINTS, Measured, measure
+from qflow.workload.model import Workload
+from qflow.workload.simulate import set_up
+from qflow.workload.stage import uncollected
+
+MESSAGES = 2_000
+CELLS = 30
+"""How many rows and columns a map has at most, and messages a run sends, unless given otherwise."""
+
+KINDS = {
+    "safe": "safe by the law: stop + capacities within the limit",
+    "below": "not safe by the law, stayed below the limit in this run",
+    "full": "reached the limit",
+    "dead": "a session died of it (506)",
+}
+"""What a cell can be, from best to worst."""
+
+_STRIDES = (8, 4, 2, 1)
+_PACKED = struct.Struct("<BBHI")
+UNKNOWN = 255
+
+Describe = Callable[..., Workload]
+
+
+class Axis(NamedTuple):
+    """One side of a map: which setting of the workload, its name for readers, and its values."""
+
+    setting: str
+    label: str
+    values: tuple[int, ...]
+
+
+@dataclass
+class SettingsMap(Tabular):
+    """A grid of stop thresholds and capacities, and a run for each.
+
+    Parameters
+    ----------
+    describe : callable
+        Returns a workload for settings; importable by its name, or a ``functools.partial`` of such a
+        function.
+    settings : mapping
+        All its settings; those of the two axes say where the map's dot is.
+    across, up : Axis
+        Stop thresholds, and capacities.
+    messages : int
+        How many messages each run sends.
+    queue : str
+        Whose depth and limit it shows; "" for the deepest of all.
+    found : dict
+        Place to what its run came to, as far as that is known; places are counted row by row.
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import flow_workload
+    >>> small = settings_map(flow_workload, cells=3, messages=300, limit=160, resume=60)
+    >>> small.across.values, small.up.values
+    ((1, 81, 160), (1, 81, 160))
+    >>> for claim in small.claims:
+    ...     print(claim)
+    The law: where stop + capacities is at most the limit, 160, no message can be refused (CAP-11). It \
+holds for 3 of the 9 settings.
+    Of all, with 300 messages each: 3 are safe by the law, and no session died, 1 stayed below the limit, \
+by luck, 1 reached it, 4 ended with a dead session (506).
+    """
+
+    describe: Describe
+    settings: Mapping[str, float]
+    across: Axis
+    up: Axis
+    messages: int = MESSAGES
+    queue: str = ""
+    found: dict[int, Measured] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        law = _Law(self.workload(0), self.messages)
+        self.is_safe = [law.holds(self.workload(place)) for place in range(len(self))]
+        self.limit = _limit_of(self.workload(0), self.queue)
+        self.producers = len(self.workload(0).producers)
+
+    def __len__(self) -> int:
+        return len(self.across.values) * len(self.up.values)
+
+    def at(self, place: int) -> dict[str, float]:
+        """Return the settings of a place."""
+        row, column = divmod(place, len(self.across.values))
+        chosen = {self.across.setting: self.across.values[column], self.up.setting: self.up.values[row]}
+        return _allowed({**self.settings, **chosen}, self.across.setting)
+
+    def workload(self, place: int) -> Workload:
+        """Return the workload of a place."""
+        return self.describe(**self.at(place))
+
+    # Running
+
+    def order(self) -> list[int]:
+        """Return all places, in the order in which they are best known: coarse first."""
+        width, seen = len(self.across.values), dict[int, None]()
+        for stride in _STRIDES:
+            for row in range(0, len(self.up.values), stride):
+                seen.update(dict.fromkeys(range(row * width, row * width + width, stride)))
+        return list(seen)
+
+    @property
+    def coarse(self) -> list[int]:
+        """The places that are run first."""
+        width, rows = len(self.across.values), len(self.up.values)
+        return [
+            row * width + one for row in range(0, rows, _STRIDES[0]) for one in range(0, width, _STRIDES[0])
+        ]
+
+    def runs(self, places: Sequence[int]) -> ManyRuns[Mapping[str, float], Measured]:
+        """Begin the runs of some places, on all cores; what they come to is for :attr:`found`."""
+        return ManyRuns(self._one, [self.at(place) for place in places], is_brief=True)
+
+    @property
+    def _one(self) -> Callable[[Mapping[str, float]], Measured]:
+        return partial(_run_of, self.describe, self.messages, self.queue)
+
+    def run(self, processes: int | None = None) -> SettingsMap:
+        """Run all that is not known yet, and return the map."""
+        places = [place for place in self.order() if place not in self.found]
+        for number, found in run_many(self._one, [self.at(place) for place in places], processes=processes):
+            self.found[places[number]] = found
+        return self
+
+    # What it shows
+
+    def kind(self, place: int) -> str:
+        """Return which of :data:`KINDS` a place is; "" if its run is not done."""
+        found = self.found.get(place)
+        if found is None:
+            return ""
+        if found.died:
+            return "dead"
+        if self.is_safe[place]:
+            return "safe"
+        return "full" if self.limit and found.deepest >= self.limit else "below"
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the map shows, in sentences; they say how much of it is known."""
+        safe, size = sum(self.is_safe), len(self)
+        if not self.limit:
+            law = f"No queue has a limit in messages, so none of the {size} settings can fill one."
+        else:
+            law = (
+                f"The law: where stop + capacities is at most the limit, {self.limit}, no message can be "
+                f"refused (CAP-11). It holds for {safe} of the {size} settings."
+            )
+        known = [self.kind(place) for place in self.found]
+        part = "Of all" if len(known) == size else f"So far {len(known)} of {size} are run. Of these"
+        counts = [(name, known.count(name)) for name in ("safe", "below", "full", "dead")]
+        said = {
+            "safe": "are safe by the law, and no session died",
+            "below": "stayed below the limit, by luck",
+            "full": "reached it",
+            "dead": "ended with a dead session (506)",
+        }
+        listed = ", ".join(f"{number} {said[name]}" for name, number in counts if number)
+        return (law, f"{part}, with {self.messages:,} messages each: {listed or 'none yet'}.")
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the cells that are known: stop, capacity, kind, deepest, blocked, died."""
+        rows = [
+            (
+                self.at(place)[self.across.setting],
+                self.at(place)[self.up.setting],
+                self.kind(place),
+                *self.found[place][:2],
+                ", ".join(self.found[place].died),
+            )
+            for place in sorted(self.found)[start:end]
+        ]
+        return columns_of(rows, ("stop", "capacity", "kind", "deepest", "blocked", "died"))
+
+    def packed(self) -> bytes:
+        """Return the cells as the browser reads them: kind, sessions that died, blocked share, deepest."""
+        kinds, data = list(KINDS), bytearray()
+        for place in range(len(self)):
+            found = self.found.get(place)
+            if found is None:
+                data += _PACKED.pack(UNKNOWN, 0, 0, 0)
+            else:
+                kind = kinds.index(self.kind(place))
+                data += _PACKED.pack(
+                    kind, min(255, len(found.died)), round(found.blocked * 10_000), found.deepest
+                )
+        return bytes(data)
+
+    def courses(self) -> bytes:
+        """Return the depth over time of each place, as the browser draws it; zeros where it is not known."""
+        flat = bytes(POINTS)
+        return b"".join(
+            self.found[place].course if place in self.found else flat for place in range(len(self))
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join(self.claims)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{escape(claim)}</li>" for claim in self.claims)
+        return f"{self.svg()}<ul>{said}</ul>"
+
+    def svg(self) -> str:
+        """Return the map as a drawing, for places that run no script."""
+        return _Drawing(self).text()
+
+
+def settings_map(
+    describe: Describe,
+    *,
+    stop: str = "stop",
+    capacity: str = "capacity",
+    cells: int = CELLS,
+    messages: int = MESSAGES,
+    processes: int | None = None,
+    **settings: float,
+) -> SettingsMap:
+    """Return the whole map of a workload's stop thresholds and capacities.
+
+    Parameters
+    ----------
+    describe : callable
+        Returns a workload for settings, such as :func:`qflow.labs.capacity_workload`.
+    stop, capacity : str
+        Which of its settings are a stop threshold and a capacity.
+    cells : int
+        How many rows and columns at most.
+    messages : int
+        How many messages each run sends.
+    processes : int or None
+        On how many cores; None for all.
+    **settings
+        The other settings; those left out are as `describe` has them.
+
+    Raises
+    ------
+    DesignError
+        If it has no such setting, or there are no cells or messages.
+    AmqpException
+        The broker's own refusal of a queue.
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import flow_workload
+    >>> settings_map(flow_workload, cells=2, messages=300, limit=160).kind(3)
+    'dead'
+    """
+    chosen = defaults_of(describe)
+    for name in (stop, capacity, *settings):
+        if name not in chosen:
+            raise DesignError(f"a map: there is no setting {name!r}; there are {', '.join(chosen)}")
+    for what, number in (("cells", cells), ("messages", messages)):
+        if not is_whole(number, 1):
+            raise DesignError(f"a map: {what} must be a whole number from 1, got {number!r}")
+    return drawn_up(describe, {**chosen, **settings}, stop, capacity, cells, messages).run(processes)
+
+
+def map_of_queue(
+    workload: Workload,
+    queue: str,
+    *,
+    cells: int = CELLS,
+    messages: int = MESSAGES,
+    processes: int | None = None,
+) -> SettingsMap:
+    """Return the map of one queue of any workload: its stop, and the capacities of its producers together.
+
+    Capacities keep their proportions; everything else is as the workload has it.
+
+    Parameters
+    ----------
+    workload : Workload
+    queue : str
+        One of its queues; it needs a limit in messages.
+    cells, messages, processes
+        As for :func:`settings_map`.
+
+    Raises
+    ------
+    DesignError
+        If the queue has no limit in messages, or no producer's messages reach it.
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import capacity_workload
+    >>> drawn = map_of_queue(capacity_workload(), "orders", cells=3, messages=300, processes=1)
+    >>> drawn.up.label, drawn.up.values, [drawn.kind(place) for place in (0, 8)]
+    ('capacities together', (2, 91, 180), ['safe', 'dead'])
+    """
+    if queue not in workload.queues:
+        raise DesignError(
+            f"a map: no queue {queue!r} in the workload, which has {', '.join(workload.queues)}"
+        )
+    limit = _limit_of(workload, queue)
+    senders = {p.name: p.capacity for p in workload.producers if queue in _reached(workload, p.name)}
+    if not limit or not senders:
+        missing = "a producer whose messages reach it" if limit else "a limit in messages (qpid.max_count)"
+        raise DesignError(f"a map of queue {queue!r} needs {missing}")
+    together = sum(senders.values())
+    describe = partial(_with_stop_and_capacities, workload, queue, senders)
+    stop = min(limit, QueueSettings.from_arguments(dict(workload.queues[queue])).flow_stop_count or limit)
+    return SettingsMap(
+        describe,
+        {"stop": stop, "capacity": together},
+        Axis("stop", f"stop threshold of {queue} (qpid.flow_stop_count)", _spread(limit, cells)),
+        Axis("capacity", "capacities together", _spread(max(limit, together), cells, len(senders))),
+        messages,
+        queue,
+    ).run(processes)
+
+
+def _reached(workload: Workload, producer: str) -> list[str]:
+    one = workload.replace(producers=tuple(p for p in workload.producers if p.name == producer), duration=1)
+    return [queue for queue, senders in traffic_of(one).items() if senders]
+
+
+def _with_stop_and_capacities(
+    workload: Workload, queue: str, senders: Mapping[str, int], *, stop: int, capacity: int
+) -> Workload:
+    arguments = workload.queues[queue]
+    resume = arguments.get("qpid.flow_resume_count") or stop
+    changed = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": min(int(str(resume)), stop)}
+    # Each producer's part of the sum, and no message of it lost to rounding.
+    together, done, parts, passed = sum(senders.values()), 0, dict[str, int](), 0
+    for place, (name, old) in enumerate(senders.items(), 1):
+        passed += old
+        parts[name] = max(1, capacity * passed // together - done)
+        parts[name] = min(parts[name], capacity - done - (len(senders) - place))
+        done += parts[name]
+    producers = (replace(p, capacity=parts[p.name]) if p.name in parts else p for p in workload.producers)
+    return workload.with_queue(queue, changed).replace(producers=tuple(producers))
+
+
+def drawn_up(
+    describe: Describe,
+    settings: Mapping[str, float],
+    stop: str,
+    capacity: str,
+    cells: int = CELLS,
+    messages: int = MESSAGES,
+    most: Mapping[str, int] | None = None,
+    label: str = "",
+) -> SettingsMap:
+    """Return a map with nothing run yet.
+
+    It reaches from 1 to the limit, and from 1 to the capacity that is too much whatever the stop, so that
+    the law's line goes from corner to corner; where there is no limit, to the most that is given for each
+    setting.  What the settings are is on it in any case.
+    """
+    given = {stop: 300, capacity: 240, **(most or {})}
+    widest = _limit_of(describe(**settings), "") or given[stop]
+    law = _Law(describe(**settings), messages)
+    least = ({**settings, stop: 1, capacity: number} for number in range(1, given[capacity] + 1))
+    fitting = [law.holds(describe(**_allowed(one, stop))) for one in least]
+    highest = max(fitting.index(False) + 1 if False in fitting else given[capacity], int(settings[capacity]))
+    return SettingsMap(
+        describe,
+        dict(settings),
+        Axis(stop, "stop threshold (qpid.flow_stop_count)", _spread(widest, cells)),
+        Axis(
+            capacity,
+            label or "capacity of each producer",
+            _spread(highest, cells),
+        ),
+        messages,
+    )
+
+
+def defaults_of(describe: Describe) -> dict[str, float]:
+    """Return the settings of a workload's description, with their defaults."""
+    from inspect import signature
+
+    return {name: one.default for name, one in signature(describe).parameters.items()}
+
+
+def _allowed(settings: dict[str, float], stop: str) -> dict[str, float]:
+    if "resume" in settings:
+        settings["resume"] = min(settings["resume"], settings[stop])
+    return settings
+
+
+def _spread(most: int, cells: int, least: int = 1) -> tuple[int, ...]:
+    """Return whole numbers from the least to the most, evenly, at most so many."""
+    count = min(cells, most - least + 1)
+    steps = max(1, count - 1)
+    return tuple(dict.fromkeys(least + round((most - least) * number / steps) for number in range(count)))
+
+
+class _Law:
+    """Says whether the queues of a workload can overflow; only capacities and declare arguments differ."""
+
+    def __init__(self, workload: Workload, messages: int) -> None:
+        # A run ends with its messages, so that what falls due much later does not count.
+        rate = min((producer.rate for producer in workload.producers), default=1.0)
+        duration = min(workload.duration, 4 * messages / rate)
+        self._traffic = traffic_of(workload.replace(duration=duration))
+
+    def holds(self, workload: Workload) -> bool:
+        windows = {producer.name: producer.capacity for producer in workload.producers}
+        return not any(
+            judge(
+                queue,
+                arguments,
+                {name: replace(one, capacity=windows[name]) for name, one in self._traffic[queue].items()},
+                workload.options,
+            ).can_overflow
+            for queue, arguments in workload.queues.items()
+        )
+
+
+def _run_of(describe: Describe, messages: int, queue: str, settings: Mapping[str, float]) -> Measured:
+    workload = describe(**settings)
+    with uncollected():
+        return measure(set_up(workload, messages), workload, queue)
+
+
+def _limit_of(workload: Workload, queue: str) -> int:
+    """Return the limit of a queue in messages, or of several the highest; 0 for none."""
+    names = [queue] if queue else list(workload.queues)
+    return max(QueueSettings.from_arguments(dict(workload.queues[name])).max_count for name in names)
+
+
+# The drawing
+
+
+_COLORS = {"safe": "#35a17e", "below": "#cfe3f1", "full": "#f0b429", "dead": "#c04c00"}
+_SAFE_GROUND = "#dcefe8"
+
+
+class _Drawing:
+    """The map as an SVG: cells that are known are filled, the law's side is tinted."""
+
+    LEFT, TOP, SIDE, WIDTH, HEIGHT = 64, 34, 300, 640, 392
+
+    def __init__(self, drawn: SettingsMap) -> None:
+        self._map = drawn
+        self._columns, self._rows = len(drawn.across.values), len(drawn.up.values)
+
+    def text(self) -> str:
+        size = f'viewBox="0 0 {self.WIDTH} {self.HEIGHT}" width="{self.WIDTH}"'
+        title = "stop × capacity: what becomes of each run"
+        return "".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"><title>{title}</title>',
+                "<style>text{font:12px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126}</style>",
+                f'<rect width="{self.WIDTH}" height="{self.HEIGHT}" fill="#fff"/>',
+                f'<text class="t" x="10" y="18">{title}</text>',
+                *self._cells(),
+                *self._axes(),
+                *self._key(),
+                "</svg>",
+            ]
+        )
+
+    def _cells(self) -> Iterator[str]:
+        ground = [place for place in range(len(self._map)) if self._map.is_safe[place]]
+        yield self._filled(ground, _SAFE_GROUND, 0.0)
+        is_whole = len(self._map.found) == len(self._map)
+        for kind, color in _COLORS.items():
+            places = [place for place in sorted(self._map.found) if self._map.kind(place) == kind]
+            yield self._filled(places, color, 0.0 if is_whole else 1.5)
+
+    def _filled(self, places: Sequence[int], color: str, wider: float) -> str:
+        """Return some cells as one path, neighbours in a row together; what stands alone is drawn wider."""
+        wide, high = self.SIDE / self._columns, self.SIDE / self._rows
+        way, taken = [], set(places)
+        for place in places:
+            row, column = divmod(place, self._columns)
+            if not wider and column and place - 1 in taken:
+                continue
+            length = 1
+            while not wider and column + length < self._columns and place + length in taken:
+                length += 1
+            x, y = self.LEFT + column * wide - wider, self.TOP + self.SIDE - (row + 1) * high - wider
+            way.append(f"M{x:.1f},{y:.1f}h{length * wide + 2 * wider:.1f}v{high + 2 * wider:.1f}H{x:.1f}Z")
+        return f'<path d="{"".join(way)}" fill="{color}"/>' if way else ""
+
+    def _axes(self) -> Iterator[str]:
+        left, floor, side = self.LEFT, self.TOP + self.SIDE, self.SIDE
+        yield f'<rect x="{left}" y="{self.TOP}" width="{side}" height="{side}" fill="none" stroke="#57606a"/>'
+        for axis, is_up in ((self._map.across, False), (self._map.up, True)):
+            last = len(axis.values) - 1
+            for place in sorted({0, last // 2, last}):
+                at = (place + 0.5) * side / (last + 1)
+                x, y, anchor = (
+                    (left - 6, floor - at + 4, "end") if is_up else (left + at, floor + 16, "middle")
+                )
+                yield f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{axis.values[place]}</text>'
+        middle, below = self.TOP + side / 2, f'x="{left + side / 2}" y="{floor + 36}" text-anchor="middle"'
+        yield f"<text {below}>{self._map.across.label}</text>"
+        turned = f'transform="rotate(-90 16 {middle})" text-anchor="middle"'
+        yield f'<text x="16" y="{middle}" {turned}>{self._map.up.label}</text>'
+
+    def _key(self) -> Iterator[str]:
+        x, y = self.LEFT + self.SIDE + 20, self.TOP + 14
+        words = {"safe": "safe by the law", "below": "stayed below", "full": "reached the limit"}
+        words["dead"] = "a session died (506)"
+        for kind, color in _COLORS.items():
+            yield f'<rect x="{x}" y="{y - 11}" width="14" height="14" fill="{color}"/>'
+            yield f'<text x="{x + 22}" y="{y}">{words[kind]}</text>'
+            y += 24
+        if len(self._map.found) < len(self._map):
+            yield f'<rect x="{x}" y="{y - 11}" width="14" height="14" fill="{_SAFE_GROUND}"/>'
+            yield f'<text x="{x + 22}" y="{y}">safe by the law, not run</text>'

@@ -1,0 +1,215 @@
+"""Asking: a question that a lab puts to the learner in its picture, before the run answers it.
+
+The run plays until it is clear what is asked, and pauses. The learner drags a mark on the tank to where the
+thing will happen, and the run goes on to the instant that answers: the mark stays, the truth is drawn
+beside it, and of a wrong guess the misunderstanding behind it is said. Then comes the next question, or the
+whole lab.
+
+Where to pause and what answers is found in the frames of the run. The browser is sent neither before the
+learner has answered, and as long as something is asked it shows no plot, no sentence and no claim, which
+would give it away. The question and what is said of a wrong guess are a
+:class:`qflow.teaching.predictions.Prediction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from qflow.kit import RefusalError
+from qflow.labs.frames import Frames
+from qflow.labs.picture import Picture
+
+
+class Question(Protocol):
+    """What a lab has to know of a question."""
+
+    name: str
+    question: str
+    choices: tuple[str, ...]
+    mark: str
+    guess: Any
+    sure: int | None
+
+    def keep(self, guess: Any, sure: int | None) -> None:
+        """Take the learner's guess; None takes it back."""
+
+    def said(self, answer: Any) -> str:
+        """Return what to say to the learner about the guess."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a learner marks in a picture.
+
+    Parameters
+    ----------
+    word
+        What the mark says: before its number on a tank, after its name at a client.
+    told
+        The answer as a sentence.
+    pause
+        Called with the picture and what follows the mark's key in the question; returns the frame at which to
+        ask. ValueError if the run has none.
+    answer
+        Likewise, the frame that answers, and the answer.
+    """
+
+    word: str
+    told: str
+    pause: Callable[[Picture, str], int]
+    answer: Callable[[Picture, str], tuple[int, int | str]]
+
+
+def _depths(frames: Frames) -> list[int]:
+    return list(frames.column(f"queue.{frames.topology.queues[0].name}.depth"))
+
+
+def _half_full(picture: Picture, _: str) -> int:
+    """Return the first frame at which the queue is half as deep as its stop threshold or limit lets it be."""
+    spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
+    level = spot.stop_count or spot.max_count or max(depths)
+    return next(frame for frame, depth in enumerate(depths) if 2 * depth >= level)
+
+
+def _turn(picture: Picture, state: str) -> tuple[int, int]:
+    name = picture.frames.topology.queues[0].name
+    turns = picture.frames.transitions
+    found = [turn.frame for turn in turns if (turn.queue, turn.is_on) == (name, state == "ON")]
+    if not found:
+        raise ValueError(f"{name} never turns {state}")
+    return found[0], _depths(picture.frames)[found[0]]
+
+
+def _half_empty(picture: Picture, _: str) -> int:
+    """Return the frame after the first ON at which the queue has fallen half way from stop to resume."""
+    spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
+    level = (spot.stop_count + spot.resume_count) / 2
+    on, off = _turn(picture, "ON")[0], _turn(picture, "OFF")[0]
+    return next((frame for frame in range(on, off) if depths[frame] <= level), on)
+
+
+def _deepest(picture: Picture, _: str) -> tuple[int, int]:
+    depths = _depths(picture.frames)
+    return depths.index(max(depths)), max(depths)
+
+
+def _sync(picture: Picture, _: str) -> tuple[int, str]:
+    """Return the frame of the first sync, and whether nothing was held then (CM-06)."""
+    frames = picture.frames
+    for place, event in enumerate(picture.run.events):
+        if event.kind == "execution.sync":
+            frame = frames.showing(place, event.time)
+            held = [frames.at(frame)[f"producer.{spot.name}.held"] for spot in frames.topology.producers]
+            return frame, "no" if any(held) else "yes"
+    raise ValueError("no client asks for a sync")
+
+
+def _all_hold(picture: Picture, _: str) -> int:
+    """Return the first frame at which each consumer holds a message."""
+    frames = picture.frames
+    columns = [frames.column(f"consumer.{spot.name}.holds") for spot in frames.topology.consumers]
+    found = next((frame for frame, holds in enumerate(zip(*columns, strict=True)) if all(holds)), None)
+    if found is None:
+        raise ValueError("its consumers never all hold a message")
+    return found
+
+
+def _receiver(picture: Picture, label: str) -> tuple[int, str]:
+    """Return the frame at which a message is first acquired, and by which consumer."""
+    frames = picture.frames
+    stays, holdings = frames.lasting["stays"], frames.lasting["holdings"]
+    for row in map(holdings.row, range(len(holdings))):
+        producer = frames.topology.producers[stays.get(row["stay"], "producer") - 1]
+        if f"{producer.name}-{stays.get(row['stay'], 'number')}" == label:
+            return row["start"], frames.topology.consumers[row["consumer"] - 1].name
+    raise ValueError(f"no consumer gets {label}")
+
+
+MARKS = {
+    "ON": Mark("ON at", "It turned ON at {}.", _half_full, lambda picture, _: _turn(picture, "ON")),
+    "OFF": Mark("OFF at", "It turned OFF at {}.", _half_empty, lambda picture, _: _turn(picture, "OFF")),
+    "deepest": Mark("deepest", "It got {} deep.", _half_full, _deepest),
+    "sync": Mark("", "Answered at once: {}.", lambda picture, _: _sync(picture, "")[0] - 1, _sync),
+    "gets": Mark("gets it", "{} got it.", _all_hold, _receiver),
+}
+"""What can be asked: where flow control first turns ON and OFF, how deep the queue gets, whether a sync is
+answered at once, and which consumer gets a message, as in ``gets A-2``."""
+
+
+class Asking:
+    """The questions of a lab, from the first to the last.
+
+    Parameters
+    ----------
+    picture
+        Of the run that answers.
+    asked
+        The questions, in the order in which the run answers them.
+
+    Raises
+    ------
+    RefusalError
+        If a question has no mark, or this run does not answer it, or too soon.
+    """
+
+    def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:
+        self._asked = list(asked)
+        self._found = [_found(picture, question) for question in asked]
+        self._number = 0
+
+    def answers(self) -> dict[str, int | str]:
+        """Return what the run answers, by question."""
+        return {asked.name: answer for asked, (_, _, answer) in zip(self._asked, self._found, strict=True)}
+
+    def state(self) -> dict[str, Any]:
+        """Return what the scene is to ask now; empty when all is answered."""
+        if self._number == len(self._asked):
+            return {}
+        question = self._asked[self._number]
+        return {
+            "question": question.question,
+            "choices": question.choices,
+            "word": _mark_of(question).word,
+            "frame": self._found[self._number][0],
+            "guess": question.guess,
+            "sure": question.sure,
+            "number": self._number + 1,
+            "of": len(self._asked),
+        }
+
+    def heard(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Take a guess (None for none), or go on to the next question; return what the scene is to show."""
+        if content["ask"] == "next":
+            self._number += 1
+            return self.state()
+        question, guess, sure = self._asked[self._number], content["guess"], content["sure"]
+        if guess is not None and not question.choices:
+            guess = int(guess)
+        question.keep(guess, int(sure) if sure and guess is not None else None)
+        _, frame, answer = self._found[self._number]
+        said = f"{_mark_of(question).told.format(answer)} {question.said(answer)}"
+        return {**self.state(), "answer": answer, "frame": frame, "said": said}
+
+
+def _mark_of(question: Question) -> Mark:
+    return MARKS[question.mark.partition(" ")[0]]
+
+
+def _found(picture: Picture, question: Question) -> tuple[int, int, int | str]:
+    """Return where to pause for a question, and the frame that answers, with the answer."""
+    kind, _, of = question.mark.partition(" ")
+    if kind not in MARKS:
+        known = ", ".join(MARKS)
+        raise RefusalError(
+            f"The question {question.name!r} has the mark {question.mark!r}; a lab asks with {known}."
+        )
+    try:
+        frame, answer = MARKS[kind].answer(picture, of)
+        pause = MARKS[kind].pause(picture, of)
+        if pause >= frame:
+            raise ValueError(f"{question.mark} is answered before it can be asked")
+    except ValueError as error:
+        raise RefusalError(f"This lab's run does not answer {question.name!r}: {error}.") from None
+    return pause, frame, answer

@@ -1,0 +1,270 @@
+"""Strip: the commands of one session as a strip of numbers, and which of them are complete.
+
+Chapter 3 in one picture: a producer's commands have numbers; some are complete, some are held, and the set of
+those that are complete has holes; a sync waits for all before it. :class:`SessionTable` is a session of the
+engine with two queues, one whose flow control turns ON and one without; :func:`completion_run` plays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from qflow.broker.broker import Broker
+from qflow.broker.completions import RangeSet
+from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord
+from qflow.broker.events import Event
+from qflow.broker.message import Message
+from qflow.labs.fold import fold
+from qflow.labs.frames import NEVER, Frames
+from qflow.labs.picture import Picture, picture_of
+from qflow.labs.topology import Topology
+from qflow.workload import Consumer, Producer, Run, Workload
+
+QUEUES = ("busy", "idle")
+MOVES = ("busy", "idle", "sync", "flush", "take", "purge")
+STORY = (
+    *(("busy",), ("busy",), ("busy",), ("idle",), ("busy",), ("idle",), ("flush",), ("sync",)),
+    *(("idle",), ("take", "p1-2"), ("flush",)),
+)
+"""A held transfer, a hole, a sync that waits; a message that leaves the queue lets its own transfer go."""
+
+MOST = 16
+"""Commands that the strip has room for."""
+
+_PAUSE = 100_000
+_OWN_STEPS = frozenset({"execution.sync", "session.flush"})
+
+
+class SessionTable:
+    """A producer's session, two queues, and a consumer that takes what it is asked to.
+
+    Parameters
+    ----------
+    moves
+        What is done at once: the name of a queue sends one message there, ``sync`` and ``flush`` ask for
+        completions, ``("take", message)`` lets the consumer acquire and accept one, ``("purge", queue)``
+        empties a queue. A message is called by its command: ``p1-2``.
+    stop
+        ``qpid.flow_stop_count`` of the queue ``busy``; the queue ``idle`` has no flow control.
+
+    Attributes
+    ----------
+    moves
+        What was done so far.
+    session
+        The producer's.
+
+    Raises
+    ------
+    AmqpException
+        The broker's own refusal of the threshold.
+
+    Examples
+    --------
+    >>> table = SessionTable([("busy",), ("busy",), ("idle",), ("sync",)], stop=1)
+    >>> print(table.session.completed)
+    0 2
+    >>> table.do("take", "p1-1"); print(table.session.completed)
+    0-3
+    """
+
+    def __init__(self, moves: Iterable[Sequence[str]] = (), *, stop: int = 2) -> None:
+        self.broker = Broker()
+        self.stop = stop
+        self.moves: list[tuple[str, ...]] = []
+        self._events: list[Event] = []
+        self._known: dict[int, tuple[str, str]] = {}
+        self._browsed: dict[str, DeliveryRecord] = {}
+        self.broker.observe(self._events.append)
+        self.arguments = {
+            "busy": {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": 1},
+            "idle": {"qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0},
+        }
+        admin = self.broker.session("admin")
+        for queue, arguments in self.arguments.items():
+            admin.queue_declare(queue, arguments)
+        self._admin = admin
+        self.session = self.broker.session("p1")
+        self._reader = self.broker.session("c1")
+        self._reader.consuming.on_delivery = lambda record: self._browsed.update({record.label: record})
+        for queue in QUEUES:
+            self._reader.message_subscribe(queue, f"c1-{queue}", acquire_mode=1)
+            self._reader.message_flow(f"c1-{queue}", BYTE_UNIT, INFINITE)
+            self._reader.message_flow(f"c1-{queue}", MESSAGE_UNIT, INFINITE)
+        for move in moves:
+            self.do(*move)
+
+    def do(self, what: str, name: str = "") -> None:
+        """Do one of :data:`MOVES`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such move, message or queue, or no room for another command.
+        """
+        if what not in MOVES:
+            raise ValueError(f"what can be done is {', '.join(MOVES)}; got {what!r}")
+        number = self.session.completions.next_number
+        if what in (*QUEUES, "sync") and number >= MOST:
+            raise ValueError(f"the strip has room for {MOST} commands: start again")
+        if what == "take" and name not in (waiting := self.waiting()):
+            raise ValueError(f"{name!r} is not on a queue; there are {', '.join(waiting) or 'none'}")
+        if what == "purge" and name not in QUEUES:
+            raise ValueError(f"there is no queue {name!r}; there are {', '.join(QUEUES)}")
+        self.broker.advance(self.broker.now + _PAUSE)
+        if what in QUEUES:
+            self._known[number] = (what, f"p1-{number}")
+            self.session.message_transfer(Message(100, routing_key=what, label=f"p1-{number}"))
+        elif what == "sync":
+            self._known[number] = ("sync", "")
+            self.session.execution_sync()
+        elif what == "flush":
+            self.session.session_flush()
+        elif what == "take":
+            record = self._browsed[name]
+            self._reader.message_acquire((record.id,))
+            self._reader.message_accept((record.id,))
+        else:
+            self._admin.queue_purge(name)
+        self.moves.append((what, name) if name else (what,))
+
+    def waiting(self) -> list[str]:
+        """Return the messages on the queues."""
+        return [message.transfer.label for queue in QUEUES for message in self.broker.queue(queue).store]
+
+    def picture(self) -> Picture:
+        """Return the picture of everything so far."""
+        sent = max(1, len(self._known))
+        workload = Workload(
+            "a session by hand",
+            duration=3_600,
+            queues=self.arguments,
+            producers=(Producer("p1", ("", "busy"), rate=1, capacity=sent, size=100),),
+            consumers=(Consumer("c1", "busy", prefetch=1, service=("const", 1.0)),),
+        )
+        run = Run(workload, list(self._events), self.broker.now)
+        frames = fold(run, Topology.of(workload, run.end), _OWN_STEPS)
+        picture = picture_of(run, frames=frames)
+        strip = _Strip(frames, self._known)
+        strip.follow(run.events)
+        drawing = {
+            "form": "strip",
+            "captions": [[frame, " ".join(said)] for frame, said in sorted(strip.said.items())],
+            "turns": sorted(strip.turns),
+            "commands": [strip.commands[number] for number in sorted(strip.commands)],
+            "complete": strip.complete,
+            "reports": strip.reports,
+            "beat": 0.9,
+            "most": MOST,
+        }
+        return replace(picture, drawing=drawing, claims=self._claims(strip))
+
+    def _claims(self, strip: _Strip) -> tuple[str, ...]:
+        complete, held = self.session.completed, self.session.held
+        said = [f"Complete are the commands {complete or 'none'} of {len(self._known)} (CM-04)."]
+        if held:
+            numbers = ", ".join(str(transfer.number) for transfer in held)
+            said.append(f"Held by busy: {numbers}. The messages are on the queue (CM-01).")
+        for number, (kind, _) in self._known.items():
+            if kind == "sync" and number not in complete:
+                said.append(f"The sync with number {number} waits for all before it (CM-06).")
+        reported = strip.reports[-1][1] if strip.reports else "none"
+        return (*said, f"The last report to the client names {reported} (CM-05).")
+
+
+class _Strip:
+    """What became of each command, while the events of a run go by."""
+
+    def __init__(self, frames: Frames, known: dict[int, tuple[str, str]]) -> None:
+        self._frames, self._known = frames, known
+        # By number: the number, what it is, frames in which it was sent, held, let go and complete.
+        self.commands: dict[int, list[object]] = {}
+        self.said: dict[int, list[str]] = {}
+        self.turns: set[int] = set()
+        self.complete: list[list[object]] = []
+        self.reports: list[list[object]] = []
+        self._done = RangeSet()
+
+    def follow(self, events: Iterable[Event]) -> None:
+        for place, event in enumerate(events):
+            self._frame = self._frames.showing(place, event.time)
+            detail = dict(event.detail or {})
+            match event.kind:
+                case "message.transfer":
+                    self._begin(int(str(detail["command"])))
+                case "execution.sync":
+                    self._begin(self._next_sync())
+                case "session.flush":
+                    self._say("session.flush asks what is complete.")
+                case "held":
+                    number = int(str(detail["command"]))
+                    self.commands[number][3] = self._frame
+                    self._say(f"Completion {number} is held.", is_turn=True)
+                case "completed" if event.session == "p1":
+                    self._complete(int(str(detail["command"])))
+                case "reported" if event.session == "p1":
+                    self.reports.append([self._frame, detail["completed"]])
+                    self._say(f"session.completed names {detail['completed']}.", is_turn=True)
+                case "flow_stopped" | "flow_resumed":
+                    state = "ON" if event.kind == "flow_stopped" else "OFF"
+                    self._say(f"{event.queue} turns {state}.", is_turn=True)
+                case "acquired":
+                    self._say(f"c1 takes {event.message}.")
+                case "dequeued":
+                    how = {"accept": "c1 accepts", "purge": "A purge removes"}[str(detail["reason"])]
+                    self._say(f"{how} {event.message}, which leaves {event.queue}.")
+
+    def _next_sync(self) -> int:
+        syncs = (number for number, (kind, _) in self._known.items() if kind == "sync")
+        return next(number for number in syncs if number not in self.commands)
+
+    def _begin(self, number: int) -> None:
+        kind, label = self._known[number]
+        self.commands[number] = [number, kind, self._frame, NEVER, NEVER]
+        asks = "execution.sync asks for a report when all before it are complete"
+        what = f"{label} goes to {kind}" if label else asks
+        self._say(f"Command {number}: {what}.", is_turn=not label)
+
+    def _complete(self, number: int) -> None:
+        self.commands[number][4] = self._frame
+        self._done.add(number)
+        self.complete.append([self._frame, str(self._done)])
+        kind, _ = self._known[number]
+        was_held = self.commands[number][3] != NEVER
+        if kind == "sync":
+            self._say(f"All before {number} are complete: the sync is answered.", is_turn=True)
+        else:
+            self._say(f"{number} is complete{' after all' if was_held else ''}.", is_turn=was_held)
+
+    def _say(self, sentence: str, *, is_turn: bool = False) -> None:
+        self.said.setdefault(self._frame, []).append(sentence)
+        if is_turn:
+            self.turns.add(self._frame)
+
+
+def completion_run(*, moves: Iterable[Sequence[str]] = STORY, stop: int = 2) -> Picture:
+    """Play a producer's session, and return its picture.
+
+    Parameters
+    ----------
+    moves, stop
+        As for :class:`SessionTable`.
+
+    Returns
+    -------
+    Picture
+        Its claims name the commands that are complete, those that are held, and the sync that waits.
+
+    Raises
+    ------
+    ValueError
+        If a move cannot be done.
+
+    Examples
+    --------
+    >>> print(completion_run())
+    Complete are the commands 0-3 5 7 of 8 (CM-04).
+    ...
+    """
+    return SessionTable(moves, stop=stop).picture()

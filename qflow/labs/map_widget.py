@@ -1,0 +1,174 @@
+"""The map of a lab: stop × capacity, a run in each cell; a click moves the lab there.
+
+The ladder of abstraction, one step up: a lab shows one run, its map shows the runs of all its neighbours
+(:mod:`qflow.design.settings_map`). The runs are on all cores, coarse first; what has come is drawn several
+times a second. When another slider of the lab moves, they are dropped, and those of the new map begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import anywidget
+import ipywidgets as widgets
+import traitlets
+
+from qflow.design.settings_map import SettingsMap
+from qflow.labs.html_export import STYLES, read_static
+
+_PAUSE, _INTERVAL = 0.02, 0.15
+"""Seconds between two looks for results, and between two drawings."""
+
+
+class MapWidget(anywidget.AnyWidget):
+    """The drawing of a map of settings, and the runs that fill it.
+
+    Attributes
+    ----------
+    drawn
+        The map: what is known of it.
+    axes
+        What both sides are, and which cells are safe by the law.
+    cells, courses
+        What the runs came to, and each depth over time, for the browser.
+    dot
+        Where the lab is: stop and capacity.
+    chosen
+        The cell that was clicked, or chosen with Enter.
+    words
+        What the map shows, in sentences.
+    """
+
+    _esm = read_static("svg.js", "map.js")
+    _css = read_static(*STYLES, "map.css")
+
+    axes = traitlets.Dict().tag(sync=True)
+    cells = traitlets.Bytes(b"").tag(sync=True)
+    courses = traitlets.Bytes(b"").tag(sync=True)
+    dot = traitlets.List([0, 0]).tag(sync=True)
+    chosen = traitlets.Dict().tag(sync=True)
+    words = traitlets.List().tag(sync=True)
+
+    def __init__(self, drawn: SettingsMap) -> None:
+        super().__init__()
+        self._started = 0
+        self._task: asyncio.Task[None] | None = None
+        self._is_seen = False
+        self.show(drawn)
+        self.on_msg(self._heard)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the map shows, in sentences."""
+        return self.drawn.claims
+
+    def show(self, drawn: SettingsMap) -> None:
+        """Show another map: its coarse cells at once, the others as they come."""
+        self._started += 1
+        self.drawn = drawn
+        across, up = ({"label": axis.label, "values": list(axis.values)} for axis in (drawn.across, drawn.up))
+        settings = drawn.settings
+        with self.hold_sync():
+            self.axes = {
+                "across": across,
+                "up": up,
+                "safe": drawn.is_safe,
+                "limit": drawn.limit,
+                "producers": drawn.producers,
+            }
+            self.dot = [settings[drawn.across.setting], settings[drawn.up.setting]]
+            self._draw()
+        self._fill(drawn.coarse)
+        self._draw()
+        if self._is_seen:
+            self._run_rest()
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        # A map that no browser shows, as when a chapter is built, stays coarse.
+        if content.get("ask") == "runs" and not self._is_seen:
+            self._is_seen = True
+            self._run_rest()
+
+    def _run_rest(self) -> None:
+        rest = [place for place in self.drawn.order() if place not in self.drawn.found]
+        self._task = asyncio.get_running_loop().create_task(self._go_on(rest, self._started))
+
+    def finish(self) -> None:
+        """Run what is not known yet, and wait for it."""
+        self._started += 1
+        self._fill([place for place in self.drawn.order() if place not in self.drawn.found])
+        self._draw()
+
+    def _fill(self, places: Sequence[int]) -> None:
+        runs = self.drawn.runs(places)
+        while runs.left:
+            for number, found in runs.results(None):
+                self.drawn.found[places[number]] = found
+
+    async def _go_on(self, places: Sequence[int], number: int) -> None:
+        drawn, runs, drawn_at = self.drawn, self.drawn.runs(places), 0.0
+        try:
+            while runs.left:
+                await asyncio.sleep(_PAUSE)
+                if number != self._started:
+                    return
+                for one, found in runs.results():
+                    drawn.found[places[one]] = found
+                if time.monotonic() - drawn_at > _INTERVAL or not runs.left:
+                    drawn_at = time.monotonic()
+                    self._draw()
+        except Exception as error:  # a reader who only moved a slider is never shown a traceback
+            self.words = [*self.drawn.claims, f"The runs ended early ({type(error).__name__}: {error})."]
+        finally:
+            runs.close()
+
+    def _draw(self) -> None:
+        with self.hold_sync():
+            self.courses = self.drawn.courses()
+            self.cells = self.drawn.packed()
+            self.words = list(self.drawn.claims)
+
+    def close(self) -> None:
+        """Drop the runs, and free the widget."""
+        self._started += 1
+        super().close()
+
+    def __repr__(self) -> str:
+        return repr(self.drawn)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        # A notebook without a kernel shows the drawing of what was known when it was displayed.
+        data, metadata = super()._repr_mimebundle_(**kwargs)
+        return {**data, "image/svg+xml": self.drawn.svg(), "text/plain": repr(self)}, metadata
+
+
+class MapLab(widgets.VBox):
+    """A lab and its map, one above the other.
+
+    Attributes
+    ----------
+    map
+        The map.
+    lab
+        The lab that a click in the map moves.
+    """
+
+    def __init__(self, lab: widgets.Widget, drawn: MapWidget) -> None:
+        self.lab, self.map = lab, drawn
+        super().__init__([drawn, lab])
+        self.add_class("qflow-map-lab")
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the map shows, in sentences."""
+        return self.map.claims
+
+    def __repr__(self) -> str:
+        return repr(self.map)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        data: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return {**data, "image/svg+xml": self.map.drawn.svg(), "text/plain": repr(self)}

@@ -1,0 +1,507 @@
+// Conveyor: a queue as one line with its head at the right. Each consumer's eye passes over what it may not have; a lock snaps shut on
+// what it takes and flies to its owner. What is looked at, and in which order, comes with the run; here it only gets time to be seen.
+
+// Seconds of the reader: a look that passes over, the snap of a lock, a flight, an eye on its way home, a place that closes up.
+const EYE = { look: 0.2, snap: 0.2, fly: 0.5, home: 0.35, trail: 1.8, close: 0.35, done: 0.6, most: 2.4 };
+const OWNERS = ["stop", "ink", "real", "go", "blue", "soft"];
+const LINE = { width: 1040, right: 1004, top: 34, middle: 70, bottom: 128, pitch: 60, rail: 148, gap: 18, card: 148 };
+const [PASSED, TAKEN] = [0, 1];
+
+const ownerColour = (consumer) => OWNERS[(consumer - 1) % OWNERS.length];
+const isRemove = (number) => number % 2 === 0;
+
+// When each look begins and ends, in seconds after its frame; and when a message that was taken sets out.
+class Looks {
+  constructor(timeline) {
+    const { looks, holdings } = timeline;
+    const { consumer, stay, kind, start } = looks.columns;
+    this.of = timeline.topology.consumers.map(() => []);
+    this.beats = new Map();
+    this.takes = new Map();
+    for (let from = 0, to; from < looks.count; from = to) {
+      for (to = from; to < looks.count && start[to] === start[from]; to += 1);
+      const raw = Array.from({ length: to - from }, (_, at) => (kind[from + at] === TAKEN ? EYE.look + EYE.snap : EYE.look));
+      const scale = Math.min(1, EYE.most / raw.reduce((sum, one) => sum + one, 0));
+      let at = 0;
+      for (let row = from; row < to; row += 1) {
+        const until = at + raw[row - from] * scale;
+        this.of[consumer[row] - 1].push({ frame: start[row], at, until, stay: stay[row], kind: kind[row] });
+        if (kind[row] === TAKEN) this.takes.set(`${stay[row]} ${start[row]}`, until);
+        at = until;
+      }
+      this.beats.set(start[from], at + EYE.fly);
+    }
+    this.holdings = holdings;
+  }
+
+  // Seconds after its frame at which a message that a consumer took leaves the line.
+  setsOut(row) {
+    const { stay, start } = this.holdings.columns;
+    return this.takes.get(`${stay[row]} ${start[row]}`) ?? 0;
+  }
+}
+
+class Conveyor {
+  constructor(timeline, places) {
+    this.timeline = timeline;
+    this.looks = timeline.looksInTime;
+    this.flights = new Flights(timeline);
+    this.places = places;
+    // What was done, in its order: [frame, stay].
+    const { stays, picture } = timeline;
+    this.done = this.flights.byEnd.stays.filter((row) => picture.reasons[stays.get(row, "reason")] === "accept");
+    this.wrong = new Map(picture.wrong.map(([frame, row]) => [row, frame]));
+    this.byStay = new Map();
+    for (let row = 0; row < timeline.holdings.count; row += 1) {
+      const stay = timeline.holdings.get(row, "stay");
+      this.byStay.set(stay, [...(this.byStay.get(stay) ?? []), row]);
+    }
+  }
+
+  get shown() {
+    return this.flights.shown;
+  }
+
+  at(frame, seconds = 0) {
+    return this.flights.time(frame) + seconds * this.pace;
+  }
+
+  part(from, seconds) {
+    return (this.time - from) / (seconds * this.pace);
+  }
+
+  paint(brush, time, pace, frame) {
+    Object.assign(this, { brush, time, pace, frame });
+    brush.begin(this.places.width, this.places.height);
+    this.shown.now = 0;
+    this.layOut();
+    this.paintTrails();
+    this.paintLine();
+    this.paintHeld();
+    this.paintDone();
+    this.paintRejected();
+    this.paintLocks();
+    this.timeline.topology.consumers.forEach((_, index) => this.paintEye(index));
+  }
+
+  // Where each message's place in the line is: those before it close up when one leaves.
+  layOut() {
+    const { stays } = this.timeline;
+    this.x = new Map();
+    let place = 0;
+    for (let row = 0; row < stays.count; row += 1) {
+      const came = this.at(stays.get(row, "start"));
+      if (came - TAKES.transfer * this.pace > this.time) break;
+      const left = this.at(stays.get(row, "end"));
+      const gone = left <= this.time ? smooth(this.part(left, EYE.close)) : 0;
+      if (gone < 1) {
+        const rest = LINE.right - (place + 0.5) * this.places.pitch;
+        const part = this.part(came - TAKES.transfer * this.pace, TAKES.transfer);
+        if (part < 1) this.see("transfer", this.flights.sendingOf[row]);
+        this.x.set(row, mix(-40, rest, easeOut(part)));
+      }
+      place += 1 - gone;
+    }
+    this.length = place;
+  }
+
+  // Who has a message now, and how far it is on its way to its slot.
+  held(stay) {
+    for (const row of this.byStay.get(stay) ?? []) {
+      const { holdings } = this.timeline;
+      const from = this.at(holdings.get(row, "start"), this.looks.setsOut(row));
+      const until = this.at(holdings.get(row, "end"));
+      if (from <= this.time && this.time < until) return { row, consumer: holdings.get(row, "consumer"), from, until };
+    }
+    return null;
+  }
+
+  see(kind, row) {
+    if (row >= 0) this.shown.see(kind, row);
+  }
+
+  size() {
+    return Math.min(19, this.places.pitch * 0.36);
+  }
+
+  item(stay, x, y, size, alpha = 1) {
+    const { stays } = this.timeline;
+    const [group, number] = [stays.get(stay, "group"), stays.get(stay, "number")];
+    const label = this.timeline.label(stays.get(stay, "producer"), number);
+    const kind = group || this.timeline.picture.groups.length + stays.get(stay, "producer");
+    const again = stays.get(stay, "again") <= this.frame;
+    const draw = (pen, colour) => {
+      pen.save();
+      pen.scale(size / 5.4, size / 5.4);
+      const path = new Path2D(shapeOf(kind));
+      [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colorOf(kind), colour("card"), 0.5];
+      pen.fill(path);
+      pen.stroke(path);
+      pen.restore();
+      [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [`700 ${Math.round(size * 0.7)}px system-ui, sans-serif`, "center", "middle", DARK.has(colorOf(kind)) ? "#fff" : "#1c2126"];
+      pen.fillText(label.split("-")[0], 0, size * 0.1);
+      [pen.font, pen.fillStyle] = ["650 12px system-ui, sans-serif", colour("ink")];
+      pen.fillText(label, 0, size + 12);
+      [pen.font, pen.fillStyle] = ["12px system-ui, sans-serif", colour("soft")];
+      if (size > 12) pen.fillText(isRemove(number) ? "remove" : "add", 0, size + 25);
+      [pen.strokeStyle, pen.lineWidth] = [colour("ink"), 1.8];
+      pen.translate(-size, -size * 0.8);
+      if (again) pen.stroke(new Path2D(AGAIN));
+    };
+    this.brush.stamp(`item ${label} ${size} ${again}`, x, y, size + 34, draw, alpha);
+  }
+
+  paintLine() {
+    const { stays } = this.timeline;
+    const { pitch } = this.places;
+    const size = this.size();
+    for (const [stay, x] of this.x) {
+      if (x < 8 - pitch) continue;
+      const left = this.at(stays.get(stay, "end"));
+      const held = this.held(stay);
+      if (held || left <= this.time) {
+        // Its place is kept until it is accepted: an empty one, with the name of who has it.
+        const taker = held?.consumer ?? this.timeline.holdings.get((this.byStay.get(stay) ?? []).at(-1) ?? 0, "consumer");
+        const alpha = left <= this.time ? 1 - this.part(left, EYE.close) : 0.8;
+        if (taker) this.brush.stamp(`place ${taker} ${size}`, x, LINE.middle, size + 4, (pen, colour) => drawPlace(pen, colour, size, taker, this.timeline.topology.consumers[taker - 1].name), alpha);
+        continue;
+      }
+      const back = this.lastRelease(stay);
+      if (back && this.part(back.until, TAKES.release) < 1) {
+        const [sx, sy] = this.places.slot(back.consumer, back.row);
+        const part = smooth(this.part(back.until, TAKES.release));
+        this.see("release", back.row);
+        this.item(stay, mix(sx, x, part), mix(sy, LINE.middle, part), size);
+      } else this.item(stay, x, LINE.middle, size, this.lockOf(stay) ? 0.62 : 1);
+    }
+  }
+
+  lastRelease(stay) {
+    const rows = (this.byStay.get(stay) ?? []).filter((row) => this.at(this.timeline.holdings.get(row, "end")) <= this.time);
+    const row = rows.at(-1);
+    return row === undefined ? null : { row, consumer: this.timeline.holdings.get(row, "consumer"), until: this.at(this.timeline.holdings.get(row, "end")) };
+  }
+
+  // What consumers have: on its way, in its slot, worked on.
+  paintHeld() {
+    const { brush, places, timeline } = this;
+    const size = this.size();
+    const working = new Map();
+    for (const [stay, rows] of this.byStay) {
+      if (!rows.length) continue;
+      const held = this.held(stay);
+      if (!held || !held.consumer) continue;
+      const [sx, sy] = places.slot(held.consumer, held.row);
+      const part = smooth(this.part(held.from, EYE.fly));
+      if (part < 1) this.see("delivery", held.row);
+      const x = this.x.get(stay) ?? LINE.right;
+      this.item(stay, mix(x, sx, part), mix(LINE.middle, sy, part * part * 0.4 + part * 0.6), size);
+      if (part >= 1 && timeline.picture.works && !working.has(held.consumer)) {
+        working.set(held.consumer, held);
+        const begun = Math.max(held.from + EYE.fly * this.pace, this.freeSince(held));
+        brush.arc(sx, sy, size + 5, clamp((this.time - begun) / Math.max(1, held.until - begun), 0, 1), "glow", 4);
+      }
+    }
+  }
+
+  // When a consumer was last done with another message.
+  freeSince({ consumer, row }) {
+    const { holdings } = this.timeline;
+    let since = -Infinity;
+    for (const other of this.flights.byEnd.holdings) {
+      const end = this.at(holdings.get(other, "end"));
+      if (end > this.time) break;
+      if (other !== row && holdings.get(other, "consumer") === consumer) since = end;
+    }
+    return since;
+  }
+
+  paintDone() {
+    const { places, timeline } = this;
+    const { stays } = timeline;
+    const done = [...this.done].filter((row) => this.at(stays.get(row, "end")) <= this.time);
+    const most = Math.floor((places.race - 40) / 34);
+    done.forEach((stay, at) => {
+      const place = done.length - 1 - at;
+      if (place > most) return;
+      const end = this.at(stays.get(stay, "end"));
+      const part = smooth(this.part(end, EYE.done));
+      // The row moves on as the newest arrives.
+      const last = this.at(stays.get(done.at(-1), "end"));
+      const shift = place ? 1 - smooth(this.part(last, EYE.done)) : 0;
+      const rest = [places.race - 30 - (place - shift) * 34, places.done];
+      const row = (this.byStay.get(stay) ?? []).at(-1);
+      if (part < 1) this.see("accept", row ?? -1);
+      const from = row === undefined ? rest : places.slot(timeline.holdings.get(row, "consumer"), row);
+      const [x, y] = [mix(from[0], rest[0], part), mix(from[1], rest[1], part)];
+      this.item(stay, x, y, Math.round(mix(this.size(), 12, part)), clamp((x - 6) / 30, 0, 1));
+      if (this.wrong.has(stay)) this.brush.arc(x, y, 17, smooth(this.part(end + EYE.done * this.pace, 0.4)), "bad", 3);
+    });
+  }
+
+  // Refused by a consumer: it fades away under a cross.
+  paintRejected() {
+    const { brush, flights, timeline } = this;
+    const { holdings, stays, picture } = timeline;
+    flights.each(flights.byEnd.holdings, holdings.end, this.time - 2 * TAKES.discard * this.pace, this.time, (row, at) => {
+      const [stay, consumer] = [holdings.get(row, "stay"), holdings.get(row, "consumer")];
+      if (!consumer || stay < 0 || stays.get(stay, "end") !== holdings.get(row, "end") || picture.reasons[stays.get(stay, "reason")] !== "reject") return;
+      const part = this.part(at, 2 * TAKES.discard);
+      const [x, y] = this.places.slot(consumer, row);
+      this.see("reject", row);
+      this.item(stay, x, y + 16 * part, this.size(), 1 - part);
+      brush.put("reject", x, y + 16 * part, this.size(), 1 - part);
+    });
+  }
+
+  // The lock that a message of the line wears: that of its group, once it has snapped.
+  lockOf(stay) {
+    const { stays, locks } = this.timeline;
+    for (const row of this.aliveLocks()) {
+      if (locks.get(row, "group") === stays.get(stay, "group") && this.snapped(row) <= this.time) return { row, consumer: locks.get(row, "consumer") };
+    }
+    return null;
+  }
+
+  aliveLocks() {
+    const { locks } = this.timeline;
+    return this.timeline.locks.alive(this.frame).filter((row) => locks.get(row, "consumer"));
+  }
+
+  // A lock snaps on the first message of its group that its owner takes.
+  first(lock) {
+    const { locks, stays, looks } = this.timeline;
+    const [group, frame, consumer] = ["group", "start", "consumer"].map((name) => locks.get(lock, name));
+    return this.looks.of[consumer - 1]?.find((look) => look.frame === frame && look.kind === TAKEN && stays.get(look.stay, "group") === group);
+  }
+
+  snapped(lock) {
+    const look = this.first(lock);
+    return this.at(this.timeline.locks.get(lock, "start"), look ? look.until - EYE.snap : 0);
+  }
+
+  paintLocks() {
+    const { brush, flights, timeline } = this;
+    const { locks } = timeline;
+    const size = this.size();
+    for (const row of this.aliveLocks()) {
+      const at = this.snapped(row);
+      if (at > this.time) continue;
+      const consumer = locks.get(row, "consumer");
+      const look = this.first(row);
+      const x = this.x.get(look?.stay) ?? LINE.right;
+      for (const [stay, place] of this.x) {
+        if (timeline.stays.get(stay, "group") !== locks.get(row, "group") || this.held(stay) || place < 0 || this.at(timeline.stays.get(stay, "start")) > this.time) continue;
+        // Badges run along the line from where the lock snapped.
+        const part = clamp((this.part(at, 1) - Math.abs(place - x) / 2200) / 0.18, 0, 1);
+        this.shackle(place + size * 0.78, LINE.middle - size * 0.92, 8, consumer, part);
+      }
+      const snap = this.part(at, EYE.snap);
+      const home = this.places.lockAt(consumer, row);
+      const part = smooth(this.part(at + EYE.snap * this.pace, TAKES.lock));
+      if (part < 1) this.see("lock", row);
+      if (part < 1) this.shackle(mix(x + size * 0.78, home[0], part), mix(LINE.middle - size * 0.92, home[1], part), mix(16 - 3 * smooth(snap), 9, part), consumer, 1);
+    }
+    flights.each(flights.byEnd.locks, locks.end, this.time - TAKES.unlock * this.pace, this.time, (row, at) => {
+      const part = this.part(at, TAKES.unlock);
+      const consumer = locks.get(row, "consumer");
+      if (!consumer) return;
+      const [x, y] = this.places.lockAt(consumer, row);
+      this.see("unlock", row);
+      brush.put("unlocked", x, y - 24 * part, 10, 1 - part * part);
+    });
+  }
+
+  shackle(x, y, size, consumer, alpha) {
+    this.brush.stamp(`lock ${size.toFixed(1)} ${consumer}`, x, y, size * 2, (pen, colour) => drawOwnersLock(pen, size, colour, consumer), alpha);
+  }
+
+  hasLanded(lock) {
+    return this.time >= this.snapped(lock) + (EYE.snap + TAKES.lock) * this.pace;
+  }
+
+  // Passed over: a bow below the message, in the colour of the eye that passed.
+  paintTrails() {
+    this.looks.of.forEach((looks, index) => {
+      const y = this.places.rail(index);
+      for (const look of looks) {
+        if (look.kind !== PASSED) continue;
+        const since = this.part(this.at(look.frame, look.at), 1);
+        const x = this.x.get(look.stay);
+        if (since <= 0 || since > EYE.trail || x === undefined) continue;
+        this.brush.bow(x, y, this.places.pitch * 0.46, smooth(since / (look.until - look.at)), ownerColour(index + 1), 0.9 * (1 - since / EYE.trail));
+      }
+    });
+  }
+
+  paintEye(index) {
+    const { places } = this;
+    const [homeX, homeY] = places.eye(index);
+    const rail = places.rail(index);
+    const looks = this.looks.of[index];
+    let at = -1;
+    for (let next = 0; next < looks.length && this.at(looks[next].frame, looks[next].at) <= this.time; next += 1) at = next;
+    const look = looks[at];
+    const spot = (one) => [one.stay < 0 ? Math.max(16, LINE.right - (this.length + 0.5) * places.pitch) : (this.x.get(one.stay) ?? LINE.right), rail];
+    let [x, y, open] = [homeX, homeY, 0.12];
+    if (look) {
+      const [begun, ended] = [this.at(look.frame, look.at), this.at(look.frame, look.until)];
+      const before = looks[at - 1];
+      const from = before && this.at(before.frame, before.until) >= begun - EYE.home * this.pace ? spot(before) : [homeX, homeY];
+      const step = smooth(this.part(begun, Math.min(0.14, look.until - look.at)));
+      const to = spot(look);
+      [x, y, open] = [mix(from[0], to[0], step), mix(from[1], to[1], step), look.kind === PASSED && step > 0.7 && this.part(begun, 1) < 0.2 ? 0.15 : 1];
+      if (this.time > ended) {
+        const back = smooth(this.part(ended, EYE.home));
+        [x, y, open] = [mix(to[0], homeX, back), mix(to[1], homeY, back), mix(1, 0.12, back)];
+      } else this.brush.gaze(x, y - 10, LINE.bottom - 8, ownerColour(index + 1));
+    }
+    this.brush.eye(x, y, open, ownerColour(index + 1), Math.abs(y - rail) < 3 ? index + 1 : "");
+  }
+}
+
+const DARK = new Set(["#0072b2", "#009e73", "#d55e00", "#7a5195"]);
+
+function drawPlace(pen, colour, size, consumer, name) {
+  [pen.strokeStyle, pen.lineWidth] = [colour(ownerColour(consumer)), 1.6];
+  pen.setLineDash([3, 4]);
+  ring(pen, size);
+  pen.stroke();
+  pen.setLineDash([]);
+  [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = ["650 13px system-ui, sans-serif", "center", "middle", colour(ownerColour(consumer))];
+  pen.fillText(name, 0, 1);
+}
+
+// A lock in its owner's colour, with its owner's number.
+function drawOwnersLock(pen, size, colour, consumer) {
+  const paint = colour(ownerColour(consumer));
+  [pen.strokeStyle, pen.fillStyle, pen.lineWidth] = [paint, paint, Math.max(1.6, size / 3.4)];
+  pen.beginPath();
+  pen.arc(0, -size * 0.3, size * 0.52, Math.PI, 0);
+  pen.stroke();
+  pen.beginPath();
+  pen.roundRect(-size * 0.85, -size * 0.34, size * 1.7, size * 1.35, size * 0.24);
+  pen.fill();
+  [pen.fillStyle, pen.font, pen.textAlign, pen.textBaseline] = [colour("card"), `700 ${size * 1.1}px system-ui, sans-serif`, "center", "middle"];
+  pen.fillText(String(consumer), 0, size * 0.38);
+}
+
+// The still part of the drawing: rails, cards with slots, words and counters.
+function buildConveyor(root, timeline, id) {
+  const { consumers, queues } = timeline.topology;
+  const { picture } = timeline;
+  root.replaceChildren();
+  const marks = { ...patterns(root, id), groups: picture.groups };
+  const cards = LINE.rail + consumers.length * LINE.gap + 6;
+  const width = (LINE.width - 16 - 12 * (consumers.length - 1)) / consumers.length;
+  const done = cards + LINE.card + 46;
+  const height = done + 50;
+  const most = timeline.most("queue", 0, "depth");
+  const pitch = clamp((LINE.right - 12) / Math.max(1, most), 40, LINE.pitch);
+  const race = 640;
+  for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: LINE.right + 28, y1: y, y2: y, class: "qf-rail" }, root);
+  svg("text", { x: 8, y: 22, class: "qf-name", "data-why": `queue:${queues[0].name}` }, root, queues[0].name);
+  svg("text", { x: LINE.right + 28, y: 22, class: "qf-note qf-end" }, root, "head →");
+  buildSwitch(root, 110, 8, picture.grouped ? "groups on" : "groups off", picture.grouped, { what: "groups" });
+  buildSwitch(root, 250, 8, "consumers work by themselves", picture.works, { what: "work" }, "qf-extra");
+  svg("text", { x: 8, y: cards + LINE.card + 22, class: "qf-note" }, root, "done, in this order");
+  svg("line", { x1: 8, x2: race - 8, y1: done + 34, y2: done + 34, class: "qf-rail" }, root);
+  const spots = Array.from({ length: Math.min(most, Math.floor(LINE.right / pitch)) }, (_, place) => svg("rect", { x: LINE.right - (place + 1) * pitch + 4, y: LINE.top + 8, width: pitch - 8, height: LINE.bottom - LINE.top - 16, class: "qf-spot" }, root));
+  const sinks = consumers.map((_, index) => buildReader(root, timeline, index, 8 + index * (width + 12), cards, width, marks));
+  const paintRace = buildRace(root, timeline, race + 20, cards + LINE.card + 22);
+  const places = {
+    width: LINE.width, height, pitch, race, done, tanks: [], sources: [], sinks,
+    rail: (index) => LINE.rail + index * LINE.gap,
+    eye: (index) => [sinks[index].x + 28, cards + 24],
+    slot: (consumer, row) => sinks[consumer - 1].slot(motion.flights.slots[row]),
+    lockAt: (consumer, row) => sinks[consumer - 1].lockAt(row),
+  };
+  const motion = new Conveyor(timeline, places);
+  const paint = (frame) => {
+    const shown = timeline.messages(frame);
+    const seen = timeline.queue(frame, 0);
+    shown.queued[0].slice(0, spots.length).forEach((row, place) => {
+      const label = timeline.label(timeline.stays.get(row, "producer"), timeline.stays.get(row, "number"));
+      set(spots[place], { "data-why": `message:${label}`, visibility: "visible" });
+    });
+    for (const spot of spots.slice(shown.queued[0].length)) set(spot, { visibility: "hidden" });
+    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], motion.flights));
+    paintRace(frame);
+    set(root, { "data-held": seen.held });
+  };
+  const paintMarks = (brush, now, frame) => {
+    motion.paint(brush, now.clock, now.pace, frame);
+    const alive = timeline.locks.alive(frame);
+    sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => timeline.locks.get(row, "consumer") === index + 1), consumers[index].name, (lock) => motion.hasLanded(lock)));
+  };
+  set(root, { viewBox: `0 0 ${LINE.width} ${height}` });
+  return { paint, paintMarks, motion, places, geometry: { width: LINE.width, tank: { x: 0, width: 0 } }, hasPlots: false };
+}
+
+// One consumer: its eye, its pace, what it owns, its slots.
+function buildReader(root, timeline, index, x, y, width, marks) {
+  const spot = timeline.topology.consumers[index];
+  const form = { name: 30, note: 0, isSmall: false };
+  const group = buildCard(root, "consumer", spot, y, LINE.card, { x, width }, form);
+  const name = group.querySelector(".qf-name");
+  set(name, { x: 52, style: `fill:var(--qf-${ownerColour(index + 1)})` });
+  svg("text", { x: 80, y: 30, class: "qf-note" }, group, spot.note);
+  const owns = svg("text", { x: width - 14, y: LINE.card - 11, class: "qf-note qf-end" }, group);
+  const holds = svg("text", { x: 14, y: LINE.card - 11, class: "qf-note" }, group);
+  const pitch = Math.min(58, (width - 50) / spot.prefetch);
+  const slots = Array.from({ length: spot.prefetch }, (_, place) => svg("rect", { x: 14 + place * pitch, y: 40, width: pitch - 6, height: 78, rx: 9, class: "qf-slot qf-slot-free" }, group));
+  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, 18 + spot.prefetch * pitch, 50, 54);
+  const locks = buildLocks(group, timeline, { width }, form);
+  const { stays, holdings, picture } = timeline;
+  const paint = (seen, rows, flights) => {
+    const taken = [];
+    for (const row of rows) taken[flights.slots[row]] = row;
+    slots.forEach((slot, place) => {
+      const stay = taken[place] === undefined ? -1 : holdings.get(taken[place], "stay");
+      const label = stay < 0 ? "" : timeline.label(stays.get(stay, "producer"), stays.get(stay, "number"));
+      if (label) set(slot, { "data-why": `message:${label}`, tabindex: 0, role: "button", "aria-haspopup": "menu", "aria-label": `${label} at ${spot.name}: accept, release or reject` });
+      else for (const one of ["data-why", "tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(one);
+    });
+    write(holds, seen.present ? `${seen.holds} of ${spot.prefetch} prefetched` : "not here yet");
+    set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted });
+  };
+  const paintLocks = (alive, owner, hasLanded) => {
+    locks.paint(alive, owner, hasLanded);
+    const names = alive.filter(hasLanded).map((row) => picture.groups[timeline.locks.get(row, "group") - 1]);
+    write(owns, !picture.grouped ? "" : names.length ? `owns ${names.join(", ")}` : "owns no group");
+  };
+  const slot = (place) => [x + 14 + Math.min(place, spot.prefetch - 1) * pitch + (pitch - 6) / 2, y + 64];
+  return { x, paint, paintLocks, slot, lockAt: (row) => [x + locks.x(row) + 5, y + 25] };
+}
+
+// A switch of the picture: a click asks the kernel.
+function buildSwitch(root, x, y, words, isOn, question, more = "") {
+  const group = svg("g", { class: `qf-switch ${more}`, transform: `translate(${x},${y})`, role: "switch", tabindex: 0, "aria-checked": isOn, "aria-label": words, "data-ask": JSON.stringify({ ask: "do", ...question }) }, root);
+  const width = 46 + 1.1 * textWidth(words);
+  svg("rect", { width, height: 22, rx: 11, class: "qf-pill" }, group);
+  svg("rect", { x: 4, y: 4, width: 26, height: 14, rx: 7, class: isOn ? "qf-switch-on" : "qf-switch-off" }, group);
+  svg("circle", { cx: isOn ? 23 : 11, cy: 11, r: 5, class: "qf-switch-knob" }, group);
+  svg("text", { x: 37, y: 15.5 }, group, words);
+}
+
+// How many carts went wrong, with groups and without.
+function buildRace(root, timeline, x, y) {
+  const { picture } = timeline;
+  svg("text", { x, y, class: "qf-count" }, root, "an item removed before it was added");
+  const columns = [true, false].map((grouped, index) => {
+    const group = svg("g", { class: "qf-race", "data-grouped": grouped, transform: `translate(${x + index * 180},${y})` }, root);
+    const number = svg("text", { x: 0, y: 42, class: "qf-race-number" }, group);
+    svg("text", { x: 32, y: 24 }, group, grouped ? "with groups" : "without groups");
+    const of = svg("text", { x: 32, y: 42, class: "qf-note" }, group);
+    return { group, number, of, grouped };
+  });
+  return (frame) => {
+    for (const { group, number, of, grouped } of columns) {
+      const isNow = grouped === picture.grouped;
+      const wrong = isNow ? (picture.carts.findLast(([at]) => at <= frame)?.[1] ?? 0) : picture.tried;
+      write(number, wrong < 0 ? "?" : String(wrong));
+      write(of, wrong < 0 ? "not tried yet" : `of ${picture.of} carts`);
+      set(group, { "data-wrong": wrong, class: `qf-race${isNow ? " qf-is-now" : ""}${wrong > 0 ? " qf-is-bad" : ""}` });
+    }
+  };
+}

@@ -1,0 +1,290 @@
+// Guess: a question asked in the picture. The run pauses, the learner drags a mark on the tank to where something will happen, or
+// chooses a client, and the run goes on to the instant that answers: the mark stays, the truth beside it. The kernel says where to
+// pause, what the answer is and what to say of a guess; here it is drawn.
+
+const SNAP = 5;
+const CERTAINTIES = [50, 60, 70, 80, 90, 100];
+
+class Guess {
+  constructor(root, model, player, shown) {
+    Object.assign(this, { root, model, player, shown, value: null, until: null });
+    this.box = html("section", { class: "qf-ask", "aria-label": "A question about this picture", hidden: "" }, root);
+    this.count = html("span", { class: "qf-ask-count" }, this.box);
+    this.question = html("p", { class: "qf-ask-question", id: `qf-ask-${crypto.getRandomValues(new Uint32Array(1))[0]}` }, this.box);
+    this.form = html("form", { class: "qf-ask-form" }, this.box);
+    this.label = html("label", {}, this.form, "messages ");
+    this.field = html("input", { type: "number", min: 0, step: 1, "aria-describedby": this.question.id }, this.label);
+    this.choices = html("span", { role: "radiogroup", class: "qf-ask-choices", "aria-labelledby": this.question.id }, this.form);
+    this.sure = html("select", { "aria-label": "How sure" }, this.form);
+    html("option", { value: "" }, this.sure, "how sure?");
+    for (const percent of CERTAINTIES) html("option", { value: percent }, this.sure, `${percent} % sure`);
+    this.go = html("button", { type: "submit", class: "qf-ask-go" }, this.form, "go");
+    const skip = html("button", { type: "button", class: "qf-ask-skip" }, this.form, "no guess");
+    this.told = html("p", { class: "qf-ask-told", "aria-live": "polite" }, this.box);
+    this.next = html("button", { type: "button", class: "qf-ask-next" }, this.box);
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send(this.value);
+    });
+    skip.addEventListener("click", () => this.send(null));
+    this.next.addEventListener("click", () => {
+      this.next.disabled = true;
+      this.model.send({ ask: "next" });
+    });
+    this.field.addEventListener("input", () => this.field.value !== "" && this.put(Number(this.field.value)));
+    // What moves through the run would give the answer away.
+    root.addEventListener("keydown", (event) => this.keep(event), true);
+    root.addEventListener("click", (event) => {
+      if (!this.asks || event.target.closest(".qf-ask, .qf-top")) return;
+      event.stopPropagation();
+      const name = event.target.closest("[data-name]")?.dataset.name;
+      if (this.isOpen && this.asking.choices.includes(name)) this.choose(name);
+    }, true);
+    this.marks = null;
+  }
+
+  // What is asked, if anything, and whether it is answered.
+  get asks() {
+    return Boolean(this.asking.question);
+  }
+
+  get asking() {
+    return this.model.get("asking") ?? {};
+  }
+
+  get isAnswered() {
+    return this.asking.answer !== undefined;
+  }
+
+  get isOpen() {
+    return this.asks && !this.isAnswered && this.until === null;
+  }
+
+  // Another question, an answer, or the end of it.
+  load() {
+    const { asking } = this;
+    const wasAsking = !this.box.hidden;
+    this.box.hidden = !this.asks;
+    this.root.classList.toggle("qf-is-asking", this.asks);
+    for (const handle of this.root.querySelectorAll("[data-handle]")) set(handle, { tabindex: this.asks ? -1 : 0 });
+    if (!this.asks) {
+      this.marks?.remove();
+      this.shown[0]?.stage.classList.remove("qf-hides-depth");
+      if (wasAsking) this.player.play();
+      return;
+    }
+    write(this.count, asking.of > 1 ? `${asking.number} of ${asking.of}` : "");
+    write(this.question, asking.question);
+    this.root.classList.toggle("qf-is-answered", false);
+    this.form.hidden = this.isAnswered;
+    this.told.hidden = this.next.hidden = true;
+    this.next.disabled = false;
+    write(this.next, asking.number < asking.of ? "next question" : "play on");
+    if (!this.isAnswered) this.begin(asking);
+    this.goTo(asking.frame);
+  }
+
+  begin({ guess, sure, choices }) {
+    this.value = guess ?? null;
+    this.field.value = choices.length ? "" : (guess ?? "");
+    this.sure.value = sure ?? "";
+    this.label.hidden = Boolean(choices.length);
+    this.choices.hidden = !choices.length;
+    this.choices.replaceChildren();
+    for (const choice of choices) {
+      const button = html("button", { type: "button", role: "radio", "data-choice": choice }, this.choices, choice);
+      button.addEventListener("click", () => this.choose(choice));
+    }
+  }
+
+  choose(name) {
+    this.value = name;
+    this.draw();
+  }
+
+  // Play on to a frame, and stop there.
+  goTo(frame) {
+    const { player } = this;
+    if (!player.track) return;
+    this.until = player.track.place(0, frame);
+    if (player.place >= this.until) this.arrive();
+    else if (!player.isPlaying) player.play();
+    this.draw();
+  }
+
+  // A run is drawn: the questions begin with it.
+  loaded() {
+    if (!this.asks) return;
+    this.player.pause();
+    if (!this.isAnswered && this.asking.number === 1) this.player.show(0);
+    this.load();
+    requestAnimationFrame(() => bringIntoView(this.root));
+  }
+
+  // With each picture that is drawn.
+  heed(now) {
+    if (this.until !== null && now.isPlaying && now.place >= this.until) queueMicrotask(() => this.arrive());
+  }
+
+  arrive() {
+    if (this.until === null) return;
+    this.player.pause();
+    this.player.show(this.until);
+    this.until = null;
+    this.draw();
+    if (!this.isAnswered) {
+      if (this.asking.number > 1) this.form.querySelector(":not([hidden]) > input, [role=radio]:not([hidden] *)")?.focus({ preventScroll: true });
+      return;
+    }
+    this.root.classList.toggle("qf-is-answered", true);
+    this.told.hidden = this.next.hidden = false;
+    write(this.told, this.asking.said);
+    bringIntoView(this.root);
+    this.next.focus({ preventScroll: true });
+    this.player.glide();
+  }
+
+  send(value) {
+    if (this.until !== null || this.isAnswered) return;
+    this.model.send({ ask: "guess", guess: value, sure: this.sure.value || null });
+  }
+
+  put(value) {
+    this.value = Math.round(Math.min(this.most, Math.max(0, value)));
+    if (Number(this.field.value) !== this.value || this.field.value === "") this.field.value = this.value;
+    this.draw();
+  }
+
+  get tank() {
+    return this.shown[0]?.drawn.places.tanks[0];
+  }
+
+  get most() {
+    return Math.floor(this.tank.scale);
+  }
+
+  // The mark, and beside it the truth once it has happened.
+  draw() {
+    const hadFocus = this.marks?.contains(document.activeElement);
+    this.marks?.remove();
+    this.marks = null;
+    const { tank } = this;
+    const view = this.shown[0];
+    if (!this.asks || !view) return;
+    this.go.disabled = this.value === null;
+    const truth = this.isAnswered && this.until === null ? this.asking.answer : null;
+    if (this.asking.choices.length) {
+      this.drawChoices(view, truth);
+      return;
+    }
+    set(this.field, { max: this.most });
+    const wide = view.drawn.geometry.tank.width;
+    // Over what moves: the words of a mark stay readable.
+    this.marks = svg("svg", { class: "qf-guess", viewBox: view.stage.getAttribute("viewBox") }, view.picture);
+    view.stage.classList.remove("qf-hides-depth");
+    const { isOpen } = this;
+    if (isOpen) {
+      const area = svg("rect", { x: tank.left - 8, y: tank.top - 14, width: wide + 16, height: tank.bottom - tank.top + 14, class: "qf-guess-catch" }, this.marks);
+      this.listen(area);
+    }
+    const { word } = this.asking;
+    if (this.value !== null || isOpen) {
+      const at = this.value ?? this.player.track.timelines[0].queue(this.player.track.frame(0, this.player.place), 0).depth;
+      const name = this.value === null ? "drag me" : `${truth === null ? word : "you:"} ${at}`;
+      const line = this.drawLine(tank, wide, at, name, "qf-guess-mark", truth !== null && truth >= at);
+      if (isOpen) this.asSlider(line, at, hadFocus);
+    }
+    if (truth !== null) this.drawLine(tank, wide, truth, `${word} ${truth}`, "qf-guess-truth", this.value !== null && truth < this.value);
+  }
+
+  // Who is chosen, in the banner and in the picture; beside it the one that it was.
+  drawChoices(view, truth) {
+    this.marks = svg("svg", { class: "qf-guess", viewBox: view.stage.getAttribute("viewBox") }, view.picture);
+    for (const button of this.choices.children) {
+      set(button, { "aria-checked": button.dataset.choice === this.value });
+      const client = view.stage.querySelector(`[data-name="${CSS.escape(button.dataset.choice)}"]`);
+      if (client) client.style.cursor = this.isOpen ? "pointer" : "";
+    }
+    this.drawFrame(view, this.value, truth === null ? this.asking.word : "you", "qf-guess-mark", false);
+    if (truth !== null) this.drawFrame(view, truth, this.asking.word, "qf-guess-truth", truth === this.value);
+  }
+
+  drawFrame(view, name, word, kind, isBelow) {
+    const client = name && view.stage.querySelector(`[data-name="${CSS.escape(name)}"]`);
+    if (!client) return;
+    const [card, stage] = [client.querySelector(".qf-card") ?? client, view.stage].map((element) => element.getBoundingClientRect());
+    const unit = view.drawn.places.width / stage.width;
+    const box = { x: (card.left - stage.left) * unit, y: (card.top - stage.top) * unit, width: card.width * unit, height: card.height * unit };
+    const frame = svg("g", { class: kind }, this.marks);
+    const inset = isBelow ? 7 : 2;
+    svg("rect", { x: box.x + inset, y: box.y + inset, width: box.width - 2 * inset, height: box.height - 2 * inset, rx: 8, class: "qf-guess-frame" }, frame);
+    const room = 18 + 1.2 * textWidth(word);
+    const [x, y] = [box.x + box.width - room - 8, isBelow ? box.y + box.height - 11 : Math.max(1, box.y - 11)];
+    svg("rect", { x, y, width: room, height: 22, rx: 11 }, frame);
+    svg("text", { x: x + room / 2, y: y + 15.5 }, frame, word);
+  }
+
+  drawLine(tank, wide, value, name, kind, isBelow) {
+    const [view] = this.shown;
+    const y = tank.y(value);
+    const line = svg("g", { class: kind }, this.marks);
+    svg("line", { x1: tank.left - 10, x2: tank.left + wide + 10, y1: y, y2: y }, line);
+    const room = Math.min(wide - 8, 22 + 1.2 * textWidth(name));
+    const down = (isBelow && y + 24 < tank.bottom) || y - 24 < tank.top - 12 ? 3 : -25;
+    svg("rect", { x: tank.left + (wide - room) / 2, y: y + down, width: room, height: 22, rx: 11 }, line);
+    // The number on the tank makes room.
+    const number = view.stage.querySelector(".qf-depth")?.getBBox();
+    if (number && y + down < number.y + number.height + 18 && y + down + 22 > number.y) view.stage.classList.add("qf-hides-depth");
+    svg("text", { x: tank.left + wide / 2, y: y + down + 15.5 }, line, name);
+    return line;
+  }
+
+  asSlider(line, at, hasFocus) {
+    set(line, { role: "slider", tabindex: 0, "aria-label": this.asking.question, "aria-valuemin": 0, "aria-valuemax": this.most, "aria-valuenow": at, "aria-valuetext": this.value === null ? "no guess yet" : `${this.asking.word} ${at}` });
+    if (hasFocus) line.focus({ preventScroll: true });
+    this.listen(line);
+  }
+
+  // The hand anywhere on the tank moves the mark there; near a line of the queue it is drawn to it.
+  listen(element) {
+    element.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      const { picture } = this.shown[0];
+      const move = (moved) => this.put(this.valueAt(moved.clientY));
+      const leave = () => {
+        window.removeEventListener("pointermove", move);
+        for (const name of ["pointerup", "pointercancel"]) window.removeEventListener(name, leave);
+      };
+      window.addEventListener("pointermove", move);
+      for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, leave);
+      move(event);
+      picture.querySelector(".qf-guess-mark")?.focus({ preventScroll: true });
+    });
+  }
+
+  valueAt(clientY) {
+    const view = this.shown[0];
+    const { tank } = this;
+    const box = view.stage.getBoundingClientRect();
+    const y = ((clientY - box.top) * view.drawn.places.height) / box.height;
+    const spot = view.timeline.topology.queues[0];
+    const near = [spot.max_count, spot.stop_count, spot.resume_count].find((level) => level && Math.abs(tank.y(level) - y) < SNAP);
+    return near ?? (tank.y(0) - y) / (tank.y(0) - tank.y(1));
+  }
+
+  // Arrow keys move the mark; no key moves the run before it has answered.
+  keep(event) {
+    if (!this.asks || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (this.box.contains(event.target) || event.key === "Tab") {
+      event.stopPropagation();
+      if (event.key !== "Tab" && event.target === this.box) event.preventDefault();
+      return;
+    }
+    event.stopPropagation();
+    const by = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+    const isMark = event.target.closest?.(".qf-guess-mark");
+    if (isMark && by) this.put(Number(isMark.getAttribute("aria-valuenow")) + by);
+    if (isMark && event.key === "Enter") this.send(this.value);
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,282 @@
+// Map: stop × capacity, a run in each cell. The kernel runs and counts; here it is drawn, pointed at and clicked.
+
+const MAP = { width: 1040, height: 396, left: 74, top: 12, wide: 420, high: 330, side: 540 };
+const MAP_KINDS = ["safe", "below", "full", "dead"];
+const MAP_KEY = {
+  safe: "safe by the law, whatever happens",
+  below: "not safe by the law, stayed below the limit",
+  full: "reached the limit",
+  dead: "a session died of it (506)",
+};
+const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
+const MAP_STRIDES = [1, 2, 4, 8];
+const POINTS = 40;
+
+function render({ model, el }) {
+  const help = "Map of settings. Arrow keys choose a cell, Enter moves the lab there.";
+  const root = html("div", { class: "qflow-scene qf-map", tabindex: 0, role: "group", "aria-label": help }, el);
+  const bar = html("div", { class: "qf-map-bar" }, root);
+  const field = svg("svg", { viewBox: `0 0 ${MAP.width} ${MAP.height}`, class: "qf-map-field", role: "img", "aria-label": "stop × capacity" }, root);
+  const words = html("ul", { class: "qf-map-words", "aria-live": "polite" }, root);
+  const state = { view: "kind", cursor: -1, drawn: null };
+
+  const views = html("div", { class: "qf-map-views", role: "radiogroup", "aria-label": "what the colours show" }, bar);
+  const buttons = Object.entries(MAP_VIEWS).map(([name, label]) => {
+    const button = html("button", { role: "radio", "aria-checked": name === state.view, "data-view": name }, views, label);
+    button.addEventListener("click", () => {
+      state.view = name;
+      buttons.forEach((one) => set(one, { "aria-checked": one === button }));
+      fill();
+    });
+    return button;
+  });
+  const done = html("progress", { class: "qf-map-progress", "aria-label": "cells that are run" }, bar);
+  const head = html("span", { class: "qf-map-head" }, bar);
+
+  const cells = () => readCells(model.get("cells"), model.get("courses"));
+  const point = (place) => {
+    state.cursor = place;
+    state.drawn.point(place, cells());
+    set(root, { "data-cursor": place });
+  };
+  const choose = (place) => {
+    const { across, up } = model.get("axes");
+    const chosen = { stop: across.values[place % across.values.length], capacity: up.values[Math.floor(place / across.values.length)] };
+    model.set("chosen", { ...chosen, number: (model.get("chosen").number ?? 0) + 1 });
+    model.save_changes();
+  };
+  const fill = () => {
+    const all = cells();
+    const known = all.filter(Boolean).length;
+    state.drawn.fill(all, state.view);
+    if (state.cursor >= 0) state.drawn.point(state.cursor, all);
+    set(done, { value: known, max: all.length });
+    done.style.visibility = known < all.length ? "visible" : "hidden";
+    write(head, known < all.length ? `${known} of ${all.length} runs` : "point at a cell; a click moves the lab there");
+    set(root, { "data-known": known, "data-cells": all.length, "data-view": state.view });
+  };
+  const draw = () => {
+    state.drawn = drawMap(field, model.get("axes"), { point, choose });
+    state.cursor = Math.min(state.cursor, model.get("axes").safe.length - 1);
+    fill();
+    place();
+  };
+  const place = () => state.drawn.place(model.get("dot"));
+  const say = () => {
+    words.replaceChildren();
+    for (const sentence of model.get("words")) html("li", {}, words, sentence);
+  };
+  root.addEventListener("keydown", (event) => {
+    if (event.target !== root) return;
+    const width = model.get("axes").across.values.length;
+    const size = model.get("axes").safe.length;
+    const at = state.cursor < 0 ? state.drawn.nearest(model.get("dot")) : state.cursor;
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      choose(at);
+      return;
+    }
+    const goals = { ArrowRight: (at + 1) % width ? at + 1 : at, ArrowLeft: at % width ? at - 1 : at, ArrowUp: at + width, ArrowDown: at - width };
+    const goal = goals[event.key];
+    if (goal === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    point(goal < 0 || goal >= size ? at : goal);
+  });
+
+  const heard = { axes: draw, cells: fill, dot: place, words: say };
+  for (const name in heard) model.on(`change:${name}`, heard[name]);
+  draw();
+  say();
+  // The rest of the runs is worth its time now that the map is looked at.
+  model.send({ ask: "runs" });
+  return () => {
+    for (const name in heard) model.off(`change:${name}`, heard[name]);
+    el.replaceChildren();
+  };
+}
+
+// Eight bytes a cell: kind, sessions that died, share of time blocked in 1/10,000, greatest depth.
+function readCells(packed, courses) {
+  const found = [];
+  for (let place = 0; place * 8 < packed.byteLength; place += 1) {
+    const kind = MAP_KINDS[packed.getUint8(place * 8)];
+    if (!kind) {
+      found.push(null);
+      continue;
+    }
+    const course = Array.from({ length: POINTS }, (_, part) => courses.getUint8(place * POINTS + part) / 255);
+    found.push({ kind, died: packed.getUint8(place * 8 + 1), blocked: packed.getUint16(place * 8 + 2, true) / 1e4, depth: packed.getUint32(place * 8 + 4, true), course });
+  }
+  return found;
+}
+
+function drawMap(root, axes, on) {
+  root.replaceChildren();
+  const { left, top, wide, high } = MAP;
+  const { across, up, safe, limit } = axes;
+  const [columns, rows] = [across.values.length, up.values.length];
+  const [w, h] = [wide / columns, high / rows];
+  const floor = top + high;
+  mapPatterns(root);
+
+  svg("rect", { x: left, y: top, width: wide, height: high, class: "qf-map-ground" }, root);
+  const layer = svg("g", {}, root);
+  const rects = safe.map((_, place) => {
+    const [x, y] = [left + (place % columns) * w, floor - (Math.floor(place / columns) + 1) * h];
+    return svg("rect", { x: x.toFixed(2), y: y.toFixed(2), width: (w + 0.3).toFixed(2), height: (h + 0.3).toFixed(2) }, layer);
+  });
+  drawLaw(root, safe, columns, rows, limit);
+  drawAxes(root, across, up);
+  const ring = svg("rect", { width: w + 2, height: h + 2, class: "qf-map-ring", visibility: "hidden" }, root);
+  const dot = svg("circle", { r: 7, class: "qf-map-dot" }, root);
+  svg("title", {}, dot, "the lab is here");
+  const panel = drawPanel(root, axes);
+
+  const placeAt = (event) => {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
+    const [column, row] = [Math.floor((at.x - left) / w), Math.floor((floor - at.y) / h)];
+    return column < 0 || column >= columns || row < 0 || row >= rows ? -1 : row * columns + column;
+  };
+  root.onpointermove = (event) => placeAt(event) >= 0 && on.point(placeAt(event));
+  root.onclick = (event) => placeAt(event) >= 0 && on.choose(placeAt(event));
+
+  const along = (values, value) => {
+    const next = values.findIndex((one) => one >= value);
+    if (next < 0) return values.length - 1;
+    if (next === 0) return 0;
+    return next - (values[next] - value) / (values[next] - values[next - 1]);
+  };
+  return {
+    // A cell that is not run yet looks as the coarser one that holds it.
+    fill(cells, view) {
+      const deepest = limit || Math.max(1, ...cells.map((cell) => cell?.depth ?? 0));
+      rects.forEach((rect, place) => {
+        const [row, column] = [Math.floor(place / columns), place % columns];
+        const stride = MAP_STRIDES.find((one) => cells[(row - (row % one)) * columns + column - (column % one)]);
+        const cell = stride && cells[(row - (row % stride)) * columns + column - (column % stride)];
+        const guess = stride > 1 ? " qf-map-guess" : "";
+        // What the law says of a cell is known without its run, and a neighbour's luck is not its own.
+        const isOwn = cell && (stride === 1 || view !== "kind" || (!safe[place] && cell.kind !== "safe"));
+        if (!isOwn) set(rect, { class: safe[place] ? "qf-map-unknown qf-map-promised" : "qf-map-unknown", style: "" });
+        else if (view === "kind") set(rect, { class: `qf-map-cell qf-map-${cell.kind}${guess}`, style: "" });
+        else {
+          const share = view === "depth" ? cell.depth / deepest : cell.blocked;
+          set(rect, { class: `qf-map-cell qf-map-heat${guess}`, style: `fill-opacity:${(0.06 + 0.94 * Math.min(1, share)).toFixed(3)}` });
+        }
+      });
+      panel.key(view, deepest);
+    },
+    point(place, cells) {
+      const [row, column] = [Math.floor(place / columns), place % columns];
+      set(ring, { x: left + column * w - 1, y: floor - (row + 1) * h - 1, visibility: "visible" });
+      panel.show(across.values[column], up.values[row], cells[place], safe[place]);
+    },
+    place([stop, capacity]) {
+      set(dot, { cx: left + (along(across.values, stop) + 0.5) * w, cy: floor - (along(up.values, capacity) + 0.5) * h, "data-stop": stop, "data-capacity": capacity });
+    },
+    nearest: ([stop, capacity]) => Math.round(along(up.values, capacity)) * columns + Math.round(along(across.values, stop)),
+  };
+}
+
+function mapPatterns(root) {
+  const defs = svg("defs", {}, root);
+  const dead = svg("pattern", { id: "qf-map-crosses", width: 9, height: 9, patternUnits: "userSpaceOnUse" }, defs);
+  svg("rect", { width: 9, height: 9, class: "qf-map-dead-ground" }, dead);
+  svg("path", { d: "M2,2L7,7M7,2L2,7", class: "qf-map-dead-cross" }, dead);
+  const full = svg("pattern", { id: "qf-map-dots", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, defs);
+  svg("rect", { width: 6, height: 6, class: "qf-map-full-ground" }, full);
+  svg("circle", { cx: 3, cy: 3, r: 1.4, class: "qf-map-full-dot" }, full);
+}
+
+// The line between what is safe by the law and the rest: under it no message can be refused.
+function drawLaw(root, safe, columns, rows, limit) {
+  if (!limit || !safe.includes(true) || !safe.includes(false)) return;
+  const { left, top, wide, high } = MAP;
+  const [w, h, floor] = [wide / columns, high / rows, top + high];
+  let way = "";
+  for (let row = 0; row < rows; row += 1) {
+    const line = safe.slice(row * columns, (row + 1) * columns);
+    const until = line.lastIndexOf(true) + 1;
+    const x = (left + until * w).toFixed(1);
+    way += `${row ? "L" : "M"}${x},${(floor - row * h).toFixed(1)}L${x},${(floor - (row + 1) * h).toFixed(1)}`;
+  }
+  svg("path", { d: way, class: "qf-map-law-halo" }, root);
+  svg("path", { d: way, class: "qf-map-law" }, root);
+}
+
+function drawAxes(root, across, up) {
+  const { left, top, wide, high } = MAP;
+  const floor = top + high;
+  const ends = (count) => [...new Set([0, Math.floor((count - 1) / 2), count - 1])];
+  for (const place of ends(across.values.length)) {
+    svg("text", { x: left + ((place + 0.5) * wide) / across.values.length, y: floor + 17, class: "qf-map-tick" }, root, across.values[place]);
+  }
+  for (const place of ends(up.values.length)) {
+    svg("text", { x: left - 8, y: floor - ((place + 0.5) * high) / up.values.length + 4, class: "qf-map-tick qf-map-tick-up" }, root, up.values[place]);
+  }
+  svg("text", { x: left + wide / 2, y: floor + 38, class: "qf-map-axis" }, root, across.label);
+  svg("text", { x: 18, y: top + high / 2, class: "qf-map-axis", transform: `rotate(-90 18 ${top + high / 2})` }, root, up.label);
+}
+
+// Beside the map: what the colours mean, and the run of the cell that is pointed at.
+function drawPanel(root, { limit, producers, across }) {
+  const { side, top } = MAP;
+  const key = svg("g", {}, root);
+  const run = svg("g", { class: "qf-map-run" }, root);
+  const [x, y, wide, high] = [side + 56, 212, 420, 134];
+  const title = svg("text", { x: side, y: 150, class: "qf-map-title" }, run, "point at a cell to see its run");
+  const facts = svg("text", { x: side, y: 172, class: "qf-map-facts", "aria-live": "polite" }, run);
+  const waited = svg("text", { x: side, y: 192, class: "qf-map-facts" }, run);
+  const plot = svg("g", { visibility: "hidden" }, run);
+  svg("path", { d: `M${x},${y}V${y + high}H${x + wide}`, class: "qf-map-frame" }, plot);
+  const area = svg("path", { class: "qf-map-area" }, plot);
+  const level = (name) => [svg("line", { x1: x, x2: x + wide, class: `qf-map-level qf-map-level-${name}` }, plot), svg("text", { x: x - 6, class: "qf-map-tick qf-map-tick-up" }, plot)];
+  const levels = { limit: level("limit"), stop: level("stop") };
+  svg("text", { x: x + wide / 2, y: y + high + 18, class: "qf-map-axis" }, plot, "time, until the last message is sent");
+  return {
+    key(view, deepest) {
+      key.replaceChildren();
+      if (view !== "kind") {
+        for (let part = 0; part < 20; part += 1) svg("rect", { x: side + part * 12, y: top + 6, width: 12, height: 16, class: "qf-map-heat", style: `fill-opacity:${0.06 + (0.94 * part) / 19}` }, key);
+        svg("text", { x: side, y: top + 40, class: "qf-map-facts" }, key, view === "depth" ? "0 messages" : "never");
+        svg("text", { x: side + 240, y: top + 40, class: "qf-map-facts qf-map-tick-up" }, key, view === "depth" ? `${deepest} messages` : "always");
+        return;
+      }
+      MAP_KINDS.forEach((kind, place) => {
+        svg("rect", { x: side, y: top + 4 + place * 24, width: 18, height: 16, class: `qf-map-cell qf-map-${kind}` }, key);
+        svg("text", { x: side + 28, y: top + 17 + place * 24, class: "qf-map-facts" }, key, MAP_KEY[kind]);
+      });
+      if (limit) {
+        svg("path", { d: `M${side + 300},${top + 12}h24`, class: "qf-map-law" }, key);
+        svg("text", { x: side + 332, y: top + 17, class: "qf-map-facts" }, key, `the law's line`);
+      }
+    },
+    show(stop, capacity, cell, isSafe) {
+      write(title, `stop ${stop}, capacity ${capacity}`);
+      set(plot, { visibility: cell ? "visible" : "hidden" });
+      if (!cell) {
+        write(facts, isSafe ? "safe by the law; not run yet" : "not run yet");
+        write(waited, "");
+        return;
+      }
+      const deaths = cell.died ? `${cell.died} of ${producers} sessions died (506)` : isSafe ? "safe" : "no session died";
+      write(facts, `greatest depth ${cell.depth}${limit ? ` of ${limit}` : ""} · ${deaths}`);
+      write(waited, `producers waited ${Math.round(cell.blocked * 100)} % of the time`);
+      const most = Math.max(limit, cell.depth, stop) * 1.06;
+      const at = (depth) => y + high - (high * depth) / most;
+      const step = wide / cell.course.length;
+      const way = cell.course.map((share, part) => `${part ? "L" : "M"}${(x + (part + 0.5) * step).toFixed(1)},${at(share * cell.depth).toFixed(1)}`).join("");
+      set(area, { d: `${way}V${y + high}H${(x + step / 2).toFixed(1)}Z` });
+      const isClose = limit && Math.abs(at(stop) - at(limit)) < 15;
+      for (const [name, value] of [["limit", limit], ["stop", stop]]) {
+        const [line, text] = levels[name];
+        set(line, { y1: at(value), y2: at(value), visibility: value ? "inherit" : "hidden" });
+        set(text, { y: at(value) + (isClose ? (name === "stop" ? 12 : -2) : 4), visibility: value ? "inherit" : "hidden" });
+        write(text, value ? `${name} ${value}` : "");
+      }
+    },
+  };
+}
+
+export default { render };

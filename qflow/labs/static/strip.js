@@ -1,0 +1,215 @@
+// Strip: the numbered commands of one session. A transfer flies from its number to its queue, its completion flies back; one that is held
+// waits on its message; a sync is a flag that waits at the end of all before it.
+
+const STRIP = { width: 1040, left: 14, top: 62, tall: 62, pitch: 62, bars: 152, queues: 236, row: 88, name: 150, from: 216 };
+// Kinds of a command's numbers: [number, what, sent, held, complete].
+const [NUMBER, WHAT, SENT, HELD, COMPLETE] = [0, 1, 2, 3, 4];
+
+class StripMotion {
+  constructor(timeline, places) {
+    this.timeline = timeline;
+    this.places = places;
+    this.flights = new Flights(timeline);
+    this.commands = timeline.picture.commands;
+    const { stays } = timeline;
+    // The stay of each transfer, by its number.
+    this.stayOf = new Map(Array.from({ length: stays.count }, (_, row) => [stays.get(row, "number"), row]));
+  }
+
+  get shown() {
+    return this.flights.shown;
+  }
+
+  at(frame) {
+    return frame < this.timeline.count ? this.flights.time(frame) : Infinity;
+  }
+
+  part(from, seconds) {
+    return (this.time - from) / (seconds * this.pace);
+  }
+
+  paint(brush, time, pace, frame) {
+    Object.assign(this, { brush, time, pace, frame });
+    brush.begin(this.places.width, this.places.height);
+    this.shown.now = 0;
+    this.layOut();
+    for (const command of this.commands) this.paintCommand(command);
+  }
+
+  // Where each message lies on its queue: those before it close up when one leaves.
+  layOut() {
+    const { stays } = this.timeline;
+    this.spots = new Map();
+    const heads = this.places.queues.map(() => 0);
+    for (let row = 0; row < stays.count; row += 1) {
+      const queue = stays.get(row, "queue");
+      const gone = this.at(stays.get(row, "end")) <= this.time ? smooth(this.part(this.at(stays.get(row, "end")), 0.35)) : 0;
+      this.spots.set(row, this.places.spot(queue, heads[queue]));
+      if (this.at(stays.get(row, "start")) - TAKES.transfer * this.pace <= this.time) heads[queue] += 1 - gone;
+    }
+  }
+
+  paintCommand(command) {
+    const { brush, places } = this;
+    const [number, what, sent, held, complete] = command;
+    const [x, y] = places.cell(number);
+    const set = this.at(sent);
+    if (what === "sync") {
+      if (this.time >= set) this.paintFlag(x, y, this.at(complete), number);
+      return;
+    }
+    const stay = this.stayOf.get(number);
+    const spot = this.spots.get(stay);
+    const flight = smooth(this.part(set - TAKES.transfer * this.pace, TAKES.transfer));
+    if (flight <= 0) return;
+    const left = this.at(this.timeline.stays.get(stay, "end"));
+    const away = left <= this.time ? smooth(this.part(left, 0.5)) : 0;
+    if (flight < 1) this.shown.see("transfer", this.flights.sendingOf[stay]);
+    if (away < 1) this.paintMessage(number, mix(x, spot[0], flight), mix(y, spot[1], flight) + 30 * away, 1 - away);
+    const done = this.at(complete);
+    const back = smooth(this.part(done, 0.55));
+    if (this.time >= this.at(held) && this.time < done) {
+      this.shown.see("held", stay);
+      brush.put("held", spot[0] + 18, spot[1] - 18, 9, smooth(this.part(this.at(held), TAKES.pile)));
+    } else if (back > 0) {
+      if (back < 1) this.shown.see("completion", this.flights.sendingOf[stay]);
+      brush.put("completion", mix(spot[0] + 18, x, back), mix(spot[1] - 18, y, back), mix(9, 13, back));
+    }
+  }
+
+  paintMessage(number, x, y, alpha) {
+    const draw = (pen, colour) => {
+      pen.fillStyle = colour("blue");
+      pen.beginPath();
+      pen.roundRect(-17, -17, 34, 34, 7);
+      pen.fill();
+      [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = ["700 16px system-ui, sans-serif", "center", "middle", colour("card")];
+      pen.fillText(String(number), 0, 1);
+    };
+    this.brush.stamp(`numbered ${number}`, x, y, 20, draw, alpha);
+  }
+
+  // A flag that waits, or is answered.
+  paintFlag(x, y, done, number) {
+    const { brush } = this;
+    const isDone = this.time >= done;
+    const draw = (pen, colour) => {
+      [pen.strokeStyle, pen.fillStyle, pen.lineWidth] = [colour(isDone ? "go" : "stop"), colour(isDone ? "go" : "stop-pale"), 2.4];
+      pen.beginPath();
+      pen.moveTo(-11, 17);
+      pen.lineTo(-11, -17);
+      pen.lineTo(14, -9);
+      pen.lineTo(-11, 0);
+      pen.fill();
+      pen.stroke();
+    };
+    brush.stamp(`flag ${isDone}`, x, y, 22, draw);
+    if (isDone) brush.put("completion", x + 12, y + 10, 7 * smooth(this.part(done, 0.3)) + 2);
+    if (!isDone && number) brush.wait(this.places.cell(0)[0] - 26, x - 10, y - 44, "stop");
+  }
+}
+
+function buildSession(root, timeline) {
+  const { picture, topology } = timeline;
+  root.replaceChildren();
+  const { commands } = picture;
+  const height = STRIP.queues + 2 * STRIP.row + 12;
+  const cell = (number) => [STRIP.left + (number + 0.5) * STRIP.pitch, STRIP.top + STRIP.tall / 2 + 6];
+  const spot = (queue, place) => [STRIP.from + (place + 0.5) * 54, STRIP.queues + queue * STRIP.row + 40];
+  svg("text", { x: 8, y: 24, class: "qf-name" }, root, "session p1");
+  let x = 150;
+  for (const [words, question] of [["send to busy", { what: "busy" }], ["send to idle", { what: "idle" }], ["execution.sync", { what: "sync" }], ["session.flush", { what: "flush" }], ["start again", { what: "again" }]]) x += buildButton(root, x, 7, words, question) + 10;
+  const cells = commands.map(([number, what]) => {
+    const left = STRIP.left + number * STRIP.pitch + 3;
+    const group = svg("g", { class: "qf-command", "data-number": number }, root);
+    svg("rect", { x: left, y: STRIP.top, width: STRIP.pitch - 6, height: STRIP.tall, rx: 6 }, group);
+    svg("text", { x: left + 6, y: STRIP.top + 15, class: "qf-number" }, group, String(number));
+    svg("text", { x: left + (STRIP.pitch - 6) / 2, y: STRIP.top + STRIP.tall + 14, class: "qf-note qf-middle" }, group, what);
+    const word = svg("text", { x: left + (STRIP.pitch - 6) / 2, y: STRIP.top + 42, class: "qf-note qf-middle qf-held-word" }, group);
+    return { group, word };
+  });
+  const bars = [["complete", STRIP.bars, "go"], ["reported", STRIP.bars + 30, "blue"]].map(([word, y, colour]) => {
+    const group = svg("g", { class: `qf-ranges qf-ranges-${word}` }, root);
+    const marks = commands.map(([number]) => svg("rect", { x: STRIP.left + number * STRIP.pitch, y: y + 11, width: STRIP.pitch, height: 8, style: `fill:var(--qf-${colour})` }, group));
+    const text = svg("text", { x: STRIP.left + 3, y: y + 4 + 2, class: "qf-count" }, group);
+    return { word, group, marks, text };
+  });
+  const queues = topology.queues.map((queue, index) => buildRow(root, queue, index, STRIP.queues + index * STRIP.row));
+  const spots = Array.from({ length: timeline.stays.count }, (_, row) => {
+    const label = timeline.label(timeline.stays.get(row, "producer"), timeline.stays.get(row, "number"));
+    const words = `${label} on ${topology.queues[timeline.stays.get(row, "queue")].name}: a consumer takes and accepts it`;
+    const group = svg("g", { class: "qf-take", tabindex: 0, role: "button", "aria-label": words, "data-ask": JSON.stringify({ ask: "do", what: "take", name: label }) }, root);
+    svg("title", {}, group, words);
+    svg("rect", { x: -21, y: -21, width: 42, height: 42, rx: 9, class: "qf-spot" }, group);
+    return group;
+  });
+  const places = { width: STRIP.width, height, cell, spot, queues, tanks: [], sources: [], sinks: [] };
+  const motion = new StripMotion(timeline, places);
+  const paint = (frame) => {
+    const shown = timeline.messages(frame);
+    paintCells(cells, commands, frame);
+    paintRanges(bars[0], picture.complete, frame);
+    paintRanges(bars[1], picture.reports, frame);
+    for (const one of spots) set(one, { visibility: "hidden" });
+    shown.queued.forEach((rows, queue) => {
+      queues[queue](timeline.queue(frame, queue));
+      rows.forEach((row, place) => {
+        const [left, top] = spot(queue, place);
+        set(spots[row], { visibility: "visible", transform: `translate(${left},${top})` });
+      });
+    });
+  };
+  const paintMarks = (brush, now, frame) => motion.paint(brush, now.clock, now.pace, frame);
+  set(root, { viewBox: `0 0 ${STRIP.width} ${height}` });
+  return { paint, paintMarks, motion, places, geometry: { width: STRIP.width, tank: { x: 0, width: 0 } } };
+}
+
+function paintCells(cells, commands, frame) {
+  commands.forEach((command, index) => {
+    const isSent = command[SENT] <= frame;
+    const isComplete = command[COMPLETE] <= frame;
+    const state = !isSent ? "later" : isComplete ? "complete" : command[WHAT] === "sync" ? "waits" : "held";
+    classify(cells[index].group, `qf-command qf-command-${state}`);
+    write(cells[index].word, state === "held" ? "held" : "");
+    set(cells[index].group, { "data-state": state });
+  });
+}
+
+// The numbers of a set as bars with holes, and in the words of a report.
+function paintRanges({ word, marks, text, group }, changes, frame) {
+  const ranges = changes.findLast(([at]) => at <= frame)?.[1] ?? "";
+  const inside = new Set();
+  for (const range of ranges ? ranges.split(" ") : []) {
+    const [first, last = first] = range.split("-").map(Number);
+    for (let number = first; number <= last; number += 1) inside.add(number);
+  }
+  marks.forEach((mark, number) => set(mark, { visibility: inside.has(number) ? "visible" : "hidden" }));
+  write(text, `${word}: ${ranges || "none"}`);
+  set(group, { "data-ranges": ranges });
+}
+
+// One queue as a row, its state in word, shape and colour; what is clicked leaves it.
+function buildRow(root, queue, index, y) {
+  const group = svg("g", { class: "qf-queue", "data-name": queue.name, "data-why": `queue:${queue.name}` }, root);
+  svg("rect", { x: 8, y, width: STRIP.width - 16, height: STRIP.row - 10, rx: 8, class: "qf-card" }, group);
+  svg("text", { x: 22, y: y + 28, class: "qf-name" }, group, queue.name);
+  const note = queue.stop_count ? `stop ${queue.stop_count}, resume ${queue.resume_count}` : "no flow control";
+  svg("text", { x: 22, y: y + 62, class: "qf-note" }, group, note);
+  if (!index) svg("text", { x: STRIP.width - 136, y: y + 45, class: "qf-note qf-end qf-needs-kernel" }, group, "click a message: a consumer takes it");
+  buildButton(root, STRIP.width - 120, y + 28, `purge ${queue.name}`, { what: "purge", name: queue.name });
+  const badge = queue.stop_count ? buildBadge(group, STRIP.name, y + 32, true) : () => {};
+  return (seen) => {
+    badge(seen.flow);
+    classify(group, `qf-queue ${seen.flow ? "qf-is-on" : "qf-is-off"}`);
+    set(group, { "data-depth": seen.depth, "data-held": seen.held });
+  };
+}
+
+// A button of the picture: a click asks the kernel. Returned is how wide it is.
+function buildButton(root, x, y, words, question) {
+  const group = svg("g", { class: "qf-button", transform: `translate(${x},${y})`, role: "button", tabindex: 0, "aria-label": words, "data-ask": JSON.stringify({ ask: "do", ...question }) }, root);
+  const width = 24 + 1.1 * textWidth(words);
+  svg("rect", { width, height: 24, rx: 12, class: "qf-pill" }, group);
+  svg("text", { x: width / 2, y: 16.5, class: "qf-middle" }, group, words);
+  return width;
+}

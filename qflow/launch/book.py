@@ -1,0 +1,191 @@
+"""Book: the chapters, exercises and reference pages as plain pages, for readers without a kernel.
+
+nbconvert turns notebooks and Markdown into HTML; the template in ``page``, beside this module, is what is
+around the cells. A page's labs play what the notebook keeps of them (:func:`qflow.labs.html_export.stored`),
+and beside each is the way to the same chapter in JupyterLite. The folders are those of the checkout, so that
+links between pages stay what they are, but for their ending. Nothing is asked of another server.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qflow.kit import RefusalError, kit_path
+from qflow.labs.html_export import THEME
+
+PAGE = Path(__file__).with_name("page")
+"""The folder of templates, styles and scripts of the site's own pages."""
+
+FOLDER = "book"
+"""Where the book is on the site."""
+
+EXECUTED_ONLY = ("13-",)
+"""Chapters that no browser can run; their outputs are shown."""
+
+_READ = (".ipynb", ".md")
+_NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
+_LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
+_TEMPLATE = "book.html.j2"
+_LIGHT, _DARK = "default", "github-dark"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the book.
+
+    Parameters
+    ----------
+    source
+        The notebook or Markdown file it is made from.
+    path
+        Where that is in a checkout, such as ``notebooks/01-thresholds.ipynb``.
+    title
+        Its first heading.
+    about
+        Its first question, or else its first sentence; "" if it has none.
+    """
+
+    source: Path
+    path: str
+    title: str
+    about: str = ""
+
+    @property
+    def file(self) -> str:
+        """The page, seen from the book's folder."""
+        return re.sub(r"\.\w+$", ".html", self.path)
+
+    @property
+    def live(self) -> str:
+        """Its notebook in JupyterLite, seen from the top of the site; "" if no browser can run it."""
+        if self.source.suffix != ".ipynb" or self.source.name.startswith(EXECUTED_ONLY):
+            return ""
+        return f"lab/index.html?path={self.path.removeprefix('notebooks/')}"
+
+
+def contents() -> Iterator[tuple[str, Path]]:
+    """Yield each file of chapters and exercises that readers get, with its place in a checkout first."""
+    for room in ("notebooks", "exercises"):
+        try:
+            folder = kit_path(room)
+        except RefusalError:
+            continue
+        for path in sorted(folder.rglob("*")):
+            relative = path.relative_to(folder)
+            if path.is_file() and not _NOT_READ.intersection(relative.parts):
+                yield f"{room}/{relative.as_posix()}", path
+
+
+def pages_of_the_book() -> list[Page]:
+    """Return all pages there will be: notebooks, and texts in Markdown."""
+    return [_page(source, path) for path, source in contents() if source.suffix in _READ]
+
+
+def write_book(site: Path) -> list[Page]:
+    """Write all pages, and what they show, into a site's folder; return the pages.
+
+    Parameters
+    ----------
+    site
+        The top of the site.
+    """
+    book = site / FOLDER
+    pages = pages_of_the_book()
+    for path, source in contents():
+        if source.suffix not in _READ:
+            (book / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, book / path)
+    exporter = _exporter()
+    for page in pages:
+        target = book / page.file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(_drawn(page, pages, exporter), encoding="utf-8")
+    write_dress(site)
+    return pages
+
+
+def write_dress(site: Path) -> None:
+    """Write the style and the script that all pages of the site's own share."""
+    book = site / FOLDER
+    book.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(PAGE / "page.js", book / "page.js")
+    style = (PAGE / "page.css").read_text(encoding="utf-8")
+    (book / "page.css").write_text(style + _colours(), encoding="utf-8")
+
+
+def chapters(pages: Sequence[Page]) -> list[Page]:
+    """Return the pages that are chapters, in order, without the paths through them."""
+    return [page for page in pages if re.match(r"notebooks/[0-8]\d-", page.path)]
+
+
+def _page(source: Path, path: str) -> Page:
+    text = source.read_text(encoding="utf-8")
+    if source.suffix == ".ipynb":
+        cells = importlib.import_module("nbformat").reads(text, as_version=4).cells
+        text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    heading = re.search(r"^# +(.+)$", text, re.MULTILINE)
+    title = heading[1] if heading else source.stem
+    return Page(source, path, _plain(title), _about(text))
+
+
+def _about(text: str) -> str:
+    """Return what a page begins with, in a sentence or two."""
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
+    asked = next((part for part in paragraphs if part.startswith("**A question to begin with.**")), "")
+    if asked:
+        return _plain(asked.removeprefix("**A question to begin with.**"))
+    prose = next((part for part in paragraphs if part[:1].isalpha()), "")
+    return _plain(prose)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", re.sub(r"[*`]", "", text)).strip()
+
+
+def _exporter() -> Any:
+    nbconvert = importlib.import_module("nbconvert")
+    loader = importlib.import_module("jinja2").DictLoader(
+        {_TEMPLATE: (PAGE / _TEMPLATE).read_text(encoding="utf-8")}
+    )
+    return nbconvert.HTMLExporter(
+        template_name="basic", template_file=_TEMPLATE, extra_loaders=[loader], exclude_anchor_links=True
+    )
+
+
+def _drawn(page: Page, pages: Sequence[Page], exporter: Any) -> str:
+    nbformat = importlib.import_module("nbformat")
+    text = page.source.read_text(encoding="utf-8")
+    if page.source.suffix == ".ipynb":
+        book = nbformat.reads(text, as_version=4)
+    else:
+        book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text, id="text")])
+    top = "../" * (page.path.count("/") + 1)
+    listed = chapters(pages)
+    place = listed.index(page) if page in listed else None
+    around: dict[str, Any] = {
+        "title": page.title,
+        "theme": THEME,
+        "top": top,
+        "live": page.live and f"{top}{page.live}",
+        "before": listed[place - 1] if place else None,
+        "after": listed[place + 1] if place is not None and place + 1 < len(listed) else None,
+    }
+    for side in ("before", "after"):
+        if around[side]:
+            around[side] = {"title": around[side].title, "file": Path(around[side].file).name}
+    body, _ = exporter.from_notebook_node(book, resources={"page": around})
+    return _LINK.sub(r"\1.html", body)
+
+
+def _colours() -> str:
+    """Return the colours of code, in light and in dark."""
+    formatter = importlib.import_module("pygments.formatters").HtmlFormatter
+    light, dark = (formatter(style=style).get_style_defs(".highlight") for style in (_LIGHT, _DARK))
+    plain = ".highlight { background: var(--card); }"
+    return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n{plain}\n"

@@ -1,0 +1,176 @@
+"""Front door: the page at the top of the site, a broker that moves, and the book below it.
+
+A person who opens it sees back-pressure before any Python is there. The page holds the runs of a grid of
+stop thresholds, made when the site is built; the stop line is dragged from one to the next, and never between
+them: what is shown is always a run of the engine. Meanwhile the site's own Python is loaded in a worker; from
+then on :func:`answer` runs the engine in the reader's browser, for any value of any handle. A page that is
+opened from a folder, where browsers start no worker, says so and stays with the grid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from qflow.kit import RefusalError
+from qflow.labs.experiments import flow_run
+from qflow.labs.html_export import THEME, packed_text, script_json, stored_pictures, stored_scripts
+from qflow.labs.picture import Picture
+from qflow.labs.running import refusal_text
+from qflow.launch.book import FOLDER, PAGE, Page, chapters
+from qflow.launch.cargo import OWN
+
+MESSAGES = 220
+SETTINGS = {"stop": 40, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
+"""Where the page begins: the stop threshold and the window stay within the limit, up to a stop of 50."""
+
+CLIENTS = {"rate": 100.0, "service": 0.04}
+"""What no handle sets: a burst of messages, and a consumer that needs 40 ms for each."""
+
+STOPS = tuple(range(10, 61, 2))
+"""The stop thresholds whose runs the page holds."""
+
+HANDLES = {
+    "stop": (10, 60, 1),
+    "resume": (1, 60, 1),
+    "limit": (20, 80, 1),
+    "capacity": (1, 20, 1),
+    "prefetch": (1, 8, 1),
+}
+"""What can be dragged once Python is there: least, most and step."""
+
+_OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "turns", "deaths", "lanes")
+"""What differs from run to run of what the browser draws; the rest is in the page once."""
+
+
+def run_of(settings: Mapping[str, float]) -> Picture:
+    """Return the picture of a run with these settings, those of :data:`SETTINGS` where they say nothing.
+
+    Examples
+    --------
+    >>> print(run_of({"stop": 50}).claims[2])
+    At its deepest, orders had 60 messages (its limit is 60).
+    """
+    chosen: dict[str, Any] = {**SETTINGS, **CLIENTS, **settings}
+    return flow_run(messages=MESSAGES, **chosen)
+
+
+def answer(settings: str) -> str:
+    """Return, as JSON, what the page draws for settings given as JSON; or the broker's refusal of them.
+
+    Examples
+    --------
+    >>> sorted(json.loads(answer('{"stop": 11}')))
+    ['claims', 'picture']
+    >>> json.loads(answer('{"stop": 11, "resume": 12}'))["refusal"]
+    'The broker refuses these settings: ...qpid.flow_resume_count=12 must be less or equal to ...=11'
+    """
+    try:
+        picture = run_of(json.loads(settings))
+    except Exception as error:  # a reader who only dragged a line is never shown a traceback
+        return json.dumps({"refusal": refusal_text(error)})
+    return json.dumps(_drawn(picture))
+
+
+def grid() -> dict[str, Any]:
+    """Return the runs that the page holds: what all of them share, and what each has of its own, by its stop.
+
+    Examples
+    --------
+    >>> held = grid()
+    >>> list(held["runs"])[:3], "words" in held["shared"], "words" in held["runs"]["10"]["picture"]
+    (['10', '12', '14'], True, False)
+    """
+    runs = {str(stop): _drawn(run_of({"stop": stop})) for stop in STOPS}
+    pictures = [run["picture"] for run in runs.values()]
+    shared = {key: value for key, value in pictures[0].items() if key not in _OWN_TO_EACH}
+    for picture in pictures:
+        for key, value in shared.items():
+            if picture.pop(key) != value:
+                raise AssertionError(f"{key} differs from run to run")
+    return {"shared": shared, "runs": runs}
+
+
+def write_front_door(site: Path, pages: Sequence[Page]) -> Path:
+    """Write the page at the top of a site, over JupyterLite's own; return it.
+
+    Parameters
+    ----------
+    site
+        The top of the site.
+    pages
+        Those of the book, which it links to.
+    """
+    page = site / "index.html"
+    page.write_text(front_door(pages), encoding="utf-8")
+    return page
+
+
+def front_door(pages: Sequence[Page]) -> str:
+    """Return the page at the top of the site, which links to these pages of the book."""
+    held = grid()
+    first = held["runs"][str(SETTINGS["stop"])]
+    values = {
+        "settings": SETTINGS,
+        "handles": [[setting, *bounds] for setting, bounds in HANDLES.items()],
+        "grid": [["stop", STOPS[0], STOPS[-1], STOPS[1] - STOPS[0]]],
+        "first": {**held["shared"], **first["picture"]},
+        "runs": packed_text(json.dumps(held).encode()),
+    }
+    return (
+        (PAGE / "front.html")
+        .read_text(encoding="utf-8")
+        .format(
+            theme=THEME,
+            claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
+            door=script_json(values),
+            scripts=stored_scripts((PAGE / "front.js").read_text(encoding="utf-8")),
+            **_listed(pages),
+        )
+    )
+
+
+def write_worker(site: Path) -> Path:
+    """Write the script of the worker that runs Python, with the name of the site's wheel of qflow; return it.
+
+    Raises
+    ------
+    RefusalError
+        If the site has no such wheel.
+    """
+    wheels = sorted((site / "pypi").glob(OWN))
+    if not wheels:
+        raise RefusalError(f"There is no wheel {OWN} in {site / 'pypi'}.")
+    script = site / FOLDER / "python.js"
+    text = (PAGE / "python.js").read_text(encoding="utf-8")
+    script.write_text(text.replace("WHEEL", wheels[-1].name), encoding="utf-8")
+    return script
+
+
+def _drawn(picture: Picture) -> dict[str, Any]:
+    (drawn,) = stored_pictures(picture)
+    return {"picture": drawn, "claims": picture.claims}
+
+
+def _listed(pages: Sequence[Page]) -> dict[str, str]:
+    """Return the lists of links to the book."""
+    found = chapters(pages)
+    rows = {
+        "paths": [page for page in pages if page.path.startswith("notebooks/9")],
+        "exercises": [page for page in pages if page.path.startswith("exercises/")],
+        "reference": [page for page in pages if page.source.suffix == ".md"],
+    }
+    lists = {name: "".join(f"<li>{_link(page)}</li>" for page in row) for name, row in rows.items()}
+    return {**lists, "chapters": "\n".join(map(_item, found))}
+
+
+def _link(page: Page) -> str:
+    return f'<a class="title" href="{FOLDER}/{page.file}">{escape(page.title)}</a>'
+
+
+def _item(page: Page) -> str:
+    live = f'<a class="live" href="{page.live}">make it live</a>' if page.live else "<span></span>"
+    return f"<li>{_link(page)}<p>{escape(page.about)}</p>{live}</li>"

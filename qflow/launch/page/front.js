@@ -1,0 +1,82 @@
+// Front: the first page of the site. Its handles are answered with the runs that it holds, and by Python once that is there; what is drawn
+// is always a run of the engine.
+
+const page = { held: null, python: null, settings: null, drawn: null, run: 1, asked: 0 };
+const inWords = (text) => write(document.querySelector(".python"), text);
+const aSecond = (count) => `${count} runs of the engine, one for every second stop threshold, are in this page.`;
+
+async function openDoor() {
+  const { first, grid, handles, settings, runs } = JSON.parse(document.querySelector(".qf-door").textContent);
+  const begun = { ...settings };
+  page.settings = begun;
+  page.drawn = withNumbers(first);
+  const model = new StoredModel({ pictures: [page.drawn], handles: grid, plays: true }, (question, callbacks) => answerHand(model, begun, question, callbacks));
+  render({ model, el: document.querySelector(".door") });
+  page.held = inflatedBytes(unpacked(runs)).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
+  const count = Object.keys((await page.held).runs).length;
+  if (location.protocol === "file:") {
+    inWords(`${aSecond(count)} It is opened from a folder, where a browser starts no Python: the line moves from run to run.`);
+    return;
+  }
+  inWords(`${aSecond(count)} Python is being loaded for all others …`);
+  try {
+    page.python = await loadPython();
+    model.change({ handles });
+    showRun(model, page.drawn);
+    inWords("Python is here, in your browser. Every line, the window and the prefetch can be dragged; each picture is a run of the engine, made for you.");
+  } catch (error) {
+    inWords(`${aSecond(count)} Python could not be loaded here (${error.message}): the line moves from run to run.`);
+  }
+}
+
+// A worker in which the engine runs; what comes back answers a question.
+function loadPython() {
+  const worker = new Worker("book/python.js", { type: "module" });
+  return new Promise((ready, failed) => {
+    const waiting = new Map();
+    const ask = (settings) => new Promise((answer) => {
+      waiting.set(waiting.size + 1, answer);
+      worker.postMessage({ number: waiting.size, settings: JSON.stringify(settings) });
+    });
+    worker.onerror = (event) => failed(new Error(event.message || "its script is not here"));
+    worker.onmessage = ({ data }) => {
+      if (data.error) failed(new Error(data.error));
+      else if (data.isReady) ready(ask);
+      else waiting.get(data.number)(JSON.parse(data.answer));
+    };
+  });
+}
+
+async function answerHand(model, begun, { ask, setting, value }, callbacks) {
+  if (ask !== "rest" && ask !== "set") return;
+  const number = ++page.asked;
+  const settings = { ...page.settings, [setting]: value };
+  const found = await runOf(begun, settings);
+  if (number === page.asked) {
+    // What the broker refuses leaves everything where it was.
+    if (found.picture) page.settings = settings;
+    model.change({ refusal: found.refusal ?? "" });
+    showRun(model, found.picture ? withNumbers(found.picture) : page.drawn, found.claims);
+  }
+  callbacks?.iopub?.status({ content: { execution_state: "idle" } });
+}
+
+async function runOf(begun, settings) {
+  const { shared, runs } = await page.held;
+  const isHeld = Object.keys(begun).every((name) => name === "stop" || begun[name] === settings[name]);
+  const run = isHeld && runs[settings.stop];
+  return run ? { ...run, picture: { ...shared, ...run.picture } } : page.python(settings);
+}
+
+function showRun(model, picture, claims) {
+  page.drawn = picture;
+  page.run += 1;
+  // A picture is drawn again only if it is another one.
+  model.change({ run: page.run, pictures: [picture] });
+  if (!claims) return;
+  const list = document.querySelector(".claims");
+  list.replaceChildren();
+  for (const claim of claims) html("li", {}, list, claim);
+}
+
+openDoor();

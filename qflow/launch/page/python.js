@@ -1,0 +1,18 @@
+// Python in a worker: the site's own Pyodide, the site's own wheel. It answers what the first page asks.
+
+const top = new URL("../", import.meta.url);
+
+async function load() {
+  const { loadPyodide } = await import(new URL("static/pyodide/pyodide.mjs", top));
+  const python = await loadPyodide({ indexURL: new URL("static/pyodide/", top).href });
+  const wheel = await fetch(new URL("pypi/WHEEL", top));
+  python.unpackArchive(await wheel.arrayBuffer(), "wheel");
+  return python.runPython("from qflow.launch.front_door import answer\nanswer");
+}
+
+const loading = load();
+loading.then(
+  () => postMessage({ isReady: true }),
+  (error) => postMessage({ error: error.message }),
+);
+onmessage = async ({ data: { number, settings } }) => postMessage({ number, answer: (await loading)(settings) });

@@ -1,0 +1,162 @@
+"""A case of an exercise in a lab: what the broker did when the engine was asked, played step by step.
+
+Every check runs the engine. So a case that went wrong need not be imagined: the same run is recorded and
+drawn, as any trace is. A bench does all it does at one instant; here each command has an instant of its own,
+so that the run can be watched. In an exercise on configuration the broker or its tool may refuse the queue,
+and there is no run; then what was declared is opened in the configuration lab.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from qflow.broker.events import COMMANDS, Event
+from qflow.kit import RefusalError
+from qflow.labs.opened import run_picture
+from qflow.labs.picture import Picture, picture_of
+from qflow.labs.topology import topology_of_events
+from qflow.teaching.bench import watched
+from qflow.teaching.exercise import Answer, Exercise
+from qflow.trace.schema import Trace, TraceError
+from qflow.workload import Run, Workload
+
+if TYPE_CHECKING:
+    from qflow.labs.config_widget import ConfigLab
+    from qflow.labs.lab import Lab
+
+PAUSE = 100_000
+"""Microseconds between two commands."""
+
+LONGEST = 10_000_000
+"""Microseconds that all commands together may take; of very many each has less than a pause."""
+
+_SEEN_AT_ONCE = {
+    "session.attach",
+    "session.completed",
+    "message.set_flow_mode",
+    "queue.query",
+    "exchange.bind",
+}
+"""Commands that show nothing of their own: they happen with the one before."""
+
+
+def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
+    """Return the picture of what the engine does in a case of an exercise.
+
+    Parameters
+    ----------
+    exercise
+        Which exercise.
+    case
+        The arguments of the case.
+    answer
+        The learner's function: what a design task runs. None for an exercise that asks for a result.
+
+    Raises
+    ------
+    RefusalError
+        If the engine drew no queue in this case: the exercise is about something else, or the broker refused.
+
+    Examples
+    --------
+    >>> from qflow.teaching.exercise import find
+    >>> picture = case_picture(find("on_and_off"), (10, 7, 5))
+    >>> [change.is_on for change in picture.frames.transitions]
+    [True, False]
+    """
+    with watched() as seen:
+        exercise.result(exercise.truth if exercise.outcome is None or answer is None else answer, case)
+    for found in reversed(seen):
+        try:
+            return run_picture(found) if isinstance(found, Run) else _drawn(_step_by_step(found))
+        except TraceError:
+            continue  # no queue was declared on this bench
+    raise RefusalError(f"{exercise.name} has no run of the engine to show in this case.")
+
+
+def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
+    """Open a case of an exercise in the lab that fits it.
+
+    Parameters
+    ----------
+    exercise, case, answer
+        As for :func:`case_picture`.
+
+    Returns
+    -------
+    Lab or ConfigLab
+        A widget: the engine's run, playing; or, where there is none, the configuration that was tried.
+
+    Raises
+    ------
+    RefusalError
+        If neither can be shown: what was returned is no configuration.
+
+    Examples
+    --------
+    >>> from qflow.teaching.exercise import find
+    >>> print(case_lab(find("after_the_stall"), (10, [4])).claims[0])
+    q turned ON twice; first at ...
+    """
+    from qflow.labs.config_widget import config_lab
+    from qflow.labs.lab import Lab
+
+    try:
+        return Lab(case_picture(exercise, case, answer)).play()
+    except RefusalError:
+        if exercise.lab != "configuration":
+            raise
+        tried = case[0] if exercise.outcome is None else exercise.returned(answer, case) if answer else None
+        text, options = _configuration(tried)
+        # Typed into a lab that is open, what is refused is shown there with the refusal.
+        lab = config_lab()
+        lab.options.value, lab.typed.value = options, text
+        return lab
+
+
+def _configuration(tried: object) -> tuple[str, str]:
+    """Return what the configuration lab takes for a queue and for the broker's options."""
+    if isinstance(tried, Mapping) and set(tried) == {"broker", "queue"}:
+        options = tried["broker"] if isinstance(tried["broker"], Mapping) else {}
+        line = " ".join(f"--{str(name).replace('_', '-')}={value}" for name, value in options.items())
+        return _configuration(tried["queue"])[0], line
+    if isinstance(tried, Mapping):
+        keys = {key if "." in str(key) else f"qpid.{key}": value for key, value in tried.items()}
+        return json.dumps(keys, default=str), ""
+    if isinstance(tried, list | tuple):
+        return "q --max-queue-count=100", " ".join(map(str, tried))
+    return str(tried).removeprefix("qpid-config add queue "), ""
+
+
+def _drawn(run: Run) -> Picture:
+    """Return the picture of what a bench did: its clients have no window, and wait for nothing."""
+    topology = topology_of_events(run)
+    if not topology.queues:
+        raise TraceError("no queue was declared")
+    producers = tuple(replace(spot, is_measured=True) for spot in topology.producers)
+    return picture_of(run, topology=replace(topology, producers=producers))
+
+
+def _step_by_step(trace: Trace) -> Run:
+    """Return a trace as a run in which each command has an instant of its own."""
+    events = list(trace.events())
+    shown = sum(_begins_an_instant(event) for event in events)
+    pause = max(1, min(PAUSE, LONGEST // max(shown, 1)))
+    timed = list(_timed(events, pause))
+    return Run(
+        Workload(trace.run, 1, {}, options=trace.options), timed, timed[-1].time + pause if timed else 0
+    )
+
+
+def _timed(events: Iterable[Event], pause: int) -> Iterator[Event]:
+    instant = 0
+    for event in events:
+        instant += _begins_an_instant(event)
+        yield event._replace(time=event.time + instant * pause)
+
+
+def _begins_an_instant(event: Event) -> bool:
+    return event.kind in COMMANDS and event.kind not in _SEEN_AT_ONCE

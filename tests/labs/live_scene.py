@@ -1,0 +1,130 @@
+"""A lab in a page of a browser, without JupyterLab: this process answers what the page asks of the lab.
+
+The page draws with the same scripts as the widget; its model asks Python through a function of Playwright and
+gets the traits that changed. A lab opens in half a second, so that one page can play many.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from qflow.labs.html_export import SCRIPTS, STYLES, read_static
+from qflow.labs.lab import Lab
+
+_TRAITS = (
+    "run",
+    "pictures",
+    "refusal",
+    "answer",
+    "place",
+    "handles",
+    "actions",
+    "offers",
+    "plays",
+    "token",
+    "asking",
+)
+_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<style>body{margin:0 auto;max-width:%(wide)s}
+%(style)s</style></head>
+<body data-jp-theme-light="%(light)s"><div class="qflow-lab"><div id="scene"></div></div>
+<script type="module">%(script)s
+const values = {}, heard = {}, unheard = {};
+const take = (changed) => {
+  for (const picture of changed.pictures ?? []) {
+    picture.numbers = Uint8Array.from(atob(picture.numbers), (one) => one.charCodeAt(0));
+  }
+  Object.assign(values, changed);
+  for (const name of Object.keys(changed)) for (const hear of heard[name] ?? []) hear();
+};
+const model = {
+  get: (name) => values[name], set: (name, value) => { values[name] = value; }, save_changes() {}, off() {},
+  on(name, hear) { (heard[name.replace("change:", "")] ??= []).push(hear); },
+  async send(content, callbacks) {
+    take(JSON.parse(await window.askLab(JSON.stringify(content))));
+    callbacks?.iopub?.status?.({ content: { execution_state: "idle" } });
+  },
+};
+take(JSON.parse(await window.askLab("null")));
+render({ model, el: document.getElementById("scene") });
+</script></body></html>"""
+
+
+class LiveScene:
+    """Labs in a page, one after the other.
+
+    Parameters
+    ----------
+    page
+        Playwright's page.
+    folder
+        Where the pages are written.
+    """
+
+    def __init__(self, page: Any, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        self.lab: Any = None
+        self._known: dict[str, Any] = {}
+        page.expose_function("askLab", self._answer)
+
+    def open(self, lab: Lab, *, dark: bool = False) -> None:
+        """Open a lab, and wait until its picture is drawn."""
+        self.lab, self._known = lab, {}
+        script = read_static(*SCRIPTS).replace("export default { render };", "")
+        light = str(not dark).lower()
+        text = _PAGE % {"style": read_static(*STYLES), "script": script, "light": light, "wide": "1180px"}
+        path = self.folder / "lab.html"
+        path.write_text(text, encoding="utf-8")
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+
+    def _answer(self, content: str) -> str:
+        asked = json.loads(content)
+        if asked is not None:
+            self.lab.scene._handle_custom_msg(asked, [])
+        state = {name: getattr(self.lab.scene, name) for name in _TRAITS} | {"progress": 0, "running": 0}
+        changed = {name: value for name, value in state.items() if self._known.get(name) is not value}
+        self._known = state
+        if "pictures" in changed:
+            changed["pictures"] = [
+                {**one, "numbers": base64.b64encode(one["numbers"]).decode()} for one in changed["pictures"]
+            ]
+        return json.dumps(changed)
+
+    def scene(self, script: str, *values: Any) -> Any:
+        """Return what a script says of ``scene``, the handle that a scene gives to its page."""
+        return self.page.evaluate(
+            f"(value) => {{ const scene = document.querySelector('.qflow-scene').scene; {script} }}", *values
+        )
+
+    def show(self, frame: int) -> None:
+        """Go to a frame."""
+        self.scene("scene.player.pause(); scene.player.show(value);", frame)
+
+    def text(self, part: str) -> str:
+        """Return the text of an element."""
+        return str(self.page.locator(part).first.text_content())
+
+    def await_run(self, after: int) -> None:
+        """Wait until a later run is drawn."""
+        script = "run => Number(document.querySelector('.qf-stage').dataset.run) > run"
+        self.page.wait_for_function(script, arg=after, timeout=20_000)
+
+    def await_words(self, words: str) -> None:
+        """Wait until the sentence below the picture has some words in it."""
+        script = "words => document.querySelector('.qf-step').textContent.includes(words)"
+        self.page.wait_for_function(script, arg=words, timeout=20_000)
+
+    @property
+    def run(self) -> int:
+        """The number of the run that is drawn."""
+        return int(self.page.locator(".qf-stage").first.get_attribute("data-run"))
+
+    def shot(self, name: str) -> None:
+        """Take a picture of the page, if somewhere to put it is given."""
+        if "QFLOW_SCREENSHOTS" in os.environ:
+            self.page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / f"{name}.png"))

@@ -1,0 +1,86 @@
+"""The completion strip: what it shows of a session is what the engine's session says."""
+
+from __future__ import annotations
+
+import pytest
+
+from qflow.labs import completion_lab, completion_run, open_token
+from qflow.labs.completion import MOST, STORY, SessionTable
+from qflow.labs.frames import NEVER
+
+
+def ask(lab, **content) -> None:
+    """Send what the browser would send."""
+    lab.scene._handle_custom_msg(content, [])
+
+
+def complete(picture) -> str:
+    return str(picture.drawing["complete"][-1][1])
+
+
+@pytest.mark.parametrize(
+    ("moves", "done", "report"),
+    [
+        ([("busy",), ("busy",)], "0-1", ""),  # CM-05: nobody asked
+        ([("busy",), ("busy",), ("busy",), ("idle",), ("flush",)], "0-1 3", "0-1 3"),  # CM-04: a hole
+        ([("busy",), ("busy",), ("busy",), ("sync",), ("idle",)], "0-1 4", ""),  # CM-06: the sync waits
+        # FC-17: the message itself leaves; its own transfer is complete, and with it the sync.
+        ([("busy",), ("busy",), ("busy",), ("sync",), ("take", "p1-2")], "0-3", "0-3"),
+        # The first was not held: nothing becomes complete, and 2 on the queue are not below 1.
+        ([("busy",), ("busy",), ("busy",), ("sync",), ("take", "p1-0")], "0-1", ""),
+        # FC-16, FC-20: a purge takes all; the queue turns OFF.
+        ([("busy",), ("busy",), ("busy",), ("busy",), ("purge", "busy"), ("flush",)], "0-3", "0-3"),
+    ],
+)
+def test_what_is_complete_and_what_is_reported(moves, done, report):
+    table = SessionTable(moves)
+    drawing = table.picture().drawing
+    assert str(table.session.completed) == done == complete(table.picture())
+    assert (drawing["reports"][-1][1] if drawing["reports"] else "") == report
+    shown = {row[0] for row in drawing["commands"] if row[4] != NEVER}
+    assert shown == {number for number in range(MOST) if number in table.session.completed}
+    held = {row[0] for row in drawing["commands"] if row[3] != NEVER and row[4] == NEVER}
+    assert held == {transfer.number for transfer in table.session.held}
+
+
+def test_every_step_has_a_sentence():
+    picture = completion_run()
+    assert [frame for frame, _ in picture.drawing["captions"]] == list(range(1, picture.frames.count))
+    assert len([move for move in STORY if move[0] in ("sync", "flush")]) == 3
+
+
+def test_the_lab_takes_a_message_off_a_queue_and_answers_the_sync():
+    lab = completion_lab(moves=[("busy",), ("busy",), ("busy",), ("sync",)])
+    ask(lab, ask="do", what="take", name="p1-2")
+    assert lab.claims == (
+        "Complete are the commands 0-3 of 4 (CM-04).",
+        "The last report to the client names 0-3 (CM-05).",
+    )
+    again = open_token(lab.token(0, 0))
+    assert again.table.broker.state_hash() == lab.table.broker.state_hash()
+    ask(lab, ask="do", what="again")
+    assert complete(lab.picture) == "0-1"
+    lab.stop.value = 3
+    assert complete(lab.picture) == "0-3"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"what": "fly"}, "what can be done is busy, idle, sync, flush, take, purge; got 'fly'"),
+        ({"what": "take", "name": "p1-9"}, "'p1-9' is not on a queue; there are p1-0"),
+        ({"what": "purge", "name": "x"}, "there is no queue 'x'; there are busy, idle"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_loses_nothing(content, said):
+    lab = completion_lab(moves=[("busy",)])
+    before = lab.picture
+    ask(lab, ask="do", **content)
+    assert lab.scene.refusal == said
+    assert lab.picture is before
+
+
+def test_the_strip_has_an_end():
+    lab = completion_lab(moves=[("idle",)] * MOST)
+    ask(lab, ask="do", what="idle")
+    assert lab.scene.refusal == "the strip has room for 16 commands: start again"

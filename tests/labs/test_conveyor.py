@@ -1,0 +1,128 @@
+"""The conveyor: what is looked at agrees with the engine, the race is counted, hands change what follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from qflow.labs import group_lab, group_run
+from qflow.labs.conveyor import NOTHING, PASSED, TAKEN
+from qflow.labs.frames import NEVER
+from qflow.labs.group_widget import MESSAGES, PACES
+
+STORY = {"messages": MESSAGES, "prefetch": (1, 2, 3), "paces": PACES}
+
+
+def ask(lab, **content) -> None:
+    """Send what the browser would send."""
+    lab.scene._handle_custom_msg(content, [])
+
+
+def test_what_is_passed_over_belongs_to_another_and_what_is_taken_does_not():
+    """MG-07, MG-12: the first waiting message whose group is free or the consumer's own."""
+    frames = group_run(**STORY).frames
+    stays, locks, looks = (frames.lasting[name] for name in ("stays", "locks", "looks"))
+    kinds = set()
+    for row in map(looks.row, range(len(looks))):
+        kinds.add(row["kind"])
+        if row["kind"] == NOTHING:
+            continue
+        group = stays.get(row["stay"], "group")
+        # As it is when the instant is over: a group that was taken has its new owner by then.
+        owners = {locks.get(lock, "group"): locks.get(lock, "consumer") for lock in locks.alive(row["start"])}
+        assert (owners.get(group, 0) == row["consumer"]) == (row["kind"] == TAKEN), row
+    assert kinds == {PASSED, TAKEN, NOTHING}
+    assert len([row for row in looks.column("kind") if row == TAKEN]) == len(frames.lasting["holdings"])
+
+
+@pytest.mark.parametrize(("grouped", "wrong"), [(True, set()), (False, {"A", "B"})], ids=["groups", "none"])
+def test_the_race_of_add_and_remove_is_counted(grouped, wrong):
+    """MG-07, MG-18: counted a second time here, from the events alone."""
+    picture = group_run(**STORY, grouped=grouped)
+    left = [event.message for event in picture.run.events if event.kind == "dequeued"]
+    found = {
+        cart
+        for cart, _, number in (label.partition("-") for label in left)
+        if int(number) % 2 == 0 and left.index(f"{cart}-{number}") < left.index(f"{cart}-{int(number) - 1}")
+    }
+    assert found == wrong
+    assert [count for _, count in picture.drawing["carts"]] == list(range(1, len(wrong) + 1))
+    assert f"An item was removed before it was added in {len(wrong)} of 5 carts." in picture.claims
+
+
+def test_every_frame_after_the_first_says_what_happened():
+    picture = group_run(**STORY)
+    frames = [frame for frame, _ in picture.drawing["captions"]]
+    assert frames == sorted(set(frames))
+    assert set(frames) == set(range(1, picture.frames.count))
+    assert set(picture.drawing["turns"]) <= set(frames)
+
+
+def test_a_hand_changes_what_follows_and_nothing_before():
+    lab = group_lab()
+    before = lab.picture
+    time = 6_000_000
+    c1 = before.frames.lasting["holdings"]
+    frame = before.frames.index_at(time)
+    held = next(c1.row(row) for row in c1.alive(frame) if c1.get(row, "consumer") == 1)
+    stay = before.frames.lasting["stays"].row(held["stay"])
+    label = f"{before.frames.groups[stay['group'] - 1]}-{stay['number']}"
+    ask(lab, ask="settle", verdict="release", message=["c1", label], time=time, plays=True)
+    assert lab.scene.refusal == ""
+    events = before.run.events
+    kept = [event for event in events if event.time <= time]
+    assert lab.picture.run.events[: len(kept)] == kept
+    assert lab.picture.run.events != events
+    assert lab.table.done == [f"c1 releases {label}."]
+    assert lab.scene.place["plays"]
+    assert lab.picture.frames.at(-1)["queue.carts.depth"] == 0, "the consumers work on"
+    # What was done later is not done when the course before it changes.
+    ask(lab, ask="settle", verdict="release", message=["c1", "A-1"], time=3_000_000)
+    assert len(lab.table.moves) == 1
+
+
+def test_the_switches_deal_again_and_remember_what_was_tried():
+    lab = group_lab()
+    assert (lab.picture.drawing["grouped"], lab.picture.drawing["tried"]) == (True, -1)
+    ask(lab, ask="do", what="groups")
+    assert (lab.picture.drawing["grouped"], lab.picture.drawing["tried"]) == (False, 0)
+    assert lab.claims[0] == "The queue has no groups: every consumer may have every message."
+    ask(lab, ask="do", what="groups")
+    assert lab.picture.drawing["tried"] == 2
+    ask(lab, ask="do", what="work")
+    assert lab.settings["paces"] == []
+    assert not any(event.kind == "dequeued" for event in lab.picture.run.events)
+    lab.sliders["prefetch-c1"].value = 2
+    assert lab.table.holds("c1") == ["A-1", "A-2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            {"ask": "settle", "verdict": "accept", "message": ["c2", "B-9"], "time": 10**7},
+            "it cannot accept B-9",
+        ),
+        ({"ask": "do", "what": "dance"}, "this lab has no button 'dance'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_the_lab_and_loses_nothing(content, said):
+    lab = group_lab()
+    before = lab.picture
+    ask(lab, **content)
+    assert said in lab.scene.refusal
+    assert lab.picture is before
+
+
+def test_a_group_needs_a_name():
+    lab = group_lab(messages="A", prefetch=(1,), paces=())
+    lab.group.value = "a cart!"
+    ask(lab, ask="do", what="send")
+    assert lab.scene.refusal == "a group's name has one to eight letters or digits; got 'a cart!'"
+
+
+def test_a_released_message_comes_again():
+    """CN-14: it keeps its place, and is redelivered."""
+    picture = group_run(messages="AAB", prefetch=(1, 1), actions=[("c1", "release")])
+    stays = picture.frames.lasting["stays"]
+    assert [stays.get(row, "again") < NEVER for row in range(3)] == [True, False, False]
+    assert "c1 gives A-1 back." in " ".join(said for _, said in picture.drawing["captions"])

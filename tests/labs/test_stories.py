@@ -1,0 +1,131 @@
+"""The labs of one idea each: their stories in a browser, read at every turn, and what a hand does in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from browser import chromium_page
+from live_scene import LiveScene
+from test_motion import OVERLAPS
+
+from qflow.labs import bytes_lab, capacity_lab, completion_lab, group_lab
+from qflow.labs.claims import step_sentence
+
+pytestmark = [pytest.mark.browser]
+
+LABS: dict[str, Callable[[], Any]] = {
+    "conveyor": group_lab,
+    "conveyor without groups": lambda: group_lab(grouped=False),
+    "completion strip": completion_lab,
+    "law of capacity": capacity_lab,
+    "bytes and counts": bytes_lab,
+}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveScene]:
+    with chromium_page(None) as lab:  # type: ignore[arg-type]
+        lab.page.set_viewport_size({"width": 1280, "height": 720})
+        yield LiveScene(lab.page, tmp_path_factory.mktemp("stories"))
+        assert lab.page_errors == []
+        assert lab.foreign_requests == []
+
+
+def captions(lab: Any) -> dict[int, str]:
+    return dict(lab.first.drawing.get("captions", ()))
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_the_words_at_every_turn_are_those_of_the_trace(live, name):
+    live.open(LABS[name]())
+    picture = live.lab.first
+    said = captions(live.lab)
+    for turn in picture.payload()["turns"][:30]:
+        live.show(turn)
+        assert live.text(".qf-step") == (said[turn] if said else step_sentence(picture.frames, turn))
+        assert live.page.evaluate(OVERLAPS) == []
+    assert live.page.locator(".qflow-scene").bounding_box()["height"] <= 720
+    for moment, share in enumerate((0.45, 0.6, 0.9)):
+        live.show(int(share * picture.frames.count))
+        live.page.wait_for_timeout(60)
+        live.shot(f"{name}-{moment}")
+
+
+def test_a_conveyor_shows_every_look_and_counts_the_race(live):
+    live.open(group_lab(grouped=False))
+    drawing = live.lab.first.drawing
+    for frame, count in drawing["carts"]:
+        live.show(frame - 1)
+        number = live.page.locator(".qf-race.qf-is-now .qf-race-number")
+        assert number.text_content() == str(count - 1)
+        live.show(frame)
+        assert number.text_content() == str(count)
+    assert live.page.locator(".qf-plots").is_hidden(), "no depth, no flow control"
+    assert live.page.locator(".qf-gate, .qf-badge, .qf-key").count() == 0
+
+
+def test_a_message_at_a_consumer_is_answered_where_it_is(live):
+    """CN-14: by mouse and by keyboard; the lab's words say what was done."""
+    live.open(group_lab(messages="AABACBBCAD", paces=()))
+    slot = live.page.locator(".qf-consumer[data-name=c2] .qf-slot[data-why]").first
+    label = slot.get_attribute("data-why").removeprefix("message:")
+    run = live.run
+    slot.click()
+    live.page.locator(".qf-menu [data-verdict=release]").click()
+    live.await_run(run)
+    live.await_words(f"c2 gives {label} back.")
+    slot.focus()
+    for key in ("Enter", "ArrowDown", "ArrowUp", "Enter"):
+        live.page.keyboard.press(key)
+    live.await_run(run + 1)
+    assert live.lab.table.done[-1].startswith("c2 accepts ")
+    live.page.locator(".qf-consumer[data-name=c1] [data-handle]").press("ArrowRight")
+    live.await_run(run + 2)
+    assert len(live.lab.table.holds("c1")) == 2
+    lock = live.page.locator(".qf-lock[visibility=visible]").first
+    live.page.wait_for_function("() => document.querySelector('.qf-lock[visibility=visible]')")
+    lock.click()
+    live.page.locator(".qf-why li").first.wait_for()
+    assert live.page.locator(".qf-why").get_attribute("data-subject").startswith("group:")
+
+
+def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
+    """FC-17, CM-06: what was held is complete, and the sync is answered."""
+    live.open(completion_lab(moves=[("busy",), ("busy",), ("busy",), ("idle",), ("sync",)]))
+    states = "cells => cells.map(one => one.dataset.state)"
+    cells = live.page.locator(".qf-command")
+    assert cells.evaluate_all(states) == ["complete", "complete", "held", "complete", "waits"]
+    run = live.run
+    live.page.locator('.qf-take[aria-label^="p1-2 "]').click()
+    live.await_run(run)
+    live.await_words("the sync is answered. session.completed names 0-4.")
+    assert cells.evaluate_all(states) == ["complete"] * 5
+    assert live.page.locator(".qf-ranges-reported").get_attribute("data-ranges") == "0-4"
+
+
+def test_the_bound_is_reached_before_the_consumer_comes(live):
+    """CAP-08: 100 + 50 + 15 = 165, in the picture and in the words below it."""
+    live.open(capacity_lab())
+    depths = live.lab.first.frames.column("queue.orders.depth")
+    live.show(depths.index(165))
+    assert live.text(".qf-depth") == "165"
+    shown = {name: live.page.locator(f".qf-producer[data-name={name}]") for name in ("C1", "C2")}
+    assert {name: card.get_attribute("data-held") for name, card in shown.items()} == {"C1": "50", "C2": "15"}
+    assert "not here yet" in live.text(".qf-consumer[data-name=reader]")
+    assert live.lab.claims[0].startswith("The bound is 100 + 50 + 15 = 165 messages")
+    for name, setting in (("C1", "capacity_1"), ("C2", "capacity_2")):
+        assert shown[name].locator("[data-handle]").get_attribute("data-setting") == setting
+
+
+def test_each_unit_says_what_it_says_of_on_and_off(live):
+    """FC-14, FC-16: one unit is above its stop; both must be below their resume thresholds."""
+    live.open(bytes_lab())
+    frames, verdicts = live.lab.first.frames, live.lab.first.drawing["verdicts"]
+    for change in frames.transitions[:4]:
+        for frame in (change.frame - 1, change.frame):
+            live.show(frame)
+            for unit, said in verdicts.items():
+                text = [words for at, words in said if at <= frame][-1]
+                assert live.text(f".qf-verdict[data-unit={unit}]") == text

@@ -1,0 +1,202 @@
+"""The site's first page and the book below it: true runs, every chapter, nothing from outside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import pytest
+from browser import chromium_page
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from qflow.labs import flow_run
+from qflow.labs.html_export import stored
+from qflow.labs.picture import payload_of
+from qflow.launch import book, front_door, site
+from qflow.maintain import notebooks
+
+DOOR = re.compile(r'class="qf-door">(.*?)</script>', re.S)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The first page, as `qflow site build` writes it."""
+    top = tmp_path_factory.mktemp("site")
+    book.write_dress(top)
+    front_door.write_front_door(top, book.pages_of_the_book())
+    return top
+
+
+def unpacked(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text.translate(str.maketrans("-_.", "+/0"))))
+
+
+class Links(HTMLParser):
+    """What a page loads, and where its links lead."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.links: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name in ("src", "href"):
+                (self.links if tag == "a" else self.loads).append(value)
+
+
+def outside(page: str) -> list[str]:
+    """List what a page, its scripts included, would load from elsewhere."""
+    scripts = "".join(
+        zlib.decompress(base64.b64decode(packed)).decode()
+        for packed in re.findall(r'\("([\w+/=]+)"\);</script>', page)
+    )
+    asked = re.findall(r"""(?:url\(|from |import |import\(|fetch\()\s*["']?(https?:|//)""", page + scripts)
+    return [link for link in Links(page).loads if re.match(r"[a-z]+:(?<!data:)|//", link)] + asked
+
+
+def test_each_run_that_the_page_holds_is_a_run_of_the_engine(folder):
+    door = json.loads(DOOR.search((folder / "index.html").read_text())[1])
+    held = json.loads(unpacked(door["runs"]))
+    assert list(held["runs"]) == [str(stop) for stop in front_door.STOPS]
+    for stop, run in held["runs"].items():
+        picture = front_door.run_of({"stop": int(stop)})
+        (fresh,) = payload_of(picture)
+        numbers = zlib.decompress(fresh.pop("numbers"))
+        drawn = {**held["shared"], **run["picture"]}
+        assert unpacked(drawn.pop("numbers")) == numbers
+        assert drawn.pop("digest") == hashlib.sha256(numbers).hexdigest()
+        assert drawn == json.loads(json.dumps(fresh))
+        assert run["claims"] == list(picture.claims)
+    assert door["first"] == {**held["shared"], **held["runs"][str(door["settings"]["stop"])]["picture"]}
+
+
+def test_above_stop_50_the_window_does_not_fit_and_the_producer_dies():
+    """CAP-11, FC-24: up to a stop of limit - capacity nothing is refused."""
+    dead = {stop for stop in front_door.STOPS if front_door.run_of({"stop": stop}).run.errors}
+    assert dead == {52, 54, 56, 58, 60}
+
+
+def test_python_answers_as_the_page_does():
+    held = front_door.grid()["runs"]["12"]
+    answered = json.loads(front_door.answer(json.dumps({**front_door.SETTINGS, "stop": 12})))
+    assert answered["picture"]["digest"] == held["picture"]["digest"]
+    refused = json.loads(front_door.answer('{"stop": 11, "resume": 12}'))
+    assert list(refused) == ["refusal"]
+
+
+def test_what_answers_needs_the_standard_library_only():
+    """The worker has the wheel of qflow and nothing else."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from qflow.launch.front_door import answer; answer('{}'); "
+        "others = ('anywidget', 'ipywidgets', 'nbconvert', 'nbformat', 'networkx'); "
+        "print([name for name in others if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_first_page_leads_to_every_chapter_and_asks_nobody(folder, root):
+    page = (folder / "index.html").read_text()
+    links = Links(page).links
+    for path in (root / "notebooks").glob("[0-8]*.ipynb"):
+        assert f"book/notebooks/{path.stem}.html" in links
+        live = f"lab/index.html?path={path.name}"
+        assert (live in links) == (not path.name.startswith(site.EXECUTED_ONLY))
+    assert '<script id="jupyter-config-data" ' in page, "JupyterLite, one folder below, reads it"
+    assert outside(page) == []
+    assert outside(
+        '<script src="//a.example/x.js"></script><style>a{background:url(http://b.example)}</style>'
+    )
+
+
+@pytest.fixture
+def small_book(tmp_path, monkeypatch) -> dict[str, str]:
+    """The pages of a book with two chapters and a text, by where each is."""
+    runs = [new_output("display_data", {"text/html": stored(flow_run(messages=n))}) for n in (20, 30)]
+    hidden = {"jupyter": {"source_hidden": True}}
+    cells = [new_markdown_cell("# 0 · Tour\n\n[To the text](reference/README.md#a)")]
+    cells += [
+        new_code_cell(f"lab({n})", metadata=hidden if n else {}, outputs=[run]) for n, run in enumerate(runs)
+    ]
+    made = {
+        "notebooks/00-tour.ipynb": nbformat.writes(notebooks.tidy(new_notebook(cells=cells))),
+        "notebooks/13-spark.ipynb": nbformat.writes(new_notebook(cells=[new_markdown_cell("# 13 · Spark")])),
+        "notebooks/reference/README.md": "# To look up\n\n[0](../00-tour.ipynb), [x](https://example.org/x.md)",
+    }
+    for path, text in made.items():
+        (tmp_path / "kit" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "kit" / path).write_text(text)
+    monkeypatch.setattr(book, "contents", lambda: [(path, tmp_path / "kit" / path) for path in made])
+    return {page.path: (tmp_path / "book" / page.file).read_text() for page in book.write_book(tmp_path)}
+
+
+def test_a_chapter_is_a_page_whose_labs_play_and_can_be_made_live(small_book):
+    tour, spark, text = small_book.values()
+    assert tour.count('class="qflow-stored"') == 2 and tour.count('class="qf-scripts">(') == 1
+    assert tour.count('href="../../lab/index.html?path=00-tour.ipynb"') == 3, (
+        "of the page, and beside each lab"
+    )
+    assert tour.count("<details>") == 1, "code that the chapter hides can be opened"
+    assert 'class="after" href="13-spark.html"' in tour and "lab/index.html" not in spark
+    assert {"reference/README.html#a"} < set(Links(tour).links)
+    assert {"../00-tour.html", "https://example.org/x.md"} < set(Links(text).links)
+    assert [outside(page) for page in small_book.values()] == [[], [], []]
+
+
+FIRST_MOVE = """() => {
+    const look = () => {
+        const { player } = document.querySelector(".qflow-scene")?.scene ?? {};
+        if (player?.isPlaying && player.clock > 0) window.qflowMoves = performance.now();
+        else requestAnimationFrame(look);
+    };
+    look();
+}"""
+
+
+@pytest.mark.browser
+def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(folder, capsys):
+    with chromium_page(None) as lab:
+        page = lab.page
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.add_init_script(f"({FIRST_MOVE})()")
+        page.goto((folder / "index.html").as_uri())
+        page.wait_for_function("() => window.qflowMoves", timeout=20_000)
+        with capsys.disabled():
+            begun = page.evaluate("() => window.qflowMoves")
+            print(f"\nthe first page moves {begun:.0f} ms after it was asked for")
+        page.get_by_text("opened from a folder").wait_for()
+        stage = page.locator(".qf-stage")
+        assert page.locator("[data-handle]").count() == 1, "one handle"
+        pill = page.locator("[data-setting=stop] .qf-pill").bounding_box()
+        x, y = pill["x"] + pill["width"] / 2, pill["y"] + pill["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x, y - 30, steps=4)
+        page.mouse.move(x, y - 75, steps=4)
+        page.wait_for_function("() => Number(document.querySelector('.qf-stage').dataset.stop) > 50")
+        page.mouse.up()
+        page.wait_for_function("() => document.querySelector('.qflow-scene').scene.player.isPlaying")
+        stop = int(stage.get_attribute("data-stop"))
+        assert stop in front_door.STOPS, "only what was run"
+        assert front_door.run_of({"stop": stop}).claims == tuple(page.locator(".claims li").all_inner_texts())
+        page.locator("[data-setting=stop]").focus()
+        page.keyboard.press("ArrowDown")
+        page.wait_for_function(f"() => document.querySelector('.qf-stage').dataset.stop == {stop - 2}")
+        page.locator(".qflow-scene").press("End")
+        assert "p1 is dead" in page.locator(".qf-callout").inner_text()
+        if "QFLOW_SCREENSHOTS" in os.environ:
+            page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / "front-door.png"))
+        assert lab.page_errors == []
+        assert lab.foreign_requests == []
