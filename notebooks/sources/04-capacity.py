@@ -27,7 +27,8 @@ predictions.ask()
 # 3. Bring the resume threshold down. What happens to the number of turns?
 
 # %% id="lab"
-qf.capacity_lab().play()
+lab = qf.capacity_lab().play()
+lab
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
