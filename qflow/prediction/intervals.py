@@ -9,9 +9,9 @@ that this is at least :data:`COVER`.
 
 Depths are recorded by what the broker reports now and then, so in replays they are measured that way, too.
 
-What no replay varies is the speed of the whole machine, which is another one in each run (throughputs of
-the same workload differ by 1 %), and the model's own error: what :data:`MODEL` says is added on both sides.
-It is what remains of the given recordings' differences (``python -m qflow.maintain calibration``).
+What no replay varies is the model's own error: what :data:`MODEL` says is added on both sides.  It is what
+remains of the given recordings' differences (``python -m qflow.maintain calibration``, which also says how
+often intervals hold without it, and with what the other recordings alone say).
 
 A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind
 makes such a prediction much better, because so little decides.  :func:`why_near_critical` says what that is.
@@ -49,7 +49,12 @@ ALIKE = 0.1
 Interval = list[float]
 
 
-def interval(measure: str, values: Sequence[float], cover: float = COVER) -> Interval:
+def interval(
+    measure: str,
+    values: Sequence[float],
+    cover: float = COVER,
+    model: Mapping[str, tuple[float, float]] | None = None,
+) -> Interval:
     """Return between what a measure will lie, in at least so many of cases.
 
     Parameters
@@ -59,6 +64,8 @@ def interval(measure: str, values: Sequence[float], cover: float = COVER) -> Int
         What replays measured.
     cover : float
         The share of cases.
+    model : mapping or None
+        What is added on both sides, by measure; None for :data:`MODEL`.
 
     Examples
     --------
@@ -71,7 +78,7 @@ def interval(measure: str, values: Sequence[float], cover: float = COVER) -> Int
     # A share such as 0.8 is a little more or less than that in binary.
     k = max(1, floor((1 - cover) / 2 * (len(ordered) + 1) + 1e-9))
     low, high = ordered[k - 1], ordered[-k]
-    share, more = MODEL.get(measure, (0.0, 0.0))
+    share, more = (MODEL if model is None else model).get(measure, (0.0, 0.0))
     low, high = max(0.0, low - share * low - more), high + share * high + more
     if measure == "share_on":
         return [low, min(1.0, high)]
@@ -98,6 +105,33 @@ def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[
             low, high = interval(measure, [replay.seen(name, measure) for replay in replays])
             found[name][measure] = [min(low, value or 0), max(high, value or 0)]
     return found
+
+
+def course_interval(
+    replays: Sequence[Replay], shown: Replay, queue: str, seconds: float
+) -> dict[str, list[float]]:
+    """Return a queue's depth over time: until which second, and the depth in the replay that is shown.
+
+    Of several replays also between what it was in :data:`COVER` of them (``low``, ``high``).
+
+    Examples
+    --------
+    >>> replays = [Replay({"queues": {}}, {}, False, courses={"q": (0, n)}) for n in (5, 7, 9)]
+    >>> course_interval(replays, replays[1], "q", 4)
+    {'seconds': [2.0, 4.0], 'depth': [0.0, 7.0], 'low': [0.0, 5.0], 'high': [0.0, 9.0]}
+    """
+    depth = [float(messages) for messages in shown.courses.get(queue, ())]
+    bounds = [
+        interval("depth", depths)
+        for depths in zip(*(replay.courses.get(queue, ()) for replay in replays), strict=True)
+        if len(replays) > 1
+    ]
+    return {
+        "seconds": [seconds * (part + 1) / len(depth) for part in range(len(depth))],
+        "depth": depth,
+        "low": [low for low, _ in bounds],
+        "high": [high for _, high in bounds],
+    }
 
 
 def deaths(replays: Sequence[Replay], client: str) -> dict[str, Any]:
