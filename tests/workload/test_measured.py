@@ -48,8 +48,8 @@ def by_events(workload, messages):
     ("workload", "messages"),
     [
         (capacity_workload(), 300),
-        (capacity_workload(capacity=30), 800),
-        (capacity_workload(capacity=60, limit=100), 400),
+        (capacity_workload(capacity_1=80), 800),
+        (capacity_workload(capacity_1=90, limit=120), 400),
         (flow_workload(stop=20, resume=10), 300),
         (fanout_workload(stop=10, resume=5), 200),
         (STALL, 100),
@@ -62,6 +62,13 @@ def test_measures_are_those_of_the_events(workload, messages):
     assert (found.deepest, found.died) == (deepest, died)
     assert found.blocked == pytest.approx(blocked)
     assert len(found.course) == POINTS and max(found.course) == 255
+
+
+def test_the_course_is_level_while_nothing_happens():
+    """Both clients of the capacity lab stand still at the bound until the reader comes."""
+    workload = capacity_workload(stop=10, resume=5, capacity_1=5, capacity_2=5)
+    course = measure(set_up(workload, 200), workload).course
+    assert course[-1] > 0 and course.count(255) > 10 and 0 not in course[1:]
 
 
 def test_a_queue_never_used_has_a_flat_course():
