@@ -225,9 +225,9 @@ qf.Table(
 # ## How sure is that?
 #
 # Record the same workload twice and you get two results: the machine was a little faster or slower, it had
-# other work to do at other moments, and of two things that happened at almost the same time the other one was first. So the prediction is made
-# of several replays, here nine, each with another chance, and says between which values a measure lies. Four
-# of five recordings should lie there:
+# other work to do at other moments, and of two things that happened at almost the same time the other one
+# was first. So the prediction is made of several replays, here nine, each with another chance, and says
+# between which values a measure lies. Four of five recordings should lie there:
 
 # %% id="how-sure"
 interval = orders["interval"]
