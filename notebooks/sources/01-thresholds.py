@@ -44,16 +44,10 @@ predictions.ask("at_most")
 broker = qf.Broker()
 shop = broker.session("shop")
 shop.queue_declare("orders", {"qpid.max_count": 5, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
-
-for _ in range(5):
-    shop.message_transfer(qf.Message(100, routing_key="orders"))
-
 try:
-    shop.message_transfer(qf.Message(100, routing_key="orders"))
+    qf.send(shop, "orders", 6)
 except qf.AmqpException as error:
-    refusal = error
-
-print(refusal.code, refusal)
+    print(error.code, error)
 
 # %% [markdown] id="naive-then"
 # The message is refused, and that is not all. The **session** of the producer is gone: it cannot send
@@ -63,10 +57,6 @@ print(refusal.code, refusal)
 # %% id="naive-dead"
 print("is the session still there?", shop.is_attached)
 print("messages on the queue:     ", broker.queue("orders").statistics().msgDepth)
-
-assert refusal.code == 506
-assert not shop.is_attached
-assert broker.queue("orders").statistics().msgDepth == 5
 
 # %% [markdown] id="mechanism-text"
 # ## The mechanism, one message at a time
@@ -78,51 +68,32 @@ assert broker.queue("orders").statistics().msgDepth == 5
 # **completion** of the transfer. While a queue's flow control is ON, the queue **holds** the completions of
 # the messages that arrive. The messages themselves are on the queue, like any others.
 #
-# Here is the queue of the prediction. `look` prints what can be seen of it, and how many completions the
-# producer is waiting for.
+# Here is the queue of the prediction. The **diary** notes what can be seen of it, and how many completions
+# the producer is waiting for.
 
 # %% id="mechanism"
+THRESHOLDS = {"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
+
 broker = qf.Broker()
 producer = broker.session("producer")
-producer.queue_declare(
-    "orders", {"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
-)
+producer.queue_declare("orders", THRESHOLDS)
+diary = qf.Diary.of_queue(broker, "orders", producer)
 
+for number, after in ((0, "at first"), (900, "900 sent"), (1, "one more")):
+    last = qf.send(producer, "orders", number)
+    diary.note(after)
 
-def send(number):
-    for _ in range(number):
-        transfer = producer.message_transfer(qf.Message(100, routing_key="orders"))
-    return transfer
-
-
-def look(after):
-    orders = broker.queue("orders").statistics()
-    state = "ON" if orders.flowStopped else "OFF"
-    print(f"{after:24} {orders.msgDepth:4} messages   flow control {state:3}   {len(producer.held):3} held")
-    return orders
-
-
-before = look("at first")
-send(900)
-at_stop = look("900 sent")
-last = send(1)
-above_stop = look("one more")
-
-assert not before.flowStopped
-assert not at_stop.flowStopped  # 900 is not more than 900
-assert above_stop.flowStopped  # 901 is
+assert diary.column("flow control") == ["OFF", "OFF", "ON"]  # 900 is not more than 900; 901 is
+diary
 
 # %% [markdown] id="held-text"
 # At 900 nothing happens: the threshold has to be **exceeded**. Message 901 exceeds it, and it is the first
 # one whose completion is held. Look at that transfer: it is on the queue, and it is not complete.
 
 # %% id="held"
-print("message:    ", last.label)
-print("complete?   ", last.is_complete)
-print("held by:    ", last.held_by)
-
-assert last.held_by == ("orders",)
-assert above_stop.msgDepth == 901  # held back is the completion, not the message
+print("message:    ", last[0].label)
+print("complete?   ", last[0].is_complete)
+print("held by:    ", *last[0].held_by)
 
 # %% [markdown] id="window-text"
 # ### Why that stops a producer
@@ -135,11 +106,11 @@ assert above_stop.msgDepth == 901  # held back is the completion, not the messag
 # still.
 
 # %% id="window"
-send(99)
-full = look("99 more")
+qf.send(producer, "orders", 99)
+diary.note("99 more")
 
 assert len(producer.held) == 100
-assert full.msgDepth == 1000  # stop threshold 900, and a capacity of 100 on top
+diary
 
 # %% [markdown] id="window-then"
 # Count again: 900 messages were complete when the trouble began, and 100 are held. The queue has reached
@@ -148,18 +119,11 @@ assert full.msgDepth == 1000  # stop threshold 900, and a capacity of 100 on top
 
 # %% id="window-impatient"
 impatient = qf.Broker().session("impatient")
-impatient.queue_declare(
-    "orders", {"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
-)
+impatient.queue_declare("orders", THRESHOLDS)
 try:
-    for _ in range(1001):
-        impatient.message_transfer(qf.Message(100, routing_key="orders"))
+    qf.send(impatient, "orders", 1001)
 except qf.AmqpException as error:
-    too_many = error
-
-print(too_many)
-
-assert too_many.code == 506
+    print(error)
 
 # %% [markdown] id="window-room"
 # **The stop threshold has to leave room for the capacities of all producers together.** Chapter 4 is about
@@ -172,35 +136,20 @@ assert too_many.code == 506
 # *accepted* it.
 
 # %% id="resume"
-consumer = broker.session("consumer")
-received = []
-consumer.consuming.on_delivery = received.append
-consumer.message_subscribe("orders", "packing")
+reader = qf.Reader(broker, "consumer", "orders")
 
+for number, after in ((100, "100 taken"), (400, "400 more"), (1, "one more")):
+    reader.take(number)
+    diary.note(after)
 
-def take(number):
-    for _ in range(number):
-        consumer.fetch("packing")
-        consumer.message_accept([received[-1].id])
-        consumer.session_completed([received[-1].id])
-
-
-take(100)
-same_as_stop = look("100 taken")
-take(400)
-at_resume = look("400 more")
-take(1)
-below_resume = look("one more")
-
-assert same_as_stop.flowStopped  # 900 again, and still ON
-assert at_resume.flowStopped  # 500 is not below 500
-assert not below_resume.flowStopped  # 499 is
+assert diary.column("flow control")[-3:] == ["ON", "ON", "OFF"]  # 500 is not fewer than 500; 499 is
 assert producer.held == []  # all 100 at once
+diary
 
 # %% [markdown] id="surprise-text"
 # ## The surprise
 #
-# Three things in these three lines surprise most people.
+# Three things in the last three lines surprise most people.
 #
 # - **At 900 the queue was OFF on the way up and is ON on the way down.** The state depends on where you
 #   come from. Engineers call that *hysteresis*; a thermostat does it too.
@@ -213,13 +162,9 @@ assert producer.held == []  # all 100 at once
 # workload four times, each time with another resume threshold, and counts how often flow control turns ON.
 
 # %% id="surprise"
-turned_on = {}
 for resume in (900, 850, 700, 500):
-    picture = qf.flow_run(stop=900, resume=resume)
-    turned_on[resume] = sum(change.is_on for change in picture.frames.transitions)
-    print(f"stop 900, resume {resume}: ON {turned_on[resume]} times")
-
-assert turned_on[900] > turned_on[850] > turned_on[700] == turned_on[500]
+    turns = qf.flow_run(stop=900, resume=resume).frames.transitions
+    print(f"stop 900, resume {resume}: ON {sum(turn.is_on for turn in turns)} times")
 
 # %% [markdown] id="surprise-then"
 # In this run, closer thresholds stop and free the producer more often, for fewer messages each time; from
@@ -232,18 +177,13 @@ assert turned_on[900] > turned_on[850] > turned_on[700] == turned_on[500]
 try:
     qf.flow_run(stop=500, resume=600)
 except qf.AmqpException as error:
-    refused = error
-
-print(refused)
-
-assert refused.code == 542
+    print(error)
 
 # %% [markdown] id="lab-parts"
 # ## Back to the lab
 #
-# You have seen each part by hand. In the lab at the top of this chapter all of it moves: one producer sends
-# 2,000 orders in bursts, one consumer packs them steadily. Every picture is made by the same engine that you
-# have just used.
+# You have seen each part by hand. In the lab all of it moves: one producer sends 2,000 orders in bursts, one
+# consumer packs them steadily. Every picture is made by the same engine that you have just used.
 #
 # - On the left the **producer's window**, one cell for each transfer it may have outstanding.
 # - In the middle the **queue**, with its limit and both thresholds. The thick line is the one that counts
@@ -256,6 +196,9 @@ assert refused.code == 542
 # Each place of the **stop** line is another run: you see it while you still hold the line, at the same
 # instant, with the depth of the run before dashed below it. *more* opens the sliders, single steps and
 # questions; *stage* gives the picture the whole screen.
+
+# %% id="lab-again"
+qf.flow_lab()
 
 # %% [markdown] id="lab-try"
 # **Try this.**
@@ -272,21 +215,8 @@ assert refused.code == 542
 # drawn from.
 
 # %% id="lab-words"
-too_large = qf.flow_run(capacity=120)
-print("Capacity 120:", *too_large.claims, sep="\n- ")
-
-smallest = qf.flow_run(capacity=1)
-print("\nCapacity 1:", *smallest.claims, sep="\n- ")
-
-assert "p1" in too_large.run.errors  # 900 + 120 is more than 1,000
-assert max(smallest.frames.column("queue.orders.depth")) == 901  # 900 + 1
-
-# %% [markdown] id="chart-text"
-# And here is the first picture once more, standing still: the depth of the queue over time, with flow
-# control ON in the hatched bands.
-
-# %% id="chart"
-qf.depth_chart(qf.flow_run())
+print("Capacity 120:", *qf.flow_run(capacity=120).claims, sep="\n- ")
+print("\nCapacity 1:", *qf.flow_run(capacity=1).claims, sep="\n- ")
 
 # %% [markdown] id="real-text"
 # ## What the real broker did
@@ -304,9 +234,6 @@ qf.depth_chart(qf.flow_run())
 real = qf.recorded_lab("slow-consumer")
 real
 
-# %% id="real-chart"
-qf.depth_chart(real.picture)
-
 # %% [markdown] id="real-then"
 # Two things to notice.
 #
@@ -317,28 +244,17 @@ qf.depth_chart(real.picture)
 #   control does not make a slow consumer faster. The producer has to keep the rest.
 
 # %% id="real-check"
-from itertools import pairwise
+print(*real.claims[-3:], sep="\n")
 
-log = qf.ClientLog.load(qf.kit_path("data") / "recordings" / "workloads" / "slow-consumer.csv.gz")
-found = qf.labs.agreement(real.picture.frames, "orders", log.statistics("orders"))
-changes = real.picture.frames.transitions
-off_for = [later.time - sooner.time for sooner, later in pairwise(changes) if later.is_on]
-
-print(f"polls: {found.polls}, of which the engine agrees with {found.agreeing}")
-print(f"turned ON: {found.turned_on} times in the engine, {found.really_turned_on} times in the real broker")
-print(f"each time it was OFF, it was ON again after {max(off_for) / 1e6:.2f} seconds at the latest")
-
-assert found.turned_on == found.really_turned_on == 13
-assert found.agreeing / found.polls > 0.99
-assert found.farthest < found.gap  # where they differ, a change is closer than the next poll
-assert max(off_for) < 500_000
+assert "turned ON 13 times, the engine's 13 times" in real.claims[-2]
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
 
 # %% id="compare" jupyter={"source_hidden": true}
-assert (above_stop.msgDepth, below_resume.msgDepth, full.msgDepth) == (901, 499, 1000)
-predictions.compare(on=above_stop.msgDepth, off=below_resume.msgDepth, at_most=full.msgDepth)
+on, at_most, off = (diary.column("messages")[line] for line in (2, 3, 6))
+assert (on, at_most, off) == (901, 1000, 499)
+predictions.compare(on=on, off=off, at_most=at_most)
 
 # %% [markdown] id="keypoints"
 # ## Keypoints

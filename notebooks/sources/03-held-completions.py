@@ -16,17 +16,18 @@
 import qflow as qf
 
 predictions = qf.Predictions("03-held-completions")
-predictions.ask()
+predictions.ask("complete", "after")
 
 # %% [markdown] id="lab-text"
 # ## Watch what is held
 #
-# The commands of one session, in their order. `busy` stops above two messages, `idle` never does. When it
-# has played, **click message 4 on busy**: a consumer takes it. Which numbers become complete, and which of
-# them does the broker report to the client? Then send more, and ask with a sync.
+# The commands of one session, in their order. `busy` stops above two messages, `idle` never does. The picture
+# pauses to ask you something. When it has played, **click message 4 on busy**: a consumer takes it. Which
+# numbers become complete, and which of them does the broker report to the client? Then send more, and ask
+# with a sync.
 
-# %% id="lab"
-qf.completion_lab().play()
+# %% id="lab" jupyter={"source_hidden": true}
+predictions.ask("sync", lab=qf.completion_lab())
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can

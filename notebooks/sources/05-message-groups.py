@@ -16,17 +16,18 @@
 import qflow as qf
 
 predictions = qf.Predictions("05-message-groups")
-predictions.ask()
+predictions.ask("second", "third", "owners")
 
 # %% [markdown] id="lab-text"
 # ## Watch it, then switch the groups off
 #
 # Five carts; a cart's messages add an item and remove it again, in turn. Three consumers share the queue, a
-# slow one, a medium one and a quick one. Switch the groups **off** and compare the two numbers. Then click
-# a message at a consumer, and accept, release or reject it.
+# slow one, a medium one and a quick one. It pauses to ask you something: click a consumer, and press *go*.
+# Then switch the groups **off** and compare the two numbers. Then click a message at a consumer, and accept,
+# release or reject it.
 
-# %% id="lab"
-qf.group_lab().play()
+# %% id="lab" jupyter={"source_hidden": true}
+predictions.ask("next", lab=qf.group_lab())
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can

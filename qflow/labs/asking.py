@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from qflow.kit import RefusalError
 from qflow.labs.frames import Frames
+from qflow.labs.picture import Picture
 
 
 class Question(Protocol):
@@ -26,6 +27,7 @@ class Question(Protocol):
 
     name: str
     question: str
+    choices: tuple[str, ...]
     mark: str
     guess: Any
     sure: int | None
@@ -33,66 +35,107 @@ class Question(Protocol):
     def keep(self, guess: Any, sure: int | None) -> None:
         """Take the learner's guess; None takes it back."""
 
-    def said(self, answer: int) -> str:
+    def said(self, answer: Any) -> str:
         """Return what to say to the learner about the guess."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a mark on the tank stands for.
+    """What a learner marks in a picture.
 
     Parameters
     ----------
     word
-        What it says before its number.
+        What the mark says: before its number on a tank, after its name at a client.
     told
         The answer as a sentence.
-    pause, answer
-        Called with the frames; return the frame at which to ask, and the one that answers. ValueError if the
-        run has none.
+    pause
+        Called with the picture and what follows the mark's key in the question; returns the frame at which to
+        ask. ValueError if the run has none.
+    answer
+        Likewise, the frame that answers, and the answer.
     """
 
     word: str
     told: str
-    pause: Callable[[Frames], int]
-    answer: Callable[[Frames], int]
+    pause: Callable[[Picture, str], int]
+    answer: Callable[[Picture, str], tuple[int, int | str]]
 
 
 def _depths(frames: Frames) -> list[int]:
     return list(frames.column(f"queue.{frames.topology.queues[0].name}.depth"))
 
 
-def _half_full(frames: Frames) -> int:
+def _half_full(picture: Picture, _: str) -> int:
     """Return the first frame at which the queue is half as deep as its stop threshold or limit lets it be."""
-    spot = frames.topology.queues[0]
-    level = spot.stop_count or spot.max_count or max(_depths(frames))
-    return next(frame for frame, depth in enumerate(_depths(frames)) if 2 * depth >= level)
+    spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
+    level = spot.stop_count or spot.max_count or max(depths)
+    return next(frame for frame, depth in enumerate(depths) if 2 * depth >= level)
 
 
-def _turn(frames: Frames, is_on: bool) -> int:
-    name = frames.topology.queues[0].name
-    turns = [change.frame for change in frames.transitions if (change.queue, change.is_on) == (name, is_on)]
-    if not turns:
-        raise ValueError(f"{name} never turns {'ON' if is_on else 'OFF'}")
-    return turns[0]
+def _turn(picture: Picture, state: str) -> tuple[int, int]:
+    name = picture.frames.topology.queues[0].name
+    turns = picture.frames.transitions
+    found = [turn.frame for turn in turns if (turn.queue, turn.is_on) == (name, state == "ON")]
+    if not found:
+        raise ValueError(f"{name} never turns {state}")
+    return found[0], _depths(picture.frames)[found[0]]
 
 
-def _half_empty(frames: Frames) -> int:
+def _half_empty(picture: Picture, _: str) -> int:
     """Return the frame after the first ON at which the queue has fallen half way from stop to resume."""
-    spot, depths = frames.topology.queues[0], _depths(frames)
+    spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
     level = (spot.stop_count + spot.resume_count) / 2
-    on, off = _turn(frames, True), _turn(frames, False)
+    on, off = _turn(picture, "ON")[0], _turn(picture, "OFF")[0]
     return next((frame for frame in range(on, off) if depths[frame] <= level), on)
 
 
+def _deepest(picture: Picture, _: str) -> tuple[int, int]:
+    depths = _depths(picture.frames)
+    return depths.index(max(depths)), max(depths)
+
+
+def _sync(picture: Picture, _: str) -> tuple[int, str]:
+    """Return the frame of the first sync, and whether nothing was held then (CM-06)."""
+    frames = picture.frames
+    for place, event in enumerate(picture.run.events):
+        if event.kind == "execution.sync":
+            frame = frames.showing(place, event.time)
+            held = [frames.at(frame)[f"producer.{spot.name}.held"] for spot in frames.topology.producers]
+            return frame, "no" if any(held) else "yes"
+    raise ValueError("no client asks for a sync")
+
+
+def _all_hold(picture: Picture, _: str) -> int:
+    """Return the first frame at which each consumer holds a message."""
+    frames = picture.frames
+    columns = [frames.column(f"consumer.{spot.name}.holds") for spot in frames.topology.consumers]
+    found = next((frame for frame, holds in enumerate(zip(*columns, strict=True)) if all(holds)), None)
+    if found is None:
+        raise ValueError("its consumers never all hold a message")
+    return found
+
+
+def _receiver(picture: Picture, label: str) -> tuple[int, str]:
+    """Return the frame at which a message is first acquired, and by which consumer."""
+    frames = picture.frames
+    stays, holdings = frames.lasting["stays"], frames.lasting["holdings"]
+    for row in map(holdings.row, range(len(holdings))):
+        producer = frames.topology.producers[stays.get(row["stay"], "producer") - 1]
+        if f"{producer.name}-{stays.get(row['stay'], 'number')}" == label:
+            return row["start"], frames.topology.consumers[row["consumer"] - 1].name
+    raise ValueError(f"no consumer gets {label}")
+
+
 MARKS = {
-    "ON": Mark("ON at", "It turned ON at {}.", _half_full, lambda frames: _turn(frames, True)),
-    "OFF": Mark("OFF at", "It turned OFF at {}.", _half_empty, lambda frames: _turn(frames, False)),
-    "deepest": Mark(
-        "deepest", "It got {} deep.", _half_full, lambda frames: _depths(frames).index(max(_depths(frames)))
-    ),
+    "ON": Mark("ON at", "It turned ON at {}.", _half_full, lambda picture, _: _turn(picture, "ON")),
+    "OFF": Mark("OFF at", "It turned OFF at {}.", _half_empty, lambda picture, _: _turn(picture, "OFF")),
+    "deepest": Mark("deepest", "It got {} deep.", _half_full, _deepest),
+    "sync": Mark("", "Answered at once: {}.", lambda picture, _: _sync(picture, "")[0] - 1, _sync),
+    "gets": Mark("gets it", "{} got it.", _all_hold, _receiver),
 }
-"""What can be asked with a mark: where flow control first turns ON and OFF, and how deep the queue gets."""
+"""What can be asked: where flow control first turns ON and OFF, how deep the queue gets, whether a sync is
+answered at once, and which consumer gets a message, as in ``gets A-2``."""
 
 
 class Asking:
@@ -100,7 +143,7 @@ class Asking:
 
     Parameters
     ----------
-    frames
+    picture
         Of the run that answers.
     asked
         The questions, in the order in which the run answers them.
@@ -108,33 +151,28 @@ class Asking:
     Raises
     ------
     RefusalError
-        If a question has no mark, or this run does not answer it.
+        If a question has no mark, or this run does not answer it, or too soon.
     """
 
-    def __init__(self, frames: Frames, asked: Sequence[Question]) -> None:
-        self._frames, self._asked = frames, list(asked)
+    def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:
+        self._asked = list(asked)
+        self._found = [_found(picture, question) for question in asked]
         self._number = 0
-        for question in asked:
-            if question.mark not in MARKS:
-                known = ", ".join(MARKS)
-                raise RefusalError(
-                    f"The question {question.name!r} has the mark {question.mark!r}; a lab asks with {known}."
-                )
-            try:
-                MARKS[question.mark].answer(frames)
-            except ValueError as error:
-                raise RefusalError(f"This lab's run does not answer {question.name!r}: {error}.") from None
+
+    def answers(self) -> dict[str, int | str]:
+        """Return what the run answers, by question."""
+        return {asked.name: answer for asked, (_, _, answer) in zip(self._asked, self._found, strict=True)}
 
     def state(self) -> dict[str, Any]:
         """Return what the scene is to ask now; empty when all is answered."""
         if self._number == len(self._asked):
             return {}
         question = self._asked[self._number]
-        mark = MARKS[question.mark]
         return {
             "question": question.question,
-            "word": mark.word,
-            "frame": mark.pause(self._frames),
+            "choices": question.choices,
+            "word": _mark_of(question).word,
+            "frame": self._found[self._number][0],
             "guess": question.guess,
             "sure": question.sure,
             "number": self._number + 1,
@@ -147,11 +185,31 @@ class Asking:
             self._number += 1
             return self.state()
         question, guess, sure = self._asked[self._number], content["guess"], content["sure"]
-        question.keep(
-            None if guess is None else int(guess), int(sure) if sure and guess is not None else None
-        )
-        mark = MARKS[question.mark]
-        frame = mark.answer(self._frames)
-        answer = _depths(self._frames)[frame]
-        said = f"{mark.told.format(answer)} {question.said(answer)}"
+        if guess is not None and not question.choices:
+            guess = int(guess)
+        question.keep(guess, int(sure) if sure and guess is not None else None)
+        _, frame, answer = self._found[self._number]
+        said = f"{_mark_of(question).told.format(answer)} {question.said(answer)}"
         return {**self.state(), "answer": answer, "frame": frame, "said": said}
+
+
+def _mark_of(question: Question) -> Mark:
+    return MARKS[question.mark.partition(" ")[0]]
+
+
+def _found(picture: Picture, question: Question) -> tuple[int, int, int | str]:
+    """Return where to pause for a question, and the frame that answers, with the answer."""
+    kind, _, of = question.mark.partition(" ")
+    if kind not in MARKS:
+        known = ", ".join(MARKS)
+        raise RefusalError(
+            f"The question {question.name!r} has the mark {question.mark!r}; a lab asks with {known}."
+        )
+    try:
+        frame, answer = MARKS[kind].answer(picture, of)
+        pause = MARKS[kind].pause(picture, of)
+        if pause >= frame:
+            raise ValueError(f"{question.mark} is answered before it can be asked")
+    except ValueError as error:
+        raise RefusalError(f"This lab's run does not answer {question.name!r}: {error}.") from None
+    return pause, frame, answer

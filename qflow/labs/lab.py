@@ -57,6 +57,8 @@ class Lab(widgets.VBox):
         What is shown.
     scene
         The widget that draws it.
+    asking
+        What :meth:`ask` asked.
     """
 
     name = ""
@@ -147,8 +149,8 @@ class Lab(widgets.VBox):
         RefusalError
             If a question has no mark, or the run does not answer it.
         """
-        self._asking = Asking(self.first.frames, asked)
-        self.scene.asking = self._asking.state()
+        self.asking = Asking(self.first, asked)
+        self.scene.asking = self.asking.state()
         return self
 
     def say(self, claims: Sequence[str]) -> None:
@@ -257,7 +259,7 @@ class Lab(widgets.VBox):
                 case "settle":
                     self._settle(content)
                 case "guess" | "next":
-                    self.scene.asking = self._asking.heard(content)
+                    self.scene.asking = self.asking.heard(content)
                 case "do":
                     self._do(content)
                 case "token":

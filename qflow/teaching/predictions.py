@@ -74,7 +74,8 @@ class Prediction:
     because
         For typical wrong guesses, the misunderstanding each of them shows.
     mark
-        Of a question that a lab can ask in its picture, a key of :data:`qflow.labs.asking.MARKS`.
+        Of a question that a lab can ask in its picture, a key of :data:`qflow.labs.asking.MARKS`, and what
+        that is about.
     is_typed
         Whether the guess is to come from a field, and not from the cell.
     chapter
@@ -383,6 +384,7 @@ class Predictions:
     def __init__(self, chapter: str) -> None:
         self.chapter = chapter
         self.asked: dict[str, Prediction] = {}
+        self._answered: dict[str, AnyGuess] = {}
 
     def ask(
         self,
@@ -403,8 +405,8 @@ class Predictions:
         sure
             How sure the learner is, 0 to 100 percent; it makes the calibration at the end.
         lab
-            A lab that asks in its picture, with a mark on the tank, such as ``qf.flow_lab()``; its run
-            answers the questions in their order. Without it, each has a field.
+            A lab that asks in its picture, such as ``qf.flow_lab()``; its run answers the questions in their
+            order. Without it, each has a field.
 
         Raises
         ------
@@ -417,6 +419,7 @@ class Predictions:
         asked = [self._take(name, guess, sure) for name in self._named(names, guess)]
         if lab is not None:
             _show(Question(*asked, lab=lab.ask(*asked)))
+            self._answered |= lab.asking.answers()
             return
         for question in asked:
             _show(Question(question))
@@ -455,16 +458,17 @@ class Predictions:
         Parameters
         ----------
         **answers
-            For each question's name what really happened.
+            For each question's name what really happened; those that a lab asked, its run has answered.
 
         Raises
         ------
         ValueError
             If an answer belongs to no question, or a question gets no answer.
         """
+        answers = {**self._answered, **answers}
         if unknown := sorted(set(answers) ^ set(self.asked)):
             raise ValueError(f"questions and answers do not match: {', '.join(unknown)}")
-        answers = {name: plain(answer) for name, answer in answers.items()}
+        answers = {name: plain(answers[name]) for name in self.asked}
         outcomes = [self.asked[name].outcome(answer) for name, answer in answers.items()]
         widths = [
             max((len(str(part)) for part in column), default=0) for column in (answers, answers.values())

@@ -15,7 +15,19 @@ from typing import Any
 from qflow.labs.html_export import SCRIPTS, STYLES, read_static
 from qflow.labs.lab import Lab
 
-_TRAITS = ("run", "pictures", "refusal", "answer", "place", "handles", "actions", "offers", "plays", "token")
+_TRAITS = (
+    "run",
+    "pictures",
+    "refusal",
+    "answer",
+    "place",
+    "handles",
+    "actions",
+    "offers",
+    "plays",
+    "token",
+    "asking",
+)
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <style>body{margin:0 auto;max-width:%(wide)s}
 %(style)s</style></head>

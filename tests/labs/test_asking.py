@@ -5,8 +5,8 @@ import json
 import pytest
 
 from qflow.kit import RefusalError
-from qflow.labs import capacity_lab, flow_lab, flow_run
-from qflow.labs.asking import MARKS, Asking
+from qflow.labs import capacity_lab, completion_lab, flow_lab, flow_run, group_lab
+from qflow.labs.asking import Asking
 from qflow.teaching import Predictions, learner
 from qflow.teaching.predictions import Prediction, Question
 
@@ -26,16 +26,16 @@ def asked(mark, **more):
     return Prediction("n", "How many?", mark=mark, chapter="99-test", **more)
 
 
-# The answers follow from the settings: more than stop (FC-14), fewer than resume (FC-16), and three windows
-# of 15 above a stop of 100 (CAP-11).
+# The answers follow from the settings: more than stop (FC-14), fewer than resume (FC-16), and windows of
+# 50 and 15 above a stop of 100 (CAP-11).
 @pytest.mark.parametrize(
     ("lab", "mark", "answer"),
     [
         (flow_lab, "ON", 901),
         (flow_lab, "OFF", 499),
         (capacity_lab, "ON", 101),
-        (capacity_lab, "OFF", 59),
-        (capacity_lab, "deepest", 145),
+        (capacity_lab, "OFF", 89),
+        (capacity_lab, "deepest", 165),
     ],
 )
 def test_the_run_answers_and_pauses_before_that(lab, mark, answer):
@@ -89,12 +89,34 @@ def test_a_notebook_keeps_the_questions_only():
 
 
 def test_what_a_lab_cannot_ask_is_refused():
-    with pytest.raises(RefusalError, match="'n' has the mark ''; a lab asks with ON, OFF, deepest"):
+    with pytest.raises(
+        RefusalError, match="'n' has the mark ''; a lab asks with ON, OFF, deepest, sync, gets"
+    ):
         flow_lab().ask(asked(""))
     with pytest.raises(RefusalError, match="does not answer 'n': orders never turns ON"):
         flow_lab(stop=0, resume=0, messages=100).ask(asked("ON"))
     with pytest.raises(RefusalError, match="01-thresholds has no question 'one'"):
         Predictions("01-thresholds").ask("one", lab=flow_lab())
+
+
+def test_a_choice_is_answered_by_what_happens():
+    """MG-07: a group is its holder's; CM-06: a sync waits for all before it."""
+    lab = group_lab().ask(asked("gets A-2", choices=("c1", "c2", "c3")))
+    assert hear(lab, ask="guess", guess="c1", sure=None)["said"] == "c1 got it. You had it."
+    with pytest.raises(RefusalError, match="'n': gets A-2 is answered before it can be asked"):
+        group_lab(grouped=False).ask(asked("gets A-2", choices=("c1", "c2", "c3")))
+    lab = completion_lab().ask(asked("sync", choices=("yes", "no")))
+    assert hear(lab, ask="guess", guess=None, sure=None)["answer"] == "no"
+    with pytest.raises(RefusalError, match="does not answer 'n': no consumer gets Z-9"):
+        group_lab().ask(asked("gets Z-9"))
+
+
+def test_what_a_lab_asked_needs_no_answer_of_the_chapter(capsys):
+    predictions = Predictions("03-held-completions")
+    predictions.ask("complete", guess=4)
+    predictions.ask("sync", lab=completion_lab())
+    predictions.compare(complete=4)
+    assert "sync       no   you made no guess" in capsys.readouterr().out
 
 
 def test_a_guess_in_the_cell_is_where_the_mark_is():
@@ -103,10 +125,10 @@ def test_a_guess_in_the_cell_is_where_the_mark_is():
     assert lab.scene.asking["guess"] == 700
 
 
-@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("mark", ["ON", "OFF", "deepest"])
 def test_where_it_pauses_follows_from_the_settings_alone(mark):
     """A pause that depended on the answer would give it away."""
-    frames = flow_run(stop=20, resume=10, limit=100, messages=300).frames
-    state = Asking(frames, [asked(mark)]).state()
+    picture = flow_run(stop=20, resume=10, limit=100, messages=300)
+    frames, state = picture.frames, Asking(picture, [asked(mark)]).state()
     depth = frames.at(state["frame"])["queue.orders.depth"]
     assert depth == (15 if mark == "OFF" else 10)

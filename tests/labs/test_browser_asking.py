@@ -1,27 +1,27 @@
-"""A question in the picture, as a learner answers it: drag the mark, press go, read what the run says."""
+"""Questions in the picture, as a learner answers them: drag or choose, press go, read what the run says."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from browser import chromium_page
+from live_scene import LiveScene
+from test_motion import OVERLAPS
 
-from qflow.labs import flow_run
+from qflow.labs import capacity_lab, completion_lab, flow_lab, group_lab
+from qflow.teaching import Predictions, learner
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser]
 
-SCENE = ".qflow-scene"
-MARK = f"{SCENE} .qf-guess-mark"
-PAUSED = """() => {
-    const player = document.querySelector(".qflow-scene")?.scene?.player;
-    return player && player.place > 3 && !player.isPlaying;
-}"""
-FASTER = """() => document.querySelector(".qflow-scene").scene.player.setSpeed(10)"""
-# No two of the words that are seen lie on one another; a pill may lie on a line.
-OVERLAPS = """() => {
-    const words = ".qflow-scene svg text, .qflow-scene .qf-ask :is(p, button, input, select)";
+MARK = ".qf-guess-mark"
+NEXT = ".qf-ask-next"
+# Words of the question and of the marks lie on no other words.
+CLASHES = """() => {
     const isSeen = element => element.checkVisibility({ visibilityProperty: true });
+    const words = ".qf-guess text, .qf-stage .qf-depth, .qf-ask :is(p, button, input, select)";
     const boxes = [...document.querySelectorAll(words)]
-        .filter(element => element.textContent + (element.value ?? "") && isSeen(element))
-        .map(element => [element.textContent, element.getBoundingClientRect()]);
+        .filter(isSeen).map(element => [element.textContent, element.getBoundingClientRect()]);
     const found = [];
     boxes.forEach(([one, a], at) => boxes.slice(at + 1).forEach(([other, b]) => {
         const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
@@ -32,94 +32,143 @@ OVERLAPS = """() => {
 }"""
 
 
+class Asked(LiveScene):
+    """A lab that asks, in the hands of a learner."""
+
+    def ask(self, chapter: str, *names: str, lab, **more: bool) -> Predictions:
+        """Open a lab that asks, and wait until it has paused."""
+        predictions = Predictions(chapter)
+        predictions.ask(*names, lab=lab)
+        self.open(lab, **more)
+        self.scene("scene.player.setSpeed(2);")
+        self.await_pause()
+        return predictions
+
+    def await_pause(self) -> None:
+        """Wait until the run has paused where it asks."""
+        frame = self.lab.scene.asking["frame"]
+        script = "frame => { const { player } = document.querySelector('.qflow-scene').scene;"
+        script += " return player.track.frame(0, player.place) === frame && !player.isPlaying; }"
+        self.page.wait_for_function(script, arg=frame, timeout=20_000)
+
+    def go(self) -> str:
+        """Press go; return what the run says."""
+        self.page.locator(".qf-ask-go").click()
+        self.page.locator(NEXT).wait_for(timeout=20_000)
+        return self.text(".qf-ask-told")
+
+    def look(self, name: str) -> None:
+        """Look for words that lie on words, and take a picture if one is wanted."""
+        assert self.page.evaluate(OVERLAPS) == []
+        assert self.page.evaluate(CLASHES) == []
+        assert self.page.locator(".qflow-scene").bounding_box()["height"] <= 720
+        self.shot(name)
+
+    @property
+    def marked(self) -> str:
+        """The number of the mark on the tank."""
+        return self.page.locator(MARK).get_attribute("aria-valuenow")
+
+
 @pytest.fixture(scope="module")
-def page(lab_page):
-    lab_page.page.set_viewport_size({"width": 1280, "height": 720})
-    lab_page.open_notebook("01-thresholds.ipynb")
-    lab_page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
-    lab_page.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.activate()")
-    for _ in range(3):
-        lab_page.page.keyboard.press("Shift+Enter")
-        lab_page.wait_idle()
-    lab_page.page.wait_for_function(PAUSED, timeout=20_000)
-    return lab_page.page
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    with chromium_page(None) as lab:  # type: ignore[arg-type]
+        lab.page.set_viewport_size({"width": 1280, "height": 720})
+        yield Asked(lab.page, tmp_path_factory.mktemp("asked"))
+        assert lab.page_errors == []
 
 
-def seen(page) -> dict[str, str]:
-    return dict(page.locator(f"{SCENE} .qf-stage").evaluate("stage => ({ ...stage.dataset })"))
+@pytest.fixture(autouse=True)
+def nothing_typed(monkeypatch):
+    monkeypatch.setattr(learner, "_typed", {})
 
 
-def test_it_fills_and_pauses_and_gives_nothing_away(page):
-    frames = flow_run().frames
-    assert 0 < int(seen(page)["depth"]) < 500
-    assert (
-        page.locator(
-            f"{SCENE} :is(.qf-plots, .qf-later, .qf-scrub, .qf-claims, .qf-line-hint):visible"
-        ).count()
-        == 0
-    )
-    text = page.locator(".qflow-lab").first.inner_text()
-    assert "How many are on the queue when flow control turns ON?" in text and "901" not in text
-    page.locator(SCENE).first.press("End")
-    page.locator(SCENE).first.press("Shift+ArrowRight")
-    assert int(seen(page)["frame"]) < frames.transitions[0].frame
-    assert page.evaluate(OVERLAPS) == []
+def test_a_mark_is_dragged_and_the_run_answers(asked, capsys):
+    predictions = asked.ask("01-thresholds", "on", "off", lab=flow_lab())
+    page = asked.page
+    frames = asked.lab.first.frames
+    # What would give it away is not there, and no key gets there.
+    telling = ":is(.qf-plots, .qf-later, .qf-scrub, .qf-line-hint):visible"
+    assert page.locator(telling).count() == 0 and "901" not in page.locator("body").inner_text()
+    for key in ("End", "Shift+ArrowRight", "Space"):
+        page.locator(".qflow-scene").press(key)
+    asked.await_pause()
+    asked.look("asks-on")
 
-
-def test_the_mark_is_dragged_and_the_run_answers(page):
-    box = page.locator(f"{SCENE} .qf-guess-catch").bounding_box()
+    box = page.locator(".qf-guess-catch").bounding_box()
     middle = box["x"] + box["width"] / 2
     page.mouse.move(middle, box["y"] + box["height"] * 0.7)
     page.mouse.down()
     page.mouse.move(middle, box["y"] + box["height"] * 0.35, steps=4)
     page.mouse.up()
-    dragged = int(page.locator(MARK).get_attribute("aria-valuenow"))
-    assert 550 < dragged < 850
-    assert page.locator(f"{SCENE} .qf-ask input").input_value() == str(dragged)
-    # At a line the mark is on it exactly.
-    line = page.locator(f"{SCENE} .qf-line-stop line").first.bounding_box()
-    page.mouse.click(middle, line["y"] + 2)
-    assert page.locator(MARK).get_attribute("aria-valuenow") == "900"
-    page.locator(f"{SCENE} .qf-ask select").select_option("80")
-    page.evaluate(FASTER)
-    page.locator(f"{SCENE} .qf-ask-go").click()
-    page.locator(f"{SCENE} .qf-ask-next").wait_for(timeout=20_000)
-    said = page.locator(f"{SCENE} .qf-ask-told").inner_text()
+    assert 550 < int(asked.marked) < 850
+    assert page.locator(".qf-ask input").input_value() == asked.marked
+    # At a line of the queue the mark is on it exactly.
+    page.mouse.click(middle, page.locator(".qf-line-stop line").first.bounding_box()["y"] + 2)
+    assert asked.marked == "900"
+    page.locator(".qf-ask select").select_option("80")
+    asked.look("asks-on-marked")
+    said = asked.go()
     assert said.startswith("It turned ON at 901. You said 900: 900 is not more than 900.")
-    pills = page.locator(f"{SCENE} .qf-guess text").all_text_contents()
-    assert pills == ["you: 900", "ON at 901"]
-    shown = seen(page)
+    assert page.locator(".qf-guess text").all_text_contents() == ["you: 900", "ON at 901"]
+    shown = page.locator(".qf-stage").evaluate("stage => ({ ...stage.dataset })")
     assert (shown["depth"], shown["flow"]) == ("901", "ON")
-    assert int(shown["frame"]) == flow_run().frames.transitions[0].frame
-    assert page.evaluate(OVERLAPS) == []
+    assert int(shown["frame"]) == frames.transitions[0].frame
+    asked.look("told-on")
 
-
-def test_the_keyboard_and_a_screen_reader_reach_it(page):
-    page.keyboard.press("Enter")  # the focus is on "next question"
+    # The keyboard and a screen reader reach the second.
+    page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelector('.qf-ask-count').textContent === '2 of 2'")
-    page.wait_for_function(PAUSED, timeout=20_000)
-    field = page.locator(f"{SCENE} .qf-ask input")
-    assert field.evaluate("field => field === document.activeElement")
+    asked.scene("scene.player.setSpeed(10);")
+    asked.await_pause()
+    assert page.locator(".qf-ask input").evaluate("field => field === document.activeElement")
     page.keyboard.type("480")
     mark = page.locator(MARK)
-    assert mark.get_attribute("role") == "slider"
-    assert mark.get_attribute("aria-valuetext") == "OFF at 480"
+    assert (mark.get_attribute("role"), mark.get_attribute("aria-valuetext")) == ("slider", "OFF at 480")
     mark.focus()
-    page.keyboard.press("PageUp")
-    page.keyboard.press("PageUp")
-    page.keyboard.press("ArrowDown")
-    assert page.locator(MARK).get_attribute("aria-valuenow") == "499"
-    assert page.locator(MARK).evaluate("mark => mark === document.activeElement")
-    assert page.evaluate(OVERLAPS) == []
+    for key in ("PageUp", "PageUp", "ArrowDown"):
+        page.keyboard.press(key)
+    assert asked.marked == "499"
+    asked.look("asks-off")
     page.keyboard.press("Enter")
-    page.locator(f"{SCENE} .qf-ask-next").wait_for(timeout=20_000)
-    assert page.locator(f"{SCENE} .qf-ask-told").inner_text() == "It turned OFF at 499. You had it."
-    assert page.evaluate(OVERLAPS) == []
+    page.locator(NEXT).wait_for(timeout=20_000)
+    assert asked.text(".qf-ask-told") == "It turned OFF at 499. You had it."
+    asked.look("told-off")
+
+    page.keyboard.press("Enter")
+    page.locator(".qf-plots").first.wait_for()
+    assert page.locator(".qf-ask:visible, .qf-guess").count() == 0
+    assert page.locator(".qf-later").is_visible()
+    predictions.compare()
+    assert "you said 900: 900 is not more than 900" in capsys.readouterr().out
 
 
-def test_then_the_lab_is_whole_and_what_was_said_is_kept(page, lab_page):
-    page.keyboard.press("Enter")
-    page.locator(f"{SCENE} .qf-plots").first.wait_for()
-    assert page.locator(f"{SCENE} .qf-ask:visible, {SCENE} .qf-guess").count() == 0
-    assert page.locator(f"{SCENE} .qf-later").is_visible()
-    assert lab_page.page_errors == lab_page.cell_errors() == []
+def test_how_deep_it_gets_is_marked_on_a_tank_of_single_messages(asked):
+    small = {"capacity_1": 3, "capacity_2": 2, "stop": 2, "resume": 1, "limit": 12}
+    asked.ask("04-capacity", "two", lab=capacity_lab(**small, rate=5, messages=40))
+    asked.look("asks-deepest")
+    asked.page.locator(".qf-ask input").fill("8")
+    assert asked.go().startswith("It got 7 deep. You said 8: the message that turns it ON is the first")
+    asked.look("told-deepest")
+
+
+def test_a_consumer_is_clicked_and_the_run_says_who_it_was(asked):
+    asked.ask("05-message-groups", "next", lab=group_lab())
+    asked.look("asks-gets")
+    asked.page.locator(".qf-consumer[data-name=c3] .qf-name").first.click()
+    assert asked.page.locator("[data-choice=c3]").get_attribute("aria-checked") == "true"
+    assert asked.page.locator(".qf-guess text").all_text_contents() == ["gets it"]
+    asked.look("asks-gets-chosen")
+    assert asked.go().startswith("c1 got it. You said c3: being quick does not help")
+    assert asked.page.locator(".qf-guess text").all_text_contents() == ["you", "gets it"]
+    asked.look("told-gets")
+
+
+def test_yes_or_no_is_chosen_by_keyboard(asked):
+    asked.ask("03-held-completions", "sync", lab=completion_lab())
+    asked.look("asks-sync")
+    asked.page.locator("[data-choice=yes]").focus()
+    asked.page.keyboard.press("Space")
+    said = asked.go()
+    assert said.startswith("Answered at once: no. You said yes. Worth another look: a sync waits for every")
+    asked.look("told-sync")

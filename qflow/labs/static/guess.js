@@ -1,6 +1,6 @@
-// Guess: a question asked in the picture. The run pauses, the learner drags a mark on the tank to where something will happen, and
-// the run goes on to the instant that answers: the mark stays, the truth beside it. The kernel says where to pause, what the answer
-// is and what to say of a guess; here it is drawn.
+// Guess: a question asked in the picture. The run pauses, the learner drags a mark on the tank to where something will happen, or
+// chooses a client, and the run goes on to the instant that answers: the mark stays, the truth beside it. The kernel says where to
+// pause, what the answer is and what to say of a guess; here it is drawn.
 
 const SNAP = 5;
 const CERTAINTIES = [50, 60, 70, 80, 90, 100];
@@ -12,8 +12,9 @@ class Guess {
     this.count = html("span", { class: "qf-ask-count" }, this.box);
     this.question = html("p", { class: "qf-ask-question", id: `qf-ask-${crypto.getRandomValues(new Uint32Array(1))[0]}` }, this.box);
     this.form = html("form", { class: "qf-ask-form" }, this.box);
-    const label = html("label", {}, this.form, "messages ");
-    this.field = html("input", { type: "number", min: 0, step: 1, "aria-describedby": this.question.id }, label);
+    this.label = html("label", {}, this.form, "messages ");
+    this.field = html("input", { type: "number", min: 0, step: 1, "aria-describedby": this.question.id }, this.label);
+    this.choices = html("span", { role: "radiogroup", class: "qf-ask-choices", "aria-labelledby": this.question.id }, this.form);
     this.sure = html("select", { "aria-label": "How sure" }, this.form);
     html("option", { value: "" }, this.sure, "how sure?");
     for (const percent of CERTAINTIES) html("option", { value: percent }, this.sure, `${percent} % sure`);
@@ -33,7 +34,12 @@ class Guess {
     this.field.addEventListener("input", () => this.field.value !== "" && this.put(Number(this.field.value)));
     // What moves through the run would give the answer away.
     root.addEventListener("keydown", (event) => this.keep(event), true);
-    root.addEventListener("click", (event) => this.asks && !event.target.closest(".qf-ask, .qf-top") && event.stopPropagation(), true);
+    root.addEventListener("click", (event) => {
+      if (!this.asks || event.target.closest(".qf-ask, .qf-top")) return;
+      event.stopPropagation();
+      const name = event.target.closest("[data-name]")?.dataset.name;
+      if (this.isOpen && this.asking.choices.includes(name)) this.choose(name);
+    }, true);
     this.marks = null;
   }
 
@@ -48,6 +54,10 @@ class Guess {
 
   get isAnswered() {
     return this.asking.answer !== undefined;
+  }
+
+  get isOpen() {
+    return this.asks && !this.isAnswered && this.until === null;
   }
 
   // Another question, an answer, or the end of it.
@@ -70,12 +80,26 @@ class Guess {
     this.told.hidden = this.next.hidden = true;
     this.next.disabled = false;
     write(this.next, asking.number < asking.of ? "next question" : "play on");
-    if (!this.isAnswered) {
-      this.value = asking.guess ?? null;
-      this.field.value = this.value ?? "";
-      this.sure.value = asking.sure ?? "";
-    }
+    if (!this.isAnswered) this.begin(asking);
     this.goTo(asking.frame);
+  }
+
+  begin({ guess, sure, choices }) {
+    this.value = guess ?? null;
+    this.field.value = choices.length ? "" : (guess ?? "");
+    this.sure.value = sure ?? "";
+    this.label.hidden = Boolean(choices.length);
+    this.choices.hidden = !choices.length;
+    this.choices.replaceChildren();
+    for (const choice of choices) {
+      const button = html("button", { type: "button", role: "radio", "data-choice": choice }, this.choices, choice);
+      button.addEventListener("click", () => this.choose(choice));
+    }
+  }
+
+  choose(name) {
+    this.value = name;
+    this.draw();
   }
 
   // Play on to a frame, and stop there.
@@ -109,7 +133,7 @@ class Guess {
     this.until = null;
     this.draw();
     if (!this.isAnswered) {
-      if (this.asking.number > 1) this.field.focus({ preventScroll: true });
+      if (this.asking.number > 1) this.form.querySelector(":not([hidden]) > input, [role=radio]:not([hidden] *)")?.focus({ preventScroll: true });
       return;
     }
     this.root.classList.toggle("qf-is-answered", true);
@@ -117,6 +141,7 @@ class Guess {
     write(this.told, this.asking.said);
     bringIntoView(this.root);
     this.next.focus({ preventScroll: true });
+    this.player.glide();
   }
 
   send(value) {
@@ -144,20 +169,24 @@ class Guess {
     this.marks?.remove();
     this.marks = null;
     const { tank } = this;
-    if (!this.asks || !tank) return;
-    set(this.field, { max: this.most });
-    this.go.disabled = this.value === null;
     const view = this.shown[0];
+    if (!this.asks || !view) return;
+    this.go.disabled = this.value === null;
+    const truth = this.isAnswered && this.until === null ? this.asking.answer : null;
+    if (this.asking.choices.length) {
+      this.drawChoices(view, truth);
+      return;
+    }
+    set(this.field, { max: this.most });
     const wide = view.drawn.geometry.tank.width;
     // Over what moves: the words of a mark stay readable.
     this.marks = svg("svg", { class: "qf-guess", viewBox: view.stage.getAttribute("viewBox") }, view.picture);
     view.stage.classList.remove("qf-hides-depth");
-    const isOpen = !this.isAnswered && this.until === null;
+    const { isOpen } = this;
     if (isOpen) {
       const area = svg("rect", { x: tank.left - 8, y: tank.top - 14, width: wide + 16, height: tank.bottom - tank.top + 14, class: "qf-guess-catch" }, this.marks);
       this.listen(area);
     }
-    const truth = this.isAnswered && this.until === null ? this.asking.answer : null;
     const { word } = this.asking;
     if (this.value !== null || isOpen) {
       const at = this.value ?? this.player.track.timelines[0].queue(this.player.track.frame(0, this.player.place), 0).depth;
@@ -166,6 +195,33 @@ class Guess {
       if (isOpen) this.asSlider(line, at, hadFocus);
     }
     if (truth !== null) this.drawLine(tank, wide, truth, `${word} ${truth}`, "qf-guess-truth", this.value !== null && truth < this.value);
+  }
+
+  // Who is chosen, in the banner and in the picture; beside it the one that it was.
+  drawChoices(view, truth) {
+    this.marks = svg("svg", { class: "qf-guess", viewBox: view.stage.getAttribute("viewBox") }, view.picture);
+    for (const button of this.choices.children) {
+      set(button, { "aria-checked": button.dataset.choice === this.value });
+      const client = view.stage.querySelector(`[data-name="${CSS.escape(button.dataset.choice)}"]`);
+      if (client) client.style.cursor = this.isOpen ? "pointer" : "";
+    }
+    this.drawFrame(view, this.value, truth === null ? this.asking.word : "you", "qf-guess-mark", false);
+    if (truth !== null) this.drawFrame(view, truth, this.asking.word, "qf-guess-truth", truth === this.value);
+  }
+
+  drawFrame(view, name, word, kind, isBelow) {
+    const client = name && view.stage.querySelector(`[data-name="${CSS.escape(name)}"]`);
+    if (!client) return;
+    const [card, stage] = [client.querySelector(".qf-card") ?? client, view.stage].map((element) => element.getBoundingClientRect());
+    const unit = view.drawn.places.width / stage.width;
+    const box = { x: (card.left - stage.left) * unit, y: (card.top - stage.top) * unit, width: card.width * unit, height: card.height * unit };
+    const frame = svg("g", { class: kind }, this.marks);
+    const inset = isBelow ? 7 : 2;
+    svg("rect", { x: box.x + inset, y: box.y + inset, width: box.width - 2 * inset, height: box.height - 2 * inset, rx: 8, class: "qf-guess-frame" }, frame);
+    const room = 18 + 1.2 * textWidth(word);
+    const [x, y] = [box.x + box.width - room - 8, isBelow ? box.y + box.height - 11 : Math.max(1, box.y - 11)];
+    svg("rect", { x, y, width: room, height: 22, rx: 11 }, frame);
+    svg("text", { x: x + room / 2, y: y + 15.5 }, frame, word);
   }
 
   drawLine(tank, wide, value, name, kind, isBelow) {

@@ -60,8 +60,9 @@ function render({ model, el }) {
     player.load(track);
     for (const view of shown) view.hand.loaded();
     guess.loaded();
-    if (!before) show();
-    if (!before) play();
+    if (before || guess.asks) return;
+    show();
+    play();
   };
   const play = () => {
     if (!player.track || !model.get("plays")) return;
