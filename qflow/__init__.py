@@ -19,11 +19,11 @@ traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_t
 logs of clients      ``ClientLog``, ``LogError``, ``replay``, ``audit``
 what if, and what    ``predict``, ``Settings``; ``recommend``, ``frontier``, ``explore``
 is safe
-labs                 ``flow_lab``, ``capacity_lab``, ``config_lab``, ``fanout_lab``, ``group_lab``,
-                     ``completion_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``; of a recording
-                     ``recorded_lab``, of a file ``trace_lab``
-the same as          ``flow_run``, ``capacity_run``, ``config_run``, ``fanout_run``, ``group_run``,
-pictures             ``completion_run``, ``policy_run``, ``history_run``, ``state_space_run``;
+labs                 ``flow_lab``, ``bytes_lab``, ``completion_lab``, ``capacity_lab``, ``group_lab``,
+                     ``config_lab``, ``fanout_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``;
+                     of a recording ``recorded_lab``, of a file ``trace_lab``
+the same as          ``flow_run``, ``bytes_run``, ``completion_run``, ``capacity_run``, ``group_run``,
+pictures             ``config_run``, ``fanout_run``, ``policy_run``, ``history_run``, ``state_space_run``;
                      ``recorded_picture``, ``trace_picture``, and of any run ``picture_of``
 charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``blocked_chart``, ``latency_chart``,
                      ``ownership_chart``, ``prefetch_chart``; ``save_html``
@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from qflow.kit import kit_path as kit_path
     from qflow.labs import blocked_chart as blocked_chart
     from qflow.labs import bytes_chart as bytes_chart
+    from qflow.labs import bytes_lab as bytes_lab
+    from qflow.labs import bytes_run as bytes_run
     from qflow.labs import capacity_lab as capacity_lab
     from qflow.labs import capacity_run as capacity_run
     from qflow.labs import completion_lab as completion_lab

@@ -14,8 +14,8 @@ import qflow as qf
 # ## Which transfers are complete
 #
 # One session sends to several queues. `sends` lists the queue of each transfer, in order; `stops` the stop
-# threshold of each queue. Nobody reads. Return the numbers of the transfers that are complete at the end;
-# the first is number 0.
+# threshold of each queue. There is no consumer. Return the numbers of the transfers that are complete at
+# the end; the first is number 0.
 
 
 # %% id="completed"

@@ -14,8 +14,8 @@ import qflow as qf
 # ## From 101 to 165
 #
 # Exactly `stop` messages are on the queue, all of them complete. Several producers start, each with a
-# capacity; nobody reads. How many messages are on the queue when all of them are blocked? In the manual's
-# example stop is 100 and the capacities are 50 and 15.
+# capacity; there is no consumer. How many messages are on the queue when all of them are blocked? In the
+# manual's example stop is 100 and the capacities are 50 and 15.
 
 
 # %% id="worst_depth"
@@ -94,9 +94,9 @@ qf.check(cpp_depth)
 # %% [markdown] id="overflow-task"
 # ## Overflow in spite of flow control
 #
-# A producer with no window at all sends `sends` messages to a queue with a limit and a stop threshold; nobody
-# reads. Return four things: how many messages are on the queue, the state (`"ON"` or `"OFF"`), the error code
-# it got (0 for none), and whether its session is still there.
+# A producer with no window at all sends `sends` messages to a queue with a limit and a stop threshold;
+# there is no consumer. Return four things: how many messages are on the queue, the state (`"ON"` or
+# `"OFF"`), the error code it got (0 for none), and whether its session is still there.
 
 
 # %% id="overflow"

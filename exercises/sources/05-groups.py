@@ -41,7 +41,7 @@ qf.check(second_gets)
 # %% [markdown] id="shares-task"
 # ## The first N messages
 #
-# The queue holds `labels`. A first consumer comes with a prefetch, then a second one with its own; nobody
+# The queue holds `labels`. A first consumer comes with a prefetch, then a second one with its own; neither
 # accepts anything. Return two lists: what each of them has been given.
 
 
@@ -65,9 +65,10 @@ qf.check(shares)
 # %% [markdown] id="next_gets-task"
 # ## A-1 behind A-2
 #
-# A consumer holds the first `held` messages of group A, … Behind them stand `more` further ones. It
+# A consumer holds the first `held` messages of group A, … Behind them are `more` further ones. It
 # settles the first few as `actions` say (`"accept"`, `"release"`, `"reject"`; possibly fewer actions than
-# messages held). Then another consumer fetches all it can get, without accepting. Return its labels in order.
+# messages held). Then another consumer fetches all it can get, without accepting. Return its labels in
+# order.
 
 
 # %% id="next_gets"

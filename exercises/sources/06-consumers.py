@@ -43,9 +43,8 @@ def idle_gets(steps):
 qf.check(idle_gets)
 
 # %% [markdown] id="idle_gets-why" tags=["solution"]
-# **Why.** An accept that frees a group does not tell anybody (MG-13). A-2 lies there,
-# free, beside a consumer with nothing to do, until a release or an arrival makes it look. Then it looks from
-# the head of the queue (MG-11).
+# **Why.** An accept that frees a group wakes no consumer (MG-13). A-2 is on the queue, free, and a consumer
+# is idle, until a release or an arrival makes it look. Then it looks from the head of the queue (MG-11).
 
 # %% [markdown] id="turns-task"
 # ## Taking turns
@@ -65,8 +64,9 @@ def turns(messages, consumers):
 qf.check(turns)
 
 # %% [markdown] id="turns-why" tags=["solution"]
-# **Why.** Idle consumers stand in line; an arrival takes the first, and who has been served goes to the end
-# (CN-19). With a backlog it would be different: then everybody takes what it can hold.
+# **Why.** Idle consumers wait in a list; an arriving message goes to the first of them, which then goes to
+# the end of the list (CN-19). If messages are waiting, it is different: then each consumer takes as many as
+# it may hold.
 
 # %% id="progress" tags=["task"]
 qf.show_progress()

@@ -32,7 +32,7 @@ qf.check(default_thresholds)
 
 # %% [markdown] id="default_thresholds-why" tags=["solution"]
 # **Why.** Stop is rounded half up, resume is cut off, both in floating point (FC-02). So 70 % of 90 is 62:
-# the computer's 0.7 is a hair less than seven tenths (FC-04).
+# the computer's 0.7 is a little less than seven tenths (FC-04).
 
 # %% [markdown] id="declare_arguments-task"
 # ## Thresholds in queue.declare

@@ -13,9 +13,9 @@ import qflow as qf
 # %% [markdown] id="can_sync-task"
 # ## One sync for everything
 #
-# A session sends to several queues (`sends`, in order; `stops` are the stop thresholds; nobody reads), and
-# then asks with `execution.sync` for a report when everything is complete. Does the report come at once?
-# Return `True` or `False`.
+# A session sends to several queues (`sends`, in order; `stops` are the stop thresholds; there is no
+# consumer), and then asks with `execution.sync` for a report when everything is complete. Does the report
+# come at once? Return `True` or `False`.
 
 
 # %% id="can_sync"

@@ -168,7 +168,8 @@ def after_purge(stop, resume, sent, fetched):
 qf.check(after_purge)
 
 # %% [markdown] id="after_purge-why" tags=["solution"]
-# **Why.** A purge takes only what nobody has acquired. What a consumer holds stays, and counts (FC-20).
+# **Why.** A purge removes only what no consumer has acquired. What a consumer holds stays, and counts
+# (FC-20).
 
 # %% [markdown] id="after_delete-task"
 # ## Deleting a stopped queue

@@ -13,8 +13,8 @@ import qflow as qf
 # %% [markdown] id="what_happens-task"
 # ## Four designs, one workload
 #
-# One producer without a window sends `sends` messages to a queue with a limit; nobody reads. `threshold` is
-# the stop threshold, or the high watermark in the proposal. `design` is one of
+# One producer without a window sends `sends` messages to a queue with a limit; there is no consumer.
+# `threshold` is the stop threshold, or the high watermark in the proposal. `design` is one of
 #
 # - `"pre-feature"`: no flow control at all;
 # - `"overflow-list"`: the proof of concept, where a message that does not fit waits on a list of its session;
@@ -51,8 +51,8 @@ qf.check(what_happens)
 # ## The overflow list keeps the order
 #
 # With the proof of concept, one session sends to several queues (`sends`, in order; `limits` per queue);
-# nobody reads. Once a message does not fit, all further ones of that session wait behind it, in order. Return
-# the numbers of the messages that are on their queues (the first is 0).
+# there is no consumer. Once a message does not fit, all further ones of that session wait behind it, in
+# order. Return the numbers of the messages that are on their queues (the first is 0).
 
 
 # %% id="on_the_queues"

@@ -32,10 +32,10 @@ qf.check(safe_stop)
 # all capacities together are not more than the limit (CAP-11). This is the highest safe answer.
 
 # %% [markdown] id="share_the_room-task"
-# ## Capacities for everybody
+# ## Capacities for all producers
 #
 # Now the other way round: limit and stop are given, and you choose a capacity for each of `producers`
-# producers. Nobody may be thrown out, everybody needs at least 1, and at least 80 % of the room above stop
+# producers. No producer may be refused, each needs at least 1, and at least 80 % of the room above stop
 # should be used. Return a list.
 
 

@@ -10,8 +10,8 @@
 # ## Predict before you run
 #
 # The queue `orders` has a limit of 1,000 messages, a **stop threshold** of 900 and a **resume threshold** of
-# 500. Run the cell and watch it fill. It pauses to ask you: drag the mark on the tank, or type a number, and
-# press *go*. A guess that is wrong teaches more than none.
+# 500. Run the cell and watch it fill. It pauses to ask you: drag the mark on the tank, or type a number,
+#      and press *go*. You learn more from a wrong guess than from no guess.
 
 # %% id="lab" jupyter={"source_hidden": true}
 import qflow as qf
@@ -20,7 +20,7 @@ predictions = qf.Predictions("01-thresholds")
 predictions.ask("on", "off", lab=qf.flow_lab())
 
 # %% [markdown] id="lab-text"
-# Now drag the **stop** line on the tank. And one more question, about a queue that nobody reads:
+# Now drag the **stop** line on the tank. And one more question, about a queue without a consumer:
 
 # %% id="predict" jupyter={"source_hidden": true}
 predictions.ask("at_most")
@@ -51,7 +51,7 @@ except qf.AmqpException as error:
 
 # %% [markdown] id="naive-then"
 # The message is refused, and that is not all. The **session** of the producer is gone: it cannot send
-# another message, and whatever else it was doing on that session has ended too. The broker had no gentler
+# another message, and whatever else it was doing on that session has ended too. The broker had no milder
 # answer.
 
 # %% id="naive-dead"
@@ -61,7 +61,7 @@ print("messages on the queue:     ", broker.queue("orders").statistics().msgDept
 # %% [markdown] id="mechanism-text"
 # ## The mechanism, one message at a time
 #
-# Flow control is the gentler answer. It does not refuse messages. It makes the producer *wait for an answer
+# Flow control is the milder answer. It does not refuse messages. It makes the producer *wait for an answer
 # it would otherwise have at once*.
 #
 # Each time a producer sends a message, the broker tells it when it has processed the command. That is the
@@ -100,8 +100,7 @@ print("held by:    ", *last[0].held_by)
 #
 # A well-behaved producer counts the transfers whose completion it does not know yet. They are
 # **outstanding**, and it allows itself only so many: its **capacity**. As long as completions come at once,
-# it never notices. When a queue holds them, they pile up in that window; when the window is full, the
-# producer waits.
+# it never notices. When a queue holds them, they fill that window; when it is full, the producer waits.
 #
 # Our producer has a capacity of 100. One of its transfers is held. So it sends 99 more and then stands
 # still.
@@ -156,8 +155,8 @@ diary
 #   come from. Engineers call that *hysteresis*; a thermostat does it too.
 # - **500 is not below 500.** ON means *more than* the stop threshold, OFF means *fewer than* the resume
 #   threshold. Equal is never enough.
-# - **The release is all at once.** Not one completion came back between 1,000 and 500. At 499 all 100 came
-#   back together, and the producer can send 100 messages in one go.
+# - **All completions are released at once.** Between 1,000 and 500 none came back. At 499 all 100 came back
+#   together, and the producer can send 100 messages in one go.
 #
 # Why two thresholds? Watch what happens when there is, in effect, only one. The next cell runs the same
 # workload four times, each time with another resume threshold, and counts how often flow control turns ON.
@@ -238,11 +237,11 @@ real
 # %% [markdown] id="real-then"
 # Two things to notice.
 #
-# - The engine and the broker agree, except in the few milliseconds around a change, where the order of two
-#   clocks decides.
+# - The engine and the broker agree, except in the few milliseconds around a change, where the two clocks
+#   differ.
 # - **The flood.** While the producer was stopped, its orders kept falling due. Each time the queue lets go,
 #   the producer sends all it had kept back, and within a fraction of a second the queue is ON again. Flow
-#   control does not make a slow consumer faster. It makes the producer keep the rest.
+#   control does not make a slow consumer faster. The producer has to keep the rest.
 
 # %% id="real-check"
 print(*real.claims[-3:], sep="\n")
@@ -279,7 +278,8 @@ predictions.compare(on=on, off=off, at_most=at_most)
 # - How much room the capacities need: [4 · Capacity](04-capacity.ipynb).
 # - The document this chapter follows: *Producer Flow Control*, a chapter of the Apache Qpid C++ broker's
 #   manual.
-# - In code: `qflow/broker/flow_limit.py` holds all of it. Lay it beside the broker's `QueueFlowLimit.cpp`.
+# - In code: `qflow/broker/flow_limit.py` holds all of it. Compare it with the broker's
+#   `QueueFlowLimit.cpp`.
 
 # %% [markdown] id="exercises"
 # ## Exercises

@@ -7,7 +7,7 @@
 #
 # - say how deep a queue can get although its producers are stopped;
 # - derive the law behind it from a handful of small experiments, and say why it is true;
-# - choose a stop threshold that leaves enough room for everybody;
+# - choose a stop threshold that leaves enough room for all producers;
 # - explain why real clients often stop earlier, and why you must not count on it.
 #
 # **A question to begin with.** The manual of the broker gives this example: two clients with capacities of 50
@@ -21,12 +21,19 @@
 import qflow as qf
 
 predictions = qf.Predictions("04-capacity")
-predictions.ask()
+predictions.ask("one", "again")
+
+# %% [markdown] id="two-text"
+# And one in the picture. Drag the mark on the tank, or type the number, and press *go*.
+
+# %% id="two" jupyter={"source_hidden": true}
+small = {"capacity_1": 3, "capacity_2": 2, "stop": 2, "resume": 1, "limit": 12}
+predictions.ask("two", lab=qf.capacity_lab(**small, rate=5, messages=40))
 
 # %% [markdown] id="naive-text"
 # ## The naive way: the stop threshold is where it stops
 #
-# A queue for 10 messages. By default it stops above 8, so there seem to be two places to spare. One producer
+# A queue for 10 messages. By default it stops above 8, so there seem to be two free places. One producer
 # with a capacity of 3:
 
 
@@ -61,9 +68,8 @@ assert broker.queue("orders").statistics().flowStopped
 # %% [markdown] id="discover-text"
 # ## Discover the law
 #
-# Let us do what one does with an unknown law: small experiments, many of them. Each row of the table is one
-# stop threshold, each column a set of producers, and the number is the depth at which all of them are
-# blocked.
+# A law that is not known yet is found with many small experiments. Each row of the table is one stop
+# threshold, each column a set of producers, and the number is the depth at which all of them are blocked.
 
 # %% id="discover"
 from itertools import cycle
@@ -92,10 +98,10 @@ qf.Table(
 )
 
 # %% [markdown] id="law-text"
-# Look down a column: each more in the threshold is one more in the depth. Look along a row: only the **sum**
-# of the capacities matters. There is only one formula that fits:
+# Look down a column: if the stop threshold is higher by one, the depth is higher by one. Look along a row:
+# only the **sum** of the capacities matters. Only one formula fits:
 #
-# $$\text{depth at the stall} = \text{stop} + \text{sum of the capacities}$$
+# > **depth at the stall = stop + sum of the capacities**
 #
 # The message that turns flow control ON is already the first of the held ones. That is why it is 100 + 65
 # and not 101 + 65, and where the 64 of the question come from: 65 held messages, one of which is the 101st.
@@ -107,17 +113,18 @@ print("it fits all", len(depths), "experiments")
 # %% [markdown] id="prove-text"
 # ## Prove it
 #
-# 24 experiments are not a proof. In all of them the producers took turns, nobody read, and nothing was
-# released. Here is the argument, in three sentences:
+# 24 experiments are not a proof. In all of them the producers took turns, there was no consumer, and
+# nothing was released. Here is the argument, in three sentences:
 #
 # 1. A message on a queue that is ON came either before it turned ON, or since.
-# 2. Those from before are at most *stop*: with one more it would have been ON already. Nobody adds to them.
+# 2. Those from before are at most *stop*: with one more it would have been ON already. Their number cannot
+#    grow.
 # 3. Those from since are held, each one fills a place in its producer's window as long as it is on the queue,
 #    and there are only so many places.
 #
-# So the depth is never more than *stop* plus the sum of the capacities, whatever anybody does in whatever
-# order. And now the machine's proof for a small case: `explore` starts the engine and visits **every** state
-# that producers and a consumer can bring about, in every order.
+# So the depth is never more than *stop* plus the sum of the capacities, whatever the clients do, and in
+# whatever order. And now the machine's proof for a small case: `explore` starts the engine and visits
+# **every** state that producers and a consumer can bring about, in every order.
 
 # %% id="prove"
 found = []
@@ -149,10 +156,11 @@ assert len(path) == 2 + 2 + 1
 #
 # A queue cannot overflow if
 #
-# $$\text{stop} + \text{sum of the capacities} \le \text{limit}$$
+# > **stop + sum of the capacities ≤ limit**
 #
-# Exactly full is allowed. Let us try both sides of the border on every state that can be reached, with a
-# limit of 6 and capacities of 2 and 1. The mark *overflow* means: a producer was thrown out with 506.
+# Exactly full is allowed. Let us try one message less and one more, on every state that can be reached,
+# with a limit of 6 and capacities of 2 and 1. The mark *overflow* means: a producer was thrown out with
+# 506.
 
 # %% id="rule"
 verdicts = []
@@ -176,8 +184,6 @@ qf.Table(
 # Each dot is a state, each line a thing that a client can do. Click a dot, and the queue beside it gets into
 # that state on the shortest way. The claims below the picture say how many states there are, and which is the
 # deepest.
-#
-# ![The deepest state: five messages, three of them held, both windows full](images/state-space-lab.png)
 
 # %% id="states-lab"
 qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
@@ -223,9 +229,10 @@ peak, again = diary.column("messages")[3], diary.column("messages")[-1]
 diary
 
 # %% [markdown] id="manual-then"
-# Two things to see. The 65 messages that were read first freed **nobody**: they were the old ones, which
-# were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its worst case
-# again. With these thresholds, the worst case is not rare. It is where the queue lives.
+# Two things to see. The 65 messages that were read first freed **no producer**: they were the old ones,
+# which were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its
+# worst case again. With these thresholds, the worst case is not rare. The queue is near it most of the
+# time.
 
 # %% [markdown] id="lab-text"
 # ## The lab
@@ -238,20 +245,17 @@ diary
 # 3. Bring the resume threshold up to the stop threshold. What happens to the number of turns?
 #
 # The cell after it says in words what you would see, for the capacities 15 and 25.
-#
-# ![The capacity lab: three producers whose windows of 15 are full of held transfers, the queue above its stop
-# threshold of 100, its depth rising to 145 again and again](images/capacity-lab.png)
 
 # %% id="lab"
 lab = qf.capacity_lab()
-lab
+lab.play()
 
 # %% id="lab-words"
-within, beyond = qf.capacity_run(), qf.capacity_run(capacity=25, messages=600)
-print("Capacity 15:", *within.claims[:2], sep="\n- ")
-print("\nCapacity 25:", *beyond.claims[:2], sep="\n- ")
+within, beyond = qf.capacity_run(), qf.capacity_run(capacity_1=80)
+print("Capacities 50 and 15:", *within.claims[:2], sep="\n- ")
+print("\nCapacities 80 and 15:", *beyond.claims[:2], sep="\n- ")
 
-assert max(within.frames.column("queue.orders.depth")) == 145 and not within.run.errors
+assert max(within.frames.column("queue.orders.depth")) == 165 and not within.run.errors
 assert beyond.run.errors
 
 # %% [markdown] id="held-chart-text"
@@ -428,8 +432,8 @@ assert sent == received == orders
 # %% [markdown] id="thread-then"
 # It sent stop + capacity, and waited. Each acknowledgement made the queue shorter; when flow control turned
 # OFF, the thread went on by itself. No message was lost, none came twice, and the program has no line that
-# handles flow control. If the consumer stopped too, both would wait for each other: of threads on one broker
-# the kit knows that, and the last one to wait gets an error that says so.
+# handles flow control. If the consumer stopped too, both would wait for each other: for threads on one
+# broker the kit recognises this, and the last thread to wait gets an error that says so.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
@@ -445,13 +449,14 @@ predictions.compare(one=stall(2, (3,)), two=stall(2, (3, 2)), again=again)
 #   the held ones. *(CAP-08)*
 # - No overflow if stop + capacities ≤ limit. *(CAP-11)* Otherwise a producer can be thrown out with 506
 #   although flow control is ON. *(FC-24)*
-# - Reading messages that are not held frees nobody, until the queue turns OFF. Then all come at once.
+# - Reading messages that are not held frees no producer, until the queue turns OFF. Then all come at once.
 #   *(FC-17)*
 # - Real clients often stall lower, between stop + the number of senders and the bound. Size for the bound.
 #   *(CAP-02, CAP-07, CAP-08)*
 #
 # ## Links on
 #
+# - The same in RabbitMQ, Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
 # - How to set thresholds and limits: [7 · Configuration](07-configuration.ipynb).
 # - Sizing your own queues from a log: [12 · Reading your own broker](12-reading-your-broker.ipynb).
 # - In code: `qflow/windows.py` holds the three windows, `qflow/design/explore.py` visits the

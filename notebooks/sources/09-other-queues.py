@@ -223,9 +223,6 @@ qf.Table(
 # Five queues side by side, the same messages into each. Move the limit and the rate. Which of them notices
 # first that the consumer is too slow? Which ones never tell anybody? All five are drawn to one scale, so the
 # queue that is drawn higher is the deeper one.
-#
-# ![The policy lab: five queues of different kinds side by side at the same instant, each with its depth over
-# time](images/policy-lab.png)
 
 # %% id="lab"
 qf.policy_lab()

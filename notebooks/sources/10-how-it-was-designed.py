@@ -243,9 +243,6 @@ qf.depth_chart(designs["proof of concept"])
 #
 # All five under one clock. Give the producer a larger capacity, and see which designs change and which do
 # not.
-#
-# ![The history lab: five designs side by side at the same instant, each with its queue and its depth over
-# time](images/history-lab.png)
 
 # %% id="lab"
 qf.history_lab()

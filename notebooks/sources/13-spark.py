@@ -1,9 +1,9 @@
 # %% [markdown] id="title"
 # # 13 · A whole fleet
 #
-# *35 minutes. Chapters 3, 5 and 8 first. Needs the extra `spark`, which brings a Java along:
-# `qflow doctor --spark` says if it is here, and else the command that installs it. Run the cells from top to
-# bottom with Shift+Enter.*
+# *35 minutes. Chapters 3, 5 and 8 first. Needs the extra `spark`, which includes a Java: `qflow doctor
+# --spark` says if it is here, and else the command that installs it. Run the cells from top to bottom with
+# Shift+Enter.*
 #
 # At the end of this chapter you can
 #
@@ -30,8 +30,9 @@ predictions.ask()
 # %% [markdown] id="java-text"
 # ## A Spark session
 #
-# Spark needs Java 17, 21 or 25. The next cell takes yours if you have one, else the one that came by pip. If
-# there is none, it says in one sentence how to get it, and the cells after it have nothing to do.
+# Spark needs Java 17, 21 or 25. The next cell uses yours if you have one, or else the one that pip
+# installed. If there is none, it says in one sentence how to get it, and the cells after it have nothing to
+# do.
 
 # %% id="java"
 spark = None
@@ -74,15 +75,15 @@ if in_memory:
     assert seen_by_half != seen_by_whole
 
 # %% [markdown] id="naive-then"
-# The second worker does not know what lay on the queue when its half began. A queue's history is a
-# **sequential state machine**: what an event does depends on all events before it. Splitting by time is
+# The second worker does not know which messages were on the queue when its half began. A queue's history is
+# a **sequential state machine**: what an event does depends on all events before it. Splitting by time is
 # wrong; the audit says so itself, as it sees that the numbers before its first event are missing.
 
 # %% [markdown] id="components-text"
 # ## The mechanism: components
 #
 # What *can* be split is what never influences one another. Draw a line from each client to each queue it
-# touches. What hangs together is a **component**. It is a small table, and `networkx` finds the parts.
+# touches. All that is connected is a **component**. It is a small table, and `networkx` finds the parts.
 
 # %% id="components"
 components = qf.spark.components_of(qf.spark.touches_of("fleet", workload))
@@ -103,7 +104,7 @@ print("with q10:", [member for (_, _, member), name in components.items() if nam
 # | *layout* | files in which each component's events lie together and **in order** |
 # | *audit* | the engine over each component: what was ON, held, blocked and owned |
 #
-# The layout is where the order is bought, once. Every later question reads files from front to back.
+# The layout puts the events in order, once. Every later question reads files from front to back.
 
 # %% id="lake"
 import tempfile
@@ -228,15 +229,15 @@ if spark:
     deeper = "yes" if blocked["thresholds x 4"] < blocked["as recorded"] else "no"
 
 # %% [markdown] id="whatif-then"
-# Every point is a bargain: less blocking for a deeper queue. None of them makes the consumers faster. The
+# Every point is a compromise: less blocking, a deeper queue. None of them makes the consumers faster. The
 # gain of the highest thresholds is the room that 150 seconds filled only once; in a longer night it would
 # be used up.
 #
 # ## Thresholds that are safe
 #
 # A threshold is safe if the queue cannot overflow: the stop, and the windows of all producers above it, fit
-# within the limit (`qflow design` argues it). Suppose every queue that declares no limit may hold 500
-# messages.
+# within the limit (`qflow design` gives the reasons). Suppose every queue that declares no limit may hold
+# 500 messages.
 
 # %% id="design"
 if spark:
@@ -269,7 +270,7 @@ if in_memory:
 #
 # A component can be cut in time if each piece begins with the **state** that the one before it ended with.
 # Such states are recorded once, as checkpoints; every later audit can begin at any of them. The largest
-# component in eight pieces, each audited for itself and in any order:
+# component in eight pieces, each audited separately and in any order:
 
 # %% id="cut"
 if in_memory:
@@ -334,10 +335,10 @@ if spark:
 # ## Keypoints
 #
 # - A queue's history is **sequential**: split by component, never by time, unless the state is kept.
-# - Order is bought once, in the layout; the audit checks it and never assumes it.
+# - The order is made once, by the layout; the audit checks it and never assumes it.
 # - The same results for any number of workers, any batch size, with Spark and without.
 # - Rank queues by the time **transfers waited**, not by how often they turned ON.
-# - Higher thresholds buy depth for blocking; in the long run the consumers set the pace.
+# - Higher thresholds mean less blocking and a deeper queue; in the long run the consumers set the pace.
 #
 # ## On your own logs
 #

@@ -130,7 +130,7 @@ class Broker(BrokerContext):
         """Call ``observer`` with every event from now on; None ends it."""
         self.observer = observer
         self.stamp = self.now
-        self.fresh = observer.fresh if isinstance(observer, EventTable) else None
+        self.cells = observer.cells if isinstance(observer, EventTable) else None
 
     def advance(self, now: int) -> None:
         """Set the time, in microseconds since the start, and do what was due until then.

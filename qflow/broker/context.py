@@ -72,11 +72,11 @@ class Timers(Restorable):
 class BrokerContext(Restorable):
     """What the parts of a broker know of it, so that a queue need not know sessions and exchanges."""
 
-    VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "fresh", "stamp", "agent", "requests")
+    VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "cells", "stamp", "agent", "requests")
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
 
     __slots__ = (
-        "options", "counts_content", "stamps_arrivals", "store", "timers", "now", "observer", "fresh",
+        "options", "counts_content", "stamps_arrivals", "store", "timers", "now", "observer", "cells",
         "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters", "agent", "requests",
     )  # fmt: skip
 
@@ -91,7 +91,7 @@ class BrokerContext(Restorable):
         self.now = 0
         self.observer: Observer | None = None
         # The observer's own list, if it is a table of events.
-        self.fresh: list[Any] | None = None
+        self.cells: list[Any] | None = None
         # The time as events carry it: one object for all of an instant; compiled code would make many.
         self.stamp: object = self.now
         self.discardsNoRoute = 0
@@ -130,9 +130,9 @@ class BrokerContext(Restorable):
         values: Values = (),
     ) -> None:
         """Do what :meth:`emit` does, with the detail as names and values, which costs less."""
-        fresh = self.fresh
-        if fresh is not None:
-            fresh += (self.stamp, kind, queue, session, link, message, size, group, names, values)
+        cells = self.cells
+        if cells is not None:
+            cells += (self.stamp, kind, queue, session, link, message, size, group, names, values)
         elif self.observer is not None:
             row = (self.stamp, kind, queue, session, link, message, size, group, unpacked(names, values))
             # Half the time of Event(…): this runs ten times for each message of a traced run.

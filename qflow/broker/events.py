@@ -6,14 +6,13 @@ observer no event is made.
 
 The detail of an event is kept as names and values until it is read: the names of a kind are always the same
 tuple, so that an event costs the tuple of its values only, a third of a mapping in time and in memory.  An
-:class:`EventTable` holds events that way, as columns; it is the fast way to observe a broker.
+:class:`EventTable` holds events that way, as columns: it is how a run, and a trace of it, is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple, overload
 
 Detail = Mapping[str, object] | None
@@ -170,9 +169,10 @@ def unpacked(names: Names, values: Values) -> Detail:
     return detail
 
 
-WIDTH = len(Event._fields)
-_DETAIL = WIDTH - 1
-_FRESH = WIDTH + 1
+WIDTH = len(Event._fields) + 1
+"""Cells of an event in a table: its fields, of which the detail takes two, its names and its values."""
+DETAIL = WIDTH - 2
+"""The cell of the names; that of the values follows."""
 
 _event: Callable[[Iterable[Any]], Event] = partial(tuple.__new__, Event)
 
@@ -185,9 +185,8 @@ class EventTable(Sequence[Event]):
 
     Attributes
     ----------
-    fresh : list
-        The events since a detail was last asked for, one after the other: their fields, of which the detail
-        is in two cells, its names and its values.
+    cells : list
+        The :data:`WIDTH` cells of the first event, then those of the second, and so on.
 
     Examples
     --------
@@ -196,61 +195,40 @@ class EventTable(Sequence[Event]):
     (['enqueued', 'dequeued'], 5, 2)
     """
 
-    __slots__ = ("fresh", "_cells")
+    __slots__ = ("cells",)
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
-        self.fresh: list[Any] = []
-        self._cells: list[Any] = []
+        self.cells: list[Any] = []
         for event in events:
-            self._cells += event
+            self.append(event)
 
     def append(self, event: Event) -> None:
         """Add an event."""
-        self.fresh += (*event[:_DETAIL], *packed(event.detail))
+        self.cells += (*event[:DETAIL], *packed(event.detail))
 
     __call__ = append
-
-    @property
-    def cells(self) -> list[Any]:
-        """The fields of the first event, then those of the second, and so on."""
-        if self.fresh:
-            cells = self.fresh[:]
-            cells[_DETAIL::_FRESH] = map(unpacked, cells[_DETAIL::_FRESH], cells[WIDTH::_FRESH])
-            del cells[WIDTH::_FRESH]
-            self._cells += cells
-            self.fresh.clear()
-        return self._cells
 
     def column(self, name: str) -> list[Any]:
         """Return one field of all events, such as ``kind``; ValueError if events have no such field."""
         index = Event._fields.index(name)
-        if index == _DETAIL:
-            return self.cells[_DETAIL::WIDTH]
-        return self._cells[index::WIDTH] + self.fresh[index::_FRESH]
-
-    def details(self) -> Iterator[tuple[Names, Values]]:
-        """Yield the details of all events, each as its names and its values; no mapping is made of them."""
-        read = map(packed, self._cells[_DETAIL::WIDTH])
-        fresh = zip(self.fresh[_DETAIL::_FRESH], self.fresh[WIDTH::_FRESH], strict=True)
-        return chain(read, fresh)
+        column = self.cells[index::WIDTH]
+        return column if index < DETAIL else list(map(unpacked, column, self.cells[index + 1 :: WIDTH]))
 
     def tuples(self, start: int = 0) -> Iterator[tuple[Any, ...]]:
         """Yield the events from one on as plain tuples, each ending with the names and values of its detail.
 
         The fastest way to read events: no mapping is made of any detail.
         """
-        known = len(self._cells) // WIDTH
-        cells, fresh = _from(self._cells, start * WIDTH), _from(self.fresh, max(0, start - known) * _FRESH)
-        read = ((*row[:_DETAIL], *packed(row[_DETAIL])) for row in zip(*[cells] * WIDTH, strict=True))
-        return chain(read, zip(*[fresh] * _FRESH, strict=True))
+        # Without a copy where there is nothing to leave out.
+        cells = iter(self.cells[start * WIDTH :] if start else self.cells)
+        return zip(*[cells] * WIDTH, strict=True)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the events as plain tuples, which is faster than as events."""
-        cells = iter(self.cells)
-        return zip(*[cells] * WIDTH, strict=True)
+        return ((*row[:DETAIL], unpacked(row[DETAIL], row[DETAIL + 1])) for row in self.tuples())
 
     def __len__(self) -> int:
-        return len(self._cells) // WIDTH + len(self.fresh) // _FRESH
+        return len(self.cells) // WIDTH
 
     def __iter__(self) -> Iterator[Event]:
         return map(_event, self.rows())
@@ -265,7 +243,8 @@ class EventTable(Sequence[Event]):
         if isinstance(index, slice):
             return [self[place] for place in range(len(self))[index]]
         start = range(len(self))[index] * WIDTH
-        return _event(self.cells[start : start + WIDTH])
+        *fields, names, values = self.cells[start : start + WIDTH]
+        return _event((*fields, unpacked(names, values)))
 
     def __delitem__(self, index: slice) -> None:
         places = range(len(self))[index]
@@ -274,16 +253,9 @@ class EventTable(Sequence[Event]):
         del self.cells[places.start * WIDTH : places.stop * WIDTH]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, EventTable):
-            return self.cells == other.cells
-        return list(self) == other if isinstance(other, list) else NotImplemented
+        return list(self) == list(other) if isinstance(other, EventTable | list) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return repr(list(self))
-
-
-def _from(cells: list[Any], start: int) -> Iterator[Any]:
-    """Iterate from a place on, without a copy where there is nothing to leave out."""
-    return iter(cells[start:] if start else cells)

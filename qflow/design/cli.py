@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qflow.design.frontier import Limits
+    from qflow.design.recommend import Recommendation
     from qflow.workload.model import Workload
 
 
@@ -41,6 +43,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         type=int,
         metavar="N",
         help="messages each simulation sends; default: 5000, 0 for all that fall due",
+    )
+    parser.add_argument(
+        "--picture",
+        metavar="FILE.svg",
+        help="draw stop × capacity of each designed queue, a run in each cell, and say what they show",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -89,7 +96,19 @@ def run(namespace: argparse.Namespace) -> int:
         print(json.dumps(made.asdict()))
     else:
         print(recommendation_text(made, {p.name: p.capacity for p in workload.producers}))
+    if namespace.picture:
+        _draw(made, Path(namespace.picture), is_quiet=namespace.json)
     return 0
+
+
+def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
+    """Write the map of each designed queue; of several, each into a file that has its name."""
+    for queue in made.chosen:
+        drawn = made.map(queue)
+        file = path if len(made.chosen) == 1 else path.with_name(f"{path.stem}-{queue}{path.suffix}")
+        file.write_text(drawn.svg(), encoding="utf-8")
+        if not is_quiet:
+            print(f"\n{file}: stop × capacity of {queue}.", *drawn.claims, sep="\n")
 
 
 def _workload(namespace: argparse.Namespace) -> Workload:

@@ -78,21 +78,23 @@ class SettingsMap(Tabular):
         Stop thresholds, and capacities.
     messages : int
         How many messages each run sends.
+    queue : str
+        Whose depth and limit it shows; "" for the deepest of all.
     found : dict
         Place to what its run came to, as far as that is known; places are counted row by row.
 
     Examples
     --------
-    >>> from qflow.labs.experiments import capacity_workload
-    >>> small = settings_map(capacity_workload, cells=3, messages=300)
+    >>> from qflow.labs.experiments import flow_workload
+    >>> small = settings_map(flow_workload, cells=3, messages=300, limit=160, resume=60)
     >>> small.across.values, small.up.values
-    ((1, 81, 160), (1, 27, 54))
+    ((1, 81, 160), (1, 81, 160))
     >>> for claim in small.claims:
     ...     print(claim)
     The law: where stop + capacities is at most the limit, 160, no message can be refused (CAP-11). It \
 holds for 3 of the 9 settings.
     Of all, with 300 messages each: 3 are safe by the law, and no session died, 1 stayed below the limit, \
-by luck, 5 ended with a dead session (506).
+by luck, 1 reached it, 4 ended with a dead session (506).
     """
 
     describe: Describe
@@ -100,13 +102,13 @@ by luck, 5 ended with a dead session (506).
     across: Axis
     up: Axis
     messages: int = MESSAGES
+    queue: str = ""
     found: dict[int, Measured] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         law = _Law(self.workload(0), self.messages)
         self.is_safe = [law.holds(self.workload(place)) for place in range(len(self))]
-        queues = self.workload(0).queues.values()
-        self.limit = max(QueueSettings.from_arguments(dict(one)).max_count for one in queues)
+        self.limit = _limit_of(self.workload(0), self.queue)
         self.producers = len(self.workload(0).producers)
 
     def __len__(self) -> int:
@@ -146,7 +148,7 @@ by luck, 5 ended with a dead session (506).
 
     @property
     def _one(self) -> Callable[[Mapping[str, float]], Measured]:
-        return partial(_run_of, self.describe, self.messages)
+        return partial(_run_of, self.describe, self.messages, self.queue)
 
     def run(self, processes: int | None = None) -> SettingsMap:
         """Run all that is not known yet, and return the map."""
@@ -277,8 +279,8 @@ def settings_map(
 
     Examples
     --------
-    >>> from qflow.labs.experiments import capacity_workload
-    >>> settings_map(capacity_workload, cells=2, messages=200).kind(3)
+    >>> from qflow.labs.experiments import flow_workload
+    >>> settings_map(flow_workload, cells=2, messages=300, limit=160).kind(3)
     'dead'
     """
     chosen = defaults_of(describe)
@@ -291,6 +293,82 @@ def settings_map(
     return drawn_up(describe, {**chosen, **settings}, stop, capacity, cells, messages).run(processes)
 
 
+def map_of_queue(
+    workload: Workload,
+    queue: str,
+    *,
+    cells: int = CELLS,
+    messages: int = MESSAGES,
+    processes: int | None = None,
+) -> SettingsMap:
+    """Return the map of one queue of any workload: its stop, and the capacities of its producers together.
+
+    Capacities keep their proportions; everything else is as the workload has it.
+
+    Parameters
+    ----------
+    workload : Workload
+    queue : str
+        One of its queues; it needs a limit in messages.
+    cells, messages, processes
+        As for :func:`settings_map`.
+
+    Raises
+    ------
+    DesignError
+        If the queue has no limit in messages, or no producer's messages reach it.
+
+    Examples
+    --------
+    >>> from qflow.labs.experiments import capacity_workload
+    >>> drawn = map_of_queue(capacity_workload(), "orders", cells=3, messages=300, processes=1)
+    >>> drawn.up.label, drawn.up.values, [drawn.kind(place) for place in (0, 8)]
+    ('capacities together', (2, 91, 180), ['safe', 'dead'])
+    """
+    if queue not in workload.queues:
+        raise DesignError(
+            f"a map: no queue {queue!r} in the workload, which has {', '.join(workload.queues)}"
+        )
+    limit = _limit_of(workload, queue)
+    senders = {p.name: p.capacity for p in workload.producers if queue in _reached(workload, p.name)}
+    if not limit or not senders:
+        missing = "a producer whose messages reach it" if limit else "a limit in messages (qpid.max_count)"
+        raise DesignError(f"a map of queue {queue!r} needs {missing}")
+    together = sum(senders.values())
+    describe = partial(_with_stop_and_capacities, workload, queue, senders)
+    stop = min(limit, QueueSettings.from_arguments(dict(workload.queues[queue])).flow_stop_count or limit)
+    return SettingsMap(
+        describe,
+        {"stop": stop, "capacity": together},
+        Axis("stop", f"stop threshold of {queue} (qpid.flow_stop_count)", _spread(limit, cells)),
+        Axis("capacity", "capacities together", _spread(max(limit, together), cells, len(senders))),
+        messages,
+        queue,
+    ).run(processes)
+
+
+def _reached(workload: Workload, producer: str) -> list[str]:
+    one = workload.replace(producers=tuple(p for p in workload.producers if p.name == producer), duration=1)
+    return [queue for queue, senders in traffic_of(one).items() if senders]
+
+
+def _with_stop_and_capacities(
+    workload: Workload, queue: str, senders: Mapping[str, int], *, stop: int, capacity: int
+) -> Workload:
+    arguments = workload.queues[queue]
+    resume = arguments.get("qpid.flow_resume_count") or stop
+    changed = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": min(int(str(resume)), stop)}
+    # Each producer's part of the sum, and no message of it lost to rounding.
+    together, done, parts, passed = sum(senders.values()), 0, dict[str, int](), 0
+    for place, (name, old) in enumerate(senders.items(), 1):
+        passed += old
+        parts[name] = max(1, capacity * passed // together - done)
+        parts[name] = min(parts[name], capacity - done - (len(senders) - place))
+        done += parts[name]
+    producers = (replace(p, capacity=parts[p.name]) if p.name in parts else p for p in workload.producers)
+    return workload.with_queue(queue, changed).replace(producers=tuple(producers))
+
+
 def drawn_up(
     describe: Describe,
     settings: Mapping[str, float],
@@ -299,6 +377,7 @@ def drawn_up(
     cells: int = CELLS,
     messages: int = MESSAGES,
     most: Mapping[str, int] | None = None,
+    label: str = "",
 ) -> SettingsMap:
     """Return a map with nothing run yet.
 
@@ -307,10 +386,7 @@ def drawn_up(
     setting.  What the settings are is on it in any case.
     """
     given = {stop: 300, capacity: 240, **(most or {})}
-    limits = [
-        QueueSettings.from_arguments(dict(one)).max_count for one in describe(**settings).queues.values()
-    ]
-    widest = max(limits) or given[stop]
+    widest = _limit_of(describe(**settings), "") or given[stop]
     law = _Law(describe(**settings), messages)
     least = ({**settings, stop: 1, capacity: number} for number in range(1, given[capacity] + 1))
     fitting = [law.holds(describe(**_allowed(one, stop))) for one in least]
@@ -321,7 +397,7 @@ def drawn_up(
         Axis(stop, "stop threshold (qpid.flow_stop_count)", _spread(widest, cells)),
         Axis(
             capacity,
-            "capacity of each producer" if capacity == "capacity" else capacity,
+            label or "capacity of each producer",
             _spread(highest, cells),
         ),
         messages,
@@ -341,10 +417,11 @@ def _allowed(settings: dict[str, float], stop: str) -> dict[str, float]:
     return settings
 
 
-def _spread(most: int, cells: int) -> tuple[int, ...]:
-    """Return whole numbers from 1 to the most, evenly, at most so many."""
-    steps = max(1, min(cells, most) - 1)
-    return tuple(dict.fromkeys(1 + round((most - 1) * number / steps) for number in range(min(cells, most))))
+def _spread(most: int, cells: int, least: int = 1) -> tuple[int, ...]:
+    """Return whole numbers from the least to the most, evenly, at most so many."""
+    count = min(cells, most - least + 1)
+    steps = max(1, count - 1)
+    return tuple(dict.fromkeys(least + round((most - least) * number / steps) for number in range(count)))
 
 
 class _Law:
@@ -369,10 +446,16 @@ class _Law:
         )
 
 
-def _run_of(describe: Describe, messages: int, settings: Mapping[str, float]) -> Measured:
+def _run_of(describe: Describe, messages: int, queue: str, settings: Mapping[str, float]) -> Measured:
     workload = describe(**settings)
     with uncollected():
-        return measure(set_up(workload, messages), workload)
+        return measure(set_up(workload, messages), workload, queue)
+
+
+def _limit_of(workload: Workload, queue: str) -> int:
+    """Return the limit of a queue in messages, or of several the highest; 0 for none."""
+    names = [queue] if queue else list(workload.queues)
+    return max(QueueSettings.from_arguments(dict(workload.queues[name])).max_count for name in names)
 
 
 # The drawing

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from qflow.labs.completion_widget import completion_lab as completion_lab
     from qflow.labs.config import config_run as config_run
     from qflow.labs.config_widget import config_lab as config_lab
+    from qflow.labs.experiments import bytes_lab as bytes_lab
+    from qflow.labs.experiments import bytes_run as bytes_run
+    from qflow.labs.experiments import bytes_workload as bytes_workload
     from qflow.labs.experiments import capacity_lab as capacity_lab
     from qflow.labs.experiments import capacity_run as capacity_run
     from qflow.labs.experiments import capacity_workload as capacity_workload

@@ -195,8 +195,8 @@ def conveyor_of(picture: Picture, **settings: Any) -> tuple[Picture, Race]:
     --------
     >>> from qflow.labs.group import GroupTable
     >>> picture, race = conveyor_of(GroupTable("AAB", prefetch=(1, 1)).picture())
-    >>> picture.drawing["captions"][-1][1]
-    'c2 passes over 1 message of others, and takes B-1: group B is c2's.'
+    >>> print(picture.drawing["captions"][-1][1])
+    c2 passes over 1 message of others, and takes B-1: group B is c2's.
     >>> race.count, race.of
     (0, 2)
     """

@@ -6,6 +6,7 @@ needs the standard library only; widgets are imported when a lab is opened.
 
 ====================  ======================================================================
 flow control          one producer in bursts, one steady consumer that is slower
+bytes and counts      two units, each with its own thresholds
 capacity              two clients: how far their windows overshoot a stop threshold
 fanout                one slow queue of three, and a producer that waits for all of them
 policies              what a full queue does, five ways, with the same messages
@@ -25,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
 from qflow.broker.settings import Argument
-from qflow.labs.claims import seconds, share
+from qflow.labs.claims import seconds, share, times
+from qflow.labs.frames import Frames
 from qflow.labs.knobs import (
     CAPACITY,
     PREFETCH,
@@ -39,6 +41,7 @@ from qflow.labs.knobs import (
 )
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
+from qflow.labs.words import BITS
 from qflow.workload import Consumer, Producer, Workload
 
 if TYPE_CHECKING:
@@ -334,6 +337,169 @@ def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Sli
     The bound is 100 + 50 + 30 = 180 messages: stop, and the windows. At its deepest, orders had 180.
     """
     return _open("capacity", CAPACITY_KNOBS, capacity_workload, capacity_steps, settings, messages=messages)
+
+
+# Bytes and counts
+
+BYTES_MESSAGES = 220
+
+BYTES_KNOBS = (
+    Knob(
+        "size",
+        "message size (bytes)",
+        "Content of each message; its header counts too (DQ-05)",
+        10,
+        1_000,
+        10,
+    ),
+    stop_knob(120),
+    resume_knob(120),
+    Knob(
+        "stop_size",
+        "qpid.flow_stop_size",
+        "More bytes than this on the queue turn it ON (FC-14). 0: no threshold in bytes (FC-08)",
+        *(0, 20_000, 100),
+    ),
+    Knob(
+        "resume_size",
+        "qpid.flow_resume_size",
+        "Fewer bytes than this, and fewer messages than the other resume, turn it OFF again (FC-16)",
+        *(0, 20_000, 100),
+    ),
+    CAPACITY,
+    PREFETCH,
+    RATE,
+    service_knob(),
+)
+
+
+def bytes_workload(
+    *,
+    size: int = 200,
+    stop: int = 40,
+    resume: int = 30,
+    stop_size: int = 12_000,
+    resume_size: int = 4_000,
+    capacity: int = 6,
+    prefetch: int = 4,
+    rate: float = 40,
+    service: float = 0.04,
+) -> Workload:
+    """Describe one producer, a queue with thresholds in messages and in bytes, and a slower consumer.
+
+    Parameters
+    ----------
+    size
+        Bytes of content of each message.
+    stop, resume
+        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
+    stop_size, resume_size
+        ``qpid.flow_stop_size`` and ``qpid.flow_resume_size``.
+    capacity, prefetch, rate, service
+        As in :func:`flow_workload`; the producer does not pause.
+    """
+    arguments = {
+        "qpid.flow_stop_count": stop,
+        "qpid.flow_resume_count": resume,
+        "qpid.flow_stop_size": stop_size,
+        "qpid.flow_resume_size": resume_size,
+    }
+    return Workload(
+        "messages and bytes",
+        duration=3_600,
+        queues={"orders": arguments},
+        producers=(Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=round(size), seed=1),),
+        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
+    )
+
+
+def bytes_run(*, messages: int = BYTES_MESSAGES, **settings: float) -> Picture:
+    """Run the experiment of messages and bytes, and return its picture.
+
+    Its first claims say which unit turned flow control ON, and which was the last below its resume threshold.
+    The arguments are those of :func:`flow_run`; the settings are those of :func:`bytes_workload`.
+
+    Examples
+    --------
+    >>> for claim in bytes_run().claims[:2]:
+    ...     print(claim)
+    It turned ON by messages 5 times, by bytes never (FC-14).
+    The last to fall below its resume threshold: messages never, bytes 5 times (FC-16).
+    """
+    return finished(bytes_steps(messages=messages, **settings))
+
+
+def bytes_steps(*, messages: int = BYTES_MESSAGES, **settings: float) -> Steps[Picture]:
+    """Run the experiment of :func:`bytes_run` in steps; see :mod:`qflow.labs.running`."""
+    workload = bytes_workload(**settings)  # type: ignore[arg-type]
+    picture = yield from drawing(workload, messages)
+    verdicts = {
+        "messages": _verdicts(picture.frames, "depth", "count"),
+        "bytes": _verdicts(picture.frames, "bytes", "size"),
+    }
+    claims = (*_units(picture.frames), *picture.claims)
+    # Beside two tanks there is less room for words.
+    topology = picture.frames.topology
+    consumers = tuple(replace(c, note=c.note.replace("for each message", "each")) for c in topology.consumers)
+    return replace(
+        picture,
+        frames=replace(picture.frames, topology=replace(topology, consumers=consumers)),
+        drawing={"verdicts": verdicts, "size": workload.producers[0].size},
+        claims=claims,
+    )
+
+
+def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
+    """Return what one unit says of ON or OFF, wherever that changes."""
+    (queue,) = frames.topology.queues
+    stop, resume = getattr(queue, f"stop_{unit}"), getattr(queue, f"resume_{unit}")
+    found: list[tuple[int, str]] = []
+    columns = (frames.column(f"queue.{queue.name}.{name}") for name in (channel, "flow"))
+    for frame, (level, is_on) in enumerate(zip(*columns, strict=True)):
+        if is_on and resume:
+            said = f"below {resume:,}" if level < resume else f"not below {resume:,}"
+        else:
+            said = (
+                "no threshold" if not stop else f"above {stop:,}" if level > stop else f"not above {stop:,}"
+            )
+        if not found or found[-1][1] != said:
+            found.append((frame, said))
+    return found
+
+
+def _units(frames: Frames) -> list[str]:
+    """Say which unit turned the queue ON, and which was the last to be below its resume threshold."""
+    (queue,) = frames.topology.queues
+    on = [change.frame for change in frames.transitions if change.is_on]
+    off = [change.frame for change in frames.transitions if not change.is_on]
+    parts = frames.column("step.parts")
+    by_bytes = sum(bool(parts[frame] & BITS["turned_on_bytes"]) for frame in on)
+    said = [f"It turned ON by messages {times(len(on) - by_bytes)}, by bytes {times(by_bytes)} (FC-14)."]
+    late = {"messages": 0, "bytes": 0}
+    for frame in off:
+        before = frames.at(frame - 1)
+        late["messages"] += before[f"queue.{queue.name}.depth"] >= queue.resume_count > 0
+        late["bytes"] += before[f"queue.{queue.name}.bytes"] >= queue.resume_size > 0
+    if off:
+        last = ", ".join(f"{unit} {times(number)}" for unit, number in late.items())
+        said.append(f"The last to fall below its resume threshold: {last} (FC-16).")
+    return said
+
+
+def bytes_lab(*, messages: int = BYTES_MESSAGES, **settings: float) -> SliderLab:
+    """Open the lab of messages and bytes: two units, each with thresholds of its own.
+
+    The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`bytes_workload`;
+    :func:`bytes_run` needs no widgets.
+
+    Examples
+    --------
+    >>> lab = bytes_lab()
+    >>> lab.sliders["size"].value = 400
+    >>> print(lab.claims[0])
+    It turned ON by messages never, by bytes 7 times (FC-14).
+    """
+    return _open("bytes", BYTES_KNOBS, bytes_workload, bytes_steps, settings, messages=messages)
 
 
 # Fanout

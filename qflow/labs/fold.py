@@ -182,9 +182,9 @@ class Fold:
     def follow(self, events: Sequence[Event]) -> None:
         """Count a run's events from the first that was not counted yet, in their order."""
         if isinstance(events, EventTable):
-            self._add(events.tuples(self.seen))
+            self.add(events.tuples(self.seen))
         else:
-            self._add(EventTable(events[self.seen :]).tuples())
+            self.add(EventTable(events[self.seen :]).tuples())
 
     def end(self) -> None:
         """Finish the last step: nothing follows."""
@@ -263,8 +263,11 @@ class Fold:
         columns = shift.columns()
         width = len(self._now)
         new._data, new._now = array("i"), shift.row(self._now, columns)
-        for frame in range(first, self.count):
-            new._data += shift.row(self._data[frame * width : (frame + 1) * width], columns)
+        if _names(topology) == _names(self.topology):
+            new._data, new._now = self._data[first * width :], self._now[:]
+        else:
+            for frame in range(first, self.count):
+                new._data += shift.row(self._data[frame * width : (frame + 1) * width], columns)
         new._rows, new.count, new.seen = self._rows[first:], self.count - first, self.seen
         new._time, new._due, new._is_dirty = self._time, self._due, self._is_dirty
         new._groups, new._links = self._groups, self._links
@@ -307,7 +310,8 @@ class Fold:
 
     # Steps
 
-    def _add(self, events: Iterable[Fields]) -> None:
+    def add(self, events: Iterable[Fields]) -> None:
+        """Count events that follow those seen, as :meth:`EventTable.tuples` gives them."""
         find, unknown = _KINDS.get, (None, (), False)
         time, place = self._time, self.seen - 1
         for place, event in enumerate(events, self.seen):
@@ -783,12 +787,8 @@ class _Shift:
     def __init__(self, before: Topology, after: Topology, first: int) -> None:
         self.before, self.after, self.first = before, after, first
         self._places = [
-            {old: names.index(spot.name) for old, spot in enumerate(spots) if spot.name in names}
-            for spots, names in (
-                (before.producers, [spot.name for spot in after.producers]),
-                (before.queues, [spot.name for spot in after.queues]),
-                (before.consumers, [spot.name for spot in after.consumers]),
-            )
+            {old: new.index(name) for old, name in enumerate(names) if name in new}
+            for names, new in zip(_names(before), _names(after), strict=True)
         ]
 
     def producer(self, index: int) -> int:
@@ -830,7 +830,9 @@ class _Shift:
         self, data: list[int], names: tuple[str, ...], moves: Mapping[str, Callable[[int], int]]
     ) -> tuple[dict[int, int], list[int]]:
         """Return the rows of a table that still last: where each begins now, and their numbers."""
-        width, first, where, rows = len(names), self.first, {}, []
+        width, first = len(names), self.first
+        where: dict[int, int] = {}
+        rows: list[int] = []
         end = names.index("end")
         # Of a stay it is a frame, of a holding only whether.
         in_frames = (*_FRAMES, "again") if names == STAYS else _FRAMES
@@ -854,6 +856,14 @@ class _Shift:
 
 
 _FRAMES = ("start", "end", "held_start", "held_end")
+
+
+def _names(topology: Topology) -> tuple[list[str], list[str], list[str]]:
+    return (
+        [spot.name for spot in topology.producers],
+        [spot.name for spot in topology.queues],
+        [spot.name for spot in topology.consumers],
+    )
 
 
 def _moved(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:

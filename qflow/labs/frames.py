@@ -206,10 +206,10 @@ class Frames:
 
 
 def packed(tables: Iterable[tuple[array[int], int]]) -> bytes:
-    r"""Return tables of 32-bit numbers as bytes: column after column, low byte first, deflated.
+    r"""Return tables of 32-bit numbers, deflated: the low bytes of all, column after column, then the next.
 
-    A column changes little from row to row, so that this takes a tenth of the room. The browser inflates it
-    by itself and reads each column where it lies (``static/timeline.js``).
+    A column changes little from row to row, and its high bytes hardly ever, so that this takes a twentieth of
+    the room. The browser inflates it by itself and reads each column where it lies (``static/timeline.js``).
 
     Parameters
     ----------
@@ -218,14 +218,15 @@ def packed(tables: Iterable[tuple[array[int], int]]) -> bytes:
 
     Examples
     --------
-    >>> zlib.decompress(packed([(array("i", [1, 7, 2, 7]), 2)]))
-    b'\x01\x00\x00\x00\x02\x00\x00\x00\x07\x00\x00\x00\x07\x00\x00\x00'
+    >>> zlib.decompress(packed([(array("i", [1, 7, 258, 7]), 2)]))
+    b'\x01\x02\x07\x07\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
     """
     columns = [data[column::width] for data, width in tables for column in range(width)]
     if sys.byteorder == "big":
         for column in columns:
             column.byteswap()
-    return zlib.compress(b"".join(columns), 1)
+    numbers = b"".join(columns)
+    return zlib.compress(b"".join(numbers[place::4] for place in range(4)), 1)
 
 
 def spans_of(states: Iterable[tuple[int, int]], end: int) -> tuple[Span, ...]:

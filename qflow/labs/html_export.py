@@ -21,11 +21,11 @@ from qflow.labs.picture import Comparison, Picture, payload_of
 # One idea a file; the browser wants one module, whose last part is the widget itself.
 SCRIPTS = (
     *("svg.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js", "marks.js", "flights.js"),
-    *("motion.js", "tank.js", "cards.js", "links.js", "stage.js", "conveyor.js", "strip.js"),
+    *("motion.js", "tank.js", "cards.js", "links.js", "units.js", "stage.js", "conveyor.js", "strip.js"),
     *("plot.js", "player.js", "transport.js"),
-    *("why.js", "share.js", "sliders.js", "handles.js", "guess.js", "scene.js"),
+    *("why.js", "share.js", "sliders.js", "handles.js", "guess.js", "live.js", "scene.js"),
 )
-STYLES = ("scene.css", "labs.css", "guess.css")
+STYLES = ("scene.css", "labs.css", "guess.css", "live.css")
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>

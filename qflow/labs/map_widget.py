@@ -176,12 +176,13 @@ def map_of(
     describe: Describe,
     *,
     stop: str = "stop",
-    capacity: str = "capacity",
+    capacity: str = "",
     cells: int = CELLS,
     messages: int = MESSAGES,
 ) -> MapWidget:
     """Return the map of a lab; see :meth:`qflow.labs.slider_lab.SliderLab.map`."""
     known = set(defaults_of(describe)) & set(lab.sliders)
+    capacity = capacity or next((name for name in lab.sliders if name.startswith("capacity")), "capacity")
     for setting in (stop, capacity):
         if setting not in known:
             raise RefusalError(
@@ -192,7 +193,8 @@ def map_of(
     def plan() -> SettingsMap:
         settings = {name: value for name, value in lab.settings.items() if name in known}
         settings[stop] = max(1, settings[stop])
-        return drawn_up(describe, settings, stop, capacity, cells, messages, most)
+        label = "" if capacity == "capacity" else lab.sliders[capacity].description
+        return drawn_up(describe, settings, stop, capacity, cells, messages, most, label)
 
     made = MapWidget(plan())
     _follow(lab, made, plan, (stop, capacity))
@@ -252,7 +254,7 @@ def map_lab(**settings: float) -> MapLab:
     --------
     >>> lab = map_lab(cells=3, messages=100)
     >>> lab.map.chosen = {"stop": 160, "capacity": 20, "number": 1}
-    >>> lab.lab.settings["stop"], lab.lab.settings["capacity"], lab.map.dot
+    >>> lab.lab.settings["stop"], lab.lab.settings["capacity_1"], lab.map.dot
     (160, 20, [160, 20])
     """
     from qflow.labs.experiments import capacity_lab

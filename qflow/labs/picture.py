@@ -213,6 +213,9 @@ def _window_lanes(frames: Frames) -> list[Lane]:
     ]
     lanes = []
     for index, spot in enumerate(topology.producers):
+        if spot.is_measured:
+            # When it waits is not in its trace.
+            continue
         fed = [queue for producer, queue in topology.routes if producer == index]
         spans = frames.spans(f"producer.{spot.name}.blocked")
         lanes.append(

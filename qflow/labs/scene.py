@@ -67,6 +67,8 @@ class Scene(anywidget.AnyWidget):
         What is dragged on the picture itself: setting, least, most and step, in the numbers of its slider.
     token
         The last token asked for.
+    is_followed
+        Whether the scene follows a broker that serves (:class:`qflow.live.live_lab.LiveLab`).
     cursor
         Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and is -1
         here.
@@ -91,6 +93,7 @@ class Scene(anywidget.AnyWidget):
     offers = traitlets.List().tag(sync=True)
     token = traitlets.Unicode("").tag(sync=True)
     cursor = traitlets.Int(-1).tag(sync=True)
+    is_followed = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, picture: Picture | Comparison | None = None) -> None:
         super().__init__()

@@ -42,7 +42,18 @@ _INTERVAL = 0.2
 _TIDYING = 10
 """Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
 
-HANDLES = ("stop", "resume", "limit", "capacity", "capacity_1", "capacity_2", "prefetch")
+HANDLES = (
+    "stop",
+    "resume",
+    "limit",
+    "capacity",
+    "capacity_1",
+    "capacity_2",
+    "prefetch",
+    "stop_size",
+    "resume_size",
+    "size",
+)
 """The settings that are levels of a tank, or a client's window: they can be dragged on the picture."""
 
 _KEPT = "The picture below is that of the last settings it accepted."
@@ -145,8 +156,8 @@ class SliderLab(Lab):
         Parameters
         ----------
         **options
-            `stop`, `capacity`: the sliders on its two sides, if they have other names; `cells`: how many
-            rows and columns at most, 30; `messages`: how many each run sends, 2,000.
+            `stop`, `capacity`: the sliders on its two sides, of several capacities otherwise the first;
+            `cells`: how many rows and columns at most, 30; `messages`: how many each run sends, 2,000.
 
         Raises
         ------
@@ -157,7 +168,7 @@ class SliderLab(Lab):
         --------
         >>> from qflow.labs import capacity_lab
         >>> print(capacity_lab(messages=60).map(cells=3, messages=100).claims[0])
-        The law: where stop + capacities is at most the limit, 160, no message can be refused (CAP-11). It \
+        The law: where stop + capacities is at most the limit, 180, no message can be refused (CAP-11). It \
 holds for 3 of the 9 settings.
         """
         from qflow.labs.map_widget import map_of

@@ -3,6 +3,8 @@
 :func:`qflow.design.explore` visits every state that one queue with one or two producers and a consumer can
 come to, at any pace. One of them is loaded: the shortest way there is played on the engine, and its picture
 ends at the state. :mod:`qflow.labs.state_widget` is the lab.
+
+:class:`Walk` is the game on it: the learner chooses each step, and looks for the deepest state.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from qflow.broker.events import Event
-from qflow.design import SmallConfiguration, StateGraph, explore
+from qflow.design import DesignError, SmallConfiguration, StateGraph, explore
 from qflow.design.graph import MARKS, Situation
 from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
@@ -62,6 +64,96 @@ class StateSpace:
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A way through the states that a learner chooses, in search of the deepest.
+
+    Parameters
+    ----------
+    states
+        All states.
+    nodes
+        Those on the way, from the start to where it is now.
+    actions
+        What was done between them.
+
+    Examples
+    --------
+    >>> from qflow.design import SmallConfiguration, explore
+    >>> walk = Walk(explore(SmallConfiguration.of(stop=1, capacities=(1,))))
+    >>> walk.moves
+    {'C1 sends': 1}
+    >>> for claim in walk.after("C1 sends").after("C1 sends").claims:
+    ...     print(claim)
+    After 2 moves: depth 2 ON · C1 1/1.
+    No state is deeper. The shortest way there has 2 moves: yours is as short.
+    """
+
+    states: StateGraph
+    nodes: tuple[int, ...] = (0,)
+    actions: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> dict[str, int]:
+        """What can be done now, and the state to which each leads; () when there is nothing."""
+        edges = self.states.graph.out_edges(self.nodes[-1], data="actions")
+        return {action: node for _, node, actions in edges for action in actions}
+
+    @property
+    def depth(self) -> int:
+        """How deep the queue is now."""
+        return self.states.depths()[self.nodes[-1]]
+
+    @property
+    def is_deepest(self) -> bool:
+        """Whether no state is deeper."""
+        return self.depth == self.states.maximum_depth
+
+    @property
+    def shortest(self) -> int:
+        """How many moves the shortest way to a deepest state has."""
+        return len(self.states.path_to(self.states.deepest))
+
+    def after(self, action: str) -> Walk:
+        """Return the way with one move more.
+
+        Raises
+        ------
+        DesignError
+            If that cannot be done now.
+        """
+        if action not in self.moves:
+            possible = ", ".join(self.moves) or "nothing"
+            raise DesignError(f"{action!r} is not possible in state {self.nodes[-1]}; possible: {possible}")
+        return replace(self, nodes=(*self.nodes, self.moves[action]), actions=(*self.actions, action))
+
+    def before(self) -> Walk:
+        """Return the way without its last move."""
+        return replace(self, nodes=self.nodes[:-1] or (0,), actions=self.actions[:-1])
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Where the way has come to, and how it compares with the shortest."""
+        count = len(self.actions)
+        taken = "1 move" if count == 1 else f"{count} moves"
+        where = f"After {taken}: {self.states.label(self.nodes[-1])}."
+        if not self.is_deepest:
+            left = (
+                "Which move makes it deeper?"
+                if self.moves
+                else "Nothing can happen any more: take a move back."
+            )
+            return where, left
+        compared = (
+            "yours is as short" if count == self.shortest else f"yours has {count - self.shortest} more"
+        )
+        return where, f"No state is deeper. The shortest way there has {self.shortest} moves: {compared}."
+
+    def picture(self) -> Picture:
+        """Return this history, played on the engine."""
+        return replace(_history(self.states.configuration, self.actions), claims=self.claims)
 
 
 def state_space_run(

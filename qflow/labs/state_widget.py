@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Sequence
 from typing import Any
 
 import anywidget
+import ipywidgets as widgets
 import traitlets
 
 from qflow.design import positions
@@ -13,7 +16,7 @@ from qflow.labs.html_export import STYLES, read_static
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import SliderLab
-from qflow.labs.state_space import StateSpace, load_state, state_space_run, state_space_steps
+from qflow.labs.state_space import StateSpace, Walk, load_state, state_space_run, state_space_steps
 
 KNOBS = (
     stop_knob(6),
@@ -35,6 +38,9 @@ class StateGraphWidget(anywidget.AnyWidget):
         Nodes with places and marks, and the ways between them.
     chosen
         The state that is loaded; set by a click, or by arrow keys.
+    walk
+        The states on the way that is walked in the game, the last of which is where the mark is; empty
+        without a game.
     """
 
     _esm = read_static("svg.js", "states.js")
@@ -42,6 +48,7 @@ class StateGraphWidget(anywidget.AnyWidget):
 
     graph = traitlets.Dict().tag(sync=True)
     chosen = traitlets.Int(0).tag(sync=True)
+    walk = traitlets.List().tag(sync=True)
 
     def __repr__(self) -> str:
         return f"StateGraphWidget(states={len(self.graph.get('nodes', ()))}, chosen={self.chosen})"
@@ -50,44 +57,128 @@ class StateGraphWidget(anywidget.AnyWidget):
 class StateSpaceLab(SliderLab):
     """Sliders of a small configuration, the graph of its states, and the scene of the chosen one.
 
+    In the game, the learner walks: each move is a button, or a click on a state that it leads to.
+
     Attributes
     ----------
     space
         The states, and which is loaded.
     states
         The widget that draws the graph.
+    walk
+        The way so far in the game; None without one.
+    moves
+        What can be done, to its button in the game.
     """
 
     def __init__(self, settings: dict[str, float]) -> None:
         self.states = StateGraphWidget()
+        self.walk: Walk | None = None
+        self.moves: dict[str, widgets.Button] = {}
+        self._game = _button("find the deepest state ▸", "A game: choose each move yourself", "qf-game-begin")
+        self._back = _button("take back", "Without the last move", "qf-game-back")
+        self._row = widgets.Box([self._game]).add_class("qf-buttons").add_class("qf-game")
+        self._said = widgets.HTML().add_class("qf-game-words")
         super().__init__(KNOBS, settings, self._explored, name="state_space")
         panel, *rest = self.children  # type: ignore[has-type]
-        self.children = [panel, self.states, *rest]
+        self.children = [panel, self.states, self._row, self._said, *rest]
         self.states.observe(self._chosen, names="chosen")
+        self._game.on_click(lambda _: self.play_game() if self.walk is None else self.end_game())
+        self._back.on_click(lambda _: self._walked(self.walk.before() if self.walk else None))
         self._go_to_the_end()
 
     def _explored(self, **settings: Any) -> Any:
         self.space: StateSpace = yield from state_space_steps(**settings)
+        self._is_walking(False)
         with self.states.hold_sync():
             self.states.graph = _drawn(self.space)
             self.states.chosen = self.space.node
         return self.space.picture
 
     def _chosen(self, _: object) -> None:
-        if self.states.chosen == self.space.node:
+        chosen = self.states.chosen
+        if self.walk is not None:
+            moves = {node: action for action, node in self.walk.moves.items()}
+            if chosen in moves:
+                self.move_on(moves[chosen])
+            elif chosen != self.walk.nodes[-1]:
+                self._say([*self.walk.claims, f"No single move leads to state {chosen}."])
+                self.states.chosen = self.walk.nodes[-1]
+        elif chosen != self.space.node:
+            self.space = load_state(self.space.states, chosen)
+            self._show_next(self.space.picture)
+
+    # The game
+
+    def play_game(self) -> None:
+        """Begin the game, where nothing has happened yet."""
+        self._is_walking(True)
+        self._walked(Walk(self.space.states))
+
+    def end_game(self) -> None:
+        """End the game; the state that is loaded is the last of the way."""
+        node = self.walk.nodes[-1] if self.walk else self.space.node
+        self._is_walking(False)
+        self.space = load_state(self.space.states, node)
+        self._show_next(self.space.picture)
+
+    def move_on(self, action: str) -> None:
+        """Make a move.
+
+        Raises
+        ------
+        DesignError
+            If it is not possible now.
+        """
+        if self.walk is not None:
+            self._walked(self.walk.after(action))
+
+    def _is_walking(self, is_walking: bool) -> None:
+        """Show the buttons of the game, or those before it."""
+        self.walk, self.states.walk = None, []
+        self.moves = {}
+        self._say([])
+        self._game.description = "end the game" if is_walking else "find the deepest state ▸"
+        if is_walking:
+            graph = self.space.states.graph
+            names = dict.fromkeys(action for *_, actions in graph.edges(data="actions") for action in actions)
+            for action in sorted(names):
+                self.moves[action] = _button(action, "A move of the game", "qf-game-move")
+                self.moves[action].on_click(lambda _, action=action: self.move_on(action))
+        self._row.children = [*self.moves.values(), *([self._back] if is_walking else []), self._game]
+
+    def _walked(self, walk: Walk | None) -> None:
+        if walk is None:
             return
-        self.space = load_state(self.space.states, self.states.chosen)
-        self._started += 1
-        self.show(self.space.picture, self._started)
+        self.walk = walk
+        for action, button in self.moves.items():
+            button.disabled = action not in walk.moves
+        self._back.disabled = not walk.actions
+        with self.states.hold_sync():
+            self.states.walk = list(walk.nodes)
+            self.states.chosen = walk.nodes[-1]
+        self._say(walk.claims)
+        self._show_next(walk.picture())
+
+    def _say(self, claims: Sequence[str]) -> None:
+        self._said.value = "".join(f"<p>{html.escape(claim)}</p>" for claim in claims)
+
+    def _show_next(self, picture: Picture) -> None:
+        self._started = max(self._started, self.scene.run) + 1
+        self.show(picture, self._started)
 
     def _go_to_the_end(self) -> None:
-        self.scene.place = {"time": self.space.picture.run.end, "back": 0, "number": self._started}
+        self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._started}
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
         """Show another history, at its end: that is the state."""
         is_shown = super().show(picture, run)
         self._go_to_the_end()
         return is_shown
+
+
+def _button(text: str, tooltip: str, name: str) -> widgets.Button:
+    return widgets.Button(description=text, tooltip=tooltip, layout={"width": "auto"}).add_class(name)
 
 
 def _drawn(space: StateSpace) -> dict[str, Any]:

@@ -383,11 +383,14 @@ class _Witness:
         self.unreported: Counter[str] = Counter()
         # Of sessions of AMQP 1.0: the transfers that have no outcome yet, each with its link.
         self.linked: dict[str, dict[int, str]] = {}
+        self.routes: dict[tuple[str, str], None] = {}
 
     def hear(self, event: Event) -> None:
         detail: Any = event.detail or {}
         if event.kind == "session.attach" and "container" in detail:
             self.linked[event.session] = {}
+        elif event.kind == "enqueued":
+            self.routes[event.session, event.queue] = None
         elif event.session in self.linked:
             self.hear_link(event, detail, self.linked[event.session])
         elif event.kind == "queueDeclare":
@@ -426,7 +429,7 @@ class _Witness:
             self.credit[link] = max(detail["value"], self.credit.get(link, 0))
 
     def topology(self, run: Run) -> Topology:
-        names = list(self.queues)
+        names, senders = list(self.queues), list(self.senders)
         sent_to = [exchange for targets in self.senders.values() for exchange in targets if exchange]
         exchanges = list(dict.fromkeys([*(exchange for exchange, _ in self.bindings), *sent_to]))
         producers = [
@@ -442,7 +445,7 @@ class _Witness:
         ]
         consumers = [
             ConsumerSpot(
-                link.partition("::")[2] or link,
+                self._name(link),
                 names.index(queue),
                 self._prefetch(link),
                 "works as it was recorded",
@@ -455,12 +458,22 @@ class _Witness:
             tuple(producers),
             tuple(QueueSpot.of(name, self.queues[name], run.workload.options) for name in names),
             tuple(_told_apart(consumers)),
-            (),
+            tuple(
+                (senders.index(session), names.index(queue))
+                for session, queue in self.routes
+                if session in self.senders and queue in self.queues
+            ),
             run.end,
             tuple(exchanges),
             tuple((exchanges.index(e), names.index(q)) for e, q in self.bindings if q in names),
             group_key(self.queues.values()),
         )
+
+    def _name(self, link: str) -> str:
+        """Return a subscription's name: of AMQP 1.0 the client's if it has one only, or the link's tag."""
+        session, _, tag = link.partition("::")
+        is_alone = sum(other.startswith(f"{session}::") for other in self.subscriptions) == 1
+        return session if session in self.linked and is_alone else tag or link
 
     def _prefetch(self, link: str) -> int:
         credit = self.credit.get(link, 0)

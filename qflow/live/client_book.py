@@ -72,6 +72,11 @@ class SeenClient:
     ended: str = ""
 
 
+def is_a_name(container: str) -> bool:
+    """Return whether a container-id says who it is: libraries make up a UUID where a program says nothing."""
+    return bool(container) and not _UUID.fullmatch(container)
+
+
 class ClientBook:
     """The rows of a log, its clients and its queues.
 
@@ -163,8 +168,7 @@ class ClientBook:
     def _name(self, container: str, queue: str) -> str:
         base = self._containers.get(container)
         if base is None:
-            is_unreadable = not container or _UUID.fullmatch(container)
-            base = f"client-{len(self._containers) + 1}" if is_unreadable else container
+            base = container if is_a_name(container) else f"client-{len(self._containers) + 1}"
             self._containers[container] = base
         for name in (base, f"{base}/{queue}"):
             if name not in self._names:

@@ -27,6 +27,7 @@ from uuid import uuid4
 from qflow import __version__
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.events import Event, EventTable
+from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
 from qflow.live.peer import Limits, Peer
 from qflow.messaging import qmf
@@ -111,6 +112,7 @@ class Server:
         self.departed: dict[str, int] = {}
         self._started = monotonic()
         self._channels: dict[Peer, _Channel] = {}
+        self._unnamed = 0
         self._names: dict[str, Peer | None] = {qmf.AGENT_SESSION: None}
         self._room = memoryview(bytearray(_READ_SIZE))
         self._is_stopping = False
@@ -357,8 +359,15 @@ class Server:
     # What peers ask for
 
     def connection_name(self, container: str, peer: Peer) -> str:
-        """Return the name of a client's connection in the broker: its container-id, if it is free."""
-        base = container or "client"
+        """Return the name of a client's connection in the broker: its container-id, if it is free.
+
+        A container-id that only a library made up is ``client-1`` and so on, as in a recorded log.
+        """
+        if is_a_name(container):
+            base = container
+        else:
+            self._unnamed += 1
+            base = f"client-{self._unnamed}"
         name, number = base, 1
         while name in self._names or name in self.broker.sessions:
             number += 1

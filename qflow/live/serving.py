@@ -24,6 +24,7 @@ from qflow.trace.schema import Trace
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
+    from qflow.live.live_lab import LiveLab
     from qflow.live.peer import Limits, Peer, Receiving, Sending
     from qflow.live.server import Server
 
@@ -150,6 +151,61 @@ class Serving:
         """
         with self.lock:
             return _seen(self.server, since)
+
+    def lab(self) -> LiveLab:
+        """Return the live lab: the broker's picture, as it runs.
+
+        Raises
+        ------
+        RefusalError
+            If the server keeps no events, or has stopped.
+        """
+        from qflow.live.live_lab import LiveLab
+
+        return LiveLab(self)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server has stopped."""
+        return not self._thread.is_alive()
+
+    def declare_like(self, queue: str, stop: int) -> str:
+        """Make a queue that is like another but for the depth at which it stops its senders; return its name.
+
+        A queue keeps its thresholds as long as it lives (FC-12); the way to others is another queue.  Its
+        resume threshold is in the same proportion, its name the other's with the first free number.
+
+        Raises
+        ------
+        NotFoundException
+            If there is no such queue.
+        ManagementError
+            If the broker refuses the threshold.
+
+        Examples
+        --------
+        >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
+        ...     broker.declare_like("orders", 20)
+        ...     print(broker.table()[["queue", "stop above"]])
+        'orders-2'
+        ...
+        """
+        from qflow.labs.topology import QueueSpot
+
+        with self.lock:
+            self.server.tell_time()
+            found = self.broker.queue(queue)
+            arguments = dict(found.settings.arguments)
+            now = QueueSpot.of(queue, arguments, self.broker.options)
+            resume = stop * now.resume_count // now.stop_count if now.stop_count else stop * 7 // 8
+            arguments["qpid.flow_stop_count"] = stop
+            arguments["qpid.flow_resume_count"] = max(1, resume)
+            number = 2
+            while f"{queue}-{number}" in self.broker.queues.queues:
+                number += 1
+            self.broker.management.create("queue", f"{queue}-{number}", arguments)
+        self.server.wake()
+        return f"{queue}-{number}"
 
     def close(self) -> None:
         """Stop: every client is sent the end of its connection; the trace stays."""

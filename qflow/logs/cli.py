@@ -203,7 +203,7 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
         count += len(table)
         if trace is not None:
             trace.extend(table)
-        table.fresh.clear()
+        del table[:]
         shown(done)
 
     tolerance = _tolerance(namespace.skew, seen.tolerance)

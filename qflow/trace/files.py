@@ -242,14 +242,10 @@ class LongTrace:
         self._groups = 0
 
     def extend(self, events: EventTable) -> None:
-        """Add all events of a table; none, if a detail cannot be kept."""
+        """Add all events of a table."""
         self._last.extend(events)
         while len(self._last) > ROWS_IN_A_GROUP:
-            columns = [getattr(self._last, name) for name in NAMES[2:]]
-            kept = [column[:ROWS_IN_A_GROUP] for column in columns]
-            marshal.dump([bytes(part) if isinstance(part, array) else part for part in kept], self._spool)
-            for column in (self._last.seq, *columns):
-                del column[:ROWS_IN_A_GROUP]
+            marshal.dump(self._last.cut(ROWS_IN_A_GROUP), self._spool)
             self._groups += 1
 
     def __len__(self) -> int:
@@ -266,8 +262,7 @@ class LongTrace:
             part = self._last
             if group < self._groups:
                 part = self._empty.empty()
-                for name, column in zip(NAMES[2:], marshal.load(self._spool), strict=True):
-                    setattr(part, name, array("q", column) if isinstance(column, bytes) else column)
+                part.put(marshal.load(self._spool))
             first = group * ROWS_IN_A_GROUP
             part.seq = array("q", range(first, first + len(part)))
             yield part, 0, len(part)

@@ -15,15 +15,26 @@ import json
 import math
 import operator
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from json.encoder import encode_basestring as _string
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 from uuid import UUID
 
 from qflow.broker.errors import StartupError
-from qflow.broker.events import COMMANDS, EFFECTS, Detail, Event, EventTable, Names, Values, packed
+from qflow.broker.events import (
+    COMMANDS,
+    DETAIL,
+    EFFECTS,
+    WIDTH,
+    Detail,
+    Event,
+    EventTable,
+    Names,
+    Values,
+    packed,
+)
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
 from qflow.table import Tabular
@@ -225,9 +236,6 @@ COLUMNS: tuple[Column, ...] = (
 )
 NAMES: tuple[str, ...] = tuple(column.name for column in COLUMNS)
 
-_FILLED = (*(name for name in NAMES if name not in ("run", "kind")), "kind")
-"""The kind last, as it counts the rows: a trace whose filling is interrupted has whole rows only."""
-
 
 class Row(NamedTuple):
     """One row of a trace, with the values of :data:`COLUMNS` in their order."""
@@ -245,8 +253,63 @@ class Row(NamedTuple):
     detail: str
 
 
+class Details(Sequence[str]):
+    """The details of a trace's rows as text, which is made when it is first read, and kept from then on."""
+
+    __slots__ = ("_cells",)
+
+    def __init__(self, cells: list[Any]) -> None:
+        self._cells = cells
+
+    def __len__(self) -> int:
+        return len(self._cells) // WIDTH
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        place = range(len(self))[index] * WIDTH + DETAIL
+        text = self._cells[place]
+        if isinstance(text, tuple):
+            text = self._cells[place] = encode_values(text, self._cells[place + 1])
+            self._cells[place + 1] = ()
+        return text or ""
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Details | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+Kept = TypeVar("Kept", bound=Any)
+
+
+class _Column(Generic[Kept]):
+    """A column of a trace's cells: it holds all rows there are when it is asked for."""
+
+    def __init__(self, make: Callable[..., Kept], *arguments: Any) -> None:
+        self._make = partial(make, *arguments)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name, self._index = name, Event._fields.index(name)
+
+    def __get__(self, trace: Trace, owner: type | None = None) -> Kept:
+        column: Kept = trace._columns.setdefault(self._name, self._make())
+        if len(column) < len(trace):
+            column.extend(trace._cells[len(column) * WIDTH + self._index :: WIDTH])
+        return column
+
+
 class Trace(Tabular):
     """One run as columns, with what is needed to run it again.
+
+    It keeps what the engine has filled in, as :class:`~qflow.broker.events.EventTable` does; the text of a
+    detail is made when it is first read, and kept in the place of what it says.
 
     Parameters
     ----------
@@ -260,7 +323,8 @@ class Trace(Tabular):
     Attributes
     ----------
     seq, time, size : array of 64-bit integers
-    kind, queue, session, link, message, group, detail : list of str
+    kind, queue, session, link, message, group : list of str
+    detail : sequence of str
         The columns; row *i* is at place *i* of each.
     expected : int or None
         Rows that the whole trace has, if it is known that some are missing here.
@@ -280,59 +344,64 @@ class Trace(Tabular):
         self.options = options or BrokerOptions()
         self.workload = workload
         self.expected: int | None = None
-        self.seq, self.time, self.size = array("q"), array("q"), array("q")
-        self.kind: list[str] = []
-        self.queue: list[str] = []
-        self.session: list[str] = []
-        self.link: list[str] = []
-        self.message: list[str] = []
-        self.group: list[str] = []
-        self.detail: list[str] = []
+        self.seq = array("q")
+        # As in a table of events; text in the place of a detail's names is the whole detail.
+        self._cells: list[Any] = []
+        self._columns: dict[str, Any] = {}
+
+    time: _Column[array[int]] = _Column(array, "q")
+    size: _Column[array[int]] = _Column(array, "q")
+    kind: _Column[list[str]] = _Column(list)
+    queue: _Column[list[str]] = _Column(list)
+    session: _Column[list[str]] = _Column(list)
+    link: _Column[list[str]] = _Column(list)
+    message: _Column[list[str]] = _Column(list)
+    group: _Column[list[str]] = _Column(list)
 
     # Filling
 
     def append(self, event: Event) -> None:
         """Add an event as the next row; a broker's observer may be this.  See :func:`encode_detail`."""
-        time, kind, queue, session, link, message, size, group, detail = event
-        text = "" if detail is None else encode_detail(detail)
-        self.seq.append(len(self.kind))
-        self.time.append(time)
-        self.queue.append(queue)
-        self.session.append(session)
-        self.link.append(link)
-        self.message.append(message)
-        self.size.append(size)
-        self.group.append(group)
-        self.detail.append(text)
-        self.kind.append(kind)
+        self._cells += (*event[:DETAIL], encode_detail(event.detail) or None, ())
+        self.seq.append(len(self.seq))
 
     def extend(self, events: EventTable) -> None:
-        """Add all events of a table, column by column; none, if a detail cannot be kept."""
-        details = [encode_values(names, values) for names, values in events.details()]
-        self.seq.extend(range(len(self), len(self) + len(events)))
-        self.time.extend(events.column("time"))
-        self.queue += events.column("queue")
-        self.session += events.column("session")
-        self.link += events.column("link")
-        self.message += events.column("message")
-        self.size.extend(events.column("size"))
-        self.group += events.column("group")
-        self.detail += details
-        self.kind += events.column("kind")
+        """Add all events of a table."""
+        self.put(events.cells)
 
     def append_row(self, row: Row) -> None:
         """Add a row, its ``seq`` included."""
-        for name in _FILLED:
-            getattr(self, name).append(getattr(row, name))
+        self._cells += (*row[2:-1], row.detail or None, ())
+        self.seq.append(row.seq)
+
+    def put(self, cells: list[Any]) -> None:
+        """Add rows as a table of events holds them, or as :meth:`cut` has returned them."""
+        self._cells += cells
+        self.seq.extend(range(len(self.seq), len(self)))
+
+    def cut(self, count: int) -> list[Any]:
+        """Take the first rows off, and return their cells as plain values: numbers, text and None."""
+        self.detail[:count]
+        cells = self._cells[: count * WIDTH]
+        del self.seq[:count], self._cells[: count * WIDTH]
+        self._columns.clear()
+        return cells
 
     # Looking
 
+    @property
+    def detail(self) -> Details:
+        """What else belongs to each row, as canonical JSON, or empty."""
+        return Details(self._cells)
+
     def __len__(self) -> int:
-        return len(self.kind)
+        return len(self._cells) // WIDTH
 
     def row(self, index: int) -> Row:
         """Return a row by its place, from 0."""
-        return Row(self.run, *[getattr(self, name)[index] for name in NAMES[1:]])
+        start = range(len(self))[index] * WIDTH
+        fields = self._cells[start : start + DETAIL]
+        return Row._make((self.run, self.seq[index], *fields, self.detail[index]))
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows in order."""

@@ -97,7 +97,7 @@ class Waits:
         return sum([max(0, min(until, end) - since) for since, until in spans])
 
 
-def measure(stage: Stage, workload: Workload) -> Measured:
+def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     """Run a stage that is set up for a workload to its end, and return what that came to.
 
     Parameters
@@ -106,6 +106,8 @@ def measure(stage: Stage, workload: Workload) -> Measured:
         As :func:`qflow.workload.simulate.set_up` returns it.
     workload : Workload
         That of the stage.
+    queue : str
+        Whose depth is wanted; "" for that of the queue that becomes deepest.
 
     Examples
     --------
@@ -121,10 +123,11 @@ def measure(stage: Stage, workload: Workload) -> Measured:
     stage.broker.observe(None)
     waits = Waits()
     stage.events = waits  # type: ignore[assignment]
-    gauges = [Gauge(stage.agenda) for _ in workload.queues]
-    for gauge, name in zip(gauges, workload.queues, strict=True):
-        queue = stage.broker.queue(name)
-        queue.observers = (*queue.observers, gauge)
+    names = [queue] if queue else list(workload.queues)
+    gauges = [Gauge(stage.agenda) for _ in names]
+    for gauge, name in zip(gauges, names, strict=True):
+        measured = stage.broker.queue(name)
+        measured.observers = (*measured.observers, gauge)
     stage.run()
     errors = stage.finish(workload).errors
     died = [producer.name for producer in workload.producers if producer.name in errors]

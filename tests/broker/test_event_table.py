@@ -4,7 +4,7 @@ import pytest
 
 from qflow.broker.events import Event, EventTable
 from qflow.maintain import benchmark as workloads
-from qflow.trace.schema import encode_detail, encode_values
+from qflow.trace.schema import Trace, encode_detail, encode_values
 
 EVENTS = [
     Event(0, "session.detach", session="p", detail={}),
@@ -40,9 +40,10 @@ def test_a_column_is_one_field_of_all(looks, name):
 
 
 @pytest.mark.parametrize("looks", [False, True])
-def test_details_are_told_as_names_and_values(looks):
-    texts = [encode_values(names, values) for names, values in filled(looks).details()]
-    assert texts == [encode_detail(event.detail) for event in EVENTS]
+def test_a_trace_of_it_has_each_detail_as_text(looks):
+    trace = Trace()
+    trace.extend(filled(looks))
+    assert list(trace.detail) == [encode_detail(event.detail) for event in EVENTS]
 
 
 @pytest.mark.parametrize("looks_after", range(len(EVENTS) + 1))

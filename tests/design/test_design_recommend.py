@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from functools import partialmethod
 
 import pytest
 from commands import status_of
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from qflow import cli
 from qflow.configuration.notations import read_line
-from qflow.design import DesignError, Limits, frontier, judge_workload, recommend, traffic_of
+from qflow.design import DesignError, Limits, Recommendation, frontier, judge_workload, recommend, traffic_of
 from qflow.design.frontier import Part, best, mark, parts_of
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -229,6 +230,19 @@ def test_the_command_prints_lines_with_reasons(tmp_path, capsys):
     table = said[said.index("frontier of orders") :].splitlines()
     assert table[1].split() == ["capacities", "stop/resume", "flips/min", "blocked", "p50", "p99", "accepted"]
     assert [line[0] for line in table[2:]].count(">") == 1
+
+
+def test_the_command_draws_the_map(tmp_path, capsys, monkeypatch):
+    drawn = partialmethod(Recommendation.map, cells=3, messages=50, processes=1)
+    monkeypatch.setattr(Recommendation, "map", drawn)
+    file = tmp_path / "map.svg"
+    assert (
+        status_of(cli.main, ["design", str(written(tmp_path)), "--messages", "100", "--picture", str(file)])
+        == 0
+    )
+    said = capsys.readouterr().out
+    assert "stop × capacity of orders" in said and "of the 9 settings" in said
+    assert file.read_text(encoding="utf-8").startswith("<svg")
 
 
 def test_the_command_as_json_is_the_recommendation(tmp_path, capsys):

@@ -5,29 +5,31 @@ import re
 import pytest
 
 from qflow.design import DesignError, SettingsMap, settings_map
-from qflow.design.settings_map import KINDS, UNKNOWN, Axis, defaults_of, drawn_up
-from qflow.labs.experiments import capacity_workload, fanout_workload
+from qflow.design.settings_map import KINDS, UNKNOWN, Axis, defaults_of, drawn_up, map_of_queue
+from qflow.labs.experiments import capacity_workload, fanout_workload, flow_workload
 from qflow.workload import simulate
+
+FIXED = {"limit": 160, "resume": 60, "rate": 3_000}
 
 
 @pytest.fixture(scope="module")
 def drawn() -> SettingsMap:
-    return settings_map(capacity_workload, cells=5, messages=300, processes=1)
+    return settings_map(flow_workload, cells=5, messages=300, processes=1, **FIXED)
 
 
 def test_it_reaches_from_1_to_where_nothing_is_safe(drawn):
-    """The law's line goes from corner to corner: 1 + 3 × 53 is 160, one more is too much (CAP-11)."""
+    """The law's line goes from corner to corner: 1 + 159 is 160, one more is too much (CAP-11)."""
     assert drawn.across.values == (1, 41, 81, 120, 160)
-    assert drawn.up.values == (1, 14, 27, 41, 54)
+    assert drawn.up.values == (1, 41, 81, 120, 160)
     for place in range(len(drawn)):
         settings = drawn.at(place)
-        assert drawn.is_safe[place] == (settings["stop"] + 3 * settings["capacity"] <= 160)
+        assert drawn.is_safe[place] == (settings["stop"] + settings["capacity"] <= 160)
         assert settings["resume"] == min(60, settings["stop"])
 
 
 def test_each_cell_is_what_its_run_shows(drawn):
     for place in range(0, len(drawn), 3):
-        run = simulate(capacity_workload(**drawn.at(place)), message_limit=300)
+        run = simulate(flow_workload(**drawn.at(place)), message_limit=300)
         depths = [event.detail["depth"] for event in run.events if event.kind == "enqueued"]
         assert drawn.found[place].deepest == max(depths)
         assert set(drawn.found[place].died) == set(run.errors)
@@ -45,17 +47,41 @@ def test_no_session_dies_where_the_law_holds_and_words_agree(drawn):
 
 
 def test_several_processes_give_the_same_map(drawn):
-    other = settings_map(capacity_workload, cells=5, messages=300, processes=2)
+    other = settings_map(flow_workload, cells=5, messages=300, processes=2, **FIXED)
     assert other.found == drawn.found
 
 
 def test_it_is_begun_coarse_and_says_how_much_is_known():
-    begun = drawn_up(capacity_workload, defaults_of(capacity_workload), "stop", "capacity")
+    begun = drawn_up(flow_workload, defaults_of(flow_workload), "stop", "capacity")
     order, coarse = begun.order(), begun.coarse
     assert len(order) == len(set(order)) == 900 and set(order[: len(coarse)]) == set(coarse)
     assert len(coarse) == 16
     assert "So far 0 of 900 are run" in begun.claims[1]
     assert begun.packed()[0] == UNKNOWN and begun.svg().count("<path") == 1
+
+
+def test_the_map_of_a_queue_keeps_the_proportions_of_the_capacities():
+    workload = capacity_workload(limit=40, stop=20, resume=10, capacity_1=30)
+    drawn = map_of_queue(workload, "orders", cells=4, messages=100, processes=1)
+    assert (drawn.across.values, drawn.up.values) == ((1, 14, 27, 40), (2, 16, 31, 45))
+    windows = [[p.capacity for p in drawn.workload(4 * row).producers] for row in range(4)]
+    assert windows == [[1, 1], [10, 6], [20, 11], [30, 15]]
+    for place in range(len(drawn)):
+        settings = drawn.at(place)
+        assert drawn.is_safe[place] == (settings["stop"] + settings["capacity"] <= 40)
+
+
+@pytest.mark.parametrize(
+    ("queue", "arguments", "sentence"),
+    [
+        ("other", {}, "a map: no queue 'other' in the workload, which has orders"),
+        ("orders", {"qpid.max_count": None}, "a map of queue 'orders' needs a limit in messages"),
+    ],
+)
+def test_a_queue_without_a_map_is_said(queue, arguments, sentence):
+    workload = capacity_workload().with_queue("orders", arguments)
+    with pytest.raises(DesignError, match=re.escape(sentence)):
+        map_of_queue(workload, queue)
 
 
 def test_without_a_limit_nothing_can_be_full():
@@ -64,16 +90,17 @@ def test_without_a_limit_nothing_can_be_full():
     assert {drawn.kind(place) for place in range(4)} == {"safe"}
 
 
-def test_what_is_not_on_the_map_is_on_it_when_the_lab_is_there():
-    assert drawn_up(
-        capacity_workload, {**defaults_of(capacity_workload), "capacity": 90}, "stop", "capacity"
-    ).up == Axis("capacity", "capacity of each producer", tuple(1 + round(89 * n / 29) for n in range(30)))
+def test_the_lab_is_on_its_map_wherever_it_is():
+    settings = {**defaults_of(flow_workload), **FIXED, "capacity": 200}
+    assert drawn_up(flow_workload, settings, "stop", "capacity").up == Axis(
+        "capacity", "capacity of each producer", tuple(1 + round(199 * n / 29) for n in range(30))
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"stop": "halt"}, "a map: there is no setting 'halt'; there are capacity, producers, stop"),
+        ({"stop": "halt"}, "a map: there is no setting 'halt'; there are stop, resume, limit"),
         ({"pace": 3}, "a map: there is no setting 'pace'"),
         ({"cells": 0}, "a map: cells must be a whole number from 1, got 0"),
         ({"messages": 1.5}, "a map: messages must be a whole number from 1, got 1.5"),
@@ -81,7 +108,7 @@ def test_what_is_not_on_the_map_is_on_it_when_the_lab_is_there():
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(change, sentence):
     with pytest.raises(DesignError, match=re.escape(sentence)):
-        settings_map(capacity_workload, **change)
+        settings_map(flow_workload, **change)
 
 
 def test_it_is_a_table_of_its_cells(drawn):

@@ -1,4 +1,4 @@
-"""The map in JupyterLab: it fills, words and colours agree, keys and a click move the lab, dark and light."""
+"""The map and the game on the state graph in JupyterLab: drawings, words and engine agree."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
 CODE = "import qflow as qf\nlab = qf.map_lab(messages=300)\nlab"
-COUNT = "root => Object.fromEntries(%s.map(kind => [kind, root.querySelectorAll(`.qf-map-field g > .qf-map-${kind}:not(.qf-map-guess)`).length]))"
+GAME = "game = qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)\ngame"
+COUNT = """root => Object.fromEntries(%s.map(kind => [kind,
+    root.querySelectorAll(`.qf-map-field g > .qf-map-${kind}:not(.qf-map-guess)`).length]))"""
+WORDS = """root => [...root.querySelectorAll("svg text")]
+    .filter(text => text.textContent && text.checkVisibility({ visibilityProperty: true }))
+    .map(text => [text.textContent, text.getBoundingClientRect()])
+    .map(([words, box]) => [words, box.left, box.top, box.right, box.bottom])"""
 
 
 @pytest.fixture(scope="module")
 def page(lab_server, lab_page):
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
+    cells = [nbformat.v4.new_code_cell(code) for code in (CODE, GAME)]
+    made = nbformat.v4.new_notebook(cells=cells)
     made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(made, lab_server.folder / "map.ipynb")
     lab_page.page.set_viewport_size({"width": 1440, "height": 900})
@@ -51,7 +58,7 @@ def test_the_map_fills_and_moves_its_lab(page):
 
     root.focus()
     dot = root.locator(".qf-map-dot")
-    assert (dot.get_attribute("data-stop"), dot.get_attribute("data-capacity")) == ("100", "15")
+    assert (dot.get_attribute("data-stop"), dot.get_attribute("data-capacity")) == ("100", "50")
     before = int(page.page.locator(".qf-stage").first.get_attribute("data-run"))
     for key in (*["ArrowRight"] * 6, *["ArrowUp"] * 8, "Enter"):
         page.page.keyboard.press(key)
@@ -61,7 +68,7 @@ def test_the_map_fills_and_moves_its_lab(page):
     )
     title = root.locator(".qf-map-title").text_content()
     assert title == f"stop {dot.get_attribute('data-stop')}, capacity {dot.get_attribute('data-capacity')}"
-    assert "sessions died (506)" in root.locator(".qf-map-run .qf-map-facts").text_content()
+    assert "sessions died (506)" in root.locator(".qf-map-run .qf-map-facts").first.text_content()
     shot(page, "moved")
 
     for view in ("depth", "blocked"):
@@ -79,11 +86,48 @@ def test_the_map_fills_and_moves_its_lab(page):
 
 def test_no_words_overlap(page):
     root = page.page.locator(".qf-map")
-    boxes = root.evaluate(
-        """root => [...root.querySelectorAll("svg text")].filter(text => text.textContent && text.checkVisibility({ visibilityProperty: true }))
-        .map(text => [text.textContent, ...["left", "top", "right", "bottom"].map(side => text.getBoundingClientRect()[side])])"""
-    )
+    boxes = root.evaluate(WORDS)
     for number, (one, left, top, right, bottom) in enumerate(boxes):
         for other, left2, top2, right2, bottom2 in boxes[:number]:
             apart = right <= left2 + 1 or right2 <= left + 1 or bottom <= top2 + 3 or bottom2 <= top + 3
             assert apart, (one, other)
+
+
+def test_the_game_is_walked_with_buttons_and_clicks(page):
+    root = page.page.locator(".qf-states")
+    root.scroll_into_view_if_needed()
+    page.page.locator(".qf-game-begin").click()
+    words = page.page.locator(".qf-game-words")
+    for _ in range(3):
+        page.page.get_by_role("button", name="C1 sends").click()
+        page.page.wait_for_timeout(700)
+    assert "After 3 moves: depth 3 ON" in words.inner_text()
+    walk = root.get_attribute("data-walk").split()
+    mark = root.locator(".qf-walker")
+    assert len(walk) == 4 and mark.get_attribute("data-at") == walk[-1]
+    shot(page, "game")
+    page.page.get_by_role("button", name="C1 sends").click()
+    page.page.get_by_role("button", name="C2 sends").click()
+    page.page.wait_for_function(
+        "words => words.innerText.includes('No state is deeper')", arg=words.element_handle(), timeout=20_000
+    )
+    assert "The shortest way there has 5 moves: yours is as short." in words.inner_text()
+    page.page.wait_for_timeout(1_500)
+    stage = page.page.locator(".qflow-lab:has(.qf-states) .qf-stage").first
+    assert stage.get_attribute("data-depth") == "5"
+    shot(page, "game-won")
+    assert not page.page_errors
+
+
+def test_dark(page):
+    page.page.set_viewport_size({"width": 1280, "height": 720})
+    page.page.evaluate("""async () => window.jupyterapp.commands.execute(
+        "apputils:change-theme", { theme: "JupyterLab Dark" })""")
+    page.page.wait_for_timeout(1_500)
+    page.page.locator(".qf-states").scroll_into_view_if_needed()
+    shot(page, "game-dark")
+    page.page.locator(".qf-map").scroll_into_view_if_needed()
+    page.page.locator(".qf-map").focus()
+    page.page.keyboard.press("ArrowUp")
+    shot(page, "dark")
+    assert page.page.locator(".qf-map").bounding_box()["height"] < 720

@@ -14,6 +14,7 @@ from qflow.design import DesignError
 from qflow.kit import kit_path
 from qflow.labs import (
     GroupTable,
+    bytes_run,
     capacity_run,
     config_run,
     fanout_run,
@@ -26,7 +27,7 @@ from qflow.labs import (
     state_space_run,
     trace_picture,
 )
-from qflow.labs.claims import step_sentence
+from qflow.labs.claims import step_sentence, times
 from qflow.labs.experiments import flow_workload
 from qflow.labs.frames import NEVER
 from qflow.labs.opened import MOST_QUEUES
@@ -53,21 +54,54 @@ def test_a_run_has_a_number_of_messages(run, messages):
         run(messages=messages)
 
 
+# Bytes and counts
+
+
+@pytest.mark.parametrize(
+    ("size", "resume_size", "on", "last"),
+    [
+        (200, 4_000, "messages", "bytes"),  # 245 bytes each: 41 messages come before 12,001 bytes
+        (200, 9_900, "messages", "messages"),  # 30 messages are 7,350 bytes
+        (600, 4_000, "bytes", "bytes"),  # 19 messages are above 12,000
+    ],
+)
+def test_one_unit_turns_it_on_and_both_turn_it_off(size, resume_size, on, last):
+    """FC-14, FC-16."""
+    picture = bytes_run(size=size, resume_size=resume_size)
+    frames = picture.frames
+    depth, volume = (frames.column(f"queue.orders.{name}") for name in ("depth", "bytes"))
+    changes = frames.transitions
+    assert len(changes) >= 4
+    for change in changes:
+        at = (depth[change.frame] > 40, volume[change.frame] > 12_000)
+        if change.is_on:
+            assert at == (on == "messages", on == "bytes")
+        else:
+            assert depth[change.frame] < 30 and volume[change.frame] < resume_size
+            before = change.frame - 1
+            late = (depth[before] >= 30, volume[before] >= resume_size)
+            assert late == (last == "messages", last == "bytes")
+    number = sum(change.is_on for change in changes)
+    assert f"by {on} {times(number)}" in picture.claims[0]
+    assert f"{last} {times(number)}" in picture.claims[1]
+    for unit in ("messages", "bytes"):
+        frame = changes[-1].frame
+        said = [text for at, text in picture.drawing["verdicts"][unit] if at < frame][-1]
+        assert said.startswith("not below" if unit == last else "below")
+
+
 # Capacity
 
 
 @pytest.mark.parametrize(("one", "two"), [(50, 15), (10, 40), (1, 1)])
 def test_a_run_is_as_deep_as_stop_plus_all_capacities(one, two):
-    """CAP-08, CAP-11: the bound is reached before the consumer comes, and within the limit none is refused."""
+    """CAP-08, CAP-11: the bound is reached before the consumer comes; within the limit none is refused."""
     picture = capacity_run(capacity_1=one, capacity_2=two, messages=600)
     depths = picture.frames.column("queue.orders.depth")
     assert max(depths) == 100 + one + two
     first = picture.frames.at(depths.index(max(depths)))
-    assert (first["consumer.reader.present"], first["producer.C1.held"], first["producer.C2.held"]) == (
-        0,
-        one,
-        two,
-    )
+    assert first["consumer.reader.present"] == 0
+    assert (first["producer.C1.held"], first["producer.C2.held"]) == (one, two)
     assert picture.run.errors == {}
     assert f"The bound is 100 + {one} + {two} = {100 + one + two} messages" in picture.claims[0]
 

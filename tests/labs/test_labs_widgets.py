@@ -328,6 +328,39 @@ def test_choosing_a_state_loads_its_history():
     json.dumps(lab.states.graph)
 
 
+def test_the_game_counts_moves_and_compares_them_with_the_shortest_way():
+    """Stop 2 and a window of 2: no state is deeper than 4 (CAP-11)."""
+    lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
+    lab._game.click()
+    assert set(lab.moves) == {"C1 sends", "consumer takes and accepts"}
+    assert lab.moves["consumer takes and accepts"].disabled and lab.states.walk == [0]
+    lab.moves["C1 sends"].click()
+    lab.moves["consumer takes and accepts"].click()
+    assert lab.states.walk == [0, 1, 0] and "After 2 moves: depth 0" in lab._said.value
+    for _ in range(4):
+        lab.moves["C1 sends"].click()
+    assert "The shortest way there has 4 moves: yours has 2 more." in lab._said.value
+    assert lab.picture.frames.at(-1)["queue.q.depth"] == 4 and lab.walk.is_deepest
+    assert lab.moves["C1 sends"].disabled and lab._said.value.startswith("<p>After 6 moves: depth 4 ON")
+    lab._back.click()
+    assert lab.walk.depth == 3 and not lab.moves["C1 sends"].disabled
+    lab._game.click()
+    assert lab.walk is None and lab.states.walk == [] and lab.space.node == lab.states.chosen
+
+
+def test_in_the_game_a_click_on_a_state_is_a_move_if_one_leads_there():
+    lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
+    lab.play_game()
+    lab.states.chosen = 1
+    assert lab.walk.actions == ("C1 sends",)
+    lab.states.chosen = lab.space.states.deepest
+    assert lab.states.chosen == 1 and "No single move leads to state" in lab._said.value
+    with pytest.raises(RefusalError, match="'C2 sends' is not possible in state 1; possible: C1 sends"):
+        lab.move_on("C2 sends")
+    lab.sliders["stop"].value = 3
+    assert lab.walk is None and lab.states.walk == []
+
+
 # Why
 
 

@@ -11,7 +11,7 @@ from qflow.labs.map_widget import MapWidget
 
 @pytest.fixture
 def small():
-    lab = capacity_lab(messages=60)
+    lab = flow_lab(messages=60, stop=100, resume=60, limit=160)
     return lab, lab.map(cells=12, messages=60)
 
 
@@ -47,7 +47,7 @@ def test_another_slider_begins_another_map(small):
 
 def test_a_slider_that_moves_drops_the_runs_under_way():
     async def story():
-        lab = capacity_lab(messages=60)
+        lab = flow_lab(messages=60, stop=100, resume=60, limit=160)
         made = lab.map(cells=12, messages=60)
         first, begun = made.drawn, made._task
         await asyncio.sleep(0)
@@ -64,6 +64,8 @@ def test_a_slider_that_moves_drops_the_runs_under_way():
 
 def test_every_lab_with_a_stop_and_a_capacity_has_a_map():
     assert isinstance(flow_lab(messages=60).map(cells=2, messages=60), MapWidget)
+    made = capacity_lab(messages=60).map(cells=2, messages=60)
+    assert (made.drawn.up.setting, made.drawn.up.label) == ("capacity_1", "capacity of C1")
     with pytest.raises(RefusalError, match="no map"):
         state_space_lab(stop=1, resume=1, capacity_1=1, capacity_2=0).map()
     with pytest.raises(RefusalError, match="beside each other"):

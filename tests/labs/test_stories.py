@@ -10,7 +10,8 @@ from browser import chromium_page
 from live_scene import LiveScene
 from test_motion import OVERLAPS
 
-from qflow.labs import completion_lab, group_lab
+from qflow.labs import bytes_lab, capacity_lab, completion_lab, group_lab
+from qflow.labs.claims import step_sentence
 
 pytestmark = [pytest.mark.browser]
 
@@ -18,6 +19,8 @@ LABS: dict[str, Callable[[], Any]] = {
     "conveyor": group_lab,
     "conveyor without groups": lambda: group_lab(grouped=False),
     "completion strip": completion_lab,
+    "law of capacity": capacity_lab,
+    "bytes and counts": bytes_lab,
 }
 
 
@@ -31,7 +34,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveScene]:
 
 
 def captions(lab: Any) -> dict[int, str]:
-    return dict(lab.first.drawing["captions"])
+    return dict(lab.first.drawing.get("captions", ()))
 
 
 @pytest.mark.parametrize("name", LABS)
@@ -39,9 +42,9 @@ def test_the_words_at_every_turn_are_those_of_the_trace(live, name):
     live.open(LABS[name]())
     picture = live.lab.first
     said = captions(live.lab)
-    for turn in picture.drawing["turns"]:
+    for turn in picture.payload()["turns"][:30]:
         live.show(turn)
-        assert live.text(".qf-step") == said[turn]
+        assert live.text(".qf-step") == (said[turn] if said else step_sentence(picture.frames, turn))
         assert live.page.evaluate(OVERLAPS) == []
     assert live.page.locator(".qflow-scene").bounding_box()["height"] <= 720
     for moment, share in enumerate((0.45, 0.6, 0.9)):
@@ -100,3 +103,29 @@ def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
     live.await_words("the sync is answered. session.completed names 0-4.")
     assert cells.evaluate_all(states) == ["complete"] * 5
     assert live.page.locator(".qf-ranges-reported").get_attribute("data-ranges") == "0-4"
+
+
+def test_the_bound_is_reached_before_the_consumer_comes(live):
+    """CAP-08: 100 + 50 + 15 = 165, in the picture and in the words below it."""
+    live.open(capacity_lab())
+    depths = live.lab.first.frames.column("queue.orders.depth")
+    live.show(depths.index(165))
+    assert live.text(".qf-depth") == "165"
+    shown = {name: live.page.locator(f".qf-producer[data-name={name}]") for name in ("C1", "C2")}
+    assert {name: card.get_attribute("data-held") for name, card in shown.items()} == {"C1": "50", "C2": "15"}
+    assert "not here yet" in live.text(".qf-consumer[data-name=reader]")
+    assert live.lab.claims[0].startswith("The bound is 100 + 50 + 15 = 165 messages")
+    for name, setting in (("C1", "capacity_1"), ("C2", "capacity_2")):
+        assert shown[name].locator("[data-handle]").get_attribute("data-setting") == setting
+
+
+def test_each_unit_says_what_it_says_of_on_and_off(live):
+    """FC-14, FC-16: one unit is above its stop; both must be below their resume thresholds."""
+    live.open(bytes_lab())
+    frames, verdicts = live.lab.first.frames, live.lab.first.drawing["verdicts"]
+    for change in frames.transitions[:4]:
+        for frame in (change.frame - 1, change.frame):
+            live.show(frame)
+            for unit, said in verdicts.items():
+                text = [words for at, words in said if at <= frame][-1]
+                assert live.text(f".qf-verdict[data-unit={unit}]") == text

@@ -7,18 +7,20 @@ Two chapters are run with ``-m release``. All of them, with the paths and exerci
 
 import json
 import os
+import re
 import shutil
 import threading
 import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from browser import REQUIRED, LabServer, chromium_page, find_chromium
 
 from qflow.kit import RefusalError
-from qflow.launch import cargo, site
+from qflow.launch import cargo, front_door, site
 from qflow.launch import cargo as pyodide
 
 pytestmark = [pytest.mark.browser, pytest.mark.release]
@@ -129,6 +131,34 @@ def test_a_slider_moves_the_engine_in_the_browser(page):
     grown = "([stage, run]) => Number(document.querySelector(stage).dataset.run) > run"
     page.page.wait_for_function(grown, arg=[STAGE, before], timeout=INTERACTIVE_SECONDS * 1000)
     assert int(stage.get_attribute("data-run")) > before
+
+
+def test_the_first_page_moves_and_python_answers_for_any_value(page):
+    page.page.goto(f"{page.server.url}/")
+    page.page.wait_for_function("() => document.querySelector('.qflow-scene')?.scene.player.isPlaying")
+    line = page.page.locator("[data-setting=stop]")
+    assert line.get_attribute("data-step") == "2", "from run to run of those that the page holds"
+    page.page.get_by_text("Python is here").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+    line.focus()
+    page.page.keyboard.press("ArrowUp")
+    page.page.wait_for_function("() => document.querySelector('.qf-stage').dataset.stop === '41'")
+    fresh = front_door.run_of({"stop": 41})
+    assert tuple(page.page.locator(".claims li").all_inner_texts()) == fresh.claims
+    page.page.locator("[data-setting=limit]").focus()
+    for _ in range(2):
+        page.page.keyboard.press("PageDown")
+    refused = page.page.locator(".qf-refusal")
+    refused.get_by_text("The broker refuses these settings").wait_for()
+    assert page.page_errors == []
+    assert page.foreign_requests == []
+
+
+def test_every_link_between_the_pages_leads_somewhere(built):
+    pages = [built / "index.html", *(built / "book").rglob("*.html")]
+    assert len(pages) > 40
+    found = re.compile(r'(?:href|src)="(?![a-z]+:|#)([^"#?]+)')
+    links = {(page, link) for page in pages for link in found.findall(page.read_text(encoding="utf-8"))}
+    assert [(page.name, link) for page, link in links if not (page.parent / unquote(link)).exists()] == []
 
 
 def test_it_holds_every_chapter(built, root):

@@ -114,6 +114,7 @@ def test_the_first_page_leads_to_every_chapter_and_asks_nobody(folder, root):
         assert f"book/notebooks/{path.stem}.html" in links
         live = f"lab/index.html?path={path.name}"
         assert (live in links) == (not path.name.startswith(site.EXECUTED_ONLY))
+    assert '<script id="jupyter-config-data" ' in page, "JupyterLite, one folder below, reads it"
     assert outside(page) == []
     assert outside(
         '<script src="//a.example/x.js"></script><style>a{background:url(http://b.example)}</style>'

@@ -25,7 +25,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 }
 """Answers that stand above their question all the same, and why."""
 
-PLAIN_WORDS = {"yes", "no"}
+PLAIN_WORDS = {"yes", "no", "ON", "OFF"}
 """Choices that any text holds."""
 
 

@@ -48,8 +48,8 @@ def by_events(workload, messages):
     ("workload", "messages"),
     [
         (capacity_workload(), 300),
-        (capacity_workload(capacity=30), 800),
-        (capacity_workload(capacity=60, limit=100), 400),
+        (capacity_workload(capacity_1=80), 800),
+        (capacity_workload(capacity_1=90, limit=120), 400),
         (flow_workload(stop=20, resume=10), 300),
         (fanout_workload(stop=10, resume=5), 200),
         (STALL, 100),

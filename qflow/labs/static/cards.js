@@ -42,7 +42,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
       const label = timeline.label(index + 1, sendings.get(row, "number"));
       cells[flights.cells[row]] = { state: held ? "held" : "full", group: sendings.get(row, "group"), why: `transfer:${label}`, title: label };
     }
-    strip.paint(cells);
+    strip.paint(cells, seen.outstanding, seen.held);
     const text = words.moods[seen.mood];
     write(mood, form.isSmall ? SHORT_MOODS[seen.mood] : text);
     classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
@@ -74,7 +74,7 @@ function buildConsumer(root, timeline, index, place, height, box, form, marks) {
       const again = Boolean(holdings.get(row, "again"));
       cells[flights.slots[row]] = { state: "full", group: stay < 0 ? 0 : stays.get(stay, "group"), again: again && stay >= 0, why: label && `message:${label}`, title: again ? `${label}, redelivered` : label };
     }
-    strip.paint(cells);
+    strip.paint(cells, seen.holds, 0);
     write(counts, seen.present ? (form.short ? `${seen.holds}/${spot.prefetch} taken` : `${seen.holds} of ${spot.prefetch} prefetched`) : form.short ? "not here" : "not here yet");
     if (accepted) write(accepted, form.short ? `${seen.accepted} accepted` : `${seen.accepted} accepted so far`);
     set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted, "data-again": rows.filter((row) => holdings.get(row, "again")).length });
@@ -112,10 +112,8 @@ function buildBar(parent, capacity, x, y, width, marks, kind) {
   svg("rect", { x, y, width, height: 18, rx: 2, class: `qf-${kind} qf-${kind}-free` }, parent);
   const full = svg("rect", { x, y, width: 0, height: 18, class: `qf-${kind}-full` }, parent);
   const stuck = svg("rect", { x, y, width: 0, height: 18, class: `qf-${kind}-held`, fill: marks.held }, parent);
-  return (cells) => {
-    const shown = cells.filter(Boolean);
-    const held = shown.filter((one) => one.state === "held").length;
-    set(full, { width: (width * Math.min(shown.length, capacity)) / capacity });
+  return (_, taken, held) => {
+    set(full, { width: (width * Math.min(taken, capacity)) / capacity });
     set(stuck, { width: (width * Math.min(held, capacity)) / capacity });
   };
 }

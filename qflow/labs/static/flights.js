@@ -18,9 +18,10 @@ class Flights {
     this.timeline = timeline;
     this.died = new Map(picture.deaths.map(([frame, producer]) => [producer, frame]));
     // The cell of a window, the slot of a prefetch, the place in a pile: the first that is free when it is needed.
-    this.cells = placesOf(sendings, "producer", "start", "end");
-    this.slots = placesOf(holdings, "consumer", "start", "end");
-    this.piles = placesOf(stays, "queue", "held_start", "held_end");
+    const { kept } = timeline;
+    this.cells = placesOf(sendings, "producer", "start", "end", kept?.cells);
+    this.slots = placesOf(holdings, "consumer", "start", "end", kept?.slots);
+    this.piles = placesOf(stays, "queue", "held_start", "held_end", kept?.piles);
     this.byStart = Object.fromEntries(Object.entries({ sendings, stays, holdings, locks }).map(([name, table]) => [name, orderBy(table, "start", count)]));
     this.byEnd = Object.fromEntries(Object.entries({ sendings, stays, holdings, locks }).map(([name, table]) => [name, orderBy(table, "end", count)]));
     this.byHold = orderBy(stays, "held_start", count);
@@ -105,7 +106,9 @@ class Flights {
 
   // How many of an ordered table happen in a second of the reader, around an instant.
   rate(order, column, time, pace) {
-    return this.first(order, column, time + pace / 2) - this.first(order, column, time - pace / 2);
+    const seen = this.first(order, column, time + pace / 2) - this.first(order, column, time - pace / 2);
+    // Of a lively run only one of so many is here.
+    return seen * (this.timeline.picture.every ?? 1);
   }
 
   // Whether nobody hears of a completion: its producer died with it, or before it came.
@@ -157,7 +160,8 @@ function orderBy(table, name, count) {
 }
 
 // For each row the lowest place that is free from one frame to another, among the rows of one owner; -1 for none.
-function placesOf(table, owner, from, to) {
+// Where a picture follows a run, `kept` says which places rows have had before.
+function placesOf(table, owner, from, to, kept = null) {
   const [owners, starts, ends] = [owner, from, to].map((name) => table.columns[name]);
   const found = new Int32Array(table.count).fill(-1);
   const taken = [];
@@ -165,8 +169,9 @@ function placesOf(table, owner, from, to) {
     const start = starts[row];
     if (start === NEVER) continue;
     const until = (taken[owners[row]] ??= []);
-    let place = 0;
-    while (place < until.length && until[place] > start) place += 1;
+    let place = kept?.of(row) ?? 0;
+    if (!kept?.has(row)) while (place < until.length && until[place] > start) place += 1;
+    kept?.note(row, place);
     until[place] = Math.max(ends[row], start + 1);
     found[row] = place;
   }

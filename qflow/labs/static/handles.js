@@ -49,11 +49,11 @@ class Hand {
     this.view.stage.setPointerCapture(event.pointerId);
     element.focus({ focusVisible: false });
     const { timeline, drawn } = this.view;
-    const tank = drawn.places.tanks[Number(element.dataset.queue ?? -1)];
+    const tank = drawn.places.levels?.[Number(element.dataset.queue ?? -1)];
     const unit = this.view.stage.getBoundingClientRect().width / drawn.places.width;
     const isPlaying = this.player.isPlaying;
     this.player.pause();
-    this.held = { ...this.read(element), x: event.clientX, y: event.clientY, isLevel: Boolean(tank), pixels: unit * (tank ? tank.y(0) - tank.y(1) : PULL), ghost: timeline, isPlaying };
+    this.held = { ...this.read(element), x: event.clientX, y: event.clientY, isLevel: Boolean(tank), pixels: unit * (tank ? tank.y(0) - tank.y(1) : PULL / Number(element.dataset.step)), ghost: timeline, isPlaying };
     this.held.begun = this.held.said = this.held.value;
     // The scale stays as it is while the hand is on it.
     timeline.scales = timeline.topology.queues.map((_, index) => tankScale(timeline, index));
@@ -78,7 +78,7 @@ class Hand {
     const { stage, drawn } = this.view;
     const element = stage.querySelector(`[data-handle="${CSS.escape(key)}"]`);
     if (!element) return;
-    const tank = drawn.places.tanks[Number(element.dataset.queue)];
+    const tank = drawn.places.levels?.[Number(element.dataset.queue)];
     if (isLevel) set(element, { transform: `translate(0,${tank.y(value) - tank.y(Number(element.getAttribute("aria-valuenow")))})` });
     const word = element.querySelector(".qf-line-name");
     if (word) write(word, `${element.dataset.word} ${value}`);

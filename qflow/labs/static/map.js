@@ -154,7 +154,9 @@ function drawMap(root, axes, on) {
         const stride = MAP_STRIDES.find((one) => cells[(row - (row % one)) * columns + column - (column % one)]);
         const cell = stride && cells[(row - (row % stride)) * columns + column - (column % stride)];
         const guess = stride > 1 ? " qf-map-guess" : "";
-        if (!cell) set(rect, { class: safe[place] ? "qf-map-unknown qf-map-promised" : "qf-map-unknown", style: "" });
+        // What the law says of a cell is known without its run, and a neighbour's luck is not its own.
+        const isOwn = cell && (stride === 1 || view !== "kind" || (!safe[place] && cell.kind !== "safe"));
+        if (!isOwn) set(rect, { class: safe[place] ? "qf-map-unknown qf-map-promised" : "qf-map-unknown", style: "" });
         else if (view === "kind") set(rect, { class: `qf-map-cell qf-map-${cell.kind}${guess}`, style: "" });
         else {
           const share = view === "depth" ? cell.depth / deepest : cell.blocked;
@@ -220,9 +222,10 @@ function drawPanel(root, { limit, producers, across }) {
   const { side, top } = MAP;
   const key = svg("g", {}, root);
   const run = svg("g", { class: "qf-map-run" }, root);
-  const [x, y, wide, high] = [side + 56, 196, 420, 150];
+  const [x, y, wide, high] = [side + 56, 212, 420, 134];
   const title = svg("text", { x: side, y: 150, class: "qf-map-title" }, run, "point at a cell to see its run");
   const facts = svg("text", { x: side, y: 172, class: "qf-map-facts", "aria-live": "polite" }, run);
+  const waited = svg("text", { x: side, y: 192, class: "qf-map-facts" }, run);
   const plot = svg("g", { visibility: "hidden" }, run);
   svg("path", { d: `M${x},${y}V${y + high}H${x + wide}`, class: "qf-map-frame" }, plot);
   const area = svg("path", { class: "qf-map-area" }, plot);
@@ -252,10 +255,12 @@ function drawPanel(root, { limit, producers, across }) {
       set(plot, { visibility: cell ? "visible" : "hidden" });
       if (!cell) {
         write(facts, isSafe ? "safe by the law; not run yet" : "not run yet");
+        write(waited, "");
         return;
       }
       const deaths = cell.died ? `${cell.died} of ${producers} sessions died (506)` : isSafe ? "safe" : "no session died";
-      write(facts, `greatest depth ${cell.depth}${limit ? ` of ${limit}` : ""} · ${deaths} · producers waited ${Math.round(cell.blocked * 100)} %`);
+      write(facts, `greatest depth ${cell.depth}${limit ? ` of ${limit}` : ""} · ${deaths}`);
+      write(waited, `producers waited ${Math.round(cell.blocked * 100)} % of the time`);
       const most = Math.max(limit, cell.depth, stop) * 1.06;
       const at = (depth) => y + high - (high * depth) / most;
       const step = wide / cell.course.length;

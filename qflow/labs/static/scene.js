@@ -12,6 +12,7 @@ function render({ model, el }) {
   let paintTransport = null;
 
   const paint = (now) => {
+    if (!now.track) return;
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
     guess.heed(now);
@@ -31,10 +32,11 @@ function render({ model, el }) {
   heedButtons(views, model, player);
   root.classList.toggle("qf-is-saved", !isLive(model));
   const leaveSliders = heedSliders(el, player, model);
+  const live = new Live(root, model, id);
   let pictures = null;
   let loading = Promise.resolve();
   const load = () => {
-    root.classList.toggle("qf-is-empty", model.get("run") === 0);
+    root.classList.toggle("qf-is-empty", model.get("run") === 0 && !model.get("is_followed"));
     // Several of a run's values change at once; its pictures are new ones each time.
     if (model.get("run") === 0 || pictures === model.get("pictures")) return;
     pictures = model.get("pictures");
@@ -83,13 +85,18 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
-  const changes = { run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refuse, answer, place: go, plays: play, progress: waiting, token: sharing.token, actions: sharing.load };
+  const changes = {
+    run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refuse, answer, place: go, plays: play,
+    progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
+  };
   const leaveModel = listen(model, changes);
   load();
   refuse();
   waiting();
+  live.load(player);
   return () => {
     player.pause();
+    live.leave();
     leaveSliders();
     leaveModel();
     el.replaceChildren();

@@ -4,7 +4,7 @@ const GAP = 14;
 const TOP = 8;
 
 // Where the columns stand. One picture has the whole width; of several, each has half of it.
-function geometryOf(topology, isNarrow) {
+function geometryOf(topology, isNarrow, hasBytes = false) {
   const { producers, queues, consumers, exchanges } = topology;
   const isSmall = isNarrow || queues.length > 2;
   const clients = Math.max(producers.length, consumers.length);
@@ -13,9 +13,15 @@ function geometryOf(topology, isNarrow) {
   if (isNarrow) {
     return { ...shared, width: 520, bend: 18, turn: 14, gate: 166, reach: 16, card: { x: 4, width: 150 }, exchange: null, desk: { x: 402, width: 114 }, tank: { x: 194, width: 96, head, foot: 30 } };
   }
+  // A second tank, for bytes.
+  if (hasBytes) {
+    return { ...shared, form: { ...shared.form, isSmall: true }, width: 1040, bend: 40, turn: 16, gate: 276, reach: 31, card: { x: 8, width: 228 }, exchange: null, desk: { x: 842, width: 194 }, tank: { x: 408, width: 112, head, foot: 44 }, bytes: { x: 640, width: 56 } };
+  }
   if (exchanges.length) {
     return { ...shared, width: 1040, bend: 15, turn: 30, gate: 384, reach: 18, card: { x: 8, width: 212 }, exchange: { x: 246, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 484, width: 176, head, foot: 30 } };
   }
+  // Clients that are too many to draw are named beside the drawing.
+  if (!clients) return { ...shared, width: 570, bend: 60, turn: 18, gate: 60, reach: 31, card: { x: 8, width: 0 }, exchange: null, desk: { x: 562, width: 0 }, tank: { x: 214, width: 190, head, foot: 34 } };
   return { ...shared, width: 1040, bend: 60, turn: 18, gate: 332, reach: isSmall ? 22 : 31, card: { x: 8, width: 276 }, exchange: null, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, head, foot: 34 } };
 }
 
@@ -42,7 +48,8 @@ function roomOf({ timelines, isNarrow }) {
 
 function buildStage(root, timeline, id, isNarrow, room) {
   const { producers, queues, consumers, exchanges } = timeline.topology;
-  const geometry = geometryOf(timeline.topology, isNarrow);
+  const { verdicts } = timeline.picture;
+  const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow);
   const { form } = geometry;
   const { cards, desks } = heightsOf(timeline.topology, geometry);
   root.replaceChildren();
@@ -56,22 +63,24 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const tanks = queues.map((_, index) => buildTank(root, timeline, index, TOP + share * rank.get(index), share, geometry, marks));
   const sources = producers.map((_, index) => buildProducer(root, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks));
   const sinks = consumers.map((_, index) => buildConsumer(root, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks));
+  const units = geometry.bytes ? buildUnits(root, timeline, tanks[0], geometry, sources[0]) : { paint: () => {}, levels: [] };
   const hubs = geometry.exchange ? placeExchanges(root, timeline, room, geometry) : [];
   const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
   const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
   const height = room + TOP + 10;
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
-  const isWorded = !geometry.isSmall && queues.length === 1;
+  const isWorded = !geometry.isSmall && queues.length === 1 && producers.length + consumers.length > 0;
   const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, root);
   const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 8), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
   // Where marks are too many to follow, their number in a second of the run.
   const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "messages" : "accepted"} a second` : "");
-  const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, sources, sinks, drains, out, say };
+  const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, levels: [...tanks, ...units.levels], sources, sinks, drains, out, say };
   const motion = new Motion(timeline, places);
 
   const paint = (frame) => {
     const shown = timeline.messages(frame);
     tanks.forEach((tank, index) => tank.paint(timeline.queue(frame, index), shown, frame));
+    units.paint(timeline.queue(frame, 0), frame);
     sources.forEach((source, index) => source.paint(timeline.producer(frame, index), shown.sent[index], frame, timeline.picture.words, motion.flights));
     sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], frame, motion.flights));
   };

@@ -12,13 +12,14 @@ function render({ model, el }) {
   };
   const draw = () => {
     drawn = drawStates(stage, model.get("graph"), choose);
+    drawn.walk([], model.get("walk"));
     show();
   };
   const show = () => {
     const { nodes } = model.get("graph");
     const chosen = model.get("chosen");
     if (!nodes || !nodes[chosen]) return;
-    drawn(chosen);
+    drawn.show(chosen);
     write(head, `state ${chosen} of ${nodes.length}: ${nodes[chosen][3]}`);
     set(root, { "data-states": nodes.length, "data-chosen": chosen });
   };
@@ -34,12 +35,23 @@ function render({ model, el }) {
     event.stopPropagation();
     choose(goal);
   });
+  // In the game a mark walks from state to state.
+  let walked = [];
+  const walk = () => {
+    const next = model.get("walk");
+    drawn.walk(walked, next);
+    walked = next;
+    set(root, { "data-walk": next.join(" ") });
+  };
   model.on("change:graph", draw);
   model.on("change:chosen", show);
+  model.on("change:walk", walk);
   draw();
+  walk();
   return () => {
     model.off("change:graph", draw);
     model.off("change:chosen", show);
+    model.off("change:walk", walk);
     el.replaceChildren();
   };
 }
@@ -82,12 +94,53 @@ function drawStates(root, graph, choose) {
     group.addEventListener("click", () => choose(node));
     return group;
   });
-  return (chosen) => {
+  const show = (chosen) => {
     dots.forEach((dot, node) => dot.classList.toggle("qf-chosen", node === chosen));
     lines.forEach((line, index) => {
       const [from, to] = ways[index];
       classify(line, from === chosen ? "qf-way qf-way-on" : to === chosen ? "qf-way qf-way-back" : "qf-way");
     });
+  };
+  return { show, walk: walker(root, ways, lines, dots, radius) };
+}
+
+const STRIDE = 550;
+
+// Shows a walk: the ways that were taken, and a mark that goes along the last of them.
+function walker(root, ways, lines, dots, radius) {
+  const taken = svg("g", { class: "qf-walk" }, root);
+  const mark = svg("circle", { r: radius * 0.62, class: "qf-walker", visibility: "hidden" }, root);
+  const lineOf = (from, to) => lines[ways.findIndex(([one, other]) => one === from && other === to)];
+  const at = (node) => dots[node].getAttribute("transform").match(/-?[\d.]+/g).map(Number);
+  let walking = 0;
+  const stand = (node) => {
+    const [cx, cy] = at(node);
+    set(mark, { cx, cy, "data-at": node });
+  };
+  return (before, walk) => {
+    cancelAnimationFrame(walking);
+    taken.replaceChildren();
+    set(mark, { visibility: walk.length && dots.length ? "visible" : "hidden" });
+    if (!walk.length || walk.some((node) => !dots[node])) return;
+    for (let step = 1; step < walk.length; step += 1) {
+      const line = lineOf(walk[step - 1], walk[step]);
+      if (line) svg("path", { d: line.getAttribute("d"), class: "qf-way-walked" }, taken);
+    }
+    const here = walk.at(-1);
+    const line = walk.length === before.length + 1 && lineOf(before.at(-1), here);
+    if (!line || matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      stand(here);
+      return;
+    }
+    const [length, begun] = [line.getTotalLength(), performance.now()];
+    const step = (now) => {
+      const part = Math.min(1, (now - begun) / STRIDE);
+      const { x, y } = line.getPointAtLength(length * (part < 0.5 ? 2 * part * part : 1 - 2 * (1 - part) ** 2));
+      set(mark, { cx: x, cy: y });
+      if (part < 1) walking = requestAnimationFrame(step);
+      else stand(here);
+    };
+    walking = requestAnimationFrame(step);
   };
 }
 

@@ -29,7 +29,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   const paintGate = buildGate(group, gate, geometry, hasFlowControl, pile, marks);
   const badge = hasFlowControl ? buildBadge(group, gate.x, gate.y + gate.reach + (geometry.isSmall ? 22 : 36), geometry.isSmall) : () => {};
   const chute = buildChute(group, timeline, index, box, bottom, geometry);
-  const bytes = geometry.isNarrow ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
+  const bytes = geometry.isNarrow || geometry.bytes ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
 
   const paint = (seen, shown, frame) => {
     fill(seen, shown.queued[index], shown.owner, frame);
@@ -160,7 +160,7 @@ function buildLines(group, timeline, index, scale, y, bottom, geometry) {
   ].filter(([, depth]) => depth > 0 && depth <= scale);
   const { x, width } = geometry.tank;
   const right = x + width;
-  const hints = !geometry.isSmall;
+  const hints = !geometry.isSmall && !geometry.bytes;
   const labels = labelPlaces(wanted.map(([, depth, hint]) => [y(depth), hint && hints ? 40 : 24]), bottom + 14);
   const drawn = {};
   for (const [place, [name, depth, hint]] of wanted.entries()) {

@@ -1,9 +1,17 @@
 // Timeline: the frames as Python sent them. It looks numbers up; it works none out.
 
-// The numbers of a picture, inflated by the browser itself.
-async function inflated(packed) {
+// Bytes, inflated by the browser itself.
+async function inflatedBytes(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).arrayBuffer();
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// The numbers of a picture: first the low bytes of all are sent, then the next.
+async function inflated(packed) {
+  const places = await inflatedBytes(packed);
+  const numbers = new Uint8Array(places.length);
+  for (let place = 0, from = 0; place < 4; place += 1) for (let at = place; at < numbers.length; at += 4, from += 1) numbers[at] = places[from];
+  return numbers.buffer;
 }
 
 class Timeline {

@@ -12,7 +12,7 @@ async function openDoor() {
   page.drawn = withNumbers(first);
   const model = new StoredModel({ pictures: [page.drawn], handles: grid, plays: true }, (question, callbacks) => answerHand(model, begun, question, callbacks));
   render({ model, el: document.querySelector(".door") });
-  page.held = inflated(unpacked(runs)).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
+  page.held = inflatedBytes(unpacked(runs)).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
   const count = Object.keys((await page.held).runs).length;
   if (location.protocol === "file:") {
     inWords(`${aSecond(count)} It is opened from a folder, where a browser starts no Python: the line moves from run to run.`);

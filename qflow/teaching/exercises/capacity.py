@@ -51,7 +51,7 @@ WORST_DEPTH = Exercise(
         ),
         "producers stop at once": Misconception(
             lambda stop, capacities: stop + 1,
-            "nobody tells the producers to stop. Each goes on until its window is full (CAP-01).",
+            "the producers are not asked to stop. Each goes on until its window is full (CAP-01).",
         ),
         "only the largest window counts": Misconception(
             lambda stop, capacities: stop + max(capacities),
@@ -121,7 +121,7 @@ AFTER_THE_STALL = Exercise(
     hints=(
         "Four numbers: the depth at the stall, how many have to go, the depth after the burst, the count.",
         "OFF needs fewer than resume, and resume is stop here. Then all windows are free at once.",
-        "stop + sum, then sum + 1 are taken, which leaves stop - 1; on top of that everybody's whole window.",
+        "stop + sum, then sum + 1 are taken, which leaves stop - 1; on top of that the whole window of each.",
     ),
     rules=("CAP-08", "FC-16", "FC-17", "FC-19"),
     parts=(
@@ -202,8 +202,8 @@ OVERFLOW = Exercise(
     misconceptions={
         "flow control prevents it": Misconception(
             lambda limit, stop, sends: (min(sends, limit), _on(min(sends, limit), stop), 0, True),
-            "flow control refuses nothing and waits for nobody. The limit is still enforced while it is ON "
-            "(FC-24).",
+            "flow control refuses nothing, and makes no client wait. The limit is still enforced while it is "
+            "ON (FC-24).",
         ),
         "only that message is refused": Misconception(
             lambda limit, stop, sends: (

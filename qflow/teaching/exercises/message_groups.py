@@ -231,7 +231,7 @@ def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, fai
         given_up = statistics.discardsSubscriber > 1
         return f"{', '.join(later)} was thrown away although it could be processed" if given_up else FINE
     if target not in got:
-        return f"{target} was accepted although it could not be processed: nobody will ever process it"
+        return f"{target} was accepted although it could not be processed: it will never be processed"
     passed = [label for label in mine[failing:] if label not in got]
     return f"{target} is processed after {', '.join(passed)}" if passed else FINE
 
@@ -253,11 +253,11 @@ GIVE_UP = Exercise(
         ),
         "accept it all the same": Misconception(
             lambda consumer, held, target: consumer.accept(*held),
-            "accept says that the message has been processed. Nobody will get it again (CN-13).",
+            "accept says that the message has been processed. No consumer gets it again (CN-13).",
         ),
         "release this one and keep the rest": Misconception(
             lambda consumer, held, target: consumer.release(target),
-            "the group stays owned as long as you hold anything of it; nobody else gets on (MG-08).",
+            "the group stays owned as long as you hold anything of it; no other consumer gets one (MG-08).",
         ),
         "reject everything": Misconception(
             lambda consumer, held, target: consumer.reject(*held),

@@ -142,7 +142,7 @@ SLOWEST_DECIDES = Exercise(
     misconceptions={
         "the fast ones go on": Misconception(
             lambda stop, capacity, subscribers: (stop + capacity, 10 * (stop + capacity)),
-            "the producer waits for the slow queue's completions, so nobody gets anything more (CM-03).",
+            "the producer waits for the slow queue's completions, so no queue gets anything more (CM-03).",
         ),
         "each subscriber has a window of its own": Misconception(
             lambda stop, capacity, subscribers: (stop + capacity, (stop + capacity) * (subscribers - 1)),
@@ -161,7 +161,7 @@ SLOWEST_DECIDES = Exercise(
         ),
     },
     hints=(
-        "When does the producer stop? And how many messages had everybody got by then?",
+        "When does the producer stop? And how many messages has each of the others got by then?",
         "It stops with `capacity` transfers held by the slow queue; every transfer went to all queues.",
         "Both numbers are slow_stop + capacity.",
     ),

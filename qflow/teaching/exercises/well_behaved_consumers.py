@@ -71,7 +71,7 @@ IDLE_GETS = Exercise(
             lambda steps: _believed_wake_up(
                 steps, _ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
             ),
-            "accept and reject free the group but notify nobody. The messages lie there until something "
+            "accept and reject free the group but wake no consumer. The messages wait until something "
             "else makes the idle consumer look (MG-13).",
         ),
         "only arrivals wake": Misconception(

@@ -1,0 +1,485 @@
+"""The live lab: a picture that follows a broker as it serves real clients.
+
+A thread of its own looks at the broker ten times a second, folds what has happened since into frames of a
+thirtieth of a second, and sends the last two seconds of them to the browser, which plays them a little later,
+so that every mark is seen on its way.  Clients that come and go are taken into the fold as they do
+(:meth:`qflow.labs.fold.Fold.renewed`).  With more than six clients on a side they are named in two lists, and
+the queues alone are drawn: thirty clients fit on one screen.
+
+The broker is never slower for it than the fold costs.  Nothing is sent before the browser has drawn what was
+sent before, so a page that is hidden or slow gets fewer pictures, each the newest; and nothing is folded
+while no page asks.
+
+*Pause* makes a still of all that has happened, in the scene of all labs: every step, every question why.
+
+A running queue keeps its thresholds (FC-12).  A stop line that is dragged therefore makes a new queue beside
+the old one, and the picture says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from threading import Event as Signal
+from threading import Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Self
+
+from qflow.broker.events import EventTable
+from qflow.kit import RefusalError
+from qflow.labs.fold import Fold, channel_names
+from qflow.labs.frames import NEVER, Frames, Spans
+from qflow.labs.lab import Lab
+from qflow.labs.picture import Comparison, Picture, picture_of
+from qflow.labs.topology import (
+    ConsumerSpot,
+    ProducerSpot,
+    QueueSpot,
+    Topology,
+    group_key,
+    part_of,
+    topology_of_events,
+)
+from qflow.workload import Run, Workload
+
+if TYPE_CHECKING:
+    from qflow.live.serving import Serving
+
+GRAIN = 33_333
+"""Microseconds of one frame: thirty a second."""
+_SECOND = 1_000_000
+_WINDOW = 2 * _SECOND
+_INTERVAL = 0.1
+"""Seconds between two looks."""
+_PATIENCE = 1.0
+"""Seconds after which a picture that is not drawn yet is lost, if the kernel could not hear of it."""
+_LINGERS = 3 * _SECOND
+"""How long a client that is gone stays in the picture, in microseconds."""
+_MOST_CLIENTS = 6
+_MOST_QUEUES = 4
+_MOST_ROWS = 1_500
+_MOST_DRAWN = 8
+"""Clients of one side in a still."""
+_MOST_NUMBERS = 1_000_000
+"""Numbers in the frames of a still; of a longer run it shows the last steps."""
+_LATEST = 2_000 * _SECOND
+_LEVELS = (1, 2, 5)
+
+_FOLLOWS = "This picture follows the broker as it serves its clients; pause it to step back and to ask why."
+_STOPPED = "The server has stopped. This is all that happened; broker.trace() has it for every other lab."
+
+
+class LiveLab(Lab):
+    """The picture of a broker that serves real clients, as it runs.
+
+    Parameters
+    ----------
+    serving : Serving
+        The broker.
+
+    Attributes
+    ----------
+    follower : Follower
+        What the picture is made of.
+    note : str
+        What the lab has to say besides.
+    """
+
+    def __init__(self, serving: Serving) -> None:
+        if serving.server.events is None:
+            raise RefusalError("this server keeps no events; serve with is_traced=True")
+        self.serving = serving
+        self.follower = Follower(serving)
+        self.note = ""
+        self._is_paused = self._is_over = self._wants_still = False
+        self._wanted, self._drawn, self._sent_at = Signal(), -1, 0.0
+        self._loop = _running_loop()
+        super().__init__(Comparison({}, (_FOLLOWS,)))
+        self.scene.is_followed = True
+        self._thread = Thread(target=self._follow, name="live lab", daemon=True)
+        self._thread.start()
+
+    # What the scene asks
+
+    def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
+        try:
+            match content.get("ask"):
+                case "drawn":
+                    # A page that shows the lab anew begins with 0, and has drawn all it was sent.
+                    self._drawn = max(self._drawn, int(content["number"]))
+                    self._wanted.set()
+                case "pause":
+                    # Made in the other thread: of a long run it takes a while, and the kernel stays free.
+                    self._wants_still = True
+                    self._wanted.set()
+                case "follow":
+                    self.follow()
+                case "stop":
+                    self.serving.close()
+                case "set":
+                    self._declare(str(content["queue"]), int(content["value"]))
+                case _:
+                    super()._answer(widget, content, buffers)
+        except Exception as error:  # a reader who only pressed a button is never shown a traceback
+            self.scene.refusal = str(error)
+
+    def pause(self) -> Self:
+        """Show a still of all that has happened, to step back through and to question; return the lab."""
+        if not self._is_paused:
+            still = self.follower.still()
+            self._is_paused = True
+            self.scene.refusal = ""
+            self.show(still, self.scene.run + 1)
+            self.scene.place = {"time": still.frames.at(-1)["time"], "back": 0, "number": self.scene.run}
+            self.scene.is_followed = False
+        return self
+
+    def follow(self) -> Self:
+        """Follow the broker again; return the lab."""
+        if self._is_over:
+            raise RefusalError("the server has stopped: there is nothing to follow any more")
+        self._is_paused = False
+        self.picture = Comparison({}, (_FOLLOWS,))
+        self.say(self.claims)
+        self.scene.is_followed = True
+        self._wanted.set()
+        return self
+
+    def _declare(self, queue: str, stop: int) -> None:
+        """Make a queue like another with a stop threshold of its own; what runs keeps its own (FC-12)."""
+        made = self.serving.declare_like(queue, stop)
+        self.note = (
+            f"A queue keeps its thresholds as long as it lives (FC-12), so {queue} goes on as it is. Your "
+            f"line made {made}, which is like it but for its stop at {stop}. Let a client send to {made}."
+        )
+        self._wanted.set()
+
+    # The thread
+
+    def _follow(self) -> None:
+        number = 0
+        while not self._is_over:
+            self._wanted.wait(_INTERVAL if self._drawn >= number else _PATIENCE)
+            self._wanted.clear()
+            if self.serving.has_ended:
+                self._end()
+                return
+            if self._wants_still:
+                self._make_still()
+            if self._is_paused or not self._may_send(number):
+                continue
+            began = monotonic()
+            try:
+                content, numbers = self.follower.look()
+            except Exception as error:  # it is shown in the lab: nothing above catches it
+                self.scene.refusal = f"The picture cannot follow the broker any more: {error}"
+                return
+            number += 1
+            self._sent_at = monotonic()
+            self.scene.send({"live": {**content, "number": number, "note": self.note}}, buffers=[numbers])
+            self._wanted.wait(max(0.0, _INTERVAL - (monotonic() - began)))
+
+    def _make_still(self) -> None:
+        self._wants_still = False
+        try:
+            self.pause()
+        except Exception as error:  # it is shown in the lab: nothing above catches it
+            self.scene.refusal = str(error)
+
+    def _may_send(self, number: int) -> bool:
+        """Return whether the browser has drawn what it was sent, or could not say so."""
+        if self._drawn >= number:
+            return True
+        if self._drawn < 0 or monotonic() - self._sent_at < _PATIENCE:
+            return False
+        # Nothing was heard. While a cell runs the kernel hears nothing; a hidden page says nothing.
+        return self._is_kernel_busy()
+
+    def _is_kernel_busy(self) -> bool:
+        if self._loop is None:
+            return False
+        heard = Signal()
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(heard.set)
+        return not heard.wait(_INTERVAL)
+
+    def _end(self) -> None:
+        self._is_over = True
+        if not self._is_paused:
+            self._make_still()
+        self.note = _STOPPED
+        self.scene.send({"live": {"over": True, "note": self.note}})
+
+    def close(self) -> None:
+        """Free everything the lab used; the server goes on."""
+        self._is_over = True
+        self._wanted.set()
+        super().close()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class Follower:
+    """Looks at a broker that serves, again and again, and gives what a browser draws.
+
+    Parameters
+    ----------
+    serving : Serving
+
+    Attributes
+    ----------
+    fold : Fold
+        The last seconds.
+    """
+
+    def __init__(self, serving: Serving) -> None:
+        self.serving = serving
+        self._clients: dict[str, dict[str, Any]] = {}
+        self._last_seen: dict[str, int] = {}
+        self._most: dict[str, int] = {}
+        self._known: set[str] = set()
+        self._is_crowd = False
+        self._base = 0
+        self.fold = Fold(Topology((), (), (), (), 0), GRAIN)
+
+    def look(self) -> tuple[dict[str, Any], bytes]:
+        """Return what is seen now: plain values, and the numbers of the picture."""
+        serving = self.serving
+        with serving.lock:
+            serving.server.tell_time()
+            seen = serving.snapshot(len(self._table()))
+            topology = self._topology(seen)
+            self._renew(topology, seen["now"])
+            events = list(self._table().tuples(self.fold.seen))
+        shown = {spot.name for spot in topology.queues}
+        about = _about(events, shown)
+        self.fold.add(_shifted(about, self._base) if self._base else about)
+        self.fold.end()
+        frames = self.fold.so_far(seen["now"] - self._base)
+        lasting, every = _limited(frames.lasting)
+        frames = replace(frames, lasting=lasting)
+        run = Run(Workload("served", 1, {}), [], 0)
+        payload = picture_of(run, frames=frames, room=max(1, seen["now"] - self._base)).payload()
+        numbers = payload.pop("numbers")
+        self._note_windows(frames)
+        assert isinstance(numbers, bytes)
+        return {
+            "picture": {**payload, "lanes": [], "every": every},
+            "now": seen["now"] - self._base,
+            "time": seen["now"],
+            "is_crowd": self._is_crowd,
+            "clients": list(self._clients.values()),
+            "outcomes": seen["outcomes"],
+            "incidents": seen["incidents"][-3:],
+            "url": serving.url,
+        }, numbers
+
+    def still(self) -> Picture:
+        """Return the picture of all that has happened, step by step; of a long run the last steps."""
+        with self.serving.lock:
+            events = list(self._table())
+            options = self.serving.broker.options
+        run = Run(Workload("served", 1, {}, options=options), events, events[-1].time if events else 0)
+        whole = topology_of_events(run)
+        known = [spot.name for spot in whole.queues]
+        names = [spot.name for spot in self.fold.topology.queues if spot.name in known]
+        names = names or known[:_MOST_QUEUES]
+        if not names:
+            raise RefusalError("there is no queue yet, so there is nothing to draw")
+        base = max(0, run.end - _LATEST)
+        part = replace(part_of(whole, names), end=run.end - base)
+        said = []
+        if len(part.producers) > _MOST_DRAWN:
+            said.append(
+                f"{len(part.producers)} clients that send are too many to draw; their messages are here."
+            )
+            part = replace(part, producers=(), routes=())
+        if len(part.consumers) > _MOST_DRAWN:
+            said.append(f"{len(part.consumers)} clients that receive are too many to draw.")
+            part = replace(part, consumers=())
+        folding = Fold(part)
+        folding.add(_shifted(_about(EventTable(events).tuples(), set(names)), base))
+        folding.end()
+        most = _MOST_NUMBERS // len(channel_names(part))
+        frames = folding.so_far(part.end)
+        if folding.count > most:
+            frames = folding.renewed(part, folding.count - most).so_far(part.end)
+            said.append(f"These are the last {frames.count:,} of {folding.count:,} steps.")
+        picture = picture_of(replace(run, end=part.end), frames=frames)
+        return replace(picture, claims=(*said, *picture.claims))
+
+    # Who and what is shown
+
+    def _topology(self, seen: Mapping[str, Any]) -> Topology:
+        now = seen["now"]
+        for client in seen["clients"]:
+            self._clients[client["name"]] = {**client, "is_gone": False}
+            self._last_seen[client["name"]] = now
+        here = {client["name"] for client in seen["clients"]}
+        for name in list(self._clients):
+            if now - self._last_seen[name] > _LINGERS:
+                del self._clients[name], self._last_seen[name]
+            elif name not in here:
+                self._clients[name] = {**self._clients[name], "is_gone": True}
+        queues = self._queues(seen)
+        names = [queue.name for queue in queues]
+        producers, consumers = self._senders(names), self._readers(names)
+        self._is_crowd = max(len(producers), len(consumers)) > _MOST_CLIENTS
+        if self._is_crowd:
+            producers, consumers = (), ()
+        broker = self.serving.broker
+        arguments = [broker.queues.queues[name].settings.arguments for name in names]
+        return Topology(producers, queues, consumers, (), now, group_key=group_key(arguments))
+
+    def _queues(self, seen: Mapping[str, Any]) -> tuple[QueueSpot, ...]:
+        """Return the queues to show: those that clients use first, none that a client made for answers."""
+        found = self.serving.broker.queues.queues
+        used = {link["node"] for client in seen["clients"] for link in client["links"]}
+        lasting = [name for name, queue in found.items() if not queue.lifetime.owner]
+        chosen = sorted(lasting, key=lambda name: name not in used)[:_MOST_QUEUES]
+        options = self.serving.broker.options
+        return tuple(
+            QueueSpot.of(name, found[name].settings.arguments, options) for name in lasting if name in chosen
+        )
+
+    def _senders(self, queues: list[str]) -> tuple[ProducerSpot, ...]:
+        spots = {}
+        for client in self._clients.values():
+            for link in client["links"]:
+                if link["role"] == "sender" and (
+                    link["node"] in queues or not link["node"].startswith("qmf.")
+                ):
+                    name = link["session"]
+                    most = self._most[name] = max(self._most.get(name, 1), link["unsettled"])
+                    spots[name] = ProducerSpot(name, _level(most), _who(client), name, -1, True)
+        return tuple(spots.values())
+
+    def _readers(self, queues: list[str]) -> tuple[ConsumerSpot, ...]:
+        spots = {}
+        for client in self._clients.values():
+            for link in client["links"]:
+                if link["role"] == "receiver" and link["node"] in queues:
+                    full = f"{link['session']}::{link['name']}"
+                    name = client["name"] if client["name"] not in spots else full
+                    credit = min(link["credit"], 1_000)
+                    most = self._most[full] = max(self._most.get(full, 1), link["unsettled"] + credit)
+                    spots[name] = ConsumerSpot(
+                        name, queues.index(link["node"]), _level(most), _who(client), full
+                    )
+        return tuple(spots.values())
+
+    def _note_windows(self, frames: Frames) -> None:
+        for spot in frames.topology.producers:
+            most = max(frames.column(f"producer.{spot.name}.outstanding"))
+            self._most[spot.name] = max(self._most[spot.name], most)
+
+    # The fold
+
+    def _renew(self, topology: Topology, now: int) -> None:
+        """Let the fold go on with who is there now; forget what is out of sight."""
+        old = self.fold.topology
+        names = _names(topology)
+        added = names - _names(old)
+        if added & self._known or now - self._base > _LATEST:
+            # What it has done while it was not shown has to be counted.
+            self._base = max(0, now - _LATEST // 2)
+            self.fold = Fold(topology, GRAIN)
+        elif _shape(topology) != _shape(old) or self.fold.count > 2 * _WINDOW // GRAIN:
+            first = self.fold.so_far(0).index_at(max(0, now - self._base - _WINDOW))
+            self.fold = self.fold.renewed(topology, first)
+        self._known |= names
+
+    def _table(self) -> EventTable:
+        events = self.serving.server.events
+        assert events is not None
+        return events
+
+
+def _names(topology: Topology) -> set[str]:
+    return {f"> {spot.name}" for spot in topology.producers} | {spot.name for spot in topology.queues}
+
+
+def _shape(topology: Topology) -> Topology:
+    return replace(topology, end=0, routes=())
+
+
+def _about(events: Any, queues: set[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the events, those of other queues without their effect: each keeps its place."""
+    for event in events:
+        yield event if not event[2] or event[2] in queues else (event[0], "", *event[2:])
+
+
+def _shifted(events: Any, base: int) -> Iterator[tuple[Any, ...]]:
+    for event in events:
+        yield (max(0, event[0] - base), *event[1:])
+
+
+def _who(client: Mapping[str, Any]) -> str:
+    return ", ".join(filter(None, (client["product"], client["address"])))
+
+
+def _level(most: int) -> int:
+    """Return a window's size to draw: 1, 2, 5, 10, 20 and so on, so that a card seldom changes.
+
+    Examples
+    --------
+    >>> [_level(most) for most in (1, 2, 3, 10, 11, 51, 1_010)]
+    [1, 2, 5, 10, 20, 100, 2000]
+    """
+    scale = 1
+    while True:
+        for step in _LEVELS:
+            if step * scale >= most:
+                return step * scale
+        scale *= 10
+
+
+def _limited(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
+    """Return what lasts without most of what is over, if that is too much; and one of how many is left.
+
+    A message is left in all tables or in none.
+    """
+    most = max((len(table) for table in lasting.values()), default=0)
+    every = -(-most // _MOST_ROWS)
+    if every <= 1:
+        return dict(lasting), 1
+    kept: dict[str, Spans] = {}
+    places: dict[int, int] = {}
+    for name, table in lasting.items():
+        rows = _rows(name, table, every, places)
+        if name == "stays":
+            places = {row: place for place, row in enumerate(rows)}
+        data = table.data[:0]
+        width = len(table.columns)
+        for row in rows:
+            data += table.data[row * width : (row + 1) * width]
+        if name == "holdings":
+            stay = table.columns.index("stay")
+            for place in range(stay, len(data), width):
+                data[place] = places.get(data[place], -1)
+        kept[name] = Spans(table.columns, data)
+    return kept, every
+
+
+def _rows(name: str, table: Spans, every: int, stays: Mapping[int, int]) -> list[int]:
+    """Return the rows of a table to keep: of what still lasts the newest, of the rest one of so many."""
+    ends = table.column("end").tolist()
+    alive = [row for row, end in enumerate(ends) if end == NEVER][-_MOST_ROWS:]
+    if name == "locks":
+        return list(range(len(table)))
+    if name == "holdings":
+        over = [row for row, stay in enumerate(table.column("stay")) if stay in stays and ends[row] != NEVER]
+    else:
+        over = [
+            row
+            for row, number in enumerate(table.column("number"))
+            if not number % every and ends[row] != NEVER
+        ]
+    return sorted({*alive, *over[-_MOST_ROWS:]})

@@ -1,0 +1,178 @@
+"""The live lab: what a browser is sent while real clients come, send, are stopped and go."""
+
+import time
+import zlib
+from array import array
+
+import pytest
+
+pytest.importorskip("proton")
+
+from proton import Message
+from proton.utils import BlockingConnection
+
+import qflow as qf
+from qflow.broker.errors import AmqpException
+from qflow.kit import RefusalError
+from qflow.labs import trace_lab
+from qflow.live.live_lab import Follower
+from qflow.trace.files import write_trace
+
+QUEUE = "orders --flow-stop-count=3 --flow-resume-count=2 --max-queue-count=6 --limit-policy=reject"
+
+
+def clients(broker, count, queue="orders"):
+    """Return senders of one message each, which is accepted."""
+    made = []
+    for number in range(count):
+        connection = BlockingConnection(broker.url, timeout=10, container_id=f"laptop-{number}")
+        made.append((connection, connection.create_sender(queue)))
+    return made
+
+
+def close(made):
+    for connection, _ in made:
+        connection.close()
+
+
+def column(content, numbers, name):
+    """Return a column of what the browser gets: of the first member of its kind."""
+    picture = content["picture"]
+    kind, channel = name.split(".")
+    start, names = picture["columns"][kind]
+    rows = array("i", zlib.decompress(numbers))
+    at = (start + list(names).index(channel)) * picture["count"]
+    return rows[at : at + picture["count"]].tolist()
+
+
+def test_a_picture_is_made_of_who_is_there_and_what_waits():
+    """LNK-02: the fourth transfer waits; it is its client's whole window, which is measured."""
+    with qf.serve(QUEUE) as broker:
+        follower = Follower(broker)
+        content, _ = follower.look()
+        assert content["picture"]["topology"]["producers"] == () and content["clients"] == []
+        (made,) = clients(broker, 1)
+        for _ in range(3):
+            made[1].send(Message(body="x"))
+        with pytest.raises(Exception, match="timed out"):
+            made[1].send(Message(body="x"), timeout=0.3)
+        content, numbers = follower.look()
+        (spot,) = content["picture"]["topology"]["producers"]
+        assert (spot["name"], spot["capacity"], spot["is_measured"]) == ("laptop-0", 1, True)
+        assert column(content, numbers, "producer.outstanding")[-1] == 1
+        assert column(content, numbers, "queue.depth")[-1] == 4
+        assert column(content, numbers, "queue.flow")[-1] == 1
+        assert content["clients"][0]["container"] == "laptop-0" and not content["is_crowd"]
+        close([made])
+        time.sleep(0.1)
+        content, _ = follower.look()
+        assert content["clients"][0]["is_gone"] and content["outcomes"]["lost"] == 1
+
+
+def test_many_clients_are_named_and_the_queue_alone_is_drawn():
+    with qf.serve("orders") as broker:
+        follower = Follower(broker)
+        follower.look()
+        made = clients(broker, 8)
+        for _, sender in made:
+            sender.send(Message(body="x"))
+        content, numbers = follower.look()
+        assert content["is_crowd"] and content["picture"]["topology"]["producers"] == ()
+        assert sorted(client["name"] for client in content["clients"]) == [f"laptop-{n}" for n in range(8)]
+        assert column(content, numbers, "queue.depth")[-1] == 8
+        close(made)
+
+
+def test_a_picture_does_not_grow_with_the_run():
+    """Two seconds are sent, whatever came before; what is counted goes on."""
+    with qf.serve("orders") as broker:
+        follower = Follower(broker)
+        session = broker.broker.link_session("inside", container="inside")
+        with broker.lock:
+            session.link_attach("out", "sender", "orders")
+        sizes = []
+        for second in range(12):
+            with broker.lock:
+                broker.server._started -= 1
+                broker.server.tell_time()
+                for _ in range(10):
+                    session.message_transfer(qf.Message(10, routing_key="orders"), tag="out")
+            content, numbers = follower.look()
+            sizes.append(content["picture"]["count"])
+            assert column(content, numbers, "queue.depth")[-1] == 10 * (second + 1)
+        assert max(sizes) < 130
+
+
+def test_a_still_has_every_step_and_follows_again():
+    with qf.serve(QUEUE) as broker:
+        lab = broker.lab()
+        with pytest.raises(RefusalError, match="no picture"):
+            _ = lab.first
+        made = clients(broker, 1)
+        for _ in range(3):
+            made[0][1].send(Message(body="x"))
+        lab.pause()
+        assert not lab.scene.is_followed and lab.scene.run == 1
+        assert [spot.name for spot in lab.first.frames.topology.producers] == ["laptop-0"]
+        assert "laptop-0 sent 3 messages; none of its transfers was ever held." in lab.claims
+        lab._answer(
+            None, {"ask": "why", "picture": 0, "number": 1, "subject": "queue:orders", "frame": 3}, None
+        )
+        assert lab.scene.answer["links"], lab.scene.answer
+        lab.follow()
+        assert lab.scene.is_followed
+        close(made)
+        lab.close()
+
+
+def test_a_stop_line_that_is_dragged_makes_another_queue_and_says_so():
+    """FC-12: a queue keeps its thresholds as long as it lives."""
+    with qf.serve(QUEUE) as broker:
+        lab = broker.lab()
+        lab._answer(None, {"ask": "set", "setting": "stop", "queue": "orders", "value": 5}, None)
+        assert "orders goes on as it is" in lab.note and "FC-12" in lab.note
+        thresholds = {
+            name: queue.flow_limit.thresholds for name, queue in broker.broker.queues.queues.items()
+        }
+        assert (thresholds["orders"].stop_count, thresholds["orders"].resume_count) == (3, 2)
+        assert (thresholds["orders-2"].stop_count, thresholds["orders-2"].resume_count) == (5, 3)
+        lab._answer(None, {"ask": "set", "setting": "stop", "queue": "orders", "value": 99}, None)
+        assert "less or equal" in lab.scene.refusal or "must be" in lab.scene.refusal
+        lab.close()
+        with pytest.raises(AmqpException):
+            broker.declare_like("nothing", 5)
+
+
+def test_the_end_of_the_server_is_said_and_its_trace_opens_in_other_labs(tmp_path):
+    broker = qf.serve(QUEUE)
+    lab = broker.lab()
+    made = clients(broker, 1)
+    made[0][1].send(Message(body="x"))
+    close(made)
+    broker.close()
+    deadline = time.monotonic() + 10
+    while not lab.note and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert "The server has stopped" in lab.note and lab.first.frames.count > 1
+    path = tmp_path / "served.jsonl"
+    write_trace(broker.trace(), path)
+    assert trace_lab(path).picture.frames.topology.producers[0].name == "laptop-0"
+    with pytest.raises(RefusalError, match="has stopped"):
+        lab.follow()
+    lab.close()
+
+
+def test_nothing_is_made_while_no_page_asks_and_one_picture_at_a_time():
+    with qf.serve(QUEUE) as broker:
+        lab = broker.lab()
+        sent = []
+        lab.scene.send = lambda content, buffers=None: sent.append(content)
+        time.sleep(0.4)
+        assert not sent
+        lab._answer(None, {"ask": "drawn", "number": 0}, None)
+        time.sleep(0.5)
+        assert [content["live"]["number"] for content in sent] == [1]
+        lab._answer(None, {"ask": "drawn", "number": 1}, None)
+        time.sleep(0.3)
+        assert [content["live"]["number"] for content in sent] == [1, 2]
+        lab.close()
