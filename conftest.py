@@ -21,6 +21,7 @@ _SHARED = {"a JupyterLab": "tests/*browser*.py", "a Spark session": "tests/spark
 if find_spec("proton") is None:
     # Their examples need the extra "live"; the tests of them are skipped one by one, and say so.
     collect_ignore_glob = ["qflow/live/*", "tests/live/scenario10.py", "tests/live/small_broker.py"]
+    collect_ignore_glob += ["notebooks/15-your-own-clients.ipynb"]
 
 _as_written = plugin.IPyNbFile.__init__
 

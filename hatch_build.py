@@ -102,7 +102,13 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
     before = Path.cwd()
     os.chdir(root)
     try:
-        options = ["--ignore-missing-imports", f"--cache-dir={folder / 'mypy'}", "--no-warn-unused-configs"]
+        # What is wrong with the types of other rooms is no reason to go without a compiled engine.
+        options = [
+            "--ignore-missing-imports",
+            "--follow-imports=silent",
+            f"--cache-dir={folder / 'mypy'}",
+            "--no-warn-unused-configs",
+        ]
         extensions = mypycify(
             [*options, *modules(root)],
             opt_level=os.environ.get("QFLOW_OPT_LEVEL", "2"),

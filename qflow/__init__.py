@@ -20,15 +20,16 @@ logs of clients      ``ClientLog``, ``LogError``, ``replay``, ``audit``
 what if, and what    ``predict``, ``Settings``; ``recommend``, ``frontier``, ``explore``
 is safe
 labs                 ``flow_lab``, ``bytes_lab``, ``completion_lab``, ``capacity_lab``, ``group_lab``,
-                     ``config_lab``, ``fanout_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``;
-                     of a recording ``recorded_lab``, of a file ``trace_lab``
+                     ``config_lab``, ``fanout_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``,
+                     ``map_lab``; of a recording ``recorded_lab``, of a file ``trace_lab``
 the same as          ``flow_run``, ``bytes_run``, ``completion_run``, ``capacity_run``, ``group_run``,
 pictures             ``config_run``, ``fanout_run``, ``policy_run``, ``history_run``, ``state_space_run``;
                      ``recorded_picture``, ``trace_picture``, and of any run ``picture_of``
 charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``blocked_chart``, ``latency_chart``,
                      ``ownership_chart``, ``prefetch_chart``; ``save_html``
-chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``send``, ``Reader``, ``Diary``,
-                     ``Table``; recordings: ``scenarios``, ``beside``, ``kit_path``; ``RefusalError``
+chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``errata_game``,
+                     ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``; recordings:
+                     ``scenarios``, ``beside``, ``kit_path``; ``RefusalError``
 rooms, for all       ``broker``, ``messaging`` (the client API of ``qpid.messaging``), ``configuration``,
 that is in them      ``workload``, ``trace``, ``logs``, ``prediction``, ``design``, ``labs``, ``live``,
                      ``teaching``, ``conformance``, ``spark``
@@ -127,6 +128,8 @@ if TYPE_CHECKING:
     from qflow.teaching import Reader as Reader
     from qflow.teaching import beside as beside
     from qflow.teaching import check as check
+    from qflow.teaching import errata_game as errata_game
+    from qflow.teaching import errata_table as errata_table
     from qflow.teaching import hint as hint
     from qflow.teaching import scenarios as scenarios
     from qflow.teaching import send as send

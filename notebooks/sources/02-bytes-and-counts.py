@@ -9,8 +9,8 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
-# A queue stops above 10 messages **or** above 2,000 bytes. Its resume thresholds are 5 messages and 1,000
-# bytes. Type your guesses into the fields; they stay on this computer.
+# Flow control is OFF at first. The queue stops above 10 messages **or** above 2,000 bytes. Its resume
+# thresholds are 5 messages and 1,000 bytes. Type your guesses into the fields; they stay on this computer.
 
 # %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
@@ -22,7 +22,7 @@ predictions.ask()
 # ## Watch it
 #
 # One queue, counted twice: in messages and in bytes. Run the cell. Which of the two turns flow control ON,
-# and which keeps it ON? Then pull at the size of the messages, or at a line.
+# and which keeps it ON? Then drag the size of the messages, or a line.
 
 # %% id="lab"
 qf.bytes_lab().play()

@@ -22,9 +22,9 @@ predictions.ask("second", "third", "owners")
 # ## Watch it, then switch the groups off
 #
 # Five carts; a cart's messages add an item and remove it again, in turn. Three consumers share the queue, a
-# slow one, a medium one and a quick one. The picture pauses to ask you something: click a consumer, and press
-# *go*. Then switch the groups **off** and compare the two numbers. Then click a message at a consumer, and
-# accept, release or reject it.
+# slow one, a medium one and a quick one. It pauses to ask you something: click a consumer, and press *go*.
+# Then switch the groups **off** and compare the two numbers. Then click a message at a consumer, and accept,
+# release or reject it.
 
 # %% id="lab" jupyter={"source_hidden": true}
 predictions.ask("next", lab=qf.group_lab())

@@ -3,8 +3,8 @@
 #
 # *30 minutes. Chapters 1 and 2 first. Run the cells from top to bottom with Shift+Enter.*
 #
-# **A question to begin with.** A queue for 100 messages shall stop early, at 5. `qpid.flow_stop_count=5`, and
-# the broker refuses: `qpid.flow_resume_count=70 must be less or equal`. Nobody has asked for 70.
+# **A question to begin with.** A queue for 100 messages shall stop early, at 5. `qpid.flow_stop_count=5`,
+# and the broker refuses: `qpid.flow_resume_count=70 must be less or equal`. 70 was never asked for.
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -55,8 +55,8 @@ print(qf.config_run("orders --max-queue-count=100 --flow-stop-count=5").refusal)
 # | messaging clients | an address string with `x-declare` |
 # | management (QMF) | the `properties` of the broker's method `create` |
 #
-# `qflow.configuration` reads them all, tries them on an engine, and says what comes of it. Nothing is
-# computed on the side: what you read is what that queue has.
+# `qflow.configuration` reads them all, tries them on an engine, and says what the queue then has. Nothing
+# is computed in another way.
 
 # %% id="spellings"
 SPELLINGS = (
@@ -73,7 +73,7 @@ print(qf.configuration.report(qf.configuration.explain(line)))
 # In a terminal, the same report is printed by `qflow config add queue orders --max-queue-count=1000 …`, with
 # the options of the real `qpid-config`.
 #
-# Two things are worth reading slowly: the thresholds in **bytes**, which nobody mentioned (chapter 2), and
+# Two things are worth reading slowly: the thresholds in **bytes**, which were not given (chapter 2), and
 # the hint at the end, which is the rule of chapter 4.
 
 # %% [markdown] id="defaults-text"
@@ -210,9 +210,10 @@ ring = broker.queue("ring").statistics()
 print(f"{ring.msgDepth} messages, {ring.discardsRing} dropped, ON: {ring.flowStopped}")
 
 # %% [markdown] id="ring-then"
-# `ring_strict` is worth a second look. It was a policy until 2012. Today the broker does not know it, accepts
-# it nevertheless, and the queue refuses messages like any other, **with** flow control. And the tool
-# `qpid-config` still offers it as `--limit-policy=ring-strict`, and sends nothing at all. `explain` says so:
+# `ring_strict` is a special case. It was a policy until 2012. Today the broker does not know it, accepts it
+# nevertheless, and the queue refuses messages like any other, **with** flow control. And the tool
+# `qpid-config` still offers it as `--limit-policy=ring-strict`, and sends nothing at all. `explain` says
+# so:
 
 # %% id="strict"
 strict = qf.config_run("orders --max-queue-count=10 --limit-policy=ring-strict")
@@ -222,8 +223,8 @@ print(*(claim for claim in strict.claims if "ring" in claim), sep="\n")
 # ## Afterwards
 #
 # Thresholds are fixed for the life of a queue. Declaring it again with other thresholds is accepted without
-# a word, and changes nothing. And the queue's own list of arguments shows what was asked for, not what came
-# of it.
+# an error, and changes nothing. And the queue's own list of arguments shows what was asked for, not what is
+# in force.
 
 # %% id="later"
 broker = qf.Broker()

@@ -4,8 +4,8 @@
 # *25 minutes. Chapters 1 and 3 first. Run the cells from top to bottom with Shift+Enter.*
 #
 # **A question to begin with.** Three services subscribe to the same stream of prices. Two are idle half of
-# the time, one has a bad day. Suddenly all three fall behind, the idle ones too. Why do they not get what the
-# queues have room for?
+# the time, one is slow today. Suddenly all three fall behind, the idle ones too. Why do they not get what
+# the queues have room for?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -69,9 +69,9 @@ diary
 # ## The mechanism: the slowest one sets the pace
 #
 # A producer with a window of 60 sends to three queues. As long as the slowest queue holds completions, they
-# fill the window, and nothing is sent to **any** queue. So the other two run dry. Here is a run of 20
-# seconds: the consumers need 1, 3 and 5 milliseconds for each message, the producer would like to send 250 a
-# second.
+# fill the window, and nothing is sent to **any** queue. So the other two queues are empty. Here is a run of
+# 20 seconds: the consumers need 1, 3 and 5 milliseconds for each message, the producer would like to send
+# 250 a second.
 
 # %% id="mechanism"
 one_slow = qf.Workload.load(
@@ -106,8 +106,9 @@ qf.depth_chart(picture, "medium")
 # %% [markdown] id="cure-text"
 # ### What can be done
 #
-# Nothing inside flow control: it does what it promises, *no subscriber loses a message*. If a subscriber may
-# lose some, say so where its queue is declared: a **ring** drops the oldest messages and never holds anybody.
+# Nothing inside flow control: it does what it promises, *no subscriber loses a message*. If a subscriber
+# may lose some, say so where its queue is declared: a **ring** drops the oldest messages and never holds a
+# producer.
 
 # %% id="cure"
 with_ring = qf.picture_of(qf.simulate(one_slow.with_queue("slow", {"qpid.policy_type": "ring"})))
@@ -125,8 +126,8 @@ print(f"slow: {len(dropped)} messages dropped, {len(dropped & delivered)} of the
 # %% [markdown] id="session-text"
 # ## The surprise: a queue without a slow reader
 #
-# Now a producer that sends to **two** queues, each message to one of them: `busy` is stopped, `idle` has all
-# the room in the world. Both transfers go over one session, from one window. *(ALT-09, CM-06)*
+# Now a producer that sends to **two** queues, each message to one of them: `busy` is stopped, `idle` has
+# plenty of room. Both transfers go over one session, from one window. *(ALT-09, CM-06)*
 
 
 # %% id="session"
@@ -152,12 +153,13 @@ qf.Table(rows, ("the producer uses", "on busy", "on idle"), "ten messages were m
 # would take all ten. The proposal of 2010 lists this as a known issue: "A pending transfer of a message to a
 # different - possibly unblocked - destination would be blocked by the current outstanding messages."
 #
-# **One session for each destination** is the cure, because a session has its own window and its own sync.
+# **One session for each destination** is the solution, because a session has its own window and its own
+# sync.
 
 # %% [markdown] id="clients-text"
-# Two senders of a real client library on one session have windows of their own, and get into each other's way
-# nevertheless. The C++ client asks for a sync of the whole session when a window is full. The Python client
-# counts completions only up to the first gap. Either way the sender to `idle` waits for what `busy` holds.
+# Two senders of a real client library on one session have windows of their own, and still one can stop the
+# other. The C++ client asks for a sync of the whole session when a window is full. The Python client counts
+# completions only up to the first gap. Either way the sender to `idle` waits for what `busy` holds.
 # *(CM-14, CAP-09)*
 
 
@@ -212,8 +214,8 @@ print(*(claim for claim in real.claims if claim.startswith("The real")), sep="\n
 # ## Back to the question
 #
 # Because the producer waits, and it waits for the slowest. The idle services do not fall behind: there is
-# nothing to be had. The remedy is not more capacity. It is a decision: may the slow service lose messages
-# (a ring), may it have a longer queue (it will be full as well, later), or shall everybody wait for it?
+# nothing on their queues. The remedy is not more capacity. It is a decision: may the slow service lose
+# messages (a ring), may it have a longer queue (it will be full as well, later), or shall all wait for it?
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
@@ -229,7 +231,7 @@ predictions.compare(holders=holders, after_purge=after_purge, rate=round(found["
 # - With fan-out the **slowest** subscriber sets the pace for all.
 # - One session, one window: a stopped destination blocks the others too. Use **one session for each
 #   destination**. *(CM-06, CAP-09, ALT-09)*
-# - A subscriber that may lose messages gets a **ring**: it never holds anybody. *(FC-03, LP-10)*
+# - A subscriber that may lose messages gets a **ring**: it never holds a producer. *(FC-03, LP-10)*
 #
 # ## Links on
 #

@@ -309,5 +309,6 @@ predictions.compare(observers=1, first="yes" if share > 0.5 else "no")
 #
 # - In code: start at `qflow/broker/queue.py`, go on to `flow_limit.py` and `groups.py`; a file is named
 #   after the real broker's class where there is one.
+# - Next: [15 · Your own clients](15-your-own-clients.ipynb), for which the engine is put behind a socket.
 # - `qflow conform data/recordings/scenarios/*.json*` plays every recording; `qflow rules` lists the rules
 #   with their tests.

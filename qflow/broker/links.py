@@ -64,7 +64,6 @@ from qflow.broker.registry import QueueRegistry
 from qflow.broker.restorable import Dependent
 from qflow.broker.selector import Selector
 from qflow.broker.session import Session, command
-from qflow.broker.signature import delivery_numbers
 from qflow.broker.transactions import TxBuffer, TxOperation
 
 MAX_UNACKED: Final = 5_000
@@ -809,33 +808,16 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
 
     def message_accept(self, transfers: Iterable[int], transactional: bool = False) -> None:
         """Accept deliveries, or settle them without a state, which is the same (LNK-12)."""
-        # The steps of a command, written out: this is called for every message.
-        self.require_attached("message.accept")
-        numbers = tuple(transfers)
-        for one in numbers:
-            if type(one) is not int:
-                delivery_numbers("message.accept: transfers", numbers)
-        number = self.begin()
-        if self.context.observer is not None:
-            if transactional:
-                self.show("message.accept", {"transfers": numbers, "transactional": True}, number)
-            else:
-                self.show_transfers("message.accept", numbers, number)
-        try:
-            if transactional:
-                self._accept_at_commit(numbers)
-            else:
-                self.consuming.accept(numbers)
-        except Exception as error:
-            self.give_up(error, number)
-            raise
-        self.completions.complete(number)
-        self.quiesce()
+        if transactional:
+            self._accept_at_commit(transfers, transactional=True)
+        else:
+            super().message_accept(transfers)
 
-    def _accept_at_commit(self, numbers: tuple[int, ...]) -> None:
+    @command("message.accept")
+    def _accept_at_commit(self, transfers: Iterable[int], transactional: bool) -> None:
         transaction = self._require_transaction()
         state = cast(LinkDeliveries, self.consuming)
-        for number in numbers:
+        for number in transfers:
             record = state.records.get(number)
             if record is not None:
                 transaction.enlist(TxSettle(state, record))
@@ -893,12 +875,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         """
         transaction = self._require_transaction()
         self.transaction = None
-        try:
-            transaction.commit()
-        except SessionException:
-            self.txn_rejects += 1
-            raise
-        self.txn_commits += 1
+        self._commit(transaction)
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:

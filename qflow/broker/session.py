@@ -824,14 +824,18 @@ class Session(Dependent):
         transaction = self._require_transaction()
         if self.tx_accept is not None:
             transaction.enlist(self.tx_accept)
+        self._commit(transaction)
+        self._start_transaction()
+        self.completions.sync_point(self.completions.next_number - 1, sync)
+
+    def _commit(self, transaction: TxBuffer) -> None:
+        """Commit a transaction, and count how it ends."""
         try:
             transaction.commit()
         except SessionException:
             self.txn_rejects += 1
             raise
         self.txn_commits += 1
-        self._start_transaction()
-        self.completions.sync_point(self.completions.next_number - 1, sync)
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:

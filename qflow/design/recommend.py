@@ -71,15 +71,20 @@ class Recommendation(Tabular):
     unrouted: Mapping[str, str] = field(default_factory=dict)
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return, for each designed queue, its qpid-config line and what is known of its safety."""
-        names = ("queue", "line", "could_overflow_before", "can_overflow", "maximum_depth")
+        """Return, for each designed queue, its qpid-config line and what is known of its safety.
+
+        ``proved_at_most`` holds whatever the clients do; ``low`` and ``high`` are between what the greatest
+        depth lay in simulations.
+        """
+        names = ("queue", "line", "could_overflow_before", "can_overflow", "proved_at_most", "low", "high")
         rows = [
             (
                 queue,
                 line,
                 self.before[queue].can_overflow,
                 self.verdicts[queue].can_overflow,
-                self.evidence.maximum_depth[queue],
+                self.verdicts[queue].never_more_than,
+                *self.ranges["maximum_depth"][queue],
             )
             for queue, line in list(self.lines.items())[start:end]
         ]
@@ -152,6 +157,7 @@ holds for 3 of the 9 settings.
                     "could_overflow_before": self.before[queue].can_overflow,
                     "reasons_before": list(self.before[queue].reasons),
                     "remarks": list(self.remarks.get(queue, ())),
+                    "maximum_depth_proved": self.verdicts[queue].never_more_than,
                     "maximum_depth_simulated": self.evidence.maximum_depth[queue],
                     "maximum_depth_range": self.ranges["maximum_depth"][queue],
                 }
@@ -306,9 +312,12 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
     for queue, line in made.lines.items():
         lines.append(line)
         lines += [f"  {reason}" for reason in made.verdicts[queue].reasons]
+        proved = made.verdicts[queue].never_more_than
+        if proved is not None:
+            lines.append(f"  proved: never more than {proved} messages at once, whatever the clients do")
         least, most = made.ranges["maximum_depth"][queue]
         many = f"{most}" if least == most else f"{least} to {most}"
-        lines.append(f"  simulated: at most {many} messages at once, in {RUNS} runs that differ by chance")
+        lines.append(f"  simulated: {many} messages at once at most, in {RUNS} runs that differ by chance")
         lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
         if made.before[queue].can_overflow:
             lines.append(f"  as declared it could overflow: {made.before[queue].reasons[0]}")

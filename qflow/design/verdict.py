@@ -77,6 +77,11 @@ class Verdict:
         return any(unit.can_overflow for unit in self.units)
 
     @property
+    def never_more_than(self) -> int | None:
+        """How many messages can be on the queue at most, as is proved; None if nothing is."""
+        return min((unit.bound for unit in self.units if unit.unit == "count" and unit.bound), default=None)
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Why, a sentence for each unit; those that decide first."""
         deciding = [unit.reason for unit in self.units if unit.can_overflow]

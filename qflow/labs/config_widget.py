@@ -124,7 +124,9 @@ class ConfigLab(widgets.VBox):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        return {**bundle, "text/plain": repr(self)}
+        # A reader without a kernel gets the drawing.
+        shown = {"image/svg+xml": self.picture.svg} if self._gauge.value else {}
+        return {**bundle, **shown, "text/plain": repr(self)}
 
 
 def config_lab(text: str = EXAMPLE, *, broker_options: str = "") -> ConfigLab:

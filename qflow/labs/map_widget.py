@@ -1,4 +1,4 @@
-"""map_lab: stop × capacity as a map, a run in each cell; a click moves a lab there.
+"""The map of a lab: stop × capacity, a run in each cell; a click moves the lab there.
 
 The ladder of abstraction, one step up: a lab shows one run, its map shows the runs of all its neighbours
 (:mod:`qflow.design.settings_map`). The runs are on all cores, coarse first; what has come is drawn several
@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import anywidget
 import ipywidgets as widgets
 import traitlets
 
-from qflow.design.settings_map import CELLS, MESSAGES, Describe, SettingsMap, defaults_of, drawn_up
-from qflow.kit import RefusalError
+from qflow.design.settings_map import SettingsMap
 from qflow.labs.html_export import STYLES, read_static
-
-if TYPE_CHECKING:
-    from qflow.labs.slider_lab import SliderLab
 
 _PAUSE, _INTERVAL = 0.02, 0.15
 """Seconds between two looks for results, and between two drawings."""
@@ -60,7 +56,9 @@ class MapWidget(anywidget.AnyWidget):
         super().__init__()
         self._started = 0
         self._task: asyncio.Task[None] | None = None
+        self._is_seen = False
         self.show(drawn)
+        self.on_msg(self._heard)
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -85,13 +83,18 @@ class MapWidget(anywidget.AnyWidget):
             self._draw()
         self._fill(drawn.coarse)
         self._draw()
-        rest = [place for place in drawn.order() if place not in drawn.found]
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            # Outside of Jupyter nothing is drawn later: the coarse map stays, until finish() is called.
-            return
-        self._task = loop.create_task(self._go_on(rest, self._started))
+        if self._is_seen:
+            self._run_rest()
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        # A map that no browser shows, as when a chapter is built, stays coarse.
+        if content.get("ask") == "runs" and not self._is_seen:
+            self._is_seen = True
+            self._run_rest()
+
+    def _run_rest(self) -> None:
+        rest = [place for place in self.drawn.order() if place not in self.drawn.found]
+        self._task = asyncio.get_running_loop().create_task(self._go_on(rest, self._started))
 
     def finish(self) -> None:
         """Run what is not known yet, and wait for it."""
@@ -153,9 +156,9 @@ class MapLab(widgets.VBox):
         The lab that a click in the map moves.
     """
 
-    def __init__(self, lab: SliderLab, **options: Any) -> None:
-        self.lab, self.map = lab, lab.map(**options)
-        super().__init__([self.map, lab])
+    def __init__(self, lab: widgets.Widget, drawn: MapWidget) -> None:
+        self.lab, self.map = lab, drawn
+        super().__init__([drawn, lab])
         self.add_class("qflow-map-lab")
 
     @property
@@ -169,95 +172,3 @@ class MapLab(widgets.VBox):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         data: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
         return {**data, "image/svg+xml": self.map.drawn.svg(), "text/plain": repr(self)}
-
-
-def map_of(
-    lab: SliderLab,
-    describe: Describe,
-    *,
-    stop: str = "stop",
-    capacity: str = "",
-    cells: int = CELLS,
-    messages: int = MESSAGES,
-) -> MapWidget:
-    """Return the map of a lab; see :meth:`qflow.labs.slider_lab.SliderLab.map`."""
-    known = set(defaults_of(describe)) & set(lab.sliders)
-    capacity = capacity or next((name for name in lab.sliders if name.startswith("capacity")), "capacity")
-    for setting in (stop, capacity):
-        if setting not in known:
-            raise RefusalError(
-                f"this lab has no slider {setting!r}, so it has no map; it has {', '.join(lab.sliders)}"
-            )
-    most = {setting: int(lab.sliders[setting].max) for setting in (stop, capacity)}
-
-    def plan() -> SettingsMap:
-        settings = {name: value for name, value in lab.settings.items() if name in known}
-        settings[stop] = max(1, settings[stop])
-        label = "" if capacity == "capacity" else lab.sliders[capacity].description
-        return drawn_up(describe, settings, stop, capacity, cells, messages, most, label)
-
-    made = MapWidget(plan())
-    _follow(lab, made, plan, (stop, capacity))
-    return made
-
-
-def _follow(lab: SliderLab, made: MapWidget, plan: Callable[[], SettingsMap], axes: tuple[str, str]) -> None:
-    """Let a map and its lab hear of each other."""
-    moves = {"is_own": False}
-
-    def clicked(_: object) -> None:
-        stop, capacity = made.chosen["stop"], made.chosen["capacity"]
-        chosen = {axes[0]: stop, axes[1]: capacity}
-        if "resume" in lab.sliders:
-            # The map's cell has the resume level of its lab, or its stop where that is less (FC-05).
-            chosen["resume"] = min(made.drawn.settings["resume"], stop)
-        moves["is_own"] = True
-        try:
-            lab.move(**chosen)
-        finally:
-            moves["is_own"] = False
-        made.dot = [stop, capacity]
-
-    def moved(change: Any) -> None:
-        if moves["is_own"]:
-            return
-        if change.owner in (lab.sliders[axes[0]], lab.sliders[axes[1]]):
-            made.dot = [lab.settings[axes[0]], lab.settings[axes[1]]]
-        elif not lab.scene.refusal:
-            made.show(plan())
-
-    made.observe(clicked, names="chosen")
-    for slider in lab.sliders.values():
-        slider.observe(moved, names="value")
-
-
-def map_lab(**settings: float) -> MapLab:
-    """Open the map of the capacity lab: which stops and capacities are safe, and what becomes of the others.
-
-    Parameters
-    ----------
-    **settings
-        Where the lab's sliders begin, as in :func:`qflow.labs.capacity_workload`; `cells`, `messages`: rows
-        and columns at most, and messages a run.
-
-    Returns
-    -------
-    MapLab
-        A widget. Without widgets, use :func:`qflow.design.settings_map`.
-
-    Raises
-    ------
-    AmqpException, WorkloadError, TypeError
-        As :func:`qflow.labs.capacity_lab`.
-
-    Examples
-    --------
-    >>> lab = map_lab(cells=3, messages=100)
-    >>> lab.map.chosen = {"stop": 160, "capacity": 20, "number": 1}
-    >>> lab.lab.settings["stop"], lab.lab.settings["capacity_1"], lab.map.dot
-    (160, 20, [160, 20])
-    """
-    from qflow.labs.experiments import capacity_lab
-
-    options = {name: int(settings.pop(name)) for name in ("cells", "messages") if name in settings}
-    return MapLab(capacity_lab(**settings), **options)  # type: ignore[arg-type]

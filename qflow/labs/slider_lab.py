@@ -16,20 +16,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import GEN_CREATED, getgeneratorstate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 
+from qflow.design.settings_map import SettingsMap, defaults_of, drawn_up
 from qflow.kit import RefusalError
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
+from qflow.labs.map_widget import MapWidget
 from qflow.labs.picture import Comparison, Picture, compare
 from qflow.labs.running import SoFar, Steps, finished, refusal_text
 from qflow.workload import Workload
 from qflow.workload.stage import uncollected
-
-if TYPE_CHECKING:
-    from qflow.labs.map_widget import MapWidget
 
 PATIENCE = 0.5
 """Seconds a run may keep the kernel to itself; then it goes on between other messages, with progress."""
@@ -171,13 +170,65 @@ class SliderLab(Lab):
         The law: where stop + capacities is at most the limit, 180, no message can be refused (CAP-11). It \
 holds for 3 of the 9 settings.
         """
-        from qflow.labs.map_widget import map_of
-
         if self._describe is None:
             raise RefusalError("this lab has no map: its runs are not described by settings alone")
         if isinstance(self.picture, Comparison) and self._pinned is None:
             raise RefusalError("this lab has no map: it shows several runs beside each other")
-        return map_of(self, self._describe, **options)
+        plan = self._plan(self._describe, **options)
+        made = MapWidget(plan())
+        self._follow(made, plan)
+        return made
+
+    def _plan(
+        self, describe: Callable[..., Workload], stop: str = "stop", capacity: str = "", **size: int
+    ) -> Callable[[], SettingsMap]:
+        """Return what draws up the map of the settings of the moment."""
+        capacity = capacity or next(
+            (name for name in self.sliders if name.startswith("capacity")), "capacity"
+        )
+        known = set(defaults_of(describe)) & set(self.sliders)
+        for setting in (stop, capacity):
+            if setting not in known:
+                sliders = ", ".join(self.sliders)
+                raise RefusalError(f"this lab has no slider {setting!r}, so it has no map; it has {sliders}")
+        most = {setting: int(self.sliders[setting].max) for setting in (stop, capacity)}
+        label = "" if capacity == "capacity" else self.sliders[capacity].description
+
+        def plan() -> SettingsMap:
+            settings = {name: value for name, value in self.settings.items() if name in known}
+            settings[stop] = max(1, settings[stop])
+            return drawn_up(describe, settings, stop, capacity, most=most, label=label, **size)
+
+        return plan
+
+    def _follow(self, made: MapWidget, plan: Callable[[], SettingsMap]) -> None:
+        """Let a map move this lab, and the lab's sliders the map."""
+        stop, capacity = made.drawn.across.setting, made.drawn.up.setting
+        own: list[bool] = []
+
+        def clicked(_: object) -> None:
+            chosen = {stop: made.chosen["stop"], capacity: made.chosen["capacity"]}
+            if "resume" in self.sliders:
+                # The map's cell has the resume level of its lab, or its stop where that is less (FC-05).
+                chosen["resume"] = min(made.drawn.settings["resume"], chosen[stop])
+            own.append(True)
+            try:
+                self.move(**chosen)
+            finally:
+                own.pop()
+            made.dot = [chosen[stop], chosen[capacity]]
+
+        def moved(change: Any) -> None:
+            if own:
+                return
+            if change.owner in (self.sliders[stop], self.sliders[capacity]):
+                made.dot = [self.settings[stop], self.settings[capacity]]
+            elif not self.scene.refusal:
+                made.show(plan())
+
+        made.observe(clicked, names="chosen")
+        for slider in self.sliders.values():
+            slider.observe(moved, names="value")
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         return {setting: slider for setting, slider in self.sliders.items() if setting in HANDLES}

@@ -25,8 +25,9 @@ from dataclasses import replace
 from threading import Event as Signal
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
+from qflow.broker import Broker
 from qflow.broker.events import EventTable
 from qflow.kit import RefusalError
 from qflow.labs.fold import Fold, channel_names
@@ -43,9 +44,6 @@ from qflow.labs.topology import (
     topology_of_events,
 )
 from qflow.workload import Run, Workload
-
-if TYPE_CHECKING:
-    from qflow.live.serving import Serving
 
 GRAIN = 33_333
 """Microseconds of one frame: thirty a second."""
@@ -71,12 +69,43 @@ _FOLLOWS = "This picture follows the broker as it serves its clients; pause it t
 _STOPPED = "The server has stopped. This is all that happened; broker.trace() has it for every other lab."
 
 
+class Served(Protocol):
+    """What the lab asks of a broker that serves; :class:`qflow.live.serving.Serving` is one."""
+
+    server: Any
+
+    @property
+    def url(self) -> str:
+        """Where clients connect to."""
+
+    @property
+    def broker(self) -> Broker:
+        """The broker."""
+
+    @property
+    def lock(self) -> Any:
+        """Held by the thread that uses the broker."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server has stopped."""
+
+    def snapshot(self, since: int = 0) -> dict[str, Any]:
+        """Return what can be seen now, as plain values."""
+
+    def declare_like(self, queue: str, stop: int) -> str:
+        """Make a queue that is like another but for its stop threshold."""
+
+    def close(self) -> None:
+        """Stop."""
+
+
 class LiveLab(Lab):
     """The picture of a broker that serves real clients, as it runs.
 
     Parameters
     ----------
-    serving : Serving
+    serving : Served
         The broker.
 
     Attributes
@@ -87,7 +116,7 @@ class LiveLab(Lab):
         What the lab has to say besides.
     """
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: Served) -> None:
         if serving.server.events is None:
             raise RefusalError("this server keeps no events; serve with is_traced=True")
         self.serving = serving
@@ -231,7 +260,7 @@ class Follower:
 
     Parameters
     ----------
-    serving : Serving
+    serving : Served
 
     Attributes
     ----------
@@ -239,7 +268,7 @@ class Follower:
         The last seconds.
     """
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: Served) -> None:
         self.serving = serving
         self._clients: dict[str, dict[str, Any]] = {}
         self._last_seen: dict[str, int] = {}
@@ -397,8 +426,7 @@ class Follower:
         self._known |= names
 
     def _table(self) -> EventTable:
-        events = self.serving.server.events
-        assert events is not None
+        events: EventTable = self.serving.server.events
         return events
 
 

@@ -24,6 +24,7 @@ from qflow.trace.schema import Trace
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
+    from qflow.live.hand_client import HandClient
     from qflow.live.live_lab import LiveLab
     from qflow.live.peer import Limits, Peer, Receiving, Sending
     from qflow.live.server import Server
@@ -152,6 +153,12 @@ class Serving:
         with self.lock:
             return _seen(self.server, since)
 
+    def client(self, name: str) -> HandClient:
+        """Return a client of the broker in which nothing happens by itself, to see what the broker does."""
+        from qflow.live.hand_client import HandClient
+
+        return HandClient(self.url, name)
+
     def lab(self) -> LiveLab:
         """Return the live lab: the broker's picture, as it runs.
 
@@ -186,9 +193,7 @@ class Serving:
         --------
         >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
         ...     broker.declare_like("orders", 20)
-        ...     print(broker.table()[["queue", "stop above"]])
         'orders-2'
-        ...
         """
         from qflow.labs.topology import QueueSpot
 

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Message
 from qflow.broker.consuming import DeliveryRecord
@@ -26,6 +26,7 @@ from qflow.kit import form
 from qflow.workload.stage import uncollected
 
 if TYPE_CHECKING:
+    from qflow.design.settings_map import SettingsMap
     from qflow.trace.schema import Trace
     from qflow.workload.model import Workload
     from qflow.workload.run import Run
@@ -190,7 +191,7 @@ def simulated(messages: int) -> Run:
 
 
 def traced(messages: int) -> Trace:
-    """Simulate a workload and keep everything as a trace: text and numbers, ready for a file."""
+    """Simulate a workload and keep everything as a trace, which makes text when a row is read."""
     from qflow.trace.replaying import trace_of
 
     return trace_of(simulated(messages))
@@ -203,6 +204,37 @@ def written(trace: Trace, folder: Path) -> Path:
     path = folder / ("bench.parquet" if find_spec("pyarrow") else "bench.jsonl.gz")
     write_trace(trace, path)
     return path
+
+
+def drawn(messages: int) -> object:
+    """Run a lab's workload as after a move of a slider, and return what the browser gets of the whole run."""
+    from qflow.labs.experiments import flow_workload
+    from qflow.labs.running import drawing, finished
+
+    return finished(drawing(flow_workload(), messages)).payload()
+
+
+def first_drawn(messages: int, looked_at: int) -> object:
+    """Return what the browser gets first of such a run: all until an instant, in microseconds."""
+    from qflow.labs.experiments import flow_workload
+    from qflow.labs.running import SoFar, drawing
+
+    steps = drawing(flow_workload(), messages)
+    part = next(steps)
+    assert isinstance(part, SoFar)
+    while part.time <= looked_at:
+        part = cast(SoFar, steps.send(looked_at))
+    shown = part.draw(looked_at).payload()
+    steps.close()
+    return shown
+
+
+def mapped(cells: int, messages: int, processes: int | None = None) -> SettingsMap:
+    """Run a map of settings, as a lab does; on all cores, unless they are given."""
+    from qflow.design.settings_map import settings_map
+    from qflow.labs.experiments import flow_workload
+
+    return settings_map(flow_workload, cells=cells, messages=messages, processes=processes)
 
 
 def installed() -> list[str]:
@@ -333,6 +365,10 @@ ROUNDS = 5
 LARGEST = 1_000_000
 FRAME = 2_000
 """Messages of a run that a lab draws after each move of a slider."""
+WHOLE = 100_000
+"""Messages of the longest run that a lab is asked to draw."""
+CELLS = 30
+"""Rows and columns of a map of settings."""
 _OUR_BACKLOG, _THEIR_BACKLOG = "messages_on_a_queue", "messages_in_a_simpy_store"
 Tell = Callable[[str], None]
 Work = tuple[int, Callable[[], object]]
@@ -375,14 +411,16 @@ def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda 
     """
     rates = _rates({**_ours(messages), **_theirs(messages)}, tell)
     growth = _all_growth(messages, largest, tell)
+    acts = _acts(min(messages, FRAME), min(WHOLE, largest // 10), tell)
+    maps = _maps(min(messages, FRAME), tell)
     return {
         "form": form(),
         "python": sys.version.split()[0],
         "messages": messages,
         "rates": rates,
-        "ratios": {**_ratios(rates), **_deep_ratios(growth)},
+        "ratios": {**_ratios(rates), **_deep_ratios(growth), **_map_ratio(maps)},
         "growth": growth,
-        "milliseconds": _acts(min(messages, FRAME), tell),
+        "milliseconds": {**acts, **{name: spent for name, (spent, _) in maps.items()}},
         "memory": _memory(tell),
     }
 
@@ -492,7 +530,7 @@ def _deep_ratios(growth: Mapping[str, Any]) -> dict[str, float]:
     return {f"backlog_of_{size}_to_simpy_store": theirs[size] / ours[size]}
 
 
-def _acts(messages: int, tell: Tell) -> dict[str, float]:
+def _acts(messages: int, whole: int, tell: Tell) -> dict[str, float]:
     from qflow.labs.experiments import flow_run
     from qflow.trace.replaying import replay
     from qflow.trace.timeline import Timeline
@@ -501,6 +539,8 @@ def _acts(messages: int, tell: Tell) -> dict[str, float]:
     broker, trace = filled(messages // 2), traced(messages)
     timeline = Timeline(trace)
     places = [len(trace) * part // 7 for part in (3, 1, 6, 2, 5, 4)]
+    frames = flow_run(messages=messages).frames
+    looked_at = frames.at(frames.most_telling())["time"]
 
     def seek() -> object:
         for place in places:
@@ -511,6 +551,8 @@ def _acts(messages: int, tell: Tell) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="qflow-bench-") as folder:
         works: dict[str, Callable[[], object]] = {
             f"lab_frame_{messages}_messages": lambda: flow_run(messages=messages),
+            f"lab_whole_run_{whole}_messages": lambda: drawn(whole),
+            f"lab_first_picture_{whole}_messages": lambda: first_drawn(whole, looked_at),
             f"snapshot_and_restore_{messages // 2}_messages": lambda: saved_and_restored(broker),
             f"simulate_{messages}_messages": lambda: simulated(messages),
             f"trace_{messages}_messages": lambda: traced(messages),
@@ -520,25 +562,54 @@ def _acts(messages: int, tell: Tell) -> dict[str, float]:
         taken = {}
         for name, work in works.items():
             tell(name)
-            taken[name] = 1e3 * seconds(work)
+            taken[name] = 1e3 * seconds(work, 2 if "whole" in name else ROUNDS)
     tell("seek")
     taken["seek"] = 1e3 * seconds(seek) / len(places)
     return taken
 
 
+def _maps(messages: int, tell: Tell) -> dict[str, tuple[float, int]]:
+    """Return the milliseconds of a map of settings on all cores and of a smaller one on one, and their sizes.
+
+    Milliseconds of the clock on the wall: it is the waiting that several cores shorten.
+    """
+    found = {}
+    mapped(2, messages)  # starts the processes
+    for cells, processes, where in ((CELLS, None, "on_all_cores"), (CELLS // 3, 1, "on_one")):
+        cells = cells if messages == FRAME else 3
+        name = f"map_of_{cells * cells}_settings_{where}"
+        tell(name)
+        start = time.monotonic()
+        size = len(mapped(cells, messages, processes))
+        found[name] = 1e3 * (time.monotonic() - start), size
+    return found
+
+
+def _map_ratio(maps: Mapping[str, tuple[float, int]]) -> dict[str, float]:
+    everywhere, alone = (spent / size for spent, size in maps.values())
+    return {"map_on_all_cores_to_one": alone / everywhere}
+
+
 def _memory(tell: Tell) -> dict[str, float]:
     tell("memory")
-    messages = 20_000
+    return {
+        "bytes_a_message": _bytes_a_message(filled, 20_000),
+        "bytes_a_simulated_message_with_trace": _bytes_a_message(traced, 5_000),
+    }
+
+
+def _bytes_a_message(work: Callable[[int], object], messages: int) -> float:
+    """Return the most memory that some work takes at once."""
     gc.collect()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        broker = filled(messages)
-        after, _ = tracemalloc.get_traced_memory()
+        made = work(messages)
+        _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    del broker
-    return {"bytes_a_message": (after - before) / messages}
+    del made
+    return (most - before) / messages
 
 
 PEERS = (
@@ -547,7 +618,7 @@ PEERS = (
     "  SimPy store: put and get, the least that a queue can be",
     "  backlog: all messages are put on a queue, or into a Store, before the first is read",
     "  SimPy life cycle: a place in the window, put, get, accept, the place back: five Store operations",
-    "  simulate: clients and broker, all events of each message kept; with trace: as text for a file, too",
+    "  simulate: clients and broker, all events of each message kept; with trace: as a trace, unread",
     "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",
 )
 

@@ -417,7 +417,11 @@ class Session(Endpoint):
         if self.transactional:
             self.channel.give(self.channel.engine.tx_select)
         for link in self.links():
-            link.attach()
+            try:
+                link.attach()
+            except (TypeError, ValueError) as error:
+                # As in _link; the call that made it is over, so that the link's next one raises.
+                link.fail(MalformedAddress(text=str(error)))
         self.dispatch()
 
     def detach(self) -> None:
@@ -908,17 +912,18 @@ class LinkEndpoint(Endpoint):
         try:
             self._address = address = self._parse()
         except LinkError as error:
-            self._fail(error)
+            self.fail(error)
             return
         self._is_attaching = True
         nodes = self._nodes(channel)
-        nodes.resolve(address, lambda node: self._attach(channel, address, node), self._fail)
+        nodes.resolve(address, lambda node: self._attach(channel, address, node), self.fail)
 
     def _nodes(self, channel: Channel) -> Nodes:
         connection: Any = self.session.connection
         return Nodes(channel, connection.known_nodes, connection.address_ttl)
 
-    def _fail(self, error: LinkError) -> None:
+    def fail(self, error: LinkError) -> None:
+        """Close the link for an error, which its next call raises."""
         self.closed = True
         self.error = error
 

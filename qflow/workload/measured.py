@@ -46,12 +46,13 @@ class Measured(NamedTuple):
 class Gauge(QueueObserver):
     """Notes how deep a queue becomes, and when."""
 
-    __slots__ = ("agenda", "depth", "deepest", "times", "depths")
+    __slots__ = ("agenda", "depth", "deepest", "last", "times", "depths")
 
     def __init__(self, agenda: Agenda) -> None:
         self.agenda = agenda
         self.depth = 0
         self.deepest = 0
+        self.last = 0
         self.times: list[int] = []
         self.depths: list[int] = []
 
@@ -60,20 +61,30 @@ class Gauge(QueueObserver):
         self.depth += 1
         if self.depth > self.deepest:
             self.deepest = self.depth
+        self.last = self.agenda.now
         self.times.append(self.agenda.now)
         self.depths.append(self.depth)
 
     def dequeued(self, message: QueuedMessage) -> None:
         """Note one message less."""
         self.depth -= 1
+        self.times.append(self.agenda.now)
+        self.depths.append(self.depth)
 
     def course(self, end: int) -> bytes:
         """Return the most messages in each part of the time up to an instant."""
-        most = [0] * POINTS
+        most, level, part = [0] * POINTS, 0, 0
         for place, time in enumerate(self.times):
-            part = min(POINTS - 1, time * POINTS // end)
-            if self.depths[place] > most[part]:
-                most[part] = self.depths[place]
+            if time > end:
+                break
+            until = min(POINTS - 1, time * POINTS // end)
+            while part < until:
+                part += 1
+                most[part] = level
+            level = self.depths[place]
+            most[part] = max(most[part], level)
+        for rest in range(part + 1, POINTS):
+            most[rest] = level
         return bytes([255 * depth // max(1, self.deepest) for depth in most])
 
 
@@ -134,7 +145,7 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     # A run whose messages are all sent ends a while after the last of them; another when none falls due.
     end = min(stage.agenda.end - GRACE, round(workload.duration * SECOND))
     if len(died) == len(workload.producers):
-        end = min(end, max([gauge.times[-1] for gauge in gauges if gauge.times], default=end))
+        end = min(end, max([gauge.last for gauge in gauges], default=end))
     end = max(1, end)
     deepest = max(gauges, key=_deepest, default=Gauge(stage.agenda))
     blocked = waits.until(end) / end / max(1, len(workload.producers))

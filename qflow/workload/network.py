@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import pairwise
-from random import Random
 from typing import Any
 
 from qflow.workload.agenda import SECOND, SETTLE, Agenda
@@ -51,7 +50,8 @@ class Network:
         Before the first, ``ack_delay`` and ``latency`` hold.
     tick : float
         How long the ticks of the broker's system are, if its delays end at one (Linux: 4 ms, or 1): what
-        waited for them comes at the next tick, that of several clients often at the same one.
+        waited for them comes at the next tick, that of several clients often at the same one, the newest
+        delay first (CN-30).
     wakes : tuple of float
         How much later than usual a client that waited for the broker runs again; each time one of these
         at random: what comes at a tick is for several clients, and a machine has few cores.
@@ -59,7 +59,7 @@ class Network:
         The same of a consumer where producers have waited, too, and get room at that instant: they want the
         machine's cores, too.
     seed : int
-        Its chance: the wakes, and which of several clients is first at a tick.
+        Its chance: the wakes.
     pace : tuple of (float, float)
         From which second on, and by which factor the client's own work takes longer from then on: a
         machine has other work to do.  Before the first, the factor is 1.
@@ -168,8 +168,8 @@ class Link:
 
     What waited goes on its way when the acknowledgement comes, without the client, and the broker reads all
     of it at once: it makes output after the last (RF-08).  If the system counts in ticks, acknowledgements
-    end at one, those of several clients together; the broker reads what has come of all before it makes
-    output (CN-29).
+    end at one, those of several clients together: the one whose delay began last is first (CN-30).  The
+    broker reads what has come of all before it makes output (CN-29).
 
     A consumer's accept is not answered, so the completion that would give it new credit waits for
     ``ack_delay``, with all that is accepted until then: credit returns in batches.
@@ -204,7 +204,6 @@ class Link:
         # Without delay nothing is gathered either: what is written travels at once.
         self._answer_time = round(network.ack_delay * SECOND) // TICK * TICK
         self._tick = round(network.tick * SECOND)
-        self._chance = Random(network.seed)
         self._waiting: list[Action] = []
         self._is_in_flight = False
         self._expects_answer = False
@@ -264,7 +263,9 @@ class Link:
         # The system counts from when it came, not from when the broker found the time to read it.
         due = max(agenda.now, came + round(self._delay.at(agenda.now)))
         if self._tick:
-            due = -(-due // self._tick) * self._tick + self._chance.randrange(READ)
+            early = -due % self._tick
+            # Of timers that expire together the newest is first: a system's list of them grows at its head.
+            due += early + early * READ // self._tick
         agenda.enter(due, SETTLE, lambda: self._expire(serial))
 
     def _read(self, batch: list[Action]) -> None:

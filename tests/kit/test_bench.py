@@ -19,8 +19,11 @@ def test_it_prints_rates_ratios_growth_and_memory(capsys):
     ours = {"messages_on_a_queue", "groups", "held_transfers", "holes"}
     theirs = {"messages_in_a_simpy_store"} if find_spec("simpy") else set()
     assert set(results["growth"]) == ours | theirs
-    assert {"seek", "lab_frame_100_messages"} <= set(results["milliseconds"])
-    assert "trace_to_no_trace" in results["ratios"]
+    labs = {"lab_frame_100_messages", "lab_whole_run_100_messages", "lab_first_picture_100_messages"}
+    maps = {"map_of_9_settings_on_all_cores", "map_of_9_settings_on_one"}
+    assert {"seek"} | labs | maps <= set(results["milliseconds"])
+    assert {"trace_to_no_trace", "map_on_all_cores_to_one"} <= set(results["ratios"])
+    assert results["memory"]["bytes_a_simulated_message_with_trace"] > results["memory"]["bytes_a_message"]
     pairs = {"life_cycle_to_simpy_store", "life_cycle_to_simpy_life_cycle", "backlog_of_1000_to_simpy_store"}
     assert pairs <= set(results["ratios"]) if find_spec("simpy") else not pairs & set(results["ratios"])
 
@@ -56,7 +59,7 @@ def test_a_store_gets_all_that_was_put():
 
 
 def test_a_message_on_a_queue_is_small():
-    assert benchmark._memory(lambda name: None)["bytes_a_message"] < 400
+    assert benchmark._bytes_a_message(benchmark.filled, 20_000) < 400
 
 
 def test_too_few_messages_are_refused(capsys):

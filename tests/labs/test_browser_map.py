@@ -1,4 +1,4 @@
-"""The map and the game on the state graph in JupyterLab: drawings, words and engine agree."""
+"""The map and the games in JupyterLab: drawings, words and engine agree."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
 CODE = "import qflow as qf\nlab = qf.map_lab(messages=300)\nlab"
+PAGE = 'qf.errata_game("groups")'
 GAME = "game = qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)\ngame"
 COUNT = """root => Object.fromEntries(%s.map(kind => [kind,
     root.querySelectorAll(`.qf-map-field g > .qf-map-${kind}:not(.qf-map-guess)`).length]))"""
@@ -25,7 +26,7 @@ WORDS = """root => [...root.querySelectorAll("svg text")]
 
 @pytest.fixture(scope="module")
 def page(lab_server, lab_page):
-    cells = [nbformat.v4.new_code_cell(code) for code in (CODE, GAME)]
+    cells = [nbformat.v4.new_code_cell(code) for code in (CODE, GAME, PAGE)]
     made = nbformat.v4.new_notebook(cells=cells)
     made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(made, lab_server.folder / "map.ipynb")
@@ -119,6 +120,20 @@ def test_the_game_is_walked_with_buttons_and_clicks(page):
     assert not page.page_errors
 
 
+def test_a_page_of_the_documents_answers_what_is_clicked(page):
+    root = page.page.locator(".qf-errata")
+    root.scroll_into_view_if_needed()
+    for place, words in (
+        (4, "what the waiting consumer got: nothing"),
+        (3, "true: the next consumer passes"),
+    ):
+        root.locator(f"[data-place='{place}']").click()
+        root.locator(".qf-errata-answer").nth(place).get_by_text(words).wait_for(timeout=20_000)
+    assert "1 of 4 mistakes, and clicked 1 true sentence" in root.locator(".qf-errata-score").inner_text()
+    assert root.get_attribute("data-answers") == "2"
+    shot(page, "errata")
+
+
 def test_dark(page):
     page.page.set_viewport_size({"width": 1280, "height": 720})
     page.page.evaluate("""async () => window.jupyterapp.commands.execute(
@@ -130,4 +145,6 @@ def test_dark(page):
     page.page.locator(".qf-map").focus()
     page.page.keyboard.press("ArrowUp")
     shot(page, "dark")
+    page.page.locator(".qf-errata").scroll_into_view_if_needed()
+    shot(page, "errata-dark")
     assert page.page.locator(".qf-map").bounding_box()["height"] < 720

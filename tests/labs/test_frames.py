@@ -326,7 +326,7 @@ def test_a_client_of_amqp_1_0_is_counted_by_its_outcomes():
     picture = run_picture(Run(Workload("served", 1, {}), events, 0))
     frames = picture.frames
     (shop,), (bill,) = frames.topology.producers, frames.topology.consumers
-    assert (shop.capacity, shop.is_measured, bill.name, bill.prefetch) == (3, True, "in", 3)
+    assert (shop.capacity, shop.is_measured, bill.name, bill.prefetch) == (3, True, "bill", 3)
     seen = [
         (frame["producer.shop.sent"], frame["producer.shop.outstanding"], frame["producer.shop.held"])
         for frame in map(frames.at, range(frames.count))
@@ -335,7 +335,7 @@ def test_a_client_of_amqp_1_0_is_counted_by_its_outcomes():
     assert list(dict.fromkeys(seen)) == ends
     told = [step_sentence(frames, index) for index in range(frames.count)]
     assert "shop sends shop-4. orders has no room: shop-4 is released, and shop goes on." in told
-    assert frames.at(-1)["consumer.in.holds"] == 2
+    assert frames.at(-1)["consumer.bill.holds"] == 2
     assert "shop sent 4 messages; at most 2 of its 3 transfers were held." in picture.claims
 
 

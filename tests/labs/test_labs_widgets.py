@@ -226,6 +226,7 @@ def test_a_token_of_a_configuration_brings_what_was_typed():
     lab = config_lab("orders --max-queue-count 90")
     lab.typed.value = '{"qpid.max_count": 200}'
     kept = lab.claims
+    assert lab._repr_mimebundle_()["image/svg+xml"] == lab.picture.svg, "for readers without a kernel"
     lab.typed.value = "orders --no-such-option 3"
     lab._button.click()
     again = open_token(lab._token.value)

@@ -49,6 +49,8 @@ def test_a_slider_that_moves_drops_the_runs_under_way():
     async def story():
         lab = flow_lab(messages=60, stop=100, resume=60, limit=160)
         made = lab.map(cells=12, messages=60)
+        assert made._task is None
+        made._handle_custom_msg({"ask": "runs"}, [])
         first, begun = made.drawn, made._task
         await asyncio.sleep(0)
         lab.sliders["limit"].value = 200

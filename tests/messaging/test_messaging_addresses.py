@@ -9,6 +9,7 @@ from qflow.messaging import (
     AssertionFailed,
     Empty,
     EncodeError,
+    MalformedAddress,
     Message,
     NotFound,
     ReceiverError,
@@ -658,3 +659,16 @@ def test_a_name_that_amqp_cannot_carry_leaves_no_link_behind(role: str) -> None:
     assert bench.session.links() == []
     bench.session.connection.detach()
     bench.session.connection.attach()
+
+
+@pytest.mark.parametrize("role", ["sender", "receiver"])
+def test_a_name_that_amqp_cannot_carry_is_an_error_of_its_link_alone(role: str) -> None:
+    """EX-03: made while the connection was closed; attaching links all others."""
+    bench = Bench()
+    bench.session.connection.detach()
+    link, other = getattr(bench.session, role)("x" * 300), bench.session.sender("q; {create: always}")
+    bench.session.connection.attach()
+    with pytest.raises(MalformedAddress, match="at most 255 bytes; got 300"):
+        link.check_error()
+    other.send("to do")
+    assert bench.stat("q").msgDepth == 1

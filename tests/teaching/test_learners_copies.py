@@ -10,7 +10,9 @@ from qflow.launch.chapters import learners_copy
 from qflow.teaching.predictions import questions
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-CHAPTERS = [path.stem for path in sorted(NOTEBOOKS.glob("[01][0-9]-*.ipynb"))]
+CHAPTERS = [
+    path.stem for path in sorted(NOTEBOOKS.glob("[01][0-9]-*.ipynb")) if "Predictions(" in path.read_text()
+]
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("01-thresholds", "at_most"): "1,000 is the limit too: whether it fits to the message is the question",

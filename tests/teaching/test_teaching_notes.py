@@ -4,6 +4,8 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+from qflow.conformance import check
+from qflow.teaching import scenarios
 from qflow.teaching.exercise import THEMES
 
 SOURCES = Path(__file__).resolve().parents[2] / "notebooks" / "sources"
@@ -74,3 +76,15 @@ def test_each_chapter_ends_at_its_own_exercises_and_they_lead_to_the_next_chapte
 def test_chapters_and_exercises_speak_of_no_golden_scenario():
     for source in (*SOURCES.glob("*.py"), *(SOURCES.parents[1] / "exercises" / "sources").glob("*.py")):
         assert not re.search(r"golden|\bG-\d\d\b", source.read_text(encoding="utf-8")), source.name
+
+
+def test_recordings_that_chapters_show_beside_the_model_agree_with_it():
+    """What a chapter's table says below "what the real broker did" is so."""
+    named = {
+        (source.stem, scenario)
+        for source in SOURCES.glob("*.py")
+        for scenario in re.findall(r'qf\.beside\(\s*"([^"]+)"', source.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 15
+    known = scenarios()
+    assert [(chapter, name) for chapter, name in sorted(named) if not check(known[name]).agrees] == []

@@ -64,6 +64,13 @@ def test_measures_are_those_of_the_events(workload, messages):
     assert len(found.course) == POINTS and max(found.course) == 255
 
 
+def test_the_course_is_level_while_nothing_happens():
+    """Both clients of the capacity lab stand still at the bound until the reader comes."""
+    workload = capacity_workload(stop=10, resume=5, capacity_1=5, capacity_2=5)
+    course = measure(set_up(workload, 200), workload).course
+    assert course[-1] > 0 and course.count(255) > 10 and 0 not in course[1:]
+
+
 def test_a_queue_never_used_has_a_flat_course():
     workload = Workload("w", 1, {"q": {}})
     assert measure(set_up(workload), workload) == (0, 0.0, (), bytes(POINTS))

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload,
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import due_messages
 from qflow.workload.consumer_client import ConsumerClient
-from qflow.workload.network import READ
+from qflow.workload.network import READ, Link
 from qflow.workload.producer_client import ProducerClient, WindowedProducer
 from qflow.workload.simulate import simulate_in_slices
 from qflow.workload.stage import Stage
@@ -814,24 +815,31 @@ def test_what_waited_for_an_acknowledgement_is_read_at_once_and_at_a_tick():
     assert max(accepts.count(time) for time in accepts) == 4
 
 
-def test_which_of_several_clients_is_first_at_a_tick_is_chance():
-    """CN-29: the same seeds, the same order; others, another one."""
+@pytest.mark.parametrize(
+    ("begins", "order"),
+    [
+        # Of delays that end at the same tick the newest ends first.
+        ({"p": 1_000, "c": 3_000}, "cp"),
+        ({"c": 1_000, "p": 3_000}, "pc"),
+        ({"p": 1_000, "c": 2_000, "r": 3_999}, "rcp"),
+        # Who began before a tick comes at the one before.
+        ({"p": 3_999, "c": 4_001}, "pc"),
+    ],
+)
+def test_of_what_comes_at_a_tick_the_newest_delay_is_first(begins, order):
+    """CN-30"""
+    agenda, seen = Agenda(end=SECOND), []
 
-    def order(seed):
-        clients = tuple(
-            consumer(
-                name,
-                prefetch=2,
-                service=("const", 0.001),
-                network=Network(ack_delay=0.04, tick=0.004, seed=seed + number),
-            )
-            for number, name in enumerate(("c1", "c2"))
-        )
-        run = simulate(workload(producers=(producer(rate=1000),), consumers=clients))
-        return [event.session for event in of_kind(run, "delivered")]
+    def write_twice(name):
+        links[name].write(lambda: None)
+        links[name].write(lambda: seen.append(name))
 
-    assert order(0) == order(0)
-    assert order(0) != order(7)
+    links = {name: Link(agenda, Network(ack_delay=0.04, tick=0.004)) for name in begins}
+    for name, begin in begins.items():
+        links[name].greeted()
+        agenda.enter(begin, SEND, partial(write_twice, name))
+    agenda.run(lambda now: None, alarm=lambda: None)
+    assert "".join(seen) == order
 
 
 def test_a_client_that_waited_wakes_up_late_now_and_then():

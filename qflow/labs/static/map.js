@@ -88,6 +88,8 @@ function render({ model, el }) {
   for (const name in heard) model.on(`change:${name}`, heard[name]);
   draw();
   say();
+  // The rest of the runs is worth its time now that the map is looked at.
+  model.send({ ask: "runs" });
   return () => {
     for (const name in heard) model.off(`change:${name}`, heard[name]);
     el.replaceChildren();

@@ -195,7 +195,7 @@ function buildRow(root, queue, index, y) {
   svg("text", { x: 22, y: y + 28, class: "qf-name" }, group, queue.name);
   const note = queue.stop_count ? `stop ${queue.stop_count}, resume ${queue.resume_count}` : "no flow control";
   svg("text", { x: 22, y: y + 62, class: "qf-note" }, group, note);
-  if (!index) svg("text", { x: STRIP.width - 136, y: y + 45, class: "qf-note qf-end" }, group, "click a message: a consumer takes it");
+  if (!index) svg("text", { x: STRIP.width - 136, y: y + 45, class: "qf-note qf-end qf-needs-kernel" }, group, "click a message: a consumer takes it");
   buildButton(root, STRIP.width - 120, y + 28, `purge ${queue.name}`, { what: "purge", name: queue.name });
   const badge = queue.stop_count ? buildBadge(group, STRIP.name, y + 32, true) : () => {};
   return (seen) => {

@@ -1,0 +1,241 @@
+"""HandClient: a client of AMQP 1.0 in which nothing happens by itself.
+
+Libraries send, wait, give credit and settle on their own, and so hide what a broker does.  This client does
+each of these when it is called, with Proton on a real socket, and shows what has come back: the outcome of
+each transfer, the credit that the broker gave, why a link was closed.
+
+:meth:`HandClient.round_trip` asks the broker for something of no consequence and waits for the answer.  What
+the broker had to say before is known then, so what is printed does not depend on time.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from proton import (
+    Condition,
+    Delivery,
+    Described,
+    Endpoint,
+    Link,
+    Message,
+    ProtonException,
+    Terminus,
+    Timeout,
+    symbol,
+)
+from proton.utils import BlockingConnection
+
+_TIMEOUT = 10.0
+_LISTENS = 0.2
+_TRANSACTIONAL = 0x34
+_WORDS = {int(Delivery.ACCEPTED): "accepted", int(Delivery.RELEASED): "released"}
+_WORDS |= {int(Delivery.REJECTED): "rejected", int(Delivery.MODIFIED): "modified"}
+
+
+class HandClient:
+    """One connection and one session of a client that does nothing by itself.
+
+    Parameters
+    ----------
+    url : str
+        Where the broker is.
+    name : str
+        Its container-id.
+
+    Examples
+    --------
+    >>> from qflow.live import serve
+    >>> with serve("orders --flow-stop-count=1 --flow-resume-count=1") as broker:
+    ...     shop = broker.client("shop")
+    ...     out = shop.sender("orders")
+    ...     for text in "abc":
+    ...         out.send(text)
+    ...     shop.round_trip()
+    ...     print(out.outcomes(), out.credit)
+    ['accepted', 'no outcome yet', 'no outcome yet'] 500
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        self.name = name
+        self._io = BlockingConnection(url, container_id=name, timeout=_TIMEOUT)
+        self._session = self._io.conn.session()
+        self._session.open()
+        self._links: list[Link] = []
+        self._is_lost = False
+        self._transaction: tuple[Link, bytes] | None = None
+
+    def sender(self, node: str) -> HandSender:
+        """Attach a link to send on."""
+        link = self._session.sender(f"to-{node}-{len(self._links)}")
+        link.target.address = node
+        return HandSender(self, self._attached(link))
+
+    def receiver(
+        self, node: str, credit: int = 0, *, unsettled: bool = False, durable: bool = False
+    ) -> HandReceiver:
+        """Attach a link to receive on; ``unsettled`` asks in so many words to settle each message itself."""
+        link = self._session.receiver(f"from-{node}" if durable else f"from-{node}-{len(self._links)}")
+        link.source.address = node
+        if unsettled:
+            link.snd_settle_mode = Link.SND_UNSETTLED
+        if durable:
+            link.source.durability = Terminus.DELIVERIES
+            link.source.expiry_policy = Terminus.EXPIRE_NEVER
+        made = HandReceiver(self, self._attached(link))
+        if credit:
+            made.give_credit(credit)
+        return made
+
+    def _attached(self, link: Link) -> Link:
+        self._links.append(link)
+        link.open()
+        self._io.wait(lambda: link.state & Endpoint.REMOTE_ACTIVE)
+        return link
+
+    def round_trip(self) -> None:
+        """Begin and end a session of no use: all that the broker has said before is known then."""
+        with suppress(ProtonException):
+            session = self._io.conn.session()
+            session.open()
+            self._io.wait(lambda: session.state & Endpoint.REMOTE_ACTIVE)
+            session.close()
+            self._io.wait(lambda: session.state & Endpoint.REMOTE_CLOSED)
+
+    def listen(self) -> None:
+        """Say nothing, and hear what comes in a fifth of a second."""
+        with suppress(Timeout):
+            self._io.wait(lambda: False, timeout=_LISTENS)
+
+    @property
+    def closed_for(self) -> str:
+        """Why the broker has closed the connection; "" if it has not."""
+        return _reason(self._io.conn.remote_condition)
+
+    # Transactions
+
+    def begin(self) -> None:
+        """Begin a transaction: what is sent from now on belongs to it."""
+        link = self._session.sender("coordinator")
+        link.target.type = Terminus.COORDINATOR
+        self._attached(link)
+        delivery = link.send(Message(body=Described(symbol("amqp:declare:list"), [None])))
+        self._io.wait(lambda: delivery.settled or delivery.remote_state)
+        self._transaction = link, bytes(delivery.remote.data[0])
+
+    def commit(self) -> str:
+        """End the transaction; return its outcome."""
+        assert self._transaction is not None
+        (link, number), self._transaction = self._transaction, None
+        delivery = link.send(Message(body=Described(symbol("amqp:discharge:list"), [number, False])))
+        # The broker closes the connection if one queue has no room.
+        with suppress(ProtonException):
+            self._io.wait(lambda: delivery.remote_state)
+        return _word(delivery)
+
+    # The end
+
+    def drop(self) -> None:
+        """Lose the connection, without a word to the broker."""
+        # Proton has no call for it; this is the socket of its reactor.
+        self._io.conn.transport._selectable._delegate.close()
+        self._is_lost = True
+
+    def close(self) -> None:
+        """End the connection in good order."""
+        if not self._is_lost:
+            with suppress(ProtonException):
+                self._io.close()
+
+
+class HandSender:
+    """A link on which a client sends when it is told to."""
+
+    def __init__(self, client: HandClient, link: Link) -> None:
+        self.client = client
+        self.link = link
+        self.deliveries: list[Delivery] = []
+
+    @property
+    def credit(self) -> int:
+        """How many more transfers the broker allows."""
+        return int(self.link.credit)
+
+    def send(self, body: object = "", **properties: Any) -> None:
+        """Send a message, and wait for nothing; ``group_id`` and ``properties`` are the message's."""
+        delivery = self.link.send(Message(body=body, **properties))
+        transaction = self.client._transaction
+        if transaction is not None:
+            delivery.local.data = [transaction[1]]
+            delivery.update(_TRANSACTIONAL)
+        self.deliveries.append(delivery)
+
+    def outcomes(self) -> list[str]:
+        """Return what the broker has said to each transfer."""
+        return [_word(delivery) for delivery in self.deliveries]
+
+    def count(self, outcome: str = "no outcome yet") -> int:
+        """Return how many transfers have an outcome; those that wait for one if none is named."""
+        return self.outcomes().count(outcome)
+
+    def close(self) -> None:
+        """Close the link, and wait until the broker has closed it too."""
+        self.link.close()
+        self.client._io.wait(lambda: self.link.state & Endpoint.REMOTE_CLOSED)
+
+
+class HandReceiver:
+    """A link on which a client receives what it has given credit for."""
+
+    def __init__(self, client: HandClient, link: Link) -> None:
+        self.client = client
+        self.link = link
+        self.deliveries: list[Delivery] = []
+        self.bodies: list[Any] = []
+
+    def give_credit(self, credit: int) -> None:
+        """Allow the broker so many more messages."""
+        self.link.flow(credit)
+        self.client.round_trip()
+
+    def received(self) -> list[Any]:
+        """Return the bodies of all messages that have come so far."""
+        while (delivery := self.link.current) is not None and delivery.readable and not delivery.partial:
+            message = Message()
+            message.decode(self.link.recv(delivery.pending))
+            self.link.advance()
+            self.deliveries.append(delivery)
+            self.bodies.append(message.body)
+        return list(self.bodies)
+
+    def accept(self, count: int = 1) -> None:
+        """Accept the oldest messages that are not settled yet."""
+        self.received()
+        for delivery in self.deliveries[:count]:
+            delivery.update(Delivery.ACCEPTED)
+            delivery.settle()
+        del self.deliveries[:count]
+        self.client.round_trip()
+
+    @property
+    def is_settled_already(self) -> bool:
+        """Whether the broker has settled what it sent: at most once."""
+        self.received()
+        return all(delivery.settled for delivery in self.deliveries)
+
+    def detach(self) -> None:
+        """Leave without an end, as a subscriber does that wants to come back."""
+        self.link.detach()
+        self.client.round_trip()
+
+
+def _word(delivery: Delivery) -> str:
+    state = int(delivery.remote_state)
+    if state:
+        return _WORDS.get(state, str(delivery.remote_state))
+    return "settled without a state" if delivery.settled else "no outcome yet"
+
+
+def _reason(condition: Condition | None) -> str:
+    return "" if condition is None else f"{condition.name}: {condition.description}"

@@ -1,0 +1,596 @@
+"""Errata: sentences of the documents, some of them wrong, and the experiment that decides about each.
+
+``data/errata.csv`` has the sentences, page by page: in our words or as they are quoted in the rule book, what
+is true instead, and the id of the correction (``X-…``); a sentence with ``T-…`` is true, so that it is not
+enough to click all. An *experiment* tries a sentence on the engine: each step says what was done, what was
+seen, and what has to be seen if the correction is right. So a page can be read, played as a game
+(:mod:`qflow.teaching.errata_widget`) and checked as a test.
+
+The engine may be the judge since it agrees with recordings of the real broker, see
+:func:`qflow.teaching.beside`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import qflow.broker
+from qflow.broker import Broker, BrokerOptions, Message, RangeSet
+from qflow.broker.errors import AmqpException, StartupError
+from qflow.broker.events import Event
+from qflow.broker.settings import Argument
+from qflow.configuration.notations import read_any
+from qflow.kit import RefusalError, kit_path
+from qflow.table import Table
+from qflow.teaching.bench import Reader, send
+from qflow.windows import make_window
+from qflow.workload import Producer, Workload, simulate
+
+PAGES = {
+    "states": "On and off",
+    "names": "Names and units",
+    "configuration": "Configuration",
+    "clients": "Producers and full queues",
+    "groups": "Groups",
+    "history": "History and neighbours",
+}
+"""Pages by name, with their headings, in the order of the data."""
+
+Step = tuple[str, object, object]
+"""What was done, what was seen, and what has to be seen."""
+
+_EXPERIMENTS: dict[str, Callable[[], Iterator[Step]]] = {}
+
+
+class Finding(NamedTuple):
+    """One step of an experiment.
+
+    Fields
+    ------
+    tried : str
+        What was done.
+    seen : str
+        What the engine then showed.
+    is_right : bool
+        Whether that is what the correction says.
+    """
+
+    tried: str
+    seen: str
+    is_right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Erratum:
+    """A sentence of a document, and what is true.
+
+    Parameters
+    ----------
+    page, id, document, sentence, truth
+        As in ``data/errata.csv``.
+
+    Examples
+    --------
+    >>> first = errata("states")[1]
+    >>> first.id, first.is_wrong, first.is_checked
+    ('X-01', True, True)
+    >>> for finding in first.findings():
+    ...     print(f"{finding.tried}: {finding.seen}")
+    0 messages on the queue: OFF
+    900 messages on the queue: OFF
+    901 messages on the queue: ON
+    """
+
+    page: str
+    id: str
+    document: str
+    sentence: str
+    truth: str
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it needs a correction."""
+        return self.id.startswith("X")
+
+    def findings(self) -> list[Finding]:
+        """Try the sentence on the engine, and return what was seen at each step."""
+        return [
+            Finding(tried, str(seen), seen == expected) for tried, seen, expected in _EXPERIMENTS[self.id]()
+        ]
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the engine shows what the correction says, in each step."""
+        return all(finding.is_right for finding in self.findings())
+
+
+@cache
+def _all() -> tuple[Erratum, ...]:
+    path = kit_path("data") / "errata.csv"
+    return tuple(Erratum(**row) for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def errata(page: str | None = None) -> list[Erratum]:
+    """Return the sentences of a page, or of all pages.
+
+    Raises
+    ------
+    RefusalError
+        If there is no such page.
+
+    Examples
+    --------
+    >>> len([one for one in errata() if one.is_wrong]), len(errata("groups"))
+    (31, 5)
+    """
+    if page is not None and page not in PAGES:
+        raise RefusalError(f"there is no page {page!r}; there are {', '.join(PAGES)}")
+    return [one for one in _all() if page in (None, one.page)]
+
+
+def errata_table() -> Table:
+    """Return every correction, by its number, with the verdict of the engine.
+
+    Examples
+    --------
+    >>> errata_table().caption
+    '31 corrections'
+    """
+    wrong = sorted((one for one in errata() if one.is_wrong), key=lambda one: one.id)
+    rows = [(one.id, one.document, one.sentence, one.truth, one.is_checked) for one in wrong]
+    return Table(rows, ("id", "where", "it says", "in truth", "checked"), f"{len(rows)} corrections")
+
+
+# What experiments are made of
+
+EXAMPLE: dict[str, Argument] = {
+    "qpid.max_count": 1000,
+    "qpid.flow_stop_count": 900,
+    "qpid.flow_resume_count": 500,
+}
+GROUPS: dict[str, Argument] = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
+
+
+def _tries(identifier: str) -> Callable[[Callable[[], Iterator[Step]]], Callable[[], Iterator[Step]]]:
+    def keep(experiment: Callable[[], Iterator[Step]]) -> Callable[[], Iterator[Step]]:
+        _EXPERIMENTS[identifier] = experiment
+        return experiment
+
+    return keep
+
+
+def _queue_with(
+    messages: int, arguments: dict[str, Any] | None = None, options: BrokerOptions | None = None
+) -> tuple[Broker, Any]:
+    """Return a broker whose queue ``q`` got some messages, and their producer."""
+    broker = Broker(options)
+    producer = broker.session("producer")
+    producer.queue_declare("q", arguments)
+    send(producer, "q", messages)
+    return broker, producer
+
+
+def _flow(broker: Broker) -> str:
+    return "ON" if broker.queue("q").statistics().flowStopped else "OFF"
+
+
+def _declared(arguments: dict[str, Any]) -> str:
+    try:
+        Broker().session("admin").queue_declare("q", arguments)
+    except AmqpException as error:
+        return f"refused: {error.text}"
+    return "accepted"
+
+
+def _started(*options: str) -> str:
+    try:
+        BrokerOptions.parse(options)
+    except StartupError:
+        return "does not start"
+    return "starts"
+
+
+def _sent(messages: int, arguments: dict[str, Any]) -> str:
+    try:
+        _queue_with(messages, arguments)
+    except AmqpException as error:
+        return f"refused with {error.code}"
+    return "accepted"
+
+
+# On and off
+
+
+@_tries("T-01")
+def _() -> Iterator[Step]:
+    yield "900 messages on the queue", _flow(_queue_with(900, EXAMPLE)[0]), "OFF"
+    yield "901 messages on the queue", _flow(_queue_with(901, EXAMPLE)[0]), "ON"
+
+
+@_tries("X-01")
+def _() -> Iterator[Step]:
+    for number, state in ((0, "OFF"), (900, "OFF"), (901, "ON")):
+        yield f"{number} messages on the queue", _flow(_queue_with(number, EXAMPLE)[0]), state
+
+
+@_tries("T-02")
+def _() -> Iterator[Step]:
+    yield "no message on the queue", _flow(_queue_with(0, EXAMPLE)[0]), "OFF"
+
+
+@_tries("X-06")
+def _() -> Iterator[Step]:
+    proposed = BrokerOptions(flow_control="watermark")
+    yield "900 messages, as shipped", _flow(_queue_with(900, EXAMPLE)[0]), "OFF"
+    yield "901 messages, as shipped", _flow(_queue_with(901, EXAMPLE)[0]), "ON"
+    yield "900 messages, as the ticket proposed", _flow(_queue_with(900, EXAMPLE, proposed)[0]), "ON"
+
+
+@_tries("X-07")
+def _() -> Iterator[Step]:
+    broker, _ = _queue_with(901, EXAMPLE)
+    reader = Reader(broker, "reader", "q")
+    yield "901 messages on the queue", _flow(broker), "ON"
+    reader.take(401)
+    yield "401 are taken off it: 500 are left", _flow(broker), "ON"
+    reader.take(1)
+    yield "one more: 499 are left", _flow(broker), "OFF"
+
+
+@_tries("X-19")
+def _() -> Iterator[Step]:
+    broker, _ = _queue_with(901, EXAMPLE)
+    Reader(broker, "reader", "q").take(300)
+    statistics = broker.queue("q").statistics()
+    yield "901 messages, of which 300 are read: msgDepth", statistics.msgDepth, 601
+    yield "flowStopped, although 601 does not exceed 900", statistics.flowStopped, True
+    yield "flowStoppedCount", statistics.flowStoppedCount, 1
+
+
+@_tries("X-30")
+def _() -> Iterator[Step]:
+    broker, producer = _queue_with(3, {"qpid.flow_stop_count": 1})
+    reader = Reader(broker, "reader", "q", prefetch=3)
+    yield "3 messages, stop 1: completions held", len(producer.held), 2
+    reader.accept(reader.got[1])
+    yield "a held message is accepted, and the queue is still", _flow(broker), "ON"
+    yield "completions held then", len(producer.held), 1
+
+
+@_tries("X-31")
+def _() -> Iterator[Step]:
+    for k in (1000, 1024):
+        size = {"qpid.max_size": 10 * k, "qpid.flow_stop_size": 8 * k, "qpid.flow_resume_size": 6 * k}
+        broker = Broker()
+        producer = broker.session("producer")
+        producer.queue_declare("q", size)
+        send(producer, "q", 8, size=k)
+        yield f"K is {k:,}: 8 messages of 1 K", _flow(broker), "OFF"
+        send(producer, "q", size=50)
+        yield f"K is {k:,}: 50 bytes more", _flow(broker), "ON"
+
+
+# Names and units
+
+
+@_tries("X-02")
+def _() -> Iterator[Step]:
+    statistics = _queue_with(0)[0].queue("q").statistics()
+    yield "a statistic flowStopped", "there" if hasattr(statistics, "flowStopped") else "missing", "there"
+    yield "a statistic flowState", "there" if hasattr(statistics, "flowState") else "missing", "missing"
+
+
+@_tries("X-03")
+def _() -> Iterator[Step]:
+    yield (
+        "qpidd --default-msg-group=EMPTY-GROUP",
+        _started("--default-msg-group=EMPTY-GROUP"),
+        "does not start",
+    )
+    right = "--default-message-group=EMPTY-GROUP"
+    yield f"qpidd {right}", _started(right), "starts"
+
+
+@_tries("X-04")
+def _() -> Iterator[Step]:
+    for level, outcome in ((100, "starts"), (101, "does not start")):
+        option = f"--default-flow-stop-threshold={level}"
+        yield f"qpidd {option}", _started(option), outcome
+
+
+@_tries("X-05")
+def _() -> Iterator[Step]:
+    broker = Broker()
+    producer = broker.session("producer")
+    producer.queue_declare("q")
+    producer.message_transfer(Message(100, routing_key="q"))
+    yield "one message with 100 bytes of content: byteDepth", broker.queue("q").statistics().byteDepth, 111
+
+
+@_tries("T-03")
+def _() -> Iterator[Step]:
+    for number, state in ((80, "OFF"), (81, "ON")):
+        yield (
+            f"max_count 100, {number} messages",
+            _flow(_queue_with(number, {"qpid.max_count": 100})[0]),
+            state,
+        )
+
+
+@_tries("X-23")
+def _() -> Iterator[Step]:
+    broker, _ = _queue_with(0, {"default-queue-limit": 10_000})
+    flow_limit: Any = broker.queue("q").flow_limit
+    yield (
+        "declared with default-queue-limit 10,000: stop in bytes",
+        flow_limit.thresholds.stop_size,
+        83_886_080,
+    )
+
+
+# Configuration
+
+
+@_tries("X-08")
+def _() -> Iterator[Step]:
+    yield (
+        "max_count 100, stop 100",
+        _declared({"qpid.max_count": 100, "qpid.flow_stop_count": 100}),
+        "accepted",
+    )
+
+
+@_tries("X-09")
+def _() -> Iterator[Step]:
+    stop, resume = "--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0"
+    yield "0 for both", _started(stop, resume), "starts"
+    yield "0 for resume alone", _started(resume), "starts"
+    yield "0 for stop alone", _started(stop), "does not start"
+
+
+@_tries("X-10")
+def _() -> Iterator[Step]:
+    yield "max_count 10 and nothing else, 9 messages", _flow(_queue_with(9, {"qpid.max_count": 10})[0]), "ON"
+
+
+@_tries("X-11")
+def _() -> Iterator[Step]:
+    thresholds = {"qpid.max_count": 10, "qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}
+    for policy, state in (("ring", "OFF"), ("ring_strict", "ON")):
+        broker, _ = _queue_with(5, {**thresholds, "qpid.policy_type": policy})
+        yield f"{policy} with stop 2, 5 messages", _flow(broker), state
+
+
+@_tries("T-04")
+def _() -> Iterator[Step]:
+    said = _declared({"qpid.max_count": 100, "qpid.flow_stop_count": 50, "qpid.flow_resume_count": 60})
+    words = "qpid.flow_resume_count=60 must be less or equal to qpid.flow_stop_count=50"
+    yield "stop 50, resume 60", said, f'refused: Queue "q": {words}'
+
+
+@_tries("X-20")
+def _() -> Iterator[Step]:
+    said = _declared({"qpid.max_count": 100, "qpid.flow_stop_count": 5})
+    words = "qpid.flow_resume_count=70 must be less or equal to qpid.flow_stop_count=5"
+    yield "max_count 100, stop 5, and no resume", said, f'refused: Queue "q": {words}'
+
+
+@_tries("X-24")
+def _() -> Iterator[Step]:
+    broker, producer = _queue_with(3, {"qpid.max_count": 3, "qpid.policy_type": "ring"})
+    reader = Reader(broker, "reader", "q", prefetch=3)
+    yield "a ring of 3, all acquired by a reader", len(reader.got), 3
+    send(producer, "q")
+    yield "one message more: discardsRing", broker.queue("q").statistics().discardsRing, 1
+
+
+@_tries("X-25")
+def _() -> Iterator[Step]:
+    for policy in ("reject", "ring_strict", "flow_to_disk"):
+        limited = {"qpid.max_count": 10, "qpid.policy_type": policy}
+        yield f"{policy}, limit 10, 11 messages", _sent(11, limited), "refused with 506"
+
+
+@_tries("X-26")
+def _() -> Iterator[Step]:
+    arguments = read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
+    yield "what is declared then", ", ".join(arguments), "qpid.max_count"
+
+
+@_tries("X-28")
+def _() -> Iterator[Step]:
+    broker = Broker()
+    groups = {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1, "qpid.group_timestamp": 1}
+    more = {"qpid.alert_repeat_gap": 5, "no-such-key": 1}
+    broker.management.create("queue", "q", {**groups, **more}, strict=True)
+    send(broker.session("p"), "q", "A-1", header="g")
+    state: Any = broker.management.query("queue", "q")["qpid.message_group_queue"]
+    yield "all three, and an unknown key", "accepted", "accepted"
+    yield "the group's timestamp", state["group_state"][0]["timestamp"], 0
+
+
+# Producers and full queues
+
+
+@_tries("X-12")
+def _() -> Iterator[Step]:
+    for kind, step in (("ideal", "SEND"), ("qpid-cpp", "SYNC")):
+        window = make_window(kind, 3)
+        for number in range(3):
+            window.sent(number)
+        reported = RangeSet()
+        reported.add(1)
+        window.reported(reported)
+        yield (
+            f"window of 3 ({kind}), the second is complete: what it does next",
+            window.next_step().name,
+            step,
+        )
+
+
+@_tries("X-13")
+def _() -> Iterator[Step]:
+    broker = Broker()
+    full, other = (broker.session(name, connection="one") for name in ("full", "other"))
+    full.queue_declare("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
+    try:
+        send(full, "q", 2)
+        outcome = "accepted"
+    except AmqpException as error:
+        outcome = f"refused with {error.code}"
+    yield "a second message to a queue of 1", outcome, "refused with 506"
+    yield "the session that sent it", "lives" if full.is_attached else "ended", "ended"
+    yield "another session on its connection", "lives" if other.is_attached else "ended", "lives"
+
+
+@_tries("T-05")
+def _() -> Iterator[Step]:
+    producer = Producer("C1", ("", "q"), rate=20_000, capacity=50, size=100)
+    yield "stop 100, one client of 50: messages sent", _stalled(producer), 150
+
+
+@_tries("X-21")
+def _() -> Iterator[Step]:
+    def clients(seed: int, window: str) -> list[Producer]:
+        numbered = enumerate((50, 15))
+        return [
+            Producer(f"C{n}", ("", "q"), 20_000, size, 100, seed=seed + n, window=window)
+            for n, size in numbered
+        ]
+
+    depths = {_stalled(*clients(10 * seed, "qpid-cpp")) for seed in range(30)}
+    yield "two ideal clients: messages sent", _stalled(*clients(0, "ideal")), 165
+    yield "30 runs of C++ clients: the most", max(depths), 165
+    yield "different numbers among them: more than 5", len(depths) > 5, True
+
+
+def _stalled(*producers: Producer) -> int:
+    workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": 100}}, producers=producers)
+    return sum(event.kind == "enqueued" for event in simulate(workload).events)
+
+
+@_tries("X-27")
+def _() -> Iterator[Step]:
+    producer = Broker().session("producer")
+    (transfer,) = send(producer, "nowhere")
+    yield (
+        "a message to a queue that does not exist",
+        "complete" if transfer.is_complete else "held",
+        "complete",
+    )
+    yield "its session", "lives" if producer.is_attached else "ended", "lives"
+
+
+# Groups
+
+
+def _group(broker: Broker) -> Any:
+    state: Any = broker.management.query("queue", "q")["qpid.message_group_queue"]
+    return state["group_state"][0]
+
+
+def _grouped(messages: str) -> Broker:
+    broker = Broker()
+    producer = broker.session("producer")
+    producer.queue_declare("q", GROUPS)
+    send(producer, "q", messages, header="G")
+    return broker
+
+
+@_tries("X-15")
+def _() -> Iterator[Step]:
+    for name in ("accept", "reject", "release"):
+        broker = _grouped("A-1 A-2")
+        reader = Reader(broker, "reader", "q")
+        reader.fetch()
+        getattr(reader, name)()
+        yield f"the reader's message A-1, after {name}: group A", _group(broker)["consumer"] or "free", "free"
+
+
+@_tries("X-16")
+def _() -> Iterator[Step]:
+    others: dict[str, dict[str, Any]] = {
+        "paging": {**GROUPS, "qpid.paging": True},
+        "priorities": {**GROUPS, "qpid.priorities": 2},
+        "a last-value key": {**GROUPS, "qpid.last_value_queue_key": "k"},
+        "no sharing": {"qpid.group_header_key": "G"},
+    }
+    for name, arguments in others.items():
+        yield f"groups with {name}", _declared(arguments).split(":")[0], "refused"
+
+
+@_tries("X-17")
+def _() -> Iterator[Step]:
+    for value, name in (("5", "5"), (5, "5"), (True, "qpid.no-group")):
+        broker = _grouped("")
+        broker.sessions["producer"].message_transfer(Message(1, "q", {"G": value}))
+        yield f"a message with {value!r} is of group", _group(broker)["group_id"], name
+
+
+@_tries("T-06")
+def _() -> Iterator[Step]:
+    broker = _grouped("A-1 A-2 B-1")
+    first = Reader(broker, "first", "q")
+    yield "a first reader takes one message", first.fetch(), "A-1"
+    yield "a second one then, while A belongs to the first", Reader(broker, "second", "q").fetch(), "B-1"
+
+
+@_tries("X-18")
+def _() -> Iterator[Step]:
+    broker = _grouped("A-1 A-2")
+    first = Reader(broker, "first", "q")
+    first.fetch()
+    waiting = Reader(broker, "waiting", "q", prefetch=5)
+    first.accept()
+    yield "A-1 is accepted, so group A is", _group(broker)["consumer"] or "free", "free"
+    yield "what the waiting consumer got", ", ".join(waiting.got) or "nothing", "nothing"
+    yield "messages on the queue, that it could have", broker.queue("q").statistics().messageCount, 1
+
+
+# History and neighbours
+
+
+@_tries("X-14")
+def _() -> Iterator[Step]:
+    broker, _ = _queue_with(3, {"qpid.flow_stop_count": 1})
+    limit: Any = broker.queue("q").flow_limit
+    state = qflow.broker.replicate(limit)
+    yield "3 messages, stop 1: bytes that a second node is sent", len(state.encoded), 36
+    yield "and the messages held, in them", str(state.pending_msg_seqs), "((2, 3),)"
+
+
+@_tries("X-22")
+def _() -> Iterator[Step]:
+    said = "the manual says 0.10, and what it was merged into became 0.10"
+    yield "no machine can check this", said, said
+
+
+@_tries("X-29")
+def _() -> Iterator[Step]:
+    sizes = {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200}
+    broker, _ = _queue_with(4, sizes, BrokerOptions(flow_control="java"))
+    reader = Reader(broker, "reader", "q")
+    reader.take(1)
+    yield "capacity 300, resume 200: with 300 bytes", _flow(broker), "ON"
+    reader.take(1)
+    yield "with 200 bytes", _flow(broker), "OFF"
+
+
+@_tries("T-07")
+def _() -> Iterator[Step]:
+    for kind, asked in (("java", "asked to stop"), ("shipped", "not asked")):
+        broker, events = Broker(BrokerOptions(flow_control=kind)), list[Event]()
+        broker.observe(events.append)
+        producer = broker.session("producer")
+        producer.queue_declare("q", {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200})
+        send(producer, "q", 4)
+        heard = any(event.kind == "channel_flow" for event in events)
+        yield (
+            f"4 messages of 100 bytes, {kind}: the client is",
+            "asked to stop" if heard else "not asked",
+            asked,
+        )
