@@ -76,7 +76,7 @@ class GroupLab(Lab):
         for slider in self.sliders.values():
             slider.observe(self._deal, names="value")
         if not self._works:
-            self._go(self.table.broker.now)
+            self.scene.place = {"time": self.table.broker.now, "back": 0, "number": self._number}
 
     def _values(self, kind: str) -> list[int]:
         return [slider.value for name, slider in self.sliders.items() if name.startswith(kind)]

@@ -15,7 +15,6 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from qflow.broker import Broker, BrokerOptions
@@ -35,8 +34,6 @@ from qflow.messaging import (
     Timeout,
     brokers,
 )
-
-_names = count(1)
 
 DECLARED = {
     "stopped": "'qpid.flow_stop_count': 2, 'qpid.flow_resume_count': 1",
@@ -141,7 +138,8 @@ class ClientLife:
 
     def __init__(self, seed: str) -> None:
         self.chance = random.Random(seed)
-        self.url = f"fuzz-{next(_names)}"
+        # Each life takes the place of the last one, which is over.
+        self.url = "fuzz"
         self.broker: Broker = brokers.install(self.url, BrokerOptions(default_queue_limit=0))
         self.ledger = Ledger(self._levels_of)
         # Commands are not seen one by one here, so nothing is said of what is parked behind one.

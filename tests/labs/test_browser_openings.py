@@ -24,9 +24,23 @@ MOVES = """() => {
 }"""
 
 
+ABOVE = """() => {
+    const [first] = document.querySelectorAll(".jp-WindowedPanel-outer .jp-Cell");
+    const lab = document.querySelector(".qflow-lab").getBoundingClientRect();
+    return lab.top - first.getBoundingClientRect().top;
+}"""
+
+
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("00-tour", 2), ("01-thresholds", 3), ("03-held-completions", 5), ("05-message-groups", 5)],
+    [
+        ("00-tour", 2),
+        ("01-thresholds", 3),
+        ("02-bytes-and-counts", 5),
+        ("03-held-completions", 5),
+        ("04-capacity", 5),
+        ("05-message-groups", 5),
+    ],
 )
 def test_the_lab_is_seen_as_a_whole_and_plays(lab_page, name, cells):
     page = lab_page.page
@@ -39,5 +53,6 @@ def test_the_lab_is_seen_as_a_whole_and_plays(lab_page, name, cells):
     page.wait_for_function(MOVES, timeout=20_000)
     page.wait_for_function(SEEN, timeout=5_000)
     assert page.locator(".qflow-stored").count() == 0, "the widget, and not what the notebook keeps as well"
+    assert page.evaluate(ABOVE) < 1_080, "a screen and a half"
     assert lab_page.cell_errors() == []
     assert lab_page.page_errors == []

@@ -16,6 +16,7 @@ CHAPTERS = [
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("01-thresholds", "at_most"): "1,000 is the limit too: whether it fits to the message is the question",
+    ("02-bytes-and-counts", "state"): "ON is what the question begins with: whether it stays so is asked",
     ("03-held-completions", "complete"): "4 is the number of the last command",
     ("04-capacity", "again"): "165 is what the question begins with: whether the queue gets there again",
     ("05-message-groups", "third"): "A-2 is one of the messages that lie on the queue",

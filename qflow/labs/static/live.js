@@ -203,8 +203,8 @@ class Live {
     if (frame !== view.before) {
       view.drawn.paint(frame);
       mark(view.stage, timeline, frame);
-      const words = caption(timeline, frame);
-      if (words) write(view.step, words);
+      // A frame holds what happened in a thirtieth of a second: its turns alone are worth a sentence.
+      if (timeline.picture.turns.some((turn) => turn <= frame)) write(view.step, caption(timeline, frame));
     }
     view.drawn.paintMarks(view.brush, { clock, pace: 1e6, isPlaying: true }, frame);
     view.before = frame;

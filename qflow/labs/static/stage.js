@@ -73,7 +73,7 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, root);
   const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 8), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
   // Where marks are too many to follow, their number in a second of the run.
-  const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "messages" : "accepted"} a second` : "");
+  const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "sent" : "accepted"} a second` : "");
   const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, levels: [...tanks, ...units.levels], sources, sinks, drains, out, say };
   const motion = new Motion(timeline, places);
 
