@@ -14,7 +14,14 @@
 import qflow as qf
 
 predictions = qf.Predictions("04-capacity")
-predictions.ask()
+predictions.ask("one", "again")
+
+# %% [markdown] id="two-text"
+# And one in the picture. Drag the mark on the tank, or type the number, and press *go*.
+
+# %% id="two" jupyter={"source_hidden": true}
+small = {"capacity_1": 3, "capacity_2": 2, "stop": 2, "resume": 1, "limit": 12}
+predictions.ask("two", lab=qf.capacity_lab(**small, rate=5, messages=40))
 
 # %% [markdown] id="lab-text"
 # ## Watch it
