@@ -232,7 +232,7 @@ qf.Table(
 # %% id="how-sure"
 interval = orders["interval"]
 qf.Table(
-    [(measure, rough(interval[measure][0]), rough(interval[measure][1])) for measure in MEASURES],
+    [(measure, *(f"{value:.3g}" for value in interval[measure])) for measure in MEASURES],
     ("queue orders", "from", "to"),
     "between what another recording will lie, in 80 of 100 cases",
 )
@@ -362,8 +362,8 @@ recorded
 # ## Your predictions
 
 # %% id="compare" jupyter={"source_hidden": true}
-difference = round(other["throughput"] - before["throughput"])
-throughput = "the same" if difference == 0 else "more" if difference > 0 else "fewer"
+difference = other["throughput"] - before["throughput"]
+throughput = "the same" if abs(difference) < 1 else "more" if difference > 0 else "fewer"
 predictions.compare(
     share=round(100 * orders["recorded"]["share_on"]),
     what_if=other["flowStoppedCount"],
