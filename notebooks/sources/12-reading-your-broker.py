@@ -232,7 +232,7 @@ qf.Table(
 # %% id="how-sure"
 interval = orders["interval"]
 qf.Table(
-    [(measure, *(f"{value:.3g}" for value in interval[measure])) for measure in MEASURES],
+    [(measure, *(f"{value:.4g}" for value in interval[measure])) for measure in MEASURES],
     ("queue orders", "from", "to"),
     "between what another recording will lie, in 80 of 100 cases",
 )
