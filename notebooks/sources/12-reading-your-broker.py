@@ -179,11 +179,28 @@ same
 # %% [markdown] id="how-sure-text"
 # ## How sure is that?
 #
-# Record the same workload twice and you get two results: the machine had other work to do at other moments,
-# and of two things that happened at almost the same time the other one was first. So the prediction is made
-# of several replays, here nine, each with another chance, and says between which values a measure lies, *low*
-# and *high* in the table above. Four of five recordings should lie there.
-#
+# Record the same workload twice and you get two results: the machine was a little faster or slower, it had
+# other work to do at other moments, and of two things that happened at almost the same time the other one
+# was first. So the prediction is made of several replays, here nine, each with another chance, and says
+# between which values a measure lies, *low* and *high* in the table above. Four of five recordings should
+# lie there.
+
+# %% [markdown] id="band-text"
+# The same as a picture: at each moment the depth lay in the band in four of five replays. The line is one
+# replay.
+
+# %% id="band"
+band = qf.depth_chart(same)
+band
+
+# %% [markdown] id="band-then"
+# At first nothing is left to chance: the queue fills up to the stop threshold at the same moment each time,
+# and the band is as thin as the line. Each turn of flow control adds a little: how soon the queue is down at
+# 500, and how soon the producer has noticed. So the band grows with time, although the *average* stays as it
+# is. Ask for the average depth, or for the number of turns, and the answer is good. Ask how deep the queue is
+# at second 25, and the band says: that is chance.
+
+# %% [markdown] id="calibration-text"
 # Is that true? It was tried on recordings that the prediction had not seen. The [reliability
 # diagram](images/calibration.svg) shows what came out: to the right, how many of 100 cases an interval
 # promises to hold; upwards, how many it held. On the diagonal an interval holds what it promises. Above it
@@ -264,12 +281,12 @@ qf.beside("al-hysteresis", depth="queues.q.depth", events="events")
 
 # %% id="compare" jupyter={"source_hidden": true}
 orders, changed = same["queues"]["orders"], other["queues"]["orders"]["predicted"]
-faster = round(changed["throughput"] - orders["predicted"]["throughput"])
+faster = changed["throughput"] - orders["predicted"]["throughput"]
 assert changed["max_depth"] <= 300 + 100 < orders["predicted"]["max_depth"]
 predictions.compare(
     share=round(100 * orders["recorded"]["share_on"]),
     what_if=changed["flowStoppedCount"],
-    throughput="the same" if faster == 0 else "more" if faster > 0 else "fewer",
+    throughput="the same" if abs(faster) < 1 else "more" if faster > 0 else "fewer",
 )
 
 # %% [markdown] id="keypoints"

@@ -10,7 +10,7 @@ Colours are never the only sign: lines are dashed, spans hatched and named, each
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +21,12 @@ from qflow.labs.claims import seconds, share, times
 from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 from qflow.labs.topology import QueueSpot
+from qflow.prediction.intervals import in_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from qflow.prediction.predict import Prediction
 
 Point = tuple[float, float]
 SpanRow = tuple[str, float, float, str]
@@ -36,6 +39,7 @@ HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
 STOP, REAL = "#c04c00", "#a8487f"
 _LEVELS = {"stop": (STOP, "solid"), "resume": ("#007a59", "dash"), "limit": ("#57606a", "solid")}
 _MARK = (REAL, "dot")
+_PALE = "rgba(0,114,178,0.25)"
 _LEGEND = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"}
 _SLICES, _BINS = 400, 40
 
@@ -74,11 +78,15 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """When something held, from and to in seconds: hatched, or in a lane of its own below the axis."""
+    """When something held, from and to in seconds: hatched, or in a lane of its own below the axis.
+
+    With ``heights`` it is between what a quantity lies in each of these spans.
+    """
 
     name: str
     spans: tuple[Point, ...]
     is_below: bool = False
+    heights: tuple[Point, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,6 +135,7 @@ class Chart:
     def top(self) -> float:
         """The upper end of the scale; a level far above everything else is left out."""
         ends = [y for line in self.lines for _, y in line.points] + [y for _, y in self.bars]
+        ends += [high for band in self.bands for _, high in band.heights]
         highest = max([*ends, self.reach])
         return 1.06 * max([highest, *(level.value for level in self.levels if level.value <= 2.5 * highest)])
 
@@ -211,13 +220,14 @@ class Chart:
 # Queues
 
 
-def depth_chart(picture: Picture, queue: str | None = None) -> Chart:
+def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Chart:
     """Return a chart of a queue's depth over time, with its thresholds and when flow control was ON.
 
     Parameters
     ----------
     picture
-        What was run; what a real broker reported is drawn over it.
+        What was run; what a real broker reported is drawn over it.  Or a prediction: between which depths
+        the queue was at each moment, in 80 of 100 replays, and the depth in the replay that is shown.
     queue
         Which queue; None for the first.
 
@@ -233,6 +243,8 @@ def depth_chart(picture: Picture, queue: str | None = None) -> Chart:
     >>> [trace.name for trace in chart.figure.data]
     ['flow control ON', 'depth of orders']
     """
+    if isinstance(picture, Mapping):
+        return _predicted_depth(picture, queue)
     spot = _queue(picture.frames, queue)
     index = picture.frames.topology.queues.index(spot)
     name = f"depth of {spot.name}"
@@ -253,6 +265,28 @@ def depth_chart(picture: Picture, queue: str | None = None) -> Chart:
     return Chart(
         name, "seconds", "messages", claims, tuple(lines), levels, tuple(bands), end=end, reach=reach
     )
+
+
+def _predicted_depth(report: Prediction, queue: str | None) -> Chart:
+    """Return a chart of a predicted depth: a band of what most replays have, and the one that is shown."""
+    queues = report["queues"]
+    if queue is not None and queue not in queues:
+        raise KeyError(f"no queue {queue!r} in this prediction; there are {', '.join(queues)}")
+    queue = queue or next(iter(queues))
+    course, settings = queues[queue]["course"], queues[queue]["thresholds"]
+    moments = course["seconds"]
+    spans = tuple(pairwise([0.0, *moments]))
+    bands: tuple[Band, ...] = ()
+    if course["low"]:
+        heights = tuple(zip(course["low"], course["high"], strict=True))
+        bands = (Band("80 of 100 replays", spans, heights=heights),)
+    name = f"predicted depth of {queue}"
+    points = tuple((start, float(depth)) for (start, _), depth in zip(spans, course["depth"], strict=True))
+    levels = _levels(**settings)
+    reach = max(1.0, settings["stop"])
+    claims = tuple(line for line in in_words(report) if line.startswith(f"queue {queue}"))
+    lines = (Line(name, (*points, (moments[-1], points[-1][1]))),)
+    return Chart(name, "seconds", "messages", claims, lines, levels, bands, end=moments[-1], reach=reach)
 
 
 def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
@@ -458,14 +492,16 @@ def _on_bands(frames: Frames, queue: str) -> tuple[Band, ...]:
 
 
 def _band(band: Band, top: float) -> dict[str, Any]:
-    low, high = (-0.2 * top, -0.1 * top) if band.is_below else (0.0, top)
+    whole = (-0.2 * top, -0.1 * top) if band.is_below else (0.0, top)
     x: list[float | None] = []
     y: list[float | None] = []
-    for start, to in band.spans:
+    for (start, to), (low, high) in zip(band.spans, band.heights or [whole] * len(band.spans), strict=True):
         x += [start, start, to, to, None]
         y += [low, high, high, low, None]
     hatch = {"shape": "/", "fgcolor": STOP, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
     fill = {"fillcolor": REAL} if band.is_below else {"fillpattern": hatch}
+    if band.heights:
+        fill = {"fillcolor": _PALE}
     return {
         "x": x,
         "y": y,

@@ -23,7 +23,7 @@ throughput; ``python tests/benchmarks/prediction.py --recorded`` prints what is 
   stopped queue has let go catches up.  With the median of all instead, ``groups-skewed`` misses the share
   of time ON; two queues of ``fleet`` miss stops and mean depth.
 - The ticks of the broker's system (:func:`is_ticking`, CN-29): delays of acknowledgements end at them, so
-  what several clients settle or send comes to the broker at the same instant, in any order.  Without it
+  what several clients settle or send comes to the broker at the same instant (CN-30).  Without it
   ``groups-release`` has 23 stops, and 28 to 30 were recorded.
 - How late clients wake up (:func:`wakes`), and later where several are woken at once.  Without it no session
   of ``fanout-wide`` ends, and ``bytes-and-count-low`` has twice its stops.

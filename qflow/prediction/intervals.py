@@ -1,17 +1,17 @@
 """Intervals: how sure a prediction is.
 
-Two recordings of the same workload have two results.  What differs is chance: when the machine has other work
-to do, which of two things that happen at almost the same time is first, in which order services of different
-length come.  Replays vary exactly that (:func:`qflow.prediction.replays.shifted`), so of n replays and one
-more recording each is as likely as any other to be the smallest, the second smallest, and so on.  Between
-the k-th smallest and the k-th largest of n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so
-that this is at least :data:`COVER`.
+Two recordings of the same workload have two results. What differs is chance: how fast the machine is that
+day, when it has other work to do, which of two things that happen at almost the same time is first, in
+which order services of different length come. Replays vary exactly that
+(:func:`qflow.prediction.replays.shifted`), so of n replays and one more recording each is as likely as any
+other to be the smallest, the second smallest, and so on. Between the k-th smallest and the k-th largest of
+n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so that this is at least :data:`COVER`.
 
 Depths are recorded by what the broker reports now and then, so in replays they are measured that way, too.
 
-What no replay varies is the speed of the whole machine, which is another one in each run (throughputs of
-the same workload differ by 1 %), and the model's own error: what :data:`MODEL` says is added on both sides.
-It is what remains of the given recordings' differences (``python -m qflow.maintain calibration``).
+What no replay varies is the model's own error: what :data:`MODEL` says is added on both sides.  It is what
+remains of the given recordings' differences (``python -m qflow.maintain calibration``, which also says how
+often intervals hold without it, and with what the other recordings alone say).
 
 A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind
 makes such a prediction much better, because so little decides.  :func:`why_near_critical` says what that is.
@@ -31,12 +31,9 @@ COVER = 0.8
 """The share of recordings that an interval is to hold."""
 
 MODEL: dict[str, tuple[float, float]] = {
-    "mean_depth": (0.02, 0.2),
-    "max_depth": (0.01, 1.0),
-    "share_on": (0.02, 0.01),
-    "flowStoppedCount": (0.05, 0.0),
-    "throughput": (0.015, 0.0),
-    "discards": (0.01, 0.0),
+    "max_depth": (0.01, 0.0),
+    "share_on": (0.005, 0.0),
+    "throughput": (0.005, 0.0),
 }
 """By what share of itself, and by how much more, a measure may be off beyond what replays vary."""
 
@@ -49,7 +46,12 @@ ALIKE = 0.1
 Interval = list[float]
 
 
-def interval(measure: str, values: Sequence[float], cover: float = COVER) -> Interval:
+def interval(
+    measure: str,
+    values: Sequence[float],
+    cover: float = COVER,
+    model: Mapping[str, tuple[float, float]] | None = None,
+) -> Interval:
     """Return between what a measure will lie, in at least so many of cases.
 
     Parameters
@@ -59,19 +61,21 @@ def interval(measure: str, values: Sequence[float], cover: float = COVER) -> Int
         What replays measured.
     cover : float
         The share of cases.
+    model : mapping or None
+        What is added on both sides, by measure; None for :data:`MODEL`.
 
     Examples
     --------
     >>> interval("flowStoppedCount", [20, 21, 21, 23, 30])
-    [19, 32]
+    [20, 30]
     >>> interval("throughput", [200.0 + n for n in range(20)])
-    [197.985, 221.27]
+    [199.995, 219.09]
     """
     ordered = sorted(values)
     # A share such as 0.8 is a little more or less than that in binary.
     k = max(1, floor((1 - cover) / 2 * (len(ordered) + 1) + 1e-9))
     low, high = ordered[k - 1], ordered[-k]
-    share, more = MODEL.get(measure, (0.0, 0.0))
+    share, more = (MODEL if model is None else model).get(measure, (0.0, 0.0))
     low, high = max(0.0, low - share * low - more), high + share * high + more
     if measure == "share_on":
         return [low, min(1.0, high)]
@@ -87,7 +91,7 @@ def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[
     --------
     >>> replays = [Replay({"queues": {"q": {"discards": n}}}, {}, False) for n in (5, 7, 9)]
     >>> queue_intervals(replays, replays[1])
-    {'q': {'discards': [4, 10]}}
+    {'q': {'discards': [5, 9]}}
     """
     if len(replays) < 2:
         return {}
@@ -98,6 +102,33 @@ def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[
             low, high = interval(measure, [replay.seen(name, measure) for replay in replays])
             found[name][measure] = [min(low, value or 0), max(high, value or 0)]
     return found
+
+
+def course_interval(
+    replays: Sequence[Replay], shown: Replay, queue: str, seconds: float
+) -> dict[str, list[float]]:
+    """Return a queue's depth over time: until which second, and the depth in the replay that is shown.
+
+    Of several replays also between what it was in :data:`COVER` of them (``low``, ``high``).
+
+    Examples
+    --------
+    >>> replays = [Replay({"queues": {}}, {}, False, courses={"q": (0, n)}) for n in (5, 7, 9)]
+    >>> course_interval(replays, replays[1], "q", 4)
+    {'seconds': [2.0, 4.0], 'depth': [0.0, 7.0], 'low': [0.0, 5.0], 'high': [0.0, 9.0]}
+    """
+    depth = [float(messages) for messages in shown.courses.get(queue, ())]
+    bounds = [
+        interval("depth", depths)
+        for depths in zip(*(replay.courses.get(queue, ()) for replay in replays), strict=True)
+        if len(replays) > 1
+    ]
+    return {
+        "seconds": [seconds * (part + 1) / len(depth) for part in range(len(depth))],
+        "depth": depth,
+        "low": [low for low, _ in bounds],
+        "high": [high for _, high in bounds],
+    }
 
 
 def deaths(replays: Sequence[Replay], client: str) -> dict[str, Any]:

@@ -12,10 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import Evidence, Extraction
-from qflow.prediction.intervals import deaths, in_words, queue_intervals, why_near_critical
+from qflow.prediction.intervals import (
+    course_interval,
+    deaths,
+    in_words,
+    queue_intervals,
+    why_near_critical,
+)
 from qflow.prediction.replays import (
     FEWEST,
     PATIENCE,
@@ -25,6 +33,7 @@ from qflow.prediction.replays import (
     Sections,
     account,
     as_reported,
+    course_of,
     is_near_limit,
     longest_silence,
     most_likely,
@@ -134,7 +143,9 @@ def predict(
         ``replays`` holds how many there were, which sessions ended in how many of them, and between which
         values the measures of each queue lie.  Of each queue ``interval`` holds, for each measure, between
         what it will lie in 80 of 100 recordings (empty after a single replay), and ``near_critical`` why that
-        is wide, if it is; of each producer ``dies`` is the share of replays in which its session ended, and
+        is wide, if it is; ``course`` is its depth over time, and between which depths it was in 80 of 100
+        replays (:func:`qflow.labs.depth_chart` draws it), ``thresholds`` what that is held against; of each
+        producer ``dies`` is the share of replays in which its session ended, and
         ``dies_at`` between which seconds.
 
     Raises
@@ -163,8 +174,9 @@ def predict(
     extraction = evidence.extraction(model)
     settings = settings or Settings()
     end = round(workload.duration * SECOND)
-    task = _Task(extraction.workload, settings, end, 0, 1, seed, polls_of(log, end))
-    runs = _replays(task, extraction.model, replays, processes, tell)
+    polls = polls_of(log, end)
+    what = f"{extraction.model} model"
+    runs = replayed(extraction.workload, settings, end, polls, replays, seed, processes, tell, what)
     shown = most_likely(runs, is_recorded=len(runs) == 1)
     report: dict[str, Any] = {
         "workload": workload.name,
@@ -200,18 +212,48 @@ class _Task(NamedTuple):
     polls: Polls = {}
 
 
-def _replays(
-    task: _Task, model: str, number: int | None, processes: int | None, tell: Tell | None
+def replayed(
+    workload: Workload,
+    settings: Settings,
+    end: int,
+    polls: Polls | None = None,
+    number: int | None = None,
+    seed: int = 0,
+    processes: int | None = None,
+    tell: Tell | None = None,
+    what: str = "",
 ) -> list[Replay]:
-    """Return as many replays as asked for, or as are needed; long ones on all cores."""
-    first = _replay(task, f"{model} model", tell)
+    """Return as many replays as asked for, or as are needed; long ones on all cores.
+
+    Parameters
+    ----------
+    workload : Workload
+        What was extracted from a log.
+    settings : Settings
+        What is changed.
+    end : int
+        Microseconds; what came later does not count.
+    polls : mapping or None
+        When the broker reported something of each queue; None if it is not to be measured like that.
+    number, seed, processes, tell
+        As for :func:`predict`.
+    what : str
+        What is told of the first one.
+
+    Examples
+    --------
+    >>> len(replayed(Workload("w", 1, {"q": {}}), Settings(), SECOND, number=3))
+    3
+    """
+    task = _Task(workload, settings, end, 0, 1, seed, polls or {})
+    first = _replay(task, what, tell)
     number = number or max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
-    if not task.seed and number == 1:
+    if not seed and number == 1:
         return [first]
     tasks = [task._replace(place=place, of=number) for place in range(1, number)]
     if first.events * number < ALONE:
         processes = 1
-    seconds = round(task.workload.duration)
+    seconds = round(workload.duration)
     found: list[Replay | None] = [first, *([None] * len(tasks))]
     with closing(run_many(_replay, tasks, processes=processes)) as results:
         for done, (place, replay) in enumerate(results, 2):
@@ -236,7 +278,8 @@ def _replay(task: _Task, what: str = "", tell: Tell | None = None) -> Replay:
     later = POLL * task.place // task.of
     polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
     reported = as_reported(run.events, polls, task.end)
-    return Replay(sections, errors, is_near_limit(run), len(run.events), ended_at, filled, reported)
+    courses = course_of(run.events, workload.queues, task.end)
+    return Replay(sections, errors, is_near_limit(run), len(run.events), ended_at, filled, reported, courses)
 
 
 POLL = 50_000
@@ -244,15 +287,28 @@ POLL = 50_000
 
 
 def _say_how_sure(report: dict[str, Any], workload: Workload, runs: Sequence[Replay], shown: Replay) -> None:
-    """Add the intervals of all queues, and how often each producer's session ended."""
+    """Add the intervals of all queues, their depth over time, and how often each session ended."""
     found = queue_intervals(runs, shown)
     for name, entry in report["queues"].items():
         entry["interval"] = found.get(name, {})
+        entry["course"] = course_interval(runs, shown, name, workload.duration)
+        entry["thresholds"] = _thresholds(workload, name)
         entry["near_critical"] = why_near_critical(
             workload, name, entry["predicted"], entry["interval"], runs
         )
     for name, entry in report["producers"].items():
         entry.update(deaths(runs, name))
+
+
+def _thresholds(workload: Workload, queue: str) -> dict[str, int]:
+    """Return the limit, stop and resume of a queue in messages; 0 for none."""
+    settings = QueueSettings.from_arguments(workload.queues[queue])
+    found = FlowThresholds.of(queue, settings, workload.options)
+    return {
+        "limit": settings.max_count,
+        "stop": found.stop_count if found else 0,
+        "resume": found.resume_count if found and found.stop_count else 0,
+    }
 
 
 def _compared(predicted: Sections, recorded: Sections) -> dict[str, Any]:

@@ -81,6 +81,13 @@ def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
     sweep.add_argument(
         "--most-rows", type=_count, default=5_000_000, metavar="N", help="leave larger components out"
     )
+    sweep.add_argument(
+        "--replays",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="run each N times with another chance, and say between what each measure will lie; default: 1",
+    )
     sweep.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -280,7 +287,9 @@ def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
         shown(done)
 
     try:
-        measures = sweep(lake, grid, namespace.out, tell=tell, allowed=namespace.most_rows)
+        measures = sweep(
+            lake, grid, namespace.out, tell=tell, allowed=namespace.most_rows, replays=namespace.replays
+        )
     finally:
         shown.end()
     out = Path(namespace.out) / "measures"

@@ -7,7 +7,9 @@ it brings the workload behind it.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from qflow.kit import RefusalError
 from qflow.logs.client_log import client_rows
 from qflow.logs.log_file import LOG_ENDINGS, Bit, LogError, read_log, source_of
-from qflow.logs.workload_file import workload_of
+from qflow.logs.workload_file import workload_of, workload_text
 from qflow.spark.lake import assign, components, lay_out, strangers, touches, write_lake
 from qflow.spark.tables import EVENTS, QUARANTINE, to_batches
 from qflow.trace.files import read_trace
@@ -250,7 +252,7 @@ def make_lake(
     logs : sequence of paths
         Files, or folders of files.
     folder : path
-        Where the lake is written; new or empty.
+        Where the lake is written: new, empty, or with what was finished when the same was killed.
     workloads : path or None
         Folder of the workload files, ``NAME.json`` for the log ``NAME.parquet``; None: beside each log.
     buckets : int
@@ -275,11 +277,23 @@ def make_lake(
         first = aside.orderBy("source", "row").limit(SHOWN).collect()
         if first and events.isEmpty():
             raise RefusalError(f"{first[0].source}: {first[0].reason}")
-        counts = write_lake(lay_out(assigned, found, known), folder, buckets)
+        made_of = _made_of(files, known, columns)
+        counts = write_lake(lay_out(assigned, found, known), folder, buckets, made_of)
     finally:
         events.unpersist()
         aside.unpersist()
     return LakeReport(str(folder), counts, count, first)
+
+
+def _made_of(files: Sequence[str], known: Mapping[str, Workload], columns: object) -> str:
+    """Return what decides a lake: the logs as they are now, their workloads, what columns mean."""
+    digest = hashlib.sha256()
+    for file in files:
+        state = os.stat(file)
+        text = workload_text(known[source_of(file)])
+        digest.update(json.dumps([file, state.st_size, state.st_mtime_ns, text]).encode())
+    digest.update(repr(columns).encode())
+    return f"{len(files)} logs ({digest.hexdigest()[:12]})"
 
 
 def load_workloads(files: Sequence[str], folder: str | Path | None) -> Mapping[str, Workload]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -19,7 +19,7 @@ from qflow.kit import RefusalError
 from qflow.logs.audit import BEGIN, END
 from qflow.logs.components import components_of, parts_of, touches_of
 from qflow.logs.log_file import MOST_ROWS
-from qflow.spark.steps import require_finished
+from qflow.spark.steps import Steps, require_finished
 from qflow.spark.tables import COMPONENTS, EVENTS, LAKE, QUARANTINE, TOUCHES
 from qflow.workload.model import Workload
 
@@ -229,17 +229,25 @@ def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
     return packed
 
 
-def write_lake(lake: DataFrame, folder: str | Path, buckets: int = 8) -> dict[str, int]:
+QUARTERS = 4
+"""In how many steps a lake is written, at least: killed in between, only the one under way is done again."""
+
+
+def write_lake(lake: DataFrame, folder: str | Path, buckets: int = 8, made_of: str = "") -> dict[str, int]:
     """Write a lake: one file a bucket, in it one component after the other, each in order of ``seq``.
+
+    Killed at any moment, the same lake written to the same folder goes on with the buckets that are missing.
 
     Parameters
     ----------
     lake : DataFrame of LAKE
         In any order.
     folder : str or Path
-        Must not exist, or be empty.
+        Must not exist, be empty, or hold a part of the same lake.
     buckets : int
         How many files; several for each core balance better than one.
+    made_of : str
+        What decides the lake's rows: the folder's finished parts are kept if they are made of the same.
 
     Returns
     -------
@@ -249,18 +257,29 @@ def write_lake(lake: DataFrame, folder: str | Path, buckets: int = 8) -> dict[st
     Raises
     ------
     RefusalError
-        If the folder holds something already.
+        If the folder holds something else.
     """
     from pyspark.sql import functions as sf
 
-    if "://" not in str(folder) and Path(folder).exists() and any(Path(folder).iterdir()):
-        raise RefusalError(f"{folder}: a lake is written to a new folder, and this one holds something")
+    spark = lake.sparkSession
+    at_once = -(-buckets // QUARTERS)
+    decided_by = f"{made_of or 'rows of its own'}, {buckets} buckets"
+    steps = Steps(spark, folder, "a lake", decided_by, range(buckets), at_once=at_once)
     counts = {row.component: row["count"] for row in lake.groupBy("component").count().collect()}
     packed = pack(counts, buckets)
-    table = lake.sparkSession.createDataFrame(sorted(packed.items()), "component string, bucket int")
-    placed = lake.join(sf.broadcast(table), "component")
-    ordered = placed.repartition(buckets, "bucket").sortWithinPartitions("bucket", "component", "seq")
-    ordered.write.partitionBy("bucket").mode("append").parquet(str(folder))
+    table = spark.createDataFrame(sorted(packed.items()), "component string, bucket int")
+
+    def rows_of(some: Sequence[int]) -> DataFrame:
+        # Said of the component, it is known before rows are numbered.
+        own = lake.where(
+            sf.col("component").isin([name for name, bucket in packed.items() if bucket in some])
+        )
+        placed = own.join(sf.broadcast(table), "component")
+        in_buckets = placed.repartition(len(some), "bucket")
+        return in_buckets.sortWithinPartitions("bucket", "component", "seq")
+
+    for _ in steps.run(rows_of, by="bucket"):
+        pass
     return counts
 
 

@@ -38,6 +38,8 @@ class Steps:
         What there is to do, one task each.
     replaces : bool
         What to do with a folder that holds the same, but of something else: replace it, or refuse.
+    at_once : int or None
+        How many items one step does; None for :data:`AT_ONCE`.
 
     Raises
     ------
@@ -54,11 +56,12 @@ class Steps:
         items: Sequence[Any],
         *,
         replaces: bool = False,
+        at_once: int | None = None,
     ) -> None:
         self.folder = str(folder)
-        self._items = items
+        self._items, self._at_once = items, at_once or AT_ONCE
         self._files = _Files(spark, folder)
-        plan = {"what": what, "decided_by": decided_by, "steps": -(-len(items) // AT_ONCE)}
+        plan = {"what": what, "decided_by": decided_by, "steps": -(-len(items) // self._at_once)}
         had = self._files.plan()
         if had == plan:
             return
@@ -69,18 +72,21 @@ class Steps:
             self._files.clear()
         self._files.write(PLAN, json.dumps(plan, sort_keys=True))
 
-    def run(self, make: Callable[[Sequence[Any]], DataFrame]) -> Iterator[int]:
+    def run(self, make: Callable[[Sequence[Any]], DataFrame], by: str | None = None) -> Iterator[int]:
         """Do all steps that are missing, and yield after each step how many items are done.
 
         Parameters
         ----------
         make : callable
             Gives the frame of some of the items.
+        by : str or None
+            Column by whose values the rows of a step are put into files of their own.
         """
-        for number, start in enumerate(range(0, len(self._items), AT_ONCE)):
-            part = self._items[start : start + AT_ONCE]
+        for number, start in enumerate(range(0, len(self._items), self._at_once)):
+            part = self._items[start : start + self._at_once]
             if not self._files.has(_mark(number)):
-                make(part).write.mode("overwrite").parquet(f"{self.folder}/{_name(number)}")
+                writing = make(part).write.mode("overwrite")
+                (writing.partitionBy(by) if by else writing).parquet(f"{self.folder}/{_name(number)}")
             yield start + len(part)
 
 

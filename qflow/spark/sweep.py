@@ -28,13 +28,14 @@ from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import extract
-from qflow.prediction.replays import predicted_sections, recorded_sections
+from qflow.prediction.intervals import Interval, deaths, queue_intervals
+from qflow.prediction.predict import replayed
+from qflow.prediction.replays import most_likely, polls_of, recorded_sections
 from qflow.spark.tables import LAKE, MEASURES, Column, Table, by_component, to_batches, tuples
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
 from qflow.workload.run import Measures
-from qflow.workload.simulate import simulate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -256,12 +257,14 @@ def require_unique(settings: Sequence[FleetSettings]) -> None:
             raise SettingsError(f"two settings are named {name!r}")
 
 
-Measure = tuple[str, str, str, str, str, float | None, float | None, str]
+Measure = tuple[str, str, str, str, str, float | None, float | None, float | None, float | None, str]
 """A row of MEASURES."""
 Sections = dict[str, dict[str, Measures]]
 
 
-def what_if(lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = MOST_ROWS) -> DataFrame:
+def what_if(
+    lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = MOST_ROWS, replays: int = 1
+) -> DataFrame:
     """Return what each component would have done under each of some settings.
 
     Parameters
@@ -271,29 +274,34 @@ def what_if(lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = M
     settings : sequence of FleetSettings
     allowed : int
         Most rows of a component; a larger one gives one row that says so in its ``note``.
+    replays : int
+        How many times each is run, each time with another chance, as for :func:`qflow.predict`; from 2 on
+        each measure of a queue has its interval, and each producer the share of replays in which it died.
 
     Returns
     -------
     DataFrame of MEASURES
         In no order.
     """
-    work = partial(_what_if_batches, settings=list(settings), allowed=allowed)
+    work = partial(_what_if_batches, settings=list(settings), allowed=allowed, replays=replays)
     return lake.select(*LAKE.names).mapInArrow(work, MEASURES.ddl)
 
 
-def _what_if_batches(batches: Iterator[Any], settings: list[FleetSettings], allowed: int) -> Iterator[Any]:
+def _what_if_batches(
+    batches: Iterator[Any], settings: list[FleetSettings], allowed: int, replays: int
+) -> Iterator[Any]:
     for component, rows in whole_components(batches, allowed):
-        for measures in measured(component, rows, settings):
+        for measures in measured(component, rows, settings, replays):
             yield from to_batches(measures, MEASURES)
 
 
 def measured(
-    component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings]
+    component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings], replays: int = 1
 ) -> Iterator[list[Measure]]:
     """Yield the measures of a component under one of the settings after the other.
 
     The workload is extracted once; its chances are those of the log, so that settings are compared on the
-    same messages.
+    same messages.  The replays are those of :func:`qflow.predict`, in this process.
     """
     if isinstance(rows, TooLarge):
         for setting in settings:
@@ -303,18 +311,21 @@ def measured(
     end = round(workload.duration * SECOND)
     recorded = _recorded(workload, log, end)
     extracted = extract(log, workload).workload
+    polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
         try:
-            predicted = _predicted(setting.of(workload).apply(extracted), end)
+            runs = replayed(extracted, setting.of(workload), end, polls, replays, processes=1)
         except (AmqpException, WorkloadError) as error:
             yield [_note(component, setting, f"refused: {error}")]
             continue
-        yield list(_rows(component, setting, recorded, predicted))
-
-
-def _predicted(workload: Workload, end: int) -> Sections:
-    run = simulate(workload)
-    return _with_deaths(predicted_sections(run, workload, end), run.errors)
+        shown = most_likely(runs, is_recorded=False)
+        sections = {name: {key: dict(found) for key, found in part.items()}
+                    for name, part in shown.sections.items()}  # fmt: skip
+        predicted = _with_deaths(sections, shown.errors)
+        if replays > 1:
+            for name, measures in predicted["producers"].items():
+                measures["dies"] = deaths(runs, name)["dies"]
+        yield list(_rows(component, setting, recorded, predicted, queue_intervals(runs, shown)))
 
 
 def _recorded(workload: Workload, log: ClientLog, end: int) -> Sections:
@@ -329,12 +340,18 @@ def _with_deaths(sections: Sections, died: Container[str]) -> Sections:
 
 
 def _rows(
-    component: str, setting: FleetSettings, recorded: Sections, predicted: Sections
+    component: str,
+    setting: FleetSettings,
+    recorded: Sections,
+    predicted: Sections,
+    intervals: Mapping[str, Mapping[str, Interval]],
 ) -> Iterator[Measure]:
     for section, names in predicted.items():
         for name in sorted(names):
             before = recorded[section].get(name, {})
+            found = intervals.get(name, {}) if section == "queues" else {}
             for measure, value in sorted(names[name].items()):
+                low, high = found.get(measure, (None, None))
                 yield (
                     component,
                     setting.name,
@@ -343,6 +360,8 @@ def _rows(
                     measure,
                     _number(before.get(measure)),
                     _number(value),
+                    _number(low),
+                    _number(high),
                     "",
                 )
 
@@ -352,7 +371,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _note(component: str, setting: FleetSettings, text: str) -> Measure:
-    return (component, setting.name, "", "", "", None, None, text)
+    return (component, setting.name, "", "", "", None, None, None, None, text)
 
 
 CELLS = Table([Column("component", "string", "source/queue"), Column("setting", "string", "its name")])
@@ -367,6 +386,7 @@ def sweep(
     folder: str | Path,
     tell: Tell | None = None,
     allowed: int = MOST_ROWS,
+    replays: int = 1,
 ) -> DataFrame:
     """Return the measures of every component under every setting.
 
@@ -384,8 +404,8 @@ def sweep(
         Where cells are kept; on a cluster, a folder that the driver and all workers share.
     tell : callable or None
         Called now and then with how many cells of how many are done.
-    allowed : int
-        Most rows of a component, as for :func:`qflow.spark.sweep.what_if`.
+    allowed, replays : int
+        As for :func:`qflow.spark.sweep.what_if`.
 
     Returns
     -------
@@ -402,26 +422,28 @@ def sweep(
     cells = _cells_folder(folder)
     components = sorted(row.component for row in lake.select("component").distinct().collect())
     by_name = {setting.name: setting for setting in settings}
-    pending = _pending(components, list(by_name.values()), cells)
+    wanted = {cell_name(component, setting, replays) for component in components for setting in settings}
+    pending = _pending(components, list(by_name.values()), cells, replays)
     if pending:
         total = len(components) * len(settings)
         few = lake.where(lake.component.isin(list(pending))).select(*LAKE.names)
-        work = partial(_sweep_batches, pending=pending, settings=by_name, cells=str(cells), allowed=allowed)
-        with _Watch(cells, components, settings, total, tell):
+        work = partial(_sweep_batches, pending=pending, settings=by_name, cells=str(cells), allowed=allowed,
+                       replays=replays)  # fmt: skip
+        with _Watch(cells, wanted, total, tell):
             few.mapInArrow(work, CELLS.ddl).count()
-    rows = [row for c in components for s in settings for row in read_cell(cells / cell_name(c, s))]
+    rows = [row for c in components for s in settings for row in read_cell(cells / cell_name(c, s, replays))]
     return lake.sparkSession.createDataFrame(rows, MEASURES.ddl)
 
 
-def cell_name(component: str, setting: FleetSettings) -> str:
-    """Return the name of a cell's file: another for any other component or setting.
+def cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
+    """Return the name of a cell's file: another for any other component, setting or number of replays.
 
     Examples
     --------
     >>> cell_name("log/q", FleetSettings("a")) == cell_name("log/q", FleetSettings("b"))
     False
     """
-    return hashlib.sha256(f"{component}\n{setting.text()}".encode()).hexdigest()[:24] + ".json"
+    return hashlib.sha256(f"{component}\n{setting.text()}\n{replays}".encode()).hexdigest()[:24] + ".json"
 
 
 def write_cell(path: Path, rows: Sequence[Measure]) -> None:
@@ -440,12 +462,12 @@ def read_cell(path: Path) -> list[tuple[Any, ...]]:
 
 
 def _pending(
-    components: Sequence[str], settings: Sequence[FleetSettings], cells: Path
+    components: Sequence[str], settings: Sequence[FleetSettings], cells: Path, replays: int
 ) -> dict[str, list[str]]:
     done = {path.name for path in cells.glob("*.json")}
     pending: dict[str, list[str]] = {}
     for component in components:
-        missing = [setting.name for setting in settings if cell_name(component, setting) not in done]
+        missing = [setting.name for setting in settings if cell_name(component, setting, replays) not in done]
         if missing:
             pending[component] = missing
     return pending
@@ -457,12 +479,13 @@ def _sweep_batches(
     settings: Mapping[str, FleetSettings],
     cells: str,
     allowed: int,
+    replays: int,
 ) -> Iterator[Any]:
     for component, rows in whole_components(batches, allowed):
         missing = [settings[name] for name in pending.get(component, ())]
         done = []
-        for setting, measures in zip(missing, measured(component, rows, missing), strict=True):
-            write_cell(Path(cells, cell_name(component, setting)), measures)
+        for setting, measures in zip(missing, measured(component, rows, missing, replays), strict=True):
+            write_cell(Path(cells, cell_name(component, setting, replays)), measures)
             done.append((component, setting.name))
         yield from to_batches(done, CELLS)
 
@@ -479,15 +502,8 @@ def _cells_folder(folder: str | Path) -> Path:
 class _Watch:
     """Counts the cells that are done while Spark is at work."""
 
-    def __init__(
-        self,
-        cells: Path,
-        components: Sequence[str],
-        settings: Sequence[FleetSettings],
-        total: int,
-        tell: Tell | None,
-    ) -> None:
-        self._wanted = {cell_name(component, setting) for component in components for setting in settings}
+    def __init__(self, cells: Path, wanted: set[str], total: int, tell: Tell | None) -> None:
+        self._wanted = wanted
         self._cells, self._total, self._tell = cells, total, tell
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)

@@ -163,6 +163,10 @@ MEASURES = Table(
         Column("measure", "string", "such as share_on, max_depth, latency_p99 (qflow.prediction)"),
         Column("recorded", "double", "what was recorded, or null"),
         Column("predicted", "double", "what is predicted, or null"),
+        Column(
+            "low", "double", "of a queue, from what on it will lie in 80 of 100 cases; null of one replay"
+        ),
+        Column("high", "double", "and up to what"),
         Column("note", "string", "why there is no measure: refused by the broker, or too large"),
     ]
 )

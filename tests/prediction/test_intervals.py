@@ -7,6 +7,7 @@ from importlib import import_module
 import pytest
 from recordings import WORKLOADS
 
+from qflow.labs import depth_chart
 from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
 from qflow.prediction.costs import CreditReturn, is_ticking
@@ -57,7 +58,7 @@ def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, ru
 
 @pytest.mark.slow
 def test_a_session_that_died_in_every_recording_dies_in_some_replays():
-    """Which one, and when, is chance: who is first at a tick (CN-29), and who wakes up late."""
+    """Which one, and when, is chance: who wakes up late, and so is first at a tick or not (CN-30)."""
     workload, log = repeated("fanout-wide")
     report = predict(workload, log, compare_models=False)
     assert max(entry["dies"] for entry in report["producers"].values()) >= 0.2
@@ -75,21 +76,9 @@ def low_from_recorded():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "measure",
-    [
-        "mean_depth",
-        "throughput",
-        pytest.param(
-            "flowStoppedCount",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="13 recorded, from 14 on predicted: that run's machine woke its clients twice as late",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("measure", ["mean_depth", "throughput", "flowStoppedCount"])
 def test_other_thresholds_are_predicted_within_the_interval(measure):
+    """CN-30: who comes first at a tick decides how often flow control turns OFF."""
     truth, found = low_from_recorded()
     low, high = found[measure]
     assert low <= truth[measure] <= high
@@ -132,6 +121,36 @@ def test_what_is_shown_lies_in_its_interval():
         assert low <= entry["predicted"][measure] <= high
     low, high = entry["interval"]["mean_depth"]
     assert low < high
+
+
+def test_the_depth_over_time_is_a_band_around_what_is_shown():
+    report = predict(*small(), compare_models=False, replays=9)
+    course = report["queues"]["q"]["course"]
+    assert course["seconds"][-1] == 4
+    assert len({len(column) for column in course.values()}) == 1
+    assert all(low <= high for low, high in zip(course["low"], course["high"], strict=True))
+    inside = [
+        low <= depth <= high
+        for low, depth, high in zip(course["low"], course["depth"], course["high"], strict=True)
+    ]
+    assert sum(inside) > 0.8 * len(inside)
+    assert report["queues"]["q"]["thresholds"] == {"limit": 0, "stop": 40, "resume": 20}
+
+    chart = depth_chart(report)
+    band, line = chart.figure.data
+    assert (band.name, line.name) == ("80 of 100 replays", "predicted depth of q")
+    corners = dict(zip(band.x[:2], band.y[:2], strict=False))
+    assert list(corners.values())[0] in (course["low"][0], course["high"][0])
+    assert chart.claims[0].startswith("queue q: on average between ")
+    assert chart.svg.count('class="b"') == 1
+    with pytest.raises(KeyError, match="no queue 'r' in this prediction; there are q"):
+        depth_chart(report, "r")
+
+
+def test_a_single_replay_has_no_band():
+    report = predict(*small(), compare_models=False, replays=1)
+    assert report["queues"]["q"]["course"]["low"] == []
+    assert [trace.name for trace in depth_chart(report).figure.data] == ["predicted depth of q"]
 
 
 @pytest.mark.parametrize(

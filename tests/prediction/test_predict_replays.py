@@ -7,7 +7,7 @@ from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
 from qflow.prediction.replays import is_near_limit, shifted
-from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
+from qflow.workload import Consumer, Network, Producer, Workload, WorkloadError, simulate
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +84,37 @@ def test_no_replay_is_refused():
         predict(small(), ClientLog("empty", []), replays=0)
 
 
-def test_shifting_changes_nothing_but_when_interruptions_come():
+def test_shifting_changes_nothing_but_when_interruptions_come_and_the_machines_pace():
     workload = small()
     assert shifted(workload, 0) == workload
     moved = shifted(workload, 1, of=2)
-    assert sorted(moved.consumers[0].overhead) == sorted(workload.consumers[0].overhead)
+    before, after = sorted(workload.consumers[0].overhead), sorted(moved.consumers[0].overhead)
+    pace = after[-1] / before[-1]
+    assert pace != 1
+    assert after == pytest.approx([pace * time for time in before])
     assert moved.with_consumer("c", overhead=workload.consumers[0].overhead) == workload
+
+
+def test_all_that_a_machine_does_is_slower_by_the_same_factor():
+    """Recorded: work of clients, what services take beyond their draws, how late clients wake up."""
+    network = Network(
+        latency=0.001,
+        send_cost=0.002,
+        report_cost=0.003,
+        report_growth=0.004,
+        wakes=(0.005,),
+        crowded=(0.006,),
+    )
+    workload = small()
+    workload = workload.with_consumer("c", network=network).with_producer("p", network=network)
+    moved = shifted(workload, 1)
+    pace = max(moved.consumers[0].overhead) / 0.004
+    for client in (*moved.producers, *moved.consumers):
+        slower = client.network
+        found = [slower.latency, slower.send_cost, slower.report_cost, slower.report_growth]
+        found += [*slower.wakes, *slower.crowded]
+        assert found == pytest.approx([pace * number / 1000 for number in range(1, 7)])
+        assert slower.ack_delay == network.ack_delay
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,15 @@
 """Long work in steps: interrupted, it goes on; what is damaged or unfinished is said in one sentence."""
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
 import pytest
-from spark_kit import fleet_lake, fleet_results, spark  # noqa: F401
+from recordings import WORKLOADS
+from spark_kit import fleet, fleet_lake, fleet_results, spark, write_log  # noqa: F401
+from waiting import wait_until
 
 from qflow.kit import RefusalError
 from qflow.logs.components import result_hash
@@ -82,6 +90,74 @@ def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two
     assert {path: time for path, time in written(tmp_path).items() if path in before} == before
     made = read_lake(spark, tmp_path).collect()
     assert sorted(made) == sorted(synthetic_fleet(spark, 3, 900).collect())
+
+
+def lake_rows(folder):
+    """Return each bucket's rows in the order in which they lie there."""
+    from pyarrow import parquet
+
+    paths = sorted(folder.glob("step=*/bucket=*/*.parquet"))
+    return {path.parent.name: parquet.ParquetFile(path).read().to_pylist() for path in paths}
+
+
+def test_a_half_written_lake_goes_on_and_repeats_no_finished_part(spark, tmp_path):  # noqa: F811
+    from qflow.spark.ingest import make_lake
+    from qflow.spark.lake import read_lake
+
+    _, rows = fleet()
+    logs = [write_log(tmp_path / "fleet.parquet", rows)]
+    shutil.copy(WORKLOADS / "fleet.json", tmp_path)
+    report = make_lake(spark, logs, tmp_path / "lake", buckets=6)
+    whole = lake_rows(tmp_path / "lake")
+    assert sum(map(len, whole.values())) == sum(report.events.values())
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "lake").glob("step=*/*/*.parquet")}
+    steps = sorted((tmp_path / "lake").glob("step=*"))
+    assert len(steps) == 3
+    # As it lies after a kill: Spark puts its mark into a step when all of its files are in their places.
+    (steps[1] / "_SUCCESS").unlink()
+    for path in steps[2].rglob("*.parquet"):
+        path.unlink()
+    (steps[2] / "_SUCCESS").unlink()
+    with pytest.raises(RefusalError, match="step 2 of 3 is missing; the command that made it goes on"):
+        read_lake(spark, tmp_path / "lake")
+    assert make_lake(spark, logs, tmp_path / "lake", buckets=6).events == report.events
+    assert lake_rows(tmp_path / "lake") == whole
+    kept = {path: time for path, time in times.items() if path.is_relative_to(steps[0])}
+    assert kept and all(path.stat().st_mtime_ns == time for path, time in kept.items())
+    with pytest.raises(RefusalError, match="holds a lake of 1 logs .*, 6 buckets"):
+        make_lake(spark, logs, tmp_path / "lake", buckets=5)
+
+
+@pytest.mark.release
+def test_killed_in_the_middle_laying_out_goes_on_with_what_is_missing(spark, tmp_path):  # noqa: F811
+    from qflow.spark.ingest import make_lake
+
+    logs, lake = WORKLOADS / "fleet.parquet", tmp_path / "lake"
+    command = [
+        sys.executable,
+        "-m",
+        "qflow",
+        "spark",
+        "audit",
+        logs,
+        "--lake",
+        lake,
+        "--out",
+        tmp_path / "out",
+    ]
+    first = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    wait_until(lambda: list(lake.glob("step=*/_SUCCESS")) or first.poll() is not None, "one step is done")
+    os.killpg(first.pid, signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL, first.stderr.read()
+    done = {path: path.stat().st_mtime_ns for mark in lake.glob("step=*/_SUCCESS")
+            for path in mark.parent.rglob("*.parquet")}  # fmt: skip
+    assert 1 <= len(list(lake.glob("step=*/_SUCCESS"))) < 4
+    make_lake(spark, [logs], lake)
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    make_lake(spark, [logs], tmp_path / "undisturbed")
+    assert lake_rows(lake) == lake_rows(tmp_path / "undisturbed")
 
 
 def test_a_file_of_a_lake_that_is_damaged_or_none_is_said_in_one_sentence(lake):

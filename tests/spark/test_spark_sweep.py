@@ -14,6 +14,7 @@ from qflow.cli import main
 from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
+from qflow.prediction import predict
 from qflow.spark.cuts import audit_from_checkpoint as audit_piece
 from qflow.spark.cuts import record
 from qflow.spark.lake import bound, speed_up
@@ -100,6 +101,20 @@ def test_what_if_on_spark_is_what_it_is_in_memory(spark):  # noqa: F811
 
     frame = what_if(in_order(lake_frame(spark, small_lake()), 2), [AS_RECORDED, HALF])
     assert result_hash(frame.collect()) == in_memory([AS_RECORDED, HALF])
+
+
+def test_replays_say_between_what_the_measures_of_queues_lie():
+    """The replays are those of predict: the same interval for the same log and settings."""
+    rows = small_lake()["fleet/q10"]
+    workload, log = component_log("fleet/q10", rows)
+    (found,) = measured("fleet/q10", rows, [HALF], replays=3)
+    report = predict(workload, log, HALF.of(workload), compare_models=False, replays=3)
+    by_measure = {tuple(row[2:5]): row[5:9] for row in found}
+    for measure, (low, high) in report["queues"]["q10"]["interval"].items():
+        assert by_measure["queues", "q10", measure][2:] == (low, high)
+    assert by_measure["producers", "p10", "dies"][1] == report["producers"]["p10"]["dies"]
+    (once,) = measured("fleet/q10", rows, [HALF])
+    assert {row[7:9] for row in once} == {(None, None)}
 
 
 @pytest.mark.release
