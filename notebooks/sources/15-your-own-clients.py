@@ -20,37 +20,11 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 
-# %% id="predict"
-import threading
-
-from proton import Message, Timeout
-from proton.handlers import MessagingHandler
-from proton.reactor import Container
-from proton.utils import BlockingConnection
-
+# %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
 
 predictions = qf.Predictions("15-your-own-clients")
-predictions.predict(
-    "credit",
-    "A queue stops above 10. A client sends 30 messages. How much credit has it then?",
-    guess=None,
-    revisit="this broker brakes by silence: it withholds outcomes, and tops the credit up to 500",
-)
-predictions.predict(
-    "lost",
-    "The pattern of Proton's documentation sends 600 messages to a queue with room for 30 that refuses the "
-    "rest. How many exceptions does the program see?",
-    guess=None,
-    revisit="a transfer that finds no room is released, which is an outcome and no exception",
-)
-predictions.predict(
-    "timeout",
-    "send() of one message fails with a time-out, three times in a row, on a queue that is ON. How many of "
-    "the three messages are on the queue?",
-    guess=None,
-    revisit="a time-out says that the outcome did not come; the message did",
-)
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## A client that blocks before your eyes
@@ -58,6 +32,14 @@ predictions.predict(
 # `qf.serve` puts the engine behind a port, in a thread of its own. Its `lab()` is the picture of all
 # chapters, as the broker runs: the clients are real, and come over a socket. A sender in a thread of its
 # own stands in for your program.
+
+# %% id="libraries"
+import threading
+
+from proton import Message, Timeout
+from proton.handlers import MessagingHandler
+from proton.reactor import Container
+from proton.utils import BlockingConnection
 
 # %% id="live"
 broker = qf.serve("orders --flow-stop-count=10 --flow-resume-count=5 --max-queue-count=60")
@@ -530,7 +512,7 @@ assert len(inbox.received()) == 100 and orders.flowStoppedCount == 1 and orders.
 #
 # ## Your predictions
 
-# %% id="compare"
+# %% id="compare" jupyter={"source_hidden": true}
 predictions.compare(credit=credit, lost=documented.exceptions, timeout=3)
 
 # %% [markdown] id="keypoints"

@@ -25,8 +25,8 @@ PAGE = Path(__file__).with_name("page")
 FOLDER = "book"
 """Where the book is on the site."""
 
-EXECUTED_ONLY = ("13-",)
-"""Chapters that no browser can run; their outputs are shown."""
+EXECUTED_ONLY = ("13-", "15-")
+"""Chapters that no browser can run, as they need Java or a port; their outputs are shown."""
 
 _READ = (".ipynb", ".md")
 _NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}

@@ -3,7 +3,7 @@
 In front is a page of our own, a broker that moves (:mod:`qflow.launch.front_door`), then the chapters to read
 (:mod:`qflow.launch.book`); these can be opened from a folder. One click from each, JupyterLite draws
 JupyterLab, and Pyodide runs the very same engine inside the reader's browser. What cannot run there (Spark
-needs Java) is shown as it was executed.
+needs Java, real clients need a port) is shown as it was executed.
 """
 
 from __future__ import annotations

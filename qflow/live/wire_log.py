@@ -51,7 +51,7 @@ from qflow.live.amqp_frames import (
     terminus_of,
 )
 from qflow.live.client_book import ClientBook, SeenClient
-from qflow.live.message_labels import Mark, sections_of, to_and_subject
+from qflow.live.message_labels import Mark, Sections, sections_of, to_and_subject
 
 CLIENT, BROKER = 0, 1
 """The two directions of a connection: whose bytes they are."""
@@ -387,6 +387,12 @@ got b'GET / HT'")
             if not self._is_ignored(connection, link):
                 self._delivered(connection, session, link, first, is_settled, time)
 
+    def _read(self, link: _Link, header: str, whole: bool = False) -> tuple[Sections, str, Mark]:
+        """Return the parts of a message that has come whole, its group, and what it is known by."""
+        parts = sections_of(bytes(link.payload), self._codec, whole=whole or bool(header))
+        group = str(parts.application.get(header, "")) if header else ""
+        return parts, group, (hash(parts.bare), len(parts.bare))
+
     def _sent(
         self,
         connection: _Connection,
@@ -399,7 +405,7 @@ got b'GET / HT'")
         address = link.address
         is_plain = address is not None and not self._is_exchange(address)
         header = self._header_of(address or "")
-        parts = sections_of(bytes(link.payload), self._codec, whole=not is_plain or bool(header))
+        parts, group, mark = self._read(link, header, whole=not is_plain)
         exchange, key = "", address or ""
         if not is_plain:
             to, subject = to_and_subject(parts)
@@ -409,8 +415,7 @@ got b'GET / HT'")
                 self.book.find(time, f"{link.name!r} sends messages to no address: they are not in the log")
                 return
         client = self._client(connection, link, exchange, key, time)
-        group = str(parts.application.get(header, "")) if header else ""
-        size, mark = link.length, (hash(parts.bare), len(parts.bare))
+        size = link.length
         transaction = self._transaction(connection, first.state)
 
         def do(time: int, is_committed: bool) -> None:
@@ -446,11 +451,8 @@ got b'GET / HT'")
         if not link.queue:
             self.book.find(time, f"{link.name!r} gets messages from no address: they are not in the log")
             return
-        header = self._header_of(link.queue)
-        parts = sections_of(bytes(link.payload), self._codec, whole=bool(header))
+        _, group, mark = self._read(link, self._header_of(link.queue))
         client = self._client(connection, link, "", "", time)
-        group = str(parts.application.get(header, "")) if header else ""
-        mark = (hash(parts.bare), len(parts.bare))
         label = self.book.deliver(time, client, link.length, mark, group, settled)
         if not settled:
             session.unsettled[BROKER][first.delivery_id or 0] = _Delivery(client, label, mark, time, link)

@@ -42,7 +42,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-PATIENCE = 0.05
+PATIENCE = 0.1
 """Seconds that a worker has to leave what it is at, when it is of no more use."""
 
 QUESTION = 0.04

@@ -143,7 +143,7 @@ def test_what_is_no_token_is_refused_in_a_sentence(text):
 
 
 def test_tokens_of_labs_or_settings_that_are_not_here():
-    with pytest.raises(TokenError, match="this token is of a lab 'rabbit'; here there are capacity, "):
+    with pytest.raises(TokenError, match="this token is of a lab 'rabbit'; here there are bytes, "):
         Token.read(Token("rabbit", {}).text())
     with pytest.raises(TokenError, match="no setting 'carrots'"):
         open_token(Token("flow", {"carrots": 3}).text())
@@ -179,8 +179,8 @@ def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
     [
         (None, "this token is not whole"),
         (["flow", {}, 0, 0], "this token is not whole"),
-        ([["flow"], {}, 0, 0, "e"], r"of a lab \['flow'\]; here there are capacity"),
-        (["x" * 9_999, {}, 0, 0, "e"], "here there are capacity"),
+        ([["flow"], {}, 0, 0, "e"], r"of a lab \['flow'\]; here there are bytes"),
+        (["x" * 9_999, {}, 0, 0, "e"], "here there are bytes"),
         (["flow", [], 0, 0, "e"], r"settings must be a map, got \[\]"),
         (["flow", {}, "soon", 0, "e"], "time must be a whole number of microseconds from 0, got 'soon'"),
         (["flow", {}, 1e300, 0, "e"], "time must be a whole number"),

@@ -30,6 +30,13 @@ def clients(broker, count, queue="orders"):
     return made
 
 
+def wait_until(holds, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert holds()
+
+
 def close(made):
     for connection, _ in made:
         connection.close()
@@ -40,7 +47,11 @@ def column(content, numbers, name):
     picture = content["picture"]
     kind, channel = name.split(".")
     start, names = picture["columns"][kind]
-    rows = array("i", zlib.decompress(numbers))
+    places = zlib.decompress(numbers)
+    plain, size = bytearray(len(places)), len(places) // 4
+    for place in range(4):
+        plain[place::4] = places[place * size : (place + 1) * size]
+    rows = array("i", bytes(plain))
     at = (start + list(names).index(channel)) * picture["count"]
     return rows[at : at + picture["count"]].tolist()
 
@@ -56,6 +67,7 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
             made[1].send(Message(body="x"))
         with pytest.raises(Exception, match="timed out"):
             made[1].send(Message(body="x"), timeout=0.3)
+        wait_until(lambda: broker.broker.queue("orders").message_depth == 4)
         content, numbers = follower.look()
         (spot,) = content["picture"]["topology"]["producers"]
         assert (spot["name"], spot["capacity"], spot["is_measured"]) == ("laptop-0", 1, True)
@@ -64,7 +76,7 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
         assert column(content, numbers, "queue.flow")[-1] == 1
         assert content["clients"][0]["container"] == "laptop-0" and not content["is_crowd"]
         close([made])
-        time.sleep(0.1)
+        wait_until(lambda: not broker.snapshot()["clients"])
         content, _ = follower.look()
         assert content["clients"][0]["is_gone"] and content["outcomes"]["lost"] == 1
 
@@ -150,9 +162,7 @@ def test_the_end_of_the_server_is_said_and_its_trace_opens_in_other_labs(tmp_pat
     made[0][1].send(Message(body="x"))
     close(made)
     broker.close()
-    deadline = time.monotonic() + 10
-    while not lab.note and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: lab.note)
     assert "The server has stopped" in lab.note and lab.first.frames.count > 1
     path = tmp_path / "served.jsonl"
     write_trace(broker.trace(), path)
@@ -170,9 +180,9 @@ def test_nothing_is_made_while_no_page_asks_and_one_picture_at_a_time():
         time.sleep(0.4)
         assert not sent
         lab._answer(None, {"ask": "drawn", "number": 0}, None)
-        time.sleep(0.5)
+        wait_until(lambda: sent)
+        time.sleep(0.3)
         assert [content["live"]["number"] for content in sent] == [1]
         lab._answer(None, {"ask": "drawn", "number": 1}, None)
-        time.sleep(0.3)
-        assert [content["live"]["number"] for content in sent] == [1, 2]
+        wait_until(lambda: len(sent) == 2)
         lab.close()

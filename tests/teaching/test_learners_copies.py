@@ -10,7 +10,9 @@ from qflow.launch.chapters import learners_copy
 from qflow.teaching.predictions import questions
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-CHAPTERS = [path.stem for path in sorted(NOTEBOOKS.glob("[01][0-9]-*.ipynb"))]
+CHAPTERS = [
+    path.stem for path in sorted(NOTEBOOKS.glob("[01][0-9]-*.ipynb")) if "predictions.ask(" in path.read_text()
+]
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("01-thresholds", "at_most"): "1,000 is the limit too: whether it fits to the message is the question",
@@ -26,7 +28,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 }
 """Answers that stand above their question all the same, and why."""
 
-PLAIN_WORDS = {"yes", "no"}
+PLAIN_WORDS = {"yes", "no", "ON", "OFF"}
 """Choices that any text holds."""
 
 

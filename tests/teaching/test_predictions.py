@@ -128,7 +128,7 @@ def test_every_question_of_the_kit_can_be_asked(root, monkeypatch):
     """Whatever is written into the data file is a question, in plain words, of a chapter there is."""
     monkeypatch.undo()
     for path in sorted((root / "notebooks" / "sources").glob("[0-9][0-9]-*.py")):
-        if "Predictions(" not in path.read_text():
+        if "predictions.ask(" not in path.read_text():
             continue
         for asked in questions(path.stem).values():
             assert asked.question.endswith("?") or "? " in asked.question

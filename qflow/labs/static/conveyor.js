@@ -142,7 +142,7 @@ class Conveyor {
       pen.fillText(label.split("-")[0], 0, size * 0.1);
       [pen.font, pen.fillStyle] = ["650 12px system-ui, sans-serif", colour("ink")];
       pen.fillText(label, 0, size + 12);
-      [pen.font, pen.fillStyle] = ["12px system-ui, sans-serif", colour("soft")];
+      [pen.font, pen.fillStyle] = [`${this.places.pitch < 52 ? 10.5 : 12}px system-ui, sans-serif`, colour("soft")];
       if (size > 12) pen.fillText(isRemove(number) ? "remove" : "add", 0, size + 25);
       [pen.strokeStyle, pen.lineWidth] = [colour("ink"), 1.8];
       pen.translate(-size, -size * 0.8);
