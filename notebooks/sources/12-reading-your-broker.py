@@ -281,12 +281,12 @@ qf.beside("al-hysteresis", depth="queues.q.depth", events="events")
 
 # %% id="compare" jupyter={"source_hidden": true}
 orders, changed = same["queues"]["orders"], other["queues"]["orders"]["predicted"]
-faster = round(changed["throughput"] - orders["predicted"]["throughput"])
+faster = changed["throughput"] - orders["predicted"]["throughput"]
 assert changed["max_depth"] <= 300 + 100 < orders["predicted"]["max_depth"]
 predictions.compare(
     share=round(100 * orders["recorded"]["share_on"]),
     what_if=changed["flowStoppedCount"],
-    throughput="the same" if faster == 0 else "more" if faster > 0 else "fewer",
+    throughput="the same" if abs(faster) < 1 else "more" if faster > 0 else "fewer",
 )
 
 # %% [markdown] id="keypoints"
