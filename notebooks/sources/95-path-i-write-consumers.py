@@ -17,7 +17,8 @@
 # 6. [12 · Reading your own broker](12-reading-your-broker.ipynb), **10 minutes**. Only *Why?*: the chain of
 #    reasons usually ends at a consumer.
 #
-# If your program also sends, go on with chapters 1 and 4.
+# If your program also sends, go on with chapters 1 and 4. If it speaks AMQP 1.0, put it to the test itself:
+# [15 · Your own clients](15-your-own-clients.ipynb).
 
 # %% [markdown] id="ready-text"
 # ## Is everything here?

@@ -45,7 +45,6 @@ from qflow.labs.words import BITS
 from qflow.workload import Consumer, Producer, Workload
 
 if TYPE_CHECKING:
-    from qflow.labs.map_widget import MapLab
     from qflow.labs.slider_lab import SliderLab
 
 
@@ -338,39 +337,6 @@ def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Sli
     The bound is 100 + 50 + 30 = 180 messages: stop, and the windows. At its deepest, orders had 180.
     """
     return _open("capacity", CAPACITY_KNOBS, capacity_workload, capacity_steps, settings, messages=messages)
-
-
-def map_lab(**settings: float) -> MapLab:
-    """Open the map of the capacity lab: which stops and capacities are safe, and what becomes of the others.
-
-    Parameters
-    ----------
-    **settings
-        Where the lab's sliders begin, as in :func:`qflow.labs.capacity_workload`; `cells`, `messages`: rows
-        and columns at most, and messages a run.
-
-    Returns
-    -------
-    MapLab
-        A widget. Without widgets, use :func:`qflow.design.settings_map`.
-
-    Raises
-    ------
-    AmqpException, WorkloadError, TypeError
-        As :func:`qflow.labs.capacity_lab`.
-
-    Examples
-    --------
-    >>> lab = map_lab(cells=3, messages=100)
-    >>> lab.map.chosen = {"stop": 160, "capacity": 20, "number": 1}
-    >>> lab.lab.settings["stop"], lab.lab.settings["capacity_1"], lab.map.dot
-    (160, 20, [160, 20])
-    """
-    from qflow.labs.map_widget import MapLab
-
-    size = {name: int(settings.pop(name)) for name in ("cells", "messages") if name in settings}
-    lab = capacity_lab(**settings)  # type: ignore[arg-type]
-    return MapLab(lab, lab.map(**size))
 
 
 # Bytes and counts

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import anywidget
-import ipywidgets as widgets
 import traitlets
 
 from qflow.design.settings_map import SettingsMap
@@ -143,32 +142,3 @@ class MapWidget(anywidget.AnyWidget):
         # A notebook without a kernel shows the drawing of what was known when it was displayed.
         data, metadata = super()._repr_mimebundle_(**kwargs)
         return {**data, "image/svg+xml": self.drawn.svg(), "text/plain": repr(self)}, metadata
-
-
-class MapLab(widgets.VBox):
-    """A lab and its map, one above the other.
-
-    Attributes
-    ----------
-    map
-        The map.
-    lab
-        The lab that a click in the map moves.
-    """
-
-    def __init__(self, lab: widgets.Widget, drawn: MapWidget) -> None:
-        self.lab, self.map = lab, drawn
-        super().__init__([drawn, lab])
-        self.add_class("qflow-map-lab")
-
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """What the map shows, in sentences."""
-        return self.map.claims
-
-    def __repr__(self) -> str:
-        return repr(self.map)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        data: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        return {**data, "image/svg+xml": self.map.drawn.svg(), "text/plain": repr(self)}

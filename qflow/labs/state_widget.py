@@ -14,6 +14,7 @@ from qflow.design import positions
 from qflow.design.graph import MARKS
 from qflow.labs.html_export import STYLES, read_static
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
+from qflow.labs.lab import close_parts
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.state_space import StateSpace, Walk, load_state, state_space_run, state_space_steps
@@ -136,7 +137,10 @@ class StateSpaceLab(SliderLab):
     def _is_walking(self, is_walking: bool) -> None:
         """Show the buttons of the game, or those before it."""
         self.walk, self.states.walk = None, []
-        self.moves = {}
+        moves, self.moves = self.moves, {}
+        for button in moves.values():
+            close_parts(button)
+            button.close()
         self._say([])
         self._game.description = "end the game" if is_walking else "find the deepest state ▸"
         if is_walking:
@@ -146,6 +150,12 @@ class StateSpaceLab(SliderLab):
                 self.moves[action] = _button(action, "A move of the game", "qf-game-move")
                 self.moves[action].on_click(lambda _, action=action: self.move_on(action))
         self._row.children = [*self.moves.values(), *([self._back] if is_walking else []), self._game]
+
+    def close(self) -> None:
+        """Free everything, the buttons that are not shown now too."""
+        close_parts(self._back)
+        self._back.close()
+        super().close()
 
     def _walked(self, walk: Walk | None) -> None:
         if walk is None:

@@ -271,14 +271,19 @@ class Details(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
 
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(len(self))[index]]
-        place = range(len(self))[index] * WIDTH + DETAIL
+        rows = range(len(self))[index]
+        return self._text(rows) if isinstance(rows, int) else list(map(self._text, rows))
+
+    def _text(self, row: int) -> str:
+        place = row * WIDTH + DETAIL
         text = self._cells[place]
         if isinstance(text, tuple):
             text = self._cells[place] = encode_values(text, self._cells[place + 1])
             self._cells[place + 1] = ()
         return text or ""
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._text, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Details | list) else NotImplemented
@@ -299,7 +304,9 @@ class _Column(Generic[Kept]):
         self._name, self._index = name, Event._fields.index(name)
 
     def __get__(self, trace: Trace, owner: type | None = None) -> Kept:
-        column: Kept = trace._columns.setdefault(self._name, self._make())
+        column: Kept | None = trace._columns.get(self._name)
+        if column is None:
+            column = trace._columns[self._name] = self._make()
         if len(column) < len(trace):
             column.extend(trace._cells[len(column) * WIDTH + self._index :: WIDTH])
         return column

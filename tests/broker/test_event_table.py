@@ -75,3 +75,27 @@ def test_a_table_and_a_list_are_told_the_same():
         workloads.life_cycle(25, observer)
     assert list(table) == events
     assert [list(event.detail or ()) for event in table] == [list(event.detail or ()) for event in events]
+
+
+def test_a_trace_that_grows_has_all_rows_in_every_column():
+    trace, table = Trace(), filled(False)
+    for event in EVENTS[:2]:
+        trace.append(event)
+    assert (trace.kind, list(trace.time)) == (["session.detach", "idle"], [0, 0])
+    trace.extend(table)
+    assert trace.kind == [event.kind for event in (*EVENTS[:2], *EVENTS)]
+    assert list(trace.time) == [0, 0, 0, 0, 5, 7]
+    assert trace.row(-1) == ("run", 5, 7, "dequeued", "q", "", "", "p-1", 9, "", trace.detail[-1])
+    assert list(table) == EVENTS, "a row that is read changes nothing of the table it came from"
+
+
+def test_rows_cut_off_a_trace_are_plain_and_can_be_put_back():
+    trace, whole = Trace(), Trace()
+    for some in (trace, whole):
+        some.extend(filled(False))
+    cut = trace.cut(3)
+    assert {type(cell) for cell in cut} <= {int, str, tuple, type(None)}
+    assert (trace.kind, list(trace.seq)) == (["dequeued"], [3])
+    back = Trace()
+    back.put(cut)
+    assert [*back.rows(), *trace.rows()] == list(whole.rows())

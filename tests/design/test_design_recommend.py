@@ -237,7 +237,7 @@ def test_the_command_draws_the_map(tmp_path, capsys, monkeypatch):
     drawn = partialmethod(Recommendation.map, cells=3, messages=50, processes=1)
     monkeypatch.setattr(Recommendation, "map", drawn)
     file = tmp_path / "map.svg"
-    assert status_of("design", str(written(tmp_path)), "--messages", "100", "--picture", str(file)) == 0
+    assert cli.main(["design", written(tmp_path), "--messages", "100", "--picture", str(file)]) == 0
     said = capsys.readouterr().out
     assert "stop × capacity of orders" in said and "of the 9 settings" in said
     assert file.read_text(encoding="utf-8").startswith("<svg")

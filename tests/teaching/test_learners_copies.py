@@ -11,7 +11,9 @@ from qflow.teaching.predictions import questions
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 CHAPTERS = [
-    path.stem for path in sorted(NOTEBOOKS.glob("[01][0-9]-*.ipynb")) if "predictions.ask(" in path.read_text()
+    path.stem
+    for path in sorted(NOTEBOOKS.glob("[01][0-9]-*.ipynb"))
+    if "predictions.ask(" in path.read_text()
 ]
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
