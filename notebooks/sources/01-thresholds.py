@@ -182,8 +182,8 @@ except qf.AmqpException as error:
 # %% [markdown] id="lab-parts"
 # ## Back to the lab
 #
-# You have seen each part by hand. In the lab all of it moves: one producer sends 2,000 orders in bursts, one
-# consumer packs them steadily. Every picture is made by the same engine that you have just used.
+# You have seen each part by hand. In the lab at the top all of it moves: one producer sends 2,000 orders in
+# bursts, one consumer packs them steadily. Every picture is made by the same engine that you have just used.
 #
 # - On the left the **producer's window**, one cell for each transfer it may have outstanding.
 # - In the middle the **queue**, with its limit and both thresholds. The thick line is the one that counts
@@ -196,9 +196,6 @@ except qf.AmqpException as error:
 # Each place of the **stop** line is another run: you see it while you still hold the line, at the same
 # instant, with the depth of the run before dashed below it. *more* opens the sliders, single steps and
 # questions; *stage* gives the picture the whole screen.
-
-# %% id="lab-again"
-qf.flow_lab()
 
 # %% [markdown] id="lab-try"
 # **Try this.**

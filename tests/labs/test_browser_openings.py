@@ -20,7 +20,7 @@ SEEN = """() => {
 MOVES = """() => {
     const { place, isPlaying } = document.querySelector(".qflow-scene")?.scene?.player ?? {};
     const asks = document.querySelector(".qflow-scene.qf-is-asking");
-    return (isPlaying || asks) && place > 3;
+    return asks ? place > 0 : isPlaying && place > 3;
 }"""
 
 
