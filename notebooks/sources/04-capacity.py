@@ -122,8 +122,7 @@ for stop, resume, capacities in ((1, 1, (1,)), (2, 1, (2, 1)), (3, 2, (2, 2)), (
     found.append((stop, resume, capacities, len(states.graph), states.maximum_depth, stop + sum(capacities)))
 
 assert all(most == formula for *_, most, formula in found)
-columns = ("stop", "resume", "capacities", "states visited", "deepest", "formula")
-qf.Table(found, columns, "every state that can be reached, with a consumer reading")
+qf.Table(found, ("stop", "resume", "capacities", "states", "deepest", "formula"), "with a consumer reading")
 
 # %% [markdown] id="rule-text"
 # ### The sizing rule

@@ -1,10 +1,10 @@
 """Intervals: how sure a prediction is.
 
-Two recordings of the same workload have two results. What differs is chance: how fast the machine is that
+Two recordings of the same workload have two results.  What differs is chance: how fast the machine is that
 day, when it has other work to do, which of two things that happen at almost the same time is first, in
-which order services of different length come. Replays vary exactly that
+which order services of different length come.  Replays vary exactly that
 (:func:`qflow.prediction.replays.shifted`), so of n replays and one more recording each is as likely as any
-other to be the smallest, the second smallest, and so on. Between the k-th smallest and the k-th largest of
+other to be the smallest, the second smallest, and so on.  Between the k-th smallest and the k-th largest of
 n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so that this is at least :data:`COVER`.
 
 Depths are recorded by what the broker reports now and then, so in replays they are measured that way, too.
