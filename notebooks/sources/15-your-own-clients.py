@@ -69,7 +69,7 @@ assert len(sent) == 10 and program.is_alive()
 
 # %% [markdown] id="naive-then"
 # The eleventh message is **on the queue**, and `send` waits for its outcome. Look at the picture: one
-# completion behind the gate, one cell in the sender's window. Now somebody reads.
+# completion behind the gate, one cell in the sender's window. Now a reader comes.
 
 # %% id="release"
 reader = broker.client("reader")

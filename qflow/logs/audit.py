@@ -612,7 +612,7 @@ def audit_parts(
     workload, tolerance
         As for :func:`audit`.
     events : EventTable
-        Gets the engine's events; whoever empties it between the parts has a run without them.
+        Gets the engine's events; emptied between the parts, it leaves a run without them.
     tell : callable or None
         Called after each part with the number of rows so far.
     """

@@ -246,7 +246,7 @@ def _read_kept(kept: Path | None, seed: int) -> Done:
 
 def _keep(kept: Path | None, seed: int, done: Done) -> None:
     if kept is not None:
-        # By way of a second file, so that whoever stops it loses one piece at most.
+        # By way of a second file, so that an interruption loses one piece at most.
         partial = kept.with_name(f".{kept.name}.partial")
         partial.write_text(json.dumps({"seed": seed, "pieces": done}, indent=1), encoding="utf-8")
         os.replace(partial, kept)

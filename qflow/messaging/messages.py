@@ -238,7 +238,7 @@ class Message:
 
 
 class Disposition:
-    """How a message is settled when it is not simply accepted.
+    """How a message is settled: released, rejected, or accepted with options.
 
     Parameters
     ----------
