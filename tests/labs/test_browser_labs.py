@@ -139,7 +139,7 @@ def test_all_labs_open_and_ask_nobody_outside(opened):
 @pytest.mark.parametrize(
     ("name", "slider", "share", "thing"),
     [
-        ("capacity", "capacity_1", 0.12, ".qf-producer .qf-name"),
+        ("capacity", "capacity_1", 0.9, ".qf-producer .qf-name"),
         ("fanout", "slow", 0.7, ".qf-queue .qf-name"),
         ("policy", "limit", 0.6, ".qf-consumer .qf-name"),
         ("history", "capacity", 0.2, ".qf-producer .qf-name"),
@@ -186,7 +186,7 @@ def test_the_keyboard_alone_asks_why_and_goes_there(opened):
         keyboard.press(key)
     links = lab.root.locator(".qf-why-link")
     links.first.wait_for(timeout=30_000)
-    assert lab.root.locator(".qf-why").get_attribute("data-subject") == "producer:p2"
+    assert lab.root.locator(".qf-why").get_attribute("data-subject") == "producer:C2"
     frame = lab.root.locator(".qf-why li").last.get_attribute("data-frame")
     links.last.press("Enter")
     assert lab.stage()["frame"] == frame
