@@ -190,16 +190,17 @@ def fuzz(
     ]
     left = [piece for piece in pieces if str(piece[2]) not in done or done[str(piece[2])][1] < piece[3]]
     shown = Progress("fuzzing", commands, unit="commands", has_bar=True)
-    findings = sum(bool(entry[2]) for entry in done.values())
+    again = {str(piece[2]) for piece in left}
+    findings = sum(bool(entry[2]) for number, entry in done.items() if number not in again)
     try:
         for (target, _, number, _), (given, finding) in _results(left, jobs or os.cpu_count() or 1):
             done[str(number)] = (target, given, str(finding or ""))
             _keep(kept, seed, done)
-            shown.remark = f", {_counted(findings)}" if findings else ""
             if finding is not None:
                 findings += 1
                 shown.end()
                 say(str(finding))
+            shown.remark = f", {_counted(findings)}" if findings else ""
             shown(sum(entry[1] for entry in done.values()))
     finally:
         shown.end()

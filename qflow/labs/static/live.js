@@ -35,7 +35,7 @@ class Kept {
 
 class Live {
   constructor(root, model, id) {
-    Object.assign(this, { root, model, id: `${id}-live`, latest: 0, asked: 0, content: null, numbers: null, shape: "", most: new Map(), names: new Map(), request: 0, offset: null, tabled: 0, times: [] });
+    Object.assign(this, { root, model, id: `${id}-live`, latest: 0, asked: 0, content: null, numbers: null, shape: "", most: new Map(), names: new Map(), request: 0, offset: null, tabled: -TABLE_EVERY, times: [] });
     this.kept = { cells: new Kept(), slots: new Kept(), piles: new Kept() };
     this.hear = (content, buffers) => content.live && this.take(content.live, buffers?.[0]);
   }
@@ -145,7 +145,9 @@ class Live {
       this.numbers = null;
       this.model.send({ ask: "drawn", number: this.latest });
     }
-    if (this.track) this.paint();
+    if (!this.track) return;
+    this.paint();
+    this.say();
   }
 
   renew() {
@@ -169,7 +171,6 @@ class Live {
     view.brush.groups = timeline.picture.groups;
     if (view.timeline !== timeline) view.drawn.motion.flights = new Flights(view.timeline);
     view.before = -1;
-    this.say();
   }
 
   // Where marks lie that were there before.
