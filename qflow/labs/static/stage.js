@@ -11,7 +11,7 @@ function geometryOf(topology, isNarrow, hasBytes = false) {
   const head = isSmall ? 44 : 76;
   const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow), least: isNarrow ? 214 : isSmall ? 176 : 210, gateWords: !isSmall };
   if (isNarrow) {
-    return { ...shared, width: 520, bend: 18, turn: 14, gate: 166, reach: 16, card: { x: 4, width: 150 }, exchange: null, desk: { x: 402, width: 114 }, tank: { x: 194, width: 96, head, foot: 30 } };
+    return { ...shared, width: 548, bend: 11, turn: 14, gate: 184, reach: 16, sign: 192, card: { x: 4, width: 148 }, exchange: null, desk: { x: 432, width: 112 }, tank: { x: 214, width: 92, head, foot: 30 } };
   }
   // A second tank, for bytes.
   if (hasBytes) {
