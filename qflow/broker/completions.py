@@ -283,17 +283,19 @@ class Completions(CommandOwner):
 
     def transfer_complete(self, transfer: Transfer) -> None:
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
-        if self.incomplete:
-            self.incomplete.pop(transfer.number, None)
+        if transfer.number in self.incomplete:
+            del self.incomplete[transfer.number]
         # Without a trace the label is not asked for, and need not even be made.
         is_asked = self._is_in_order or self.context.observer is not None
         self.complete(transfer.number, transfer.label if is_asked else "")
-        while self.incomplete:
-            number, first = next(iter(self.incomplete.items()))
-            if first is not None:
-                return
+        while (number := self._first_incomplete()) >= 0 and self.incomplete[number] is None:
             del self.incomplete[number]
             self.complete(number)
+
+    def _first_incomplete(self) -> int:
+        for number in self.incomplete:
+            return number
+        return -1
 
     def held(self) -> list[Transfer]:
         """Return the transfers whose completion is withheld, in the order sent."""

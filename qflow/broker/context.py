@@ -52,6 +52,10 @@ class Timers(Restorable):
         """When the first task is due, or None."""
         return self._heap[0][0] if self._heap else None
 
+    def is_due(self, until: int) -> bool:
+        """Return whether there is a task that is due by ``until``."""
+        return bool(self._heap) and self._heap[0][0] <= until
+
     def scheduled(self) -> list[tuple[int, TimerTask]]:
         """Return what is to happen and when, in order."""
         return [(due, task) for due, _, task in sorted(self._heap, key=lambda entry: entry[:2])]
@@ -63,7 +67,7 @@ class Timers(Restorable):
 
     def take(self, until: int) -> tuple[int, TimerTask] | None:
         """Return the first task that is due by ``until``, and remove it; None if there is none."""
-        if not self._heap or self._heap[0][0] > until:
+        if not self.is_due(until):
             return None
         due, _, task = heapq.heappop(self._heap)
         return due, task

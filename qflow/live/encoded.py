@@ -25,9 +25,16 @@ from qflow.broker.links import SUBJECT
 from qflow.broker.message import HeaderValue, Message
 from qflow.messaging.messages import from_delivery
 
+ROOM: Final = 1 << 16
+"""So many bytes of a message that has come are taken at once."""
+
 _HEADER, _DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS = 0x70, 0x71, 0x72
 _NO_TTL = 0
 _EMPTY_LIST = 0x45
+_SMALL, _LARGE = (0xC0, 0xC1), (0xD0, 0xD1)
+# How a described type with a small descriptor begins; the descriptor's one byte follows.
+_DESCRIBED = b"\x00\x53"
+_NO_PROPERTIES = b"\x00\x53\x73\x45"
 _BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
 _DEFAULT_PRIORITY = 4
 _ENVELOPE, _BARE, _ANNOTATIONS = "qflow.messaging", "amqp 1.0", "annotations"
@@ -95,45 +102,40 @@ def _sections(raw: bytes) -> Sections:
     at, annotations, is_bare = 0, (0, 0), True
     if raw and raw[0]:
         raise DecodeError("the message begins with no section")
-    # A described type with a small descriptor: 0x00 0x53 and one byte.
-    while raw[at : at + 2] == b"\x00\x53" and raw[at + 2 : at + 3]:
-        code = raw[at + 2]
-        if code not in (_HEADER, _DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS):
-            break
-        end = _end_of_compound(raw, at + 3)
-        if end > len(raw):
-            raise DecodeError("a section is longer than the message")
-        if code == _MESSAGE_ANNOTATIONS:
-            annotations = (at, end)
-        elif raw[at + 3] != _EMPTY_LIST:
-            is_bare = False
-        at = end
-    return Sections(at, annotations, is_bare and _has_only_a_body(raw, at))
-
-
-def _has_only_a_body(raw: bytes, at: int) -> bool:
-    if raw[at : at + 4] == b"\x00\x53\x73\x45":
-        # Properties, none of them set.
-        at += 4
-    return raw[at : at + 3] in _BODIES
-
-
-def _end_of_compound(raw: bytes, at: int) -> int:
-    """Return where a list or map ends that begins here."""
-    kind = raw[at : at + 1]
-    if kind == b"\x45":
-        return at + 1
-    if kind in (b"\xc0", b"\xc1"):
-        return at + 2 + int.from_bytes(raw[at + 1 : at + 2], "big")
-    if kind in (b"\xd0", b"\xd1"):
-        return at + 5 + int.from_bytes(raw[at + 1 : at + 5], "big")
-    raise DecodeError("a section is neither a list nor a map")
+    try:
+        while raw.startswith(_DESCRIBED, at):
+            code, kind = raw[at + 2], raw[at + 3]
+            if not _HEADER <= code <= _MESSAGE_ANNOTATIONS:
+                break
+            if kind == _EMPTY_LIST:
+                end = at + 4
+            elif kind in _SMALL:
+                end = at + 5 + raw[at + 4]
+            elif kind in _LARGE:
+                end = at + 8 + int.from_bytes(raw[at + 4 : at + 8], "big")
+            else:
+                raise DecodeError("a section is neither a list nor a map")
+            if end > len(raw):
+                raise IndexError
+            if code == _MESSAGE_ANNOTATIONS:
+                annotations = (at, end)
+            elif kind != _EMPTY_LIST:
+                is_bare = False
+            at = end
+    except IndexError:
+        raise DecodeError("a section is longer than the message") from None
+    body = at + len(_NO_PROPERTIES) if raw.startswith(_NO_PROPERTIES, at) else at
+    return Sections(at, annotations, is_bare and raw.startswith(_BODIES, body))
 
 
 class Decoder:
-    """Decodes messages, one after the other, in one message of Proton's."""
+    """Decodes messages, one after the other, in one message of Proton's.
+
+    ``room`` is where Proton puts the bytes of a message that has come.
+    """
 
     def __init__(self) -> None:
+        self.room = ffi.new("char[]", ROOM)
         self._message = ProtonMessage()
         self._impl = self._message._msg
 
@@ -152,11 +154,14 @@ class Decoder:
         sections = _sections(raw)
         if sections.is_bare:
             encoded = Encoded(raw, sections.bare, sections.annotations)
-            return Message(len(raw), priority=_DEFAULT_PRIORITY, content=encoded.content()), encoded
+            bare = Message(len(raw), None, None, _DEFAULT_PRIORITY)
+            # Not looked through as what a program gives is: bytes and numbers are plain.
+            bare.content = encoded.content()
+            return bare, encoded
         message = self._impl
         # A section that the next message has not got would stay.
         lib.pn_message_clear(message)
-        if lib.pn_message_decode(message, ffi.from_buffer(raw), len(raw)):
+        if lib.pn_message_decode(message, raw, len(raw)):
             raise DecodeError("these bytes are no AMQP 1.0 message")
         try:
             return self._read(raw, sections)

@@ -21,12 +21,12 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from threading import RLock
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from qflow import __version__
 from qflow.broker import Broker, BrokerOptions, Message
-from qflow.broker.events import Event, EventTable
+from qflow.broker.events import EventTable
 from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
 from qflow.live.peer import Limits, Peer
@@ -92,12 +92,8 @@ class Server:
     ) -> None:
         self.stage = None if workload is None else set_up(workload)
         self.broker = Broker(options) if self.stage is None else self.stage.broker
-        # Simulated clients write rows of their own, which have to go somewhere.
-        self.events = EventTable() if is_traced else None
-        if self.stage is not None and self.events is not None:
-            self.events = cast(EventTable, self.stage.events)
-        elif self.stage is not None:
-            self.stage.events = Forgotten()
+        events = EventTable() if self.stage is None else self.stage.events
+        self.events = events if is_traced else None
         self.broker.observe(self.events)
         self.agent = qmf.Agent.of(self.broker)
         self.password = password
@@ -408,13 +404,6 @@ class Server:
     def peers(self) -> list[Peer]:
         """Return the clients that are there, in the order in which they came."""
         return [peer for peer in self._channels if peer.name]
-
-
-class Forgotten(list[Event]):
-    """Takes events and keeps none."""
-
-    def append(self, event: Event) -> None:
-        """Forget it."""
 
 
 class _Channel:

@@ -11,22 +11,26 @@ from collections.abc import Iterator
 from itertools import cycle, repeat
 from math import log
 from random import Random
+from typing import Final
 
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Consumer, Producer
 
-_FINE = 1_000_000
+_FINE: Final = 1_000_000
 """Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
 run, and no processor's last digit of a logarithm can show."""
 
-_SLOWEST = 1e-12
+_SLOWEST: Final = 1e-12
 """Messages a second: one in 30,000 years.  A slower one is as good as none, and its gaps stay finite."""
 
-FEW_IN_A_SPELL = 10
+FEW_IN_A_SPELL: Final = 10
 """In a burst's spells of fewer messages than these, one more each would be far more than the rate."""
 
-NEVER = 1 << 62
+NEVER: Final = 1 << 62
 """When a recorded schedule is over, the next message is due at this instant: no run lasts so long."""
+
+# Final, so that compiled code has it at hand, and need not look it up for each message.
+_nearest: Final = round
 
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
@@ -64,7 +68,7 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     while True:
         if period and not is_short and fine % period >= on:
             fine += period - fine % period
-        fine += steady or round(_exponential(random, rate) * (SECOND * _FINE))
+        fine += steady or _nearest(_exponential(random, rate) * (SECOND * _FINE))
         if spread is not None:
             size = int(random.lognormvariate(*spread))
         if count:
@@ -116,7 +120,7 @@ class Service:
         ]
         self._release = consumer.release
         self._reject = consumer.release + consumer.reject
-        self._overhead = cycle(consumer.overhead or (0.0,))
+        self._overhead = cycle(consumer.overhead) if consumer.overhead else None
 
     def time(self, now: int) -> int:
         """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
@@ -124,7 +128,9 @@ class Service:
         for start, end, factor in self._spells:
             if start <= now < end:
                 seconds *= factor
-        return max(1, round((seconds + next(self._overhead)) * SECOND))
+        if self._overhead is not None:
+            seconds += next(self._overhead)
+        return max(1, _nearest(seconds * SECOND))
 
     def verdict(self) -> str:
         """Return "accept", "release" or "reject"; drawn for each message, whatever the probabilities."""

@@ -116,12 +116,15 @@ class ConsumerClient:
             self._arrive("complete", record.id)
         else:
             self._stage.note(f"client.{verdict}", self._model.name, self._model.queue, record.label)
-            self._link.write(lambda: self._arrive(verdict, record.id))
-            self._link.write(lambda: self._arrive("complete", record.id))
+            self._write(verdict, record.id)
+            self._write("complete", record.id)
         self._is_busy = bool(self._backlog)
         self._idle_since = self._stage.agenda.now
         if self._is_busy:
             self._begin()
+
+    def _write(self, verdict: str, number: int) -> None:
+        self._link.write(lambda: self._arrive(verdict, number))
 
     def _arrive(self, verdict: str, number: int) -> None:
         session = self._session

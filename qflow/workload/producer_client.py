@@ -126,9 +126,12 @@ class ProducerClient:
             self._outstanding[number] = None
             self._stage.note("client.transfer", self._name, message=label)
             self._free_at = agenda.now + self._work(self._send_cost)
-            self._link.write(lambda: self._arrive(message))
+            self._write(message)
         if self._session.is_attached:
             self._plan()
+
+    def _write(self, message: Message) -> None:
+        self._link.write(lambda: self._arrive(message))
 
     def _arrive(self, message: Message) -> None:
         if not self._session.is_attached:
