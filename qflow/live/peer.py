@@ -60,7 +60,8 @@ from qflow.broker.links import (
     condition_of,
     is_released,
 )
-from qflow.live.encoded import ROOM, DecodeError, Decoder, Encoded, outgoing, plain
+from qflow.live.amqp_frames import FrameError
+from qflow.live.encoded import ROOM, Decoder, Encoded, outgoing, plain
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 
 CREDIT: Final = 500
@@ -780,7 +781,7 @@ class Peer:
         is_settled = lib.pn_delivery_settled(delivery)
         try:
             message, encoded = server.decoder.decode(raw)
-        except DecodeError as error:
+        except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
             return
         if server.password and message.user_id not in (None, self.user):
@@ -959,7 +960,7 @@ class Peer:
                 wrapper.settle()
                 return
             self._discharge(session, wrapper, values)
-        except DecodeError as error:
+        except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
         except LinkException as error:
             self._end_sending(sending, error)
