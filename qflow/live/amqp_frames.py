@@ -11,7 +11,7 @@ keeps of a frame is bounded (:data:`MOST_KEPT`), whatever size a peer announces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 MOST_KEPT = 1 << 20
@@ -204,33 +204,6 @@ class Frame(NamedTuple):
     length: int
 
 
-def owned(value: Any) -> Any:
-    """Return a decoded value with plain numbers, and with binaries copied: Proton frees its own.
-
-    Examples
-    --------
-    >>> owned([memoryview(b"tag"), {"key": memoryview(b"value")}])
-    [b'tag', {'key': b'value'}]
-    """
-    kind = type(value)
-    if value is None or kind is bool or kind is str:
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if kind is memoryview:
-        return value.tobytes()
-    if isinstance(value, dict):
-        return {owned(key): owned(item) for key, item in value.items()}
-    if kind in (list, tuple):
-        return [owned(item) for item in value]
-    if hasattr(value, "elements"):
-        # An array, such as of several capabilities.
-        return owned(list(value.elements))
-    if hasattr(value, "descriptor"):
-        return type(value)(value.descriptor, owned(value.value))
-    return value
-
-
 def descriptor_of(value: Any) -> int | None:
     """Return the number that describes a decoded value; None if it is not described by one."""
     descriptor = getattr(value, "descriptor", None)
@@ -305,8 +278,7 @@ def section_places(raw: bytes) -> SectionPlaces:
 class Codec:
     """Proton's codec, for one value at a time.
 
-    What a performative is made of is asked for with Proton's C functions, as its Python objects take longer
-    than all the rest of the reading; what is rarer, with those objects.
+    Its C functions are asked, as its Python objects take longer than all the rest of the reading.
 
     Raises
     ------
@@ -324,13 +296,23 @@ class Codec:
         from cproton import ffi, lib, pn_error_text
         from proton import Data, Described
 
-        self._data, self._described, self._unpack = Data(), Described, ffi.unpack
-        self._error_text = pn_error_text
+        self._data, self._unpack, self._error_text = Data(), ffi.unpack, pn_error_text
         self._impl, self._lib = self._data._data, lib
         numbers = ("bool", "ubyte", "byte", "ushort", "short", "uint", "int", "ulong", "long", "timestamp")
-        self._scalars = {getattr(Data, name.upper()): getattr(lib, f"pn_data_get_{name}") for name in numbers}
-        self._null, self._list, self._description = Data.NULL, Data.LIST, Data.DESCRIBED
-        self._binary = Data.BINARY
+        self._readers: dict[int, Callable[[Any], Any]] = {
+            getattr(Data, name.upper()): getattr(lib, f"pn_data_get_{name}")
+            for name in (*numbers, "float", "double")
+        }
+        self._readers |= {
+            Data.NULL: lambda _: None,
+            Data.LIST: lambda impl: self._values(lib.pn_data_get_list(impl)),
+            Data.DESCRIBED: lambda _: Described(*self._values(2)),
+            Data.MAP: self._map,
+            Data.ARRAY: self._array,
+            Data.BINARY: lambda impl: self._bytes(lib.pn_data_get_binary(impl)),
+            Data.STRING: lambda impl: self._bytes(lib.pn_data_get_string(impl)).decode(),
+            Data.SYMBOL: lambda impl: self._bytes(lib.pn_data_get_symbol(impl)).decode(),
+        }
 
     def decode(self, encoded: bytes) -> tuple[int, Any]:
         """Return how many bytes the first value has, and the value."""
@@ -343,27 +325,30 @@ class Codec:
             raise FrameError(f"no AMQP 1.0 value: {error}, got {encoded[:16]!r}") from None
 
     def _value(self) -> Any:
-        """Return the value at which Proton's data is; it is a copy."""
-        lib, impl = self._lib, self._impl
-        kind = lib.pn_data_type(impl)
-        scalar = self._scalars.get(kind)
-        if scalar is not None:
-            return scalar(impl)
-        if kind == self._null:
-            return None
-        if kind == self._binary:
-            found = lib.pn_data_get_binary(impl)
-            return self._unpack(found.start, found.size) if found.size else b""
-        if kind not in (self._list, self._description):
-            return owned(self._data.get_object())
-        count = lib.pn_data_get_list(impl) if kind == self._list else 2
-        values = []
+        """Return the value at which Proton's data is, copied: Proton frees its own."""
+        reader = self._readers.get(self._lib.pn_data_type(self._impl))
+        return self._data.get_object() if reader is None else reader(self._impl)
+
+    def _values(self, count: int) -> list[Any]:
+        """Return so many values that are within the one at which Proton's data is."""
+        lib, impl, values = self._lib, self._impl, []
         lib.pn_data_enter(impl)
         for _ in range(count):
             lib.pn_data_next(impl)
             values.append(self._value())
         lib.pn_data_exit(impl)
-        return values if kind == self._list else self._described(*values)
+        return values
+
+    def _map(self, impl: Any) -> dict[Any, Any]:
+        values = self._values(self._lib.pn_data_get_map(impl))
+        return dict(zip(values[::2], values[1::2], strict=True))
+
+    def _array(self, impl: Any) -> list[Any]:
+        lead = int(self._lib.pn_data_is_array_described(impl))
+        return self._values(lead + self._lib.pn_data_get_array(impl))[lead:]
+
+    def _bytes(self, found: Any) -> bytes:
+        return self._unpack(found.start, found.size) if found.size else b""
 
     def skip(self, encoded: bytes) -> int:
         """Return how many bytes the first value has."""
