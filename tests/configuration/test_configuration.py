@@ -187,7 +187,7 @@ def test_the_table_is_complete():
     ],
 )
 def test_usage_errors(capsys, words, complaint):
-    """qpid-config options, a usage error; CF-06 for names that no client can give; the same complaint in a lab."""
+    """qpid-config options, a usage error; CF-06 for names that no client can give; the same in a lab."""
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert complaint in err
