@@ -332,6 +332,7 @@ class MessageDeque(Messages):
 
     def _after(self, start: int) -> QueuedMessage | None:
         position = start + 1
+        # Almost always it is the very next one.
         message = self._messages.get(position)
         if message is not None and message.state == AVAILABLE:
             return message
