@@ -20,6 +20,15 @@ _SHARED = {"a JupyterLab": "tests/*browser*.py", "a Spark session": "tests/spark
 _LONG = [*_SHARED, "notebooks/13-*", "tests/prediction/*", "tests/live/*", "notebooks/*", "tests/labs/*"]
 """What is begun first, in this order: a long file that is begun last has one worker alone at work."""
 
+_LIVE = ("qflow/live/", "tests/live/", "notebooks/15-")
+
+
+def pytest_itemcollected(item):
+    """Mark what needs the extra live, for where it is run by itself."""
+    if item.nodeid.startswith(_LIVE):
+        item.add_marker("live")
+
+
 if find_spec("proton") is None:
     # Their examples need the extra "live"; the tests of them are skipped one by one, and say so.
     collect_ignore_glob = ["qflow/live/*", "tests/live/scenario10.py", "tests/live/small_broker.py"]
