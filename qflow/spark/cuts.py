@@ -130,16 +130,7 @@ def chosen_places(rows: Sequence[LakeRow], pieces: int) -> list[int]:
 
 
 def audit_piece(component: str, rows: Sequence[LakeRow], begin: LakeRow) -> Piece:
-    """Audit a piece from a fresh state.
-
-    Parameters
-    ----------
-    component : str
-    rows : sequence of rows of LAKE
-        The piece, without the component's end.
-    begin : row of LAKE
-        The component's begin.
-    """
+    """Audit a piece from a fresh state."""
     auditor = Auditor(component)
     if rows[0][3] != BEGIN:
         # The engine as it is when the clients have joined and nothing has been sent yet.
@@ -155,11 +146,6 @@ def rest_key(state: str) -> str:
 
     Parts of the engine that only count what has been are left out; all others (who waits in which order,
     credit, flow state, groups, alarms, timers, settings, and stores of other kinds) are compared as they are.
-
-    Parameters
-    ----------
-    state : str
-        What :meth:`Auditor.state` gave.
     """
     value = json.loads(state)
     if value["player"] is None or not _is_at_rest(value):
