@@ -59,19 +59,24 @@ class ThresholdAlerts(QueueObserver):
         """Count the message; raise what it reaches, bytes before count."""
         self.count += 1
         self.size += message.transfer.size
-        for alarm, level in ((self.size_alarm, self.size), (self.count_alarm, self.count)):
-            if alarm.rises(level):
-                self._emit("queueThresholdCrossedUpward")
-                if self._is_backward_compatible:
-                    self._emit("queueThresholdExceeded")
+        if self.size_alarm.rises(self.size):
+            self._emit_rise()
+        if self.count_alarm.rises(self.count):
+            self._emit_rise()
 
     def dequeued(self, message: QueuedMessage) -> None:
         """Un-count the message; end what it falls to, bytes before count."""
         self.count -= 1
         self.size -= message.transfer.size
-        for alarm, level in ((self.size_alarm, self.size), (self.count_alarm, self.count)):
-            if alarm.falls(level):
-                self._emit("queueThresholdCrossedDownward")
+        if self.size_alarm.falls(self.size):
+            self._emit("queueThresholdCrossedDownward")
+        if self.count_alarm.falls(self.count):
+            self._emit("queueThresholdCrossedDownward")
+
+    def _emit_rise(self) -> None:
+        self._emit("queueThresholdCrossedUpward")
+        if self._is_backward_compatible:
+            self._emit("queueThresholdExceeded")
 
     def _emit(self, kind: str) -> None:
         if self.context.observer is not None:

@@ -143,8 +143,7 @@ class Broker(BrokerContext):
             raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {now}")
         if now < self.now:
             raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
-        due = self.timers.next_due
-        if due is not None and due <= now:
+        if self.timers.is_due(now):
             if self.observer is not None:
                 self.emit("advance", detail={"now": now})
             self.run_timers(now)

@@ -257,9 +257,12 @@ class Connection(Dependent):
         while self.tasks:
             task = self.tasks.popleft()
             task.is_scheduled = False
-            if task.dispatch() and not task.is_scheduled:
-                task.is_scheduled = True
-                self.tasks.append(task)
+            while task.dispatch() and not task.is_scheduled:
+                # Without others it has the next turn, too.
+                if self.tasks:
+                    task.is_scheduled = True
+                    self.tasks.append(task)
+                    break
 
 
 class OutputScheduler(Dependent):
@@ -715,7 +718,7 @@ class SemanticState(Dependent):
         if self.on_delivery is not None:
             self.on_delivery(record)
 
-    def complete(self, numbers: Iterable[int]) -> None:
+    def complete(self, numbers: tuple[int, ...]) -> None:
         """Take a client's ``session.completed``: windows move, and the blocked wake (RF-04)."""
         for number in numbers:
             record = self.records.get(number)
@@ -732,14 +735,19 @@ class SemanticState(Dependent):
 
     def wake_blocked(self) -> None:
         """Wake every subscription that stopped for want of credit, by ascending tag (RF-04, RF-05)."""
-        if self.blocked:
+        if len(self.blocked) == 1:
+            self._wake(self.blocked.pop())
+        elif self.blocked:
             tags, self.blocked = sorted(self.blocked), set()
             for tag in tags:
-                subscription = self.subscriptions.get(tag)
-                if subscription is not None:
-                    subscription.wake_for_credit()
+                self._wake(tag)
 
-    def accept(self, numbers: Iterable[int], transaction: TxAccept | None = None) -> None:
+    def _wake(self, tag: str) -> None:
+        subscription = self.subscriptions.get(tag)
+        if subscription is not None:
+            subscription.wake_for_credit()
+
+    def accept(self, numbers: tuple[int, ...], transaction: TxAccept | None = None) -> None:
         """Take responsibility for deliveries: now, or at commit (CN-13, CM-11)."""
         if transaction is not None:
             transaction.numbers.update(numbers)

@@ -44,13 +44,21 @@ class Timers(Restorable):
     __slots__ = ("_heap", "_sequence")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, TimerTask]] = []
+        # Due time, number, task; of any type, as compiled code would look at all three to compare the first.
+        self._heap: list[tuple[Any, ...]] = []
         self._sequence = 0
 
     @property
     def next_due(self) -> int | None:
         """When the first task is due, or None."""
         return self._heap[0][0] if self._heap else None
+
+    def is_due(self, until: int) -> bool:
+        """Return whether there is a task that is due by ``until``."""
+        if not self._heap:
+            return False
+        due: int = self._heap[0][0]
+        return due <= until
 
     def scheduled(self) -> list[tuple[int, TimerTask]]:
         """Return what is to happen and when, in order."""
@@ -63,7 +71,7 @@ class Timers(Restorable):
 
     def take(self, until: int) -> tuple[int, TimerTask] | None:
         """Return the first task that is due by ``until``, and remove it; None if there is none."""
-        if not self._heap or self._heap[0][0] > until:
+        if not self.is_due(until):
             return None
         due, _, task = heapq.heappop(self._heap)
         return due, task

@@ -14,10 +14,10 @@ any more, neither a session whose last transfer went to it nor an exchange whose
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from operator import itemgetter
-from typing import ClassVar
+from typing import ClassVar, Final
 from uuid import UUID
 
 from qflow.broker.context import BrokerContext
@@ -39,7 +39,7 @@ MSG_SEQUENCE = "qpid.msg_sequence"
 INITIAL_VALUE = "qpid.ive"
 FED_OP = "qpid.fed.op"
 AGENT_NAME = "apache.org:qpidd:qflow"
-REQUEST_KEYS = {
+REQUEST_KEYS: Final = {
     "qmf.default.direct": ("broker", AGENT_NAME),
     "qmf.default.topic": ("console.request.agent_locate",),
 }
@@ -216,7 +216,7 @@ class Exchange(Router):
         """Return whether ``exchange.bound`` finds the arguments; only a headers exchange looks (RF-33)."""
         return True
 
-    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
+    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
         """Return the bindings a transfer satisfies, at most one for each queue, in order.
 
         Routing may change the bindings; what was returned stays as it is.
@@ -505,7 +505,7 @@ class DirectExchange(Exchange):
         else:
             del self._by_key[binding.key]
 
-    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
+    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
         return self._by_key.get(transfer.message.routing_key or "", ())
 
 
@@ -525,8 +525,8 @@ class FanoutExchange(Exchange):
         """Return whether the queue is bound; without a queue there is nothing to find (RF-33)."""
         return queue is not None and super().is_bound(queue, "", arguments)
 
-    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
-        return list(self.bindings.values())
+    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
+        return tuple(self.bindings.values())
 
 
 class TopicExchange(Exchange):
@@ -547,7 +547,7 @@ class TopicExchange(Exchange):
         """Compare patterns; the broker normalises the key only if a queue is given, too (RF-33)."""
         return binding.key == (key if queue is None else normalize_pattern(key))
 
-    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
+    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
         key = transfer.message.routing_key or ""
         ranked = [(rank, b) for b in self.bindings.values() if (rank := topic_rank(b.key, key)) is not None]
         ranked.sort(key=itemgetter(0))
@@ -602,7 +602,7 @@ class HeadersExchange(Exchange):
         """Return whether a binding's own arguments are all among these, or there is no binding."""
         return not self.bindings or self.is_bound(None, "", arguments)
 
-    def _matching(self, transfer: Transfer) -> Sequence[Binding]:
+    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
         headers = transfer.message.headers or {}
         return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
 
@@ -614,9 +614,9 @@ def _has_all(arguments: Arguments, binding: Binding) -> bool:
     return all(key in given and (value[1] is None or given[key] == value) for key, value in wanted.items())
 
 
-def _one_for_each_queue(bindings: list[Binding]) -> list[Binding]:
+def _one_for_each_queue(bindings: list[Binding]) -> tuple[Binding, ...]:
     chosen = {id(binding.queue): binding for binding in reversed(bindings)}
-    return [binding for binding in bindings if chosen[id(binding.queue)] is binding]
+    return tuple([binding for binding in bindings if chosen[id(binding.queue)] is binding])
 
 
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")

@@ -75,9 +75,9 @@ class FlowState(QueueObserver):
 
     def let_go(self, transfer: Transfer) -> None:
         """End a hold of this queue, if there is one."""
-        if self.queue in transfer.held_by:
+        if self.context.observer is not None and self.queue in transfer.held_by:
             self.show_hold("let_go", transfer)
-            transfer.let_go(self.queue)
+        transfer.let_go(self.queue)
 
     def show_hold(self, kind: str, transfer: Transfer) -> None:
         """Show the observer that a transfer is withheld, or not any more."""

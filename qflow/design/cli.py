@@ -7,6 +7,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from qflow.writing import require_apart, written
 
 if TYPE_CHECKING:
     from qflow.design.frontier import Limits
@@ -76,6 +79,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.workload.attributes import WorkloadError
     from qflow.workload.cli import look_over
 
+    require_apart([namespace.picture], [namespace.workload, namespace.log])
     count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
     shown = Progress("simulating the frontier", count, unit="settings")
     try:
@@ -105,8 +109,10 @@ def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
     """Write the map of each designed queue; of several, each into a file that has its name."""
     for queue in made.chosen:
         drawn = made.map(queue)
-        file = path if len(made.chosen) == 1 else path.with_name(f"{path.stem}-{queue}{path.suffix}")
-        file.write_text(drawn.svg(), encoding="utf-8")
+        several = f"{path.stem}-{quote(queue, safe=' ')}{path.suffix}"
+        file = path if len(made.chosen) == 1 else path.with_name(several)
+        with written(file) as beside:
+            beside.write_text(drawn.svg(), encoding="utf-8")
         if not is_quiet:
             print(f"\n{file}: stop × capacity of {queue}.", *drawn.claims, sep="\n")
 

@@ -22,6 +22,7 @@ from qflow.broker.session import Session
 from qflow.kit import RefusalError
 from qflow.labs.asking import Asking, Question
 from qflow.labs.charts import Chart
+from qflow.labs.conveyor import conveyor_of
 from qflow.labs.group import VERDICTS
 from qflow.labs.html_export import stored, to_html
 from qflow.labs.picture import Comparison, Picture, compare, picture_of
@@ -407,6 +408,9 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
     events = [event for event in trace.events() if not event.kind.startswith("client.")]
     topology = replace(picture.frames.topology, end=picture.run.end)
     forked = picture_of(Run(picture.run.workload, events, picture.run.end), topology=topology)
+    if picture.drawing.get("form") == "conveyor":
+        kept = {name: picture.drawing[name] for name in ("grouped", "works", "tried")}
+        forked, _ = conveyor_of(forked, **kept)
     # Nor can it be said who waited: every client acts when it did in the run.
     said = (claim.replace("; it never had to wait.", ".") for claim in forked.claims)
     forked = replace(forked, claims=(_REPEATS, *said))

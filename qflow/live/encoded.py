@@ -23,12 +23,14 @@ from proton import Message as ProtonMessage
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.links import SUBJECT
 from qflow.broker.message import HeaderValue, Message
+from qflow.live.amqp_frames import FrameError, SectionPlaces, section_places
 from qflow.messaging.messages import from_delivery
 
-_HEADER, _DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS = 0x70, 0x71, 0x72
+ROOM: Final = 1 << 16
+"""So many bytes of a message that has come are taken at once."""
+
+_HEADER, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _NO_TTL = 0
-_EMPTY_LIST = 0x45
-_BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
 _DEFAULT_PRIORITY = 4
 _ENVELOPE, _BARE, _ANNOTATIONS = "qflow.messaging", "amqp 1.0", "annotations"
 _CONTROLS = {
@@ -37,10 +39,6 @@ _CONTROLS = {
     "amqp:discharge:list": "discharge",
     str(0x32): "discharge",
 }
-
-
-class DecodeError(ValueError):
-    """Bytes that are no AMQP 1.0 message."""
 
 
 class Encoded(NamedTuple):
@@ -70,7 +68,7 @@ class Encoded(NamedTuple):
     @classmethod
     def of(cls, raw: bytes, to: str | None = None, reply_to: str | None = None) -> Encoded:
         """Return a message whose sections have been looked at."""
-        bare, annotations, _ = _sections(raw)
+        bare, annotations, _ = section_places(raw)
         return cls(raw, bare, annotations, to, reply_to)
 
     def content(self) -> tuple[str, bytes, dict[str, Any]]:
@@ -83,64 +81,21 @@ class Encoded(NamedTuple):
         return _ENVELOPE, self.raw, known
 
 
-class Sections(NamedTuple):
-    """Where the parts of a message are; ``is_bare`` if nothing but a body says anything."""
-
-    bare: int
-    annotations: tuple[int, int]
-    is_bare: bool
-
-
-def _sections(raw: bytes) -> Sections:
-    at, annotations, is_bare = 0, (0, 0), True
-    if raw and raw[0]:
-        raise DecodeError("the message begins with no section")
-    # A described type with a small descriptor: 0x00 0x53 and one byte.
-    while raw[at : at + 2] == b"\x00\x53" and raw[at + 2 : at + 3]:
-        code = raw[at + 2]
-        if code not in (_HEADER, _DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS):
-            break
-        end = _end_of_compound(raw, at + 3)
-        if end > len(raw):
-            raise DecodeError("a section is longer than the message")
-        if code == _MESSAGE_ANNOTATIONS:
-            annotations = (at, end)
-        elif raw[at + 3] != _EMPTY_LIST:
-            is_bare = False
-        at = end
-    return Sections(at, annotations, is_bare and _has_only_a_body(raw, at))
-
-
-def _has_only_a_body(raw: bytes, at: int) -> bool:
-    if raw[at : at + 4] == b"\x00\x53\x73\x45":
-        # Properties, none of them set.
-        at += 4
-    return raw[at : at + 3] in _BODIES
-
-
-def _end_of_compound(raw: bytes, at: int) -> int:
-    """Return where a list or map ends that begins here."""
-    kind = raw[at : at + 1]
-    if kind == b"\x45":
-        return at + 1
-    if kind in (b"\xc0", b"\xc1"):
-        return at + 2 + int.from_bytes(raw[at + 1 : at + 2], "big")
-    if kind in (b"\xd0", b"\xd1"):
-        return at + 5 + int.from_bytes(raw[at + 1 : at + 5], "big")
-    raise DecodeError("a section is neither a list nor a map")
-
-
 class Decoder:
-    """Decodes messages, one after the other, in one message of Proton's."""
+    """Decodes messages, one after the other, in one message of Proton's.
+
+    ``room`` is where Proton puts the bytes of a message that has come.
+    """
 
     def __init__(self) -> None:
+        self.room = ffi.new("char[]", ROOM)
         self._message = ProtonMessage()
         self._impl = self._message._msg
 
     def decode(self, raw: bytes) -> tuple[Message, Encoded]:
         """Return what the engine needs of a message, without a routing key yet.
 
-        DecodeError if the bytes are no message.
+        FrameError if the bytes are no message.
 
         Examples
         --------
@@ -149,21 +104,24 @@ class Decoder:
         >>> message.content_size == len(raw), message.headers, message.priority
         (True, {'n': 1, 'qpid.subject': 'news'}, 4)
         """
-        sections = _sections(raw)
+        sections = section_places(raw)
         if sections.is_bare:
             encoded = Encoded(raw, sections.bare, sections.annotations)
-            return Message(len(raw), priority=_DEFAULT_PRIORITY, content=encoded.content()), encoded
+            bare = Message(len(raw), None, None, _DEFAULT_PRIORITY)
+            # Not looked through as what a program gives is: bytes and numbers are plain.
+            bare.content = encoded.content()
+            return bare, encoded
         message = self._impl
         # A section that the next message has not got would stay.
         lib.pn_message_clear(message)
-        if lib.pn_message_decode(message, ffi.from_buffer(raw), len(raw)):
-            raise DecodeError("these bytes are no AMQP 1.0 message")
+        if lib.pn_message_decode(message, raw, len(raw)):
+            raise FrameError("these bytes are no AMQP 1.0 message")
         try:
             return self._read(raw, sections)
         except (UnicodeDecodeError, ValueError, TypeError, IndexError, ProtonException) as error:
-            raise DecodeError(f"the message cannot be decoded: {error}") from None
+            raise FrameError(f"the message cannot be decoded: {error}") from None
 
-    def _read(self, raw: bytes, sections: Sections) -> tuple[Message, Encoded]:
+    def _read(self, raw: bytes, sections: SectionPlaces) -> tuple[Message, Encoded]:
         message = self._impl
         encoded = Encoded(
             raw,
@@ -208,7 +166,7 @@ class Decoder:
     def control(self, raw: bytes) -> tuple[str, list[Any]]:
         """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields.
 
-        DecodeError if the message asks for nothing of the kind.
+        FrameError if the message asks for nothing of the kind.
         """
         try:
             self._message.decode(raw)
@@ -218,8 +176,8 @@ class Decoder:
                 if kind is not None:
                     return kind, plain(body.value) or []
         except (ProtonException, ValueError, TypeError) as error:
-            raise DecodeError(f"the message cannot be decoded: {error}") from None
-        raise DecodeError("a coordinator is asked to declare or to discharge")
+            raise FrameError(f"the message cannot be decoded: {error}") from None
+        raise FrameError("a coordinator is asked to declare or to discharge")
 
     def request(self, encoded: Encoded) -> tuple[object, Any, dict[str, Any]]:
         """Return body, correlation id and application properties of a message, copied."""

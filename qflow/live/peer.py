@@ -21,6 +21,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import uuid4
 
@@ -60,7 +61,8 @@ from qflow.broker.links import (
     condition_of,
     is_released,
 )
-from qflow.live.encoded import DecodeError, Decoder, Encoded, outgoing, plain
+from qflow.live.amqp_frames import FrameError
+from qflow.live.encoded import ROOM, Decoder, Encoded, outgoing, plain
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 
 CREDIT: Final = 500
@@ -148,6 +150,7 @@ class Host(Protocol):
         """Keep what went wrong in qflow itself."""
 
 
+@dataclass(slots=True, eq=False)
 class LiveSession:
     """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome.
 
@@ -162,35 +165,30 @@ class LiveSession:
         The id of its transaction; b"" for none.
     """
 
-    __slots__ = ("engine", "held", "receivers", "transaction")
-
-    def __init__(self, engine: LinkSession) -> None:
-        self.engine = engine
-        self.held: dict[int, tuple[Any, Sending]] = {}
-        self.receivers: dict[str, Receiving] = {}
-        self.transaction = b""
+    engine: LinkSession
+    held: dict[int, tuple[Any, Sending]] = field(default_factory=dict)
+    receivers: dict[str, Receiving] = field(default_factory=dict)
+    transaction: bytes = b""
 
 
+@dataclass(slots=True, eq=False)
 class Sending:
-    """A link on which the client sends; ``link`` is None for a transaction's coordinator."""
+    """A link on which the client sends; ``link`` is None for a transaction's coordinator.
 
-    __slots__ = ("session", "impl", "wrapper", "name", "link", "outcomes", "_all")
+    ``of_all`` counts what has become of the transfers of all links of the client, ``outcomes`` of this one's.
+    """
 
-    def __init__(
-        self, peer: Peer, session: LiveSession, wrapper: Link, name: str, link: IncomingLink | None
-    ) -> None:
-        self.session = session
-        self.impl = wrapper._impl
-        self.wrapper = wrapper
-        self.name = name
-        self.link = link
-        self.outcomes = dict.fromkeys(OUTCOMES, 0)
-        self._all = peer.outcomes
+    of_all: dict[str, int]
+    session: LiveSession
+    wrapper: Link
+    name: str
+    link: IncomingLink | None
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
 
     def count(self, word: str) -> None:
         """Count what has become of one transfer."""
         self.outcomes[word] += 1
-        self._all[word] += 1
+        self.of_all[word] += 1
 
     @property
     def node(self) -> str:
@@ -201,20 +199,27 @@ class Sending:
         return link.queue.name
 
 
+@dataclass(slots=True, eq=False)
 class Receiving:
-    """A link on which the client receives; ``unsettled`` is Proton's delivery to the engine's number."""
+    """A link on which the client receives; ``unsettled`` is Proton's delivery to the engine's number.
 
-    __slots__ = ("session", "impl", "wrapper", "name", "link", "unsettled", "is_presettled", "is_portioned")
+    ``number`` is where Proton finds the ``tag`` of the next delivery.
+    """
 
-    def __init__(self, session: LiveSession, impl: Any, wrapper: Link, name: str, link: OutgoingLink) -> None:
-        self.session = session
-        self.impl = impl
-        self.wrapper = wrapper
-        self.name = name
-        self.link = link
-        self.unsettled: dict[Any, int] = {}
-        self.is_presettled = not link.is_explicit
-        self.is_portioned = False
+    session: LiveSession
+    impl: Any
+    wrapper: Link
+    name: str
+    link: OutgoingLink
+    unsettled: dict[Any, int] = field(default_factory=dict)
+    is_presettled: bool = False
+    is_portioned: bool = False
+    number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
+    tag: Any = None
+
+    def __post_init__(self) -> None:
+        self.is_presettled = not self.link.is_explicit
+        self.tag = ffi.new("pn_bytes_t *", (4, ffi.cast("char *", self.number)))[0]
 
 
 class Peer:
@@ -261,7 +266,8 @@ class Peer:
         self._to_credit: dict[Any, Sending] = {}
         self._to_feed: dict[Receiving, None] = {}
         self._has_acted = False
-        self._frames = 0
+        # Of a message that has come, so much is taken at once; more is looked at first.
+        self._portion = min(ROOM, server.limits.message_size + 1)
 
     @property
     def user(self) -> str:
@@ -276,8 +282,9 @@ class Peer:
     # Bytes
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the socket, and do what they ask for."""
+        """Take bytes from the socket, and do what they ask for; it all happens at one time."""
         self._has_acted = False
+        self.server.tell_time()
         try:
             if not self.sasl.is_done:
                 data = self.sasl.receive(data)
@@ -296,7 +303,6 @@ class Peer:
             self.end()
         except Exception as error:
             self.fail(error)
-        self._frames = lib.pn_transport_get_frames_input(self._transport)
 
     def _begin_batch(self, session: LiveSession) -> None:
         """Let the broker make its output after the last transfer that came in one read (RF-08)."""
@@ -384,11 +390,8 @@ class Peer:
 
     def _handle_events(self) -> None:
         peek, pop, kind_of = lib.pn_collector_peek, lib.pn_collector_pop, lib.pn_event_type
-        events, none = self._events, ffi.NULL
-        while True:
-            event = peek(events)
-            if event == none:
-                return
+        events = self._events
+        while event := peek(events):
             kind = kind_of(event)
             try:
                 if kind == _DELIVERY:
@@ -504,7 +507,7 @@ class Peer:
                 self._to_credit.pop(link, None)
             for link in [one for one, state in self.receiving.items() if state.session is known]:
                 del self.receiving[link]
-            self._act()
+            self._has_acted = True
             self._end_batches()
             self._end_session(known)
         session = Session.wrap(impl)
@@ -527,11 +530,6 @@ class Peer:
             engine.consuming.on_delivery = self._delivery_of(known)
         return known
 
-    def _act(self) -> None:
-        """Prepare for a command: the time is now, and the accepts before it come first."""
-        self._has_acted = True
-        self.server.tell_time()
-
     # Links
 
     def _on_attach(self, event: Any) -> None:
@@ -549,7 +547,7 @@ class Peer:
         try:
             if len(name) > _LONGEST_NAME:
                 raise LinkException(f"a link's name has at most {_LONGEST_NAME} characters")
-            self._act()
+            self._has_acted = True
             session = self._session_of(link)
             if link.is_receiver:
                 self._attach_sending(session, link, name)
@@ -567,11 +565,11 @@ class Peer:
     def _attach_sending(self, session: LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
         if target.type == Terminus.COORDINATOR:
-            sending = Sending(self, session, link, name, None)
+            sending = Sending(self.outcomes, session, link, name, None)
         else:
             made = session.engine.link_attach(name, "sender", target.address, _options(target))
             assert isinstance(made, IncomingLink)
-            sending = Sending(self, session, link, name, made)
+            sending = Sending(self.outcomes, session, link, name, made)
             _answer(link.target, target, made)
         self.sending[link._impl] = sending
         link.max_message_size = self.server.limits.message_size
@@ -613,13 +611,8 @@ class Peer:
         impl = link._impl
         sending, receiving = self.sending.pop(impl, None), self.receiving.pop(impl, None)
         self._to_credit.pop(impl, None)
-        self._act()
+        self._has_acted = True
         if sending is not None:
-            held = sending.session.held
-            for number in [number for number, (_, owner) in held.items() if owner is sending]:
-                # Settled without a state: neither yes nor no (LNK-07).
-                lib.pn_delivery_settle(held.pop(number)[0])
-                sending.count("lost")
             self._let_go(sending)
         if receiving is not None:
             receiving.session.receivers.pop(receiving.name, None)
@@ -674,9 +667,9 @@ class Peer:
                 self.server.note_failure(error)
                 data = b""
             link = receiving.impl
-            tag = b"%d" % record.id
-            delivery = lib.pn_delivery(link, (len(tag), ffi.from_buffer(tag)))
-            lib.pn_link_send(link, ffi.from_buffer(data), len(data))
+            receiving.number[0] = record.id & 0xFFFFFFFF
+            delivery = lib.pn_delivery(link, receiving.tag)
+            lib.pn_link_send(link, data, len(data))
             if receiving.is_presettled:
                 lib.pn_delivery_settle(delivery)
             else:
@@ -709,32 +702,50 @@ class Peer:
             if lib.pn_delivery_settled(delivery):
                 self._forget(sending, delivery)
             return
-        size = lib.pn_delivery_pending(delivery)
-        if size > self.server.limits.message_size:
-            most = self.server.limits.message_size
-            text = f"a message has at most {most} bytes"
-            self._end_sending(sending, LinkException(text, "amqp:link:message-size-exceeded"))
-            return
         if lib.pn_delivery_partial(delivery):
+            self._check_parts(sending, impl, delivery)
+            return
+        self._to_credit[impl] = sending
+        room, portion = self.server.decoder.room, self._portion
+        size = lib.pn_link_recv(impl, room, portion)
+        raw = b""
+        if size > 0:
+            raw = ffi.unpack(room, size)
+            if size == portion:
+                rest = lib.pn_delivery_pending(delivery)
+                if self._is_too_large(sending, size + rest):
+                    return
+                buffer = bytearray(rest)
+                if rest:
+                    lib.pn_link_recv(impl, ffi.from_buffer(buffer), rest)
+                raw += bytes(buffer)
+        elif lib.pn_delivery_aborted(delivery):
+            lib.pn_link_advance(impl)
+            lib.pn_delivery_settle(delivery)
+            return
+        lib.pn_link_advance(impl)
+        if sending.link is None:
+            self._coordinate(sending, delivery, raw)
+        else:
+            self._publish(sending, sending.link, delivery, raw)
+
+    def _check_parts(self, sending: Sending, impl: Any, delivery: Any) -> None:
+        """Refuse a message whose rest has not come, if it is too large by now."""
+        if not self._is_too_large(sending, lib.pn_delivery_pending(delivery)):
             waiting = lib.pn_session_incoming_bytes(lib.pn_link_session(impl))
             if waiting > self.server.limits.queued_bytes:
                 most = self.server.limits.queued_bytes
                 text = f"{waiting} bytes of unfinished messages, at most {most} are kept"
                 self.refuse("amqp:resource-limit-exceeded", text)
-            return
-        self._to_credit[impl] = sending
-        if lib.pn_delivery_aborted(delivery):
-            lib.pn_link_advance(impl)
-            lib.pn_delivery_settle(delivery)
-            return
-        buffer = bytearray(size)
-        if size:
-            lib.pn_link_recv(impl, ffi.from_buffer(buffer), size)
-        lib.pn_link_advance(impl)
-        if sending.link is None:
-            self._coordinate(sending, delivery, bytes(buffer))
-        else:
-            self._publish(sending, sending.link, delivery, bytes(buffer))
+
+    def _is_too_large(self, sending: Sending, size: int) -> bool:
+        """Return whether a message is larger than is taken; its link is closed then."""
+        most = self.server.limits.message_size
+        if size <= most:
+            return False
+        text = f"a message has at most {most} bytes"
+        self._end_sending(sending, LinkException(text, "amqp:link:message-size-exceeded"))
+        return True
 
     def _forget(self, sending: Sending, delivery: Any) -> None:
         held = sending.session.held
@@ -747,13 +758,13 @@ class Peer:
     def _publish(self, sending: Sending, link: IncomingLink, delivery: Any, raw: bytes) -> None:
         if self._accepted:
             self._flush_accepts()
-        self._act()
+        self._has_acted = True
         session, server = sending.session, self.server
         engine = session.engine
         is_settled = lib.pn_delivery_settled(delivery)
         try:
             message, encoded = server.decoder.decode(raw)
-        except DecodeError as error:
+        except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
             return
         if server.password and message.user_id not in (None, self.user):
@@ -797,20 +808,23 @@ class Peer:
         lib.pn_delivery_settle(delivery)
 
     def _end_sending(self, sending: Sending, error: SessionException) -> None:
-        """Close a sender's link that broke a rule; what is withheld is settled without a state."""
-        self.sending.pop(sending.impl, None)
-        self._to_credit.pop(sending.impl, None)
-        for number in [number for number, (_, owner) in sending.session.held.items() if owner is sending]:
-            lib.pn_delivery_settle(sending.session.held.pop(number)[0])
-            sending.count("lost")
+        """Close a sender's link that broke a rule."""
+        self.sending.pop(sending.wrapper._impl, None)
+        self._to_credit.pop(sending.wrapper._impl, None)
         self._let_go(sending)
         if not isinstance(error, LinkException):
             error = LinkException(str(error), "amqp:precondition-failed")
         self._close_link(sending.wrapper, error)
 
     def _let_go(self, sending: Sending) -> None:
-        """End a sender's link in the broker; a coordinator's takes its transaction with it."""
+        """End a sender's link in the broker; a coordinator's takes its transaction with it.
+
+        What is withheld is settled without a state: neither yes nor no (LNK-07).
+        """
         session = sending.session
+        for number in [number for number, (_, owner) in session.held.items() if owner is sending]:
+            lib.pn_delivery_settle(session.held.pop(number)[0])
+            sending.count("lost")
         if sending.link is not None:
             session.engine.link_detach(sending.name, "sender")
         elif session.transaction:
@@ -836,7 +850,7 @@ class Peer:
             self._settle_in_transaction(session, delivery, number)
         elif state in (_RELEASED, _REJECTED, _MODIFIED):
             self._flush_accepts()
-            self._act()
+            self._has_acted = True
             self._give_back(session.engine, delivery, number, state)
         else:
             # Accepted, or settled without a state, which is the same (LNK-12).
@@ -850,7 +864,7 @@ class Peer:
 
     def _settle_in_transaction(self, session: LiveSession, delivery: Any, number: int) -> None:
         self._flush_accepts()
-        self._act()
+        self._has_acted = True
         is_transactional = bool(session.transaction) and self._is_transactional(session, delivery)
         session.engine.message_accept([number], transactional=is_transactional)
 
@@ -872,7 +886,7 @@ class Peer:
         self._accepted = []
         self._accepted_of = None
         if session is not None and session.engine.is_attached:
-            self._act()
+            self._has_acted = True
             session.engine.message_accept(numbers)
 
     # Credit
@@ -895,7 +909,7 @@ class Peer:
         portion = min(wire, _PORTION)
         receiving.is_portioned = portion < wire
         if portion != granted:
-            self._act()
+            self._has_acted = True
             if portion < granted:
                 engine.message_stop(name)
                 granted = 0
@@ -910,7 +924,7 @@ class Peer:
             # The rest of the credit first, as soon as the socket takes it.
             self._to_feed[receiving] = None
             return
-        self._act()
+        self._has_acted = True
         receiving.session.engine.message_flush(receiving.name)
         lib.pn_link_drained(receiving.impl)
         self.server.dirty[self] = None
@@ -919,7 +933,7 @@ class Peer:
 
     def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
         self._flush_accepts()
-        self._act()
+        self._has_acted = True
         session = sending.session
         wrapper = Delivery.wrap(delivery)
         try:
@@ -932,7 +946,7 @@ class Peer:
                 wrapper.settle()
                 return
             self._discharge(session, wrapper, values)
-        except DecodeError as error:
+        except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
         except LinkException as error:
             self._end_sending(sending, error)

@@ -26,8 +26,8 @@ queueDeclare more
 bind more
 >>> listening.delBroker(broker)
 
-What differs from the real one: there is no network, so that no thread is needed, nothing is retried, and a
-broker never fails to connect; and of QMFv1 there is nothing.
+What differs from the real one: there is no network, so that no thread is needed, nothing is retried, and only
+a broker that :func:`qflow.messaging.refuse` was given fails to connect; and of QMFv1 there is nothing.
 """
 
 # ruff: noqa: N802, N803, N815  (the names are the real console's)
@@ -41,6 +41,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from qflow.broker import Session as EngineSession
 from qflow.broker.errors import ManagementError
+from qflow.messaging.exceptions import ConnectError
 from qflow.messaging.hosts import DEFAULT_URL, Host, brokers, parse_url
 from qflow.messaging.qmf import METHODS, PACKAGE, call, find_object, find_objects
 from qflow.messaging.qmf_schema import (
@@ -65,7 +66,7 @@ class Console:
         """Take notice of a broker that was added."""
 
     def brokerConnectionFailed(self, broker: Broker) -> None:
-        """Take notice of a broker that cannot be reached, which never happens here."""
+        """Take notice of a broker that refuses connections, in a session with ``manageConnections``."""
 
     def brokerDisconnected(self, broker: Broker) -> None:
         """Take notice of a broker that was removed."""
@@ -396,7 +397,8 @@ class Broker:
         self.host = host
         self._url = url
         self._agent = Agent(self)
-        self._is_connected = True
+        self._error = host.refusal
+        self._is_connected = self._error is None
         self._is_settling = False
         self._engine_session: EngineSession | None = None
         self._calls: deque[tuple[str, tuple[Any, ...]]] = deque()
@@ -408,8 +410,8 @@ class Broker:
         return self._is_connected
 
     def getError(self) -> str | None:
-        """Return why the broker is not connected, which has no reason here: None."""
-        return None
+        """Return why the broker could not be connected to, or None."""
+        return self._error
 
     def getBrokerId(self) -> UUID:
         """Return an identity, the same in every run."""
@@ -495,6 +497,10 @@ class Broker:
     def connect(self) -> None:
         """Let the console hear of the broker, its agent and classes, and of what happens from now on."""
         if self.session.console is None:
+            return
+        if self._error is not None:
+            self._call("brokerConnectionFailed", self)
+            self.settle()
             return
         self.host.agent.listeners.append(self)
         self._call("brokerInfo", self)
@@ -622,8 +628,16 @@ class Session:
         """Add the broker behind a URL; return a handle of it, the one there is if it was added before.
 
         All but the URL is about a network, and is ignored.
+
+        Raises
+        ------
+        ConnectError
+            The broker does not let anybody connect (:func:`qflow.messaging.refuse`).  With
+            ``manageConnections`` the console is called instead, and the broker has no objects.
         """
         host = brokers.host(target)
+        if host.refusal is not None and not self.manageConnections:
+            raise ConnectError(text=host.refusal)
         known = next((broker for broker in self.brokers if broker.host is host), None)
         if known is not None:
             return known
@@ -649,7 +663,7 @@ class Session:
         return [agent for one in self._chosen(broker) for agent in one.getAgents()]
 
     def _chosen(self, broker: Broker | None) -> list[Broker]:
-        return list(self.brokers) if broker is None else [broker]
+        return [one for one in (self.brokers if broker is None else [broker]) if one.isConnected()]
 
     # The schema
 

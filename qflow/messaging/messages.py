@@ -339,11 +339,13 @@ def to_broker(
         )
     if not isinstance(message.properties, dict):
         raise EncodeError(text=f"cannot encode the message: properties is a dict; got {message.properties!r}")
-    headers = _as_sent(message.properties)
+    try:
+        headers, body = _as_sent(message.properties), _as_sent(message.content)
+        extras, extras_size = _extras(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EncodeError(text=f"cannot encode the message: {error}") from error
     if subject is not None:
         headers[SUBJECT] = subject
-    extras, extras_size = _extras(message)
-    body = _as_sent(message.content)
     app_id = headers.get(APP_ID)
     if isinstance(app_id, bytes):
         # The engine's is a text; what is none counts among the others, and the header keeps the bytes.
@@ -468,6 +470,8 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
         extras["id"] = str(message.id)
         size += _UUID_BYTES
     if message.reply_to:
+        if not isinstance(message.reply_to, str):
+            raise EncodeError(text=f"reply_to: got {message.reply_to!r}, allowed is an address, or None")
         try:
             reply_to = ReplyTo.of(message.reply_to)
         except (ParseError, LexError) as error:

@@ -253,7 +253,6 @@ def _logged(workload: Workload) -> Iterator[LogRow]:
         stage = set_up(workload)
     client_side = ClientSide(workload.producers)
     stage.broker.observe(client_side.append)
-    stage.events = client_side  # type: ignore[assignment]
     now = 0
     while now < stage.agenda.end:
         now += REPORT

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
-from heapq import heappop, heappush
-from typing import Final
+from typing import Any, Final
+
+from qflow.broker.broker import Broker
 
 Action = Callable[[], None]
+
+
+def nothing() -> None:
+    """Do nothing: an action that takes the place of one that is over."""
+
 
 # Priorities at one instant: those who join, then those who make room, then those who fill it.
 SUBSCRIBE: Final = 0
@@ -15,6 +22,10 @@ SEND: Final = 2
 
 SECOND: Final = 1_000_000
 """Microseconds."""
+
+# Final, so that compiled code has them at hand: it would look up a name that is imported at each use.
+_push: Final = heapq.heappush
+_pop: Final = heapq.heappop
 
 
 class Agenda:
@@ -31,56 +42,53 @@ class Agenda:
 
     Examples
     --------
+    >>> from qflow.broker import Broker
     >>> agenda, seen = Agenda(end=10), []
     >>> agenda.enter(5, SEND, lambda: seen.append("send"))
     >>> agenda.enter(5, SETTLE, lambda: seen.append("settle"))
     >>> agenda.enter(11, SEND, lambda: seen.append("too late"))
-    >>> agenda.run(seen.append, alarm=lambda: None); seen
-    [5, 'settle', 'send']
+    >>> agenda.run(Broker()); seen
+    ['settle', 'send']
     """
 
     def __init__(self, end: int) -> None:
         self.now = 0
         self.end = end
-        self._entries: list[tuple[int, int, int, Action]] = []
+        # Time, priority, number, action; of any type, as compiled code would look at all four to take one.
+        self._entries: list[tuple[Any, ...]] = []
         self._sequence = 0
 
     def enter(self, time: int, priority: int, action: Action) -> None:
         """Plan an action for an instant that is not in the past."""
         self._sequence += 1
-        heappush(self._entries, (time, priority, self._sequence, action))
+        _push(self._entries, (time, priority, self._sequence, action))
 
     def clear(self) -> None:
         """Forget all that is planned."""
         self._entries.clear()
 
-    def run(
-        self, advance: Callable[[int], None], alarm: Callable[[], int | None], until: int | None = None
-    ) -> None:
+    def run(self, broker: Broker, until: int | None = None) -> None:
         """Carry out every action that is due.
 
         Parameters
         ----------
-        advance : callable
-            Called with each new instant, before its first action.
-        alarm : callable
-            Returns the next instant at which something happens without an action of ours; ``advance`` is
-            called with that one too, so that what it leads to is planned from there.
+        broker : Broker
+            Its time is set to each new instant, before that instant's first action; and to those at which
+            one of its timers is due, so that what it leads to is planned from there.
         until : int or None
             The last instant to serve now; None for the end.
         """
-        entries = self._entries
+        entries, timers = self._entries, broker.timers
         while True:
             last = self.end if until is None else until
-            time = entries[0][0] if entries else last + 1
-            due = alarm()
-            is_alarm = due is not None and due < time
-            if due is not None and is_alarm:
-                time = max(due, self.now)
+            time: int = entries[0][0] if entries else last + 1
+            is_timer = timers.is_due(time - 1)
+            if is_timer:
+                time = max(timers.next_due or 0, self.now)
             if time > last:
                 return
-            if time != self.now or is_alarm:
+            if time != self.now or is_timer:
                 self.now = time
-                advance(time)
-            if not is_alarm:
-                heappop(entries)[3]()
+                broker.advance(time)
+            if not is_timer:
+                _pop(entries)[3]()

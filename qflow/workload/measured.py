@@ -8,15 +8,14 @@ becomes, and of what clients report only the waits are kept.  What happens is th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from qflow.broker.events import Event
 from qflow.broker.message import QueuedMessage, QueueObserver
 from qflow.workload.agenda import SECOND, Agenda
 from qflow.workload.model import Workload
-from qflow.workload.stage import GRACE, Stage
+from qflow.workload.stage import GRACE, ClientObserver, Stage
 
-POINTS = 40
+POINTS: Final = 40
 """How many points a course has."""
 
 
@@ -88,19 +87,22 @@ class Gauge(QueueObserver):
         return bytes([255 * depth // max(1, self.deepest) for depth in most])
 
 
-class Waits:
-    """Keeps when producers wait; it takes the place of a stage's events."""
+class Waits(ClientObserver):
+    """Keeps when producers wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, agenda: Agenda) -> None:
+        self.agenda = agenda
         self.since: dict[str, int] = {}
         self.spans: list[tuple[int, int]] = []
 
-    def append(self, event: Event) -> None:
-        """Note a row that a client reports."""
-        if event.kind == "client.block":
-            self.since.setdefault(event.session, event.time)
-        elif event.kind == "client.unblock":
-            self.spans.append((self.since.pop(event.session), event.time))
+    def noted(self, kind: str, client: str) -> None:
+        """Note that a producer begins to wait, or goes on."""
+        if kind == "client.block":
+            if client not in self.since:
+                self.since[client] = self.agenda.now
+        elif kind == "client.unblock":
+            self.spans.append((self.since[client], self.agenda.now))
+            del self.since[client]
 
     def until(self, end: int) -> int:
         """Return the sum of all waits up to an instant, in microseconds."""
@@ -132,8 +134,8 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     (15, 0.84, ())
     """
     stage.broker.observe(None)
-    waits = Waits()
-    stage.events = waits  # type: ignore[assignment]
+    waits = Waits(stage.agenda)
+    stage.client_observer = waits
     names = [queue] if queue else list(workload.queues)
     gauges = [Gauge(stage.agenda) for _ in names]
     for gauge, name in zip(gauges, names, strict=True):

@@ -183,12 +183,13 @@ class Link:
 
     Examples
     --------
+    >>> from qflow.broker import Broker
     >>> agenda, seen = Agenda(end=SECOND), []
     >>> link = Link(agenda, Network(latency=0.001, ack_delay=0.04))
     >>> link.greeted()  # the broker has answered something
     >>> for word in ("accept", "complete"):
     ...     link.write(lambda word=word: seen.append((agenda.now, word)))
-    >>> agenda.run(lambda now: None, alarm=lambda: None); seen
+    >>> agenda.run(Broker()); seen
     [(1000, 'accept'), (43000, 'complete')]
     """
 

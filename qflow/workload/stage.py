@@ -5,12 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from operator import attrgetter
+from typing import Final
 
 from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException
-from qflow.broker.events import Detail, Event, EventTable
+from qflow.broker.events import Detail, EventTable
 from qflow.broker.message import Message
 from qflow.workload.agenda import SECOND, Action, Agenda
 from qflow.workload.attributes import WorkloadError
@@ -20,13 +19,40 @@ from qflow.workload.run import Run
 GRACE = 10 * SECOND
 """After the last message was due, clients have this long to catch up and drain the queues."""
 
-_next_due = attrgetter("next_due")
+UNLIMITED: Final = 1 << 60
+"""So many messages, or acts of clients, as no run ever has."""
+
+
+class ClientObserver:
+    """Sees what only a client can report, though no event is made of it."""
+
+    def noted(self, kind: str, client: str) -> None:
+        """Note what a client reports: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
 
 
 class Stage:
-    """One broker with the workload's queues, one agenda that ends at ``end``, one list of events.
+    """One broker with the workload's queues, one agenda that ends at ``end``, one table of events.
 
-    ``message_limit`` is how many messages all producers together may send.
+    Parameters
+    ----------
+    workload : Workload
+    end : int
+        The last instant, in microseconds.
+    message_limit : int or None
+        How many messages all producers together may send.
+
+    Attributes
+    ----------
+    events : EventTable
+        What the broker and its clients show, unless another observer takes its place.
+    remaining : int
+        How many messages the producers may still send.
+    acts : int
+        How much clients may do before that is too much to keep in memory.
+    woken_at : int
+        When a producer that had waited was last sent a completion.
+    client_observer : ClientObserver or None
+        Is called with what clients report.
 
     Raises
     ------
@@ -44,18 +70,15 @@ class Stage:
         self._name = workload.name
         self.broker = Broker(workload.options)
         self.agenda = Agenda(end)
-        table = EventTable()
-        # A caller that keeps less puts another list in its place.
-        self.events: list[Event] | EventTable = table
+        self.events = EventTable()
+        self.client_observer: ClientObserver | None = None
         self.errors: dict[str, AmqpException] = {}
-        self.remaining = message_limit
-        # When a producer that had waited was last sent a completion.
+        self.remaining = UNLIMITED if message_limit is None else message_limit
         self.woken_at = -1
-        # How much clients may do before that is too much to keep in memory; None if it is not kept.
-        self.acts: int | None = None
+        self.acts = UNLIMITED
         # What breaks the references between clients at the end.
         self.at_end: list[Action] = []
-        self.broker.observe(table)
+        self.broker.observe(self.events)
         setup = self.broker.session(SETUP)
         for name, arguments in workload.queues.items():
             setup.queue_declare(name, arguments)
@@ -65,8 +88,7 @@ class Stage:
 
     def run(self, until: int | None = None) -> None:
         """Let everything happen that is due, of the clients and of the broker's own timers."""
-        timers = self.broker.timers
-        self.agenda.run(self.broker.advance, alarm=partial(_next_due, timers), until=until)
+        self.agenda.run(self.broker, until)
 
     def count_act(self) -> None:
         """Count one message that is sent or settled.
@@ -76,26 +98,27 @@ class Stage:
         WorkloadError
             If there are more than can be kept in memory.
         """
-        if self.acts is not None:
-            self.acts -= 1
-            if self.acts < 0:
-                raise WorkloadError(
-                    f"workload {self._name!r}: by {self.agenda.now / SECOND:g} s its clients have sent and "
-                    "settled more messages than can be kept in memory; give it a shorter duration, lower "
-                    "rates, or consumers that release less"
-                )
+        self.acts -= 1
+        if self.acts < 0:
+            raise WorkloadError(
+                f"workload {self._name!r}: by {self.agenda.now / SECOND:g} s its clients have sent and "
+                "settled more messages than can be kept in memory; give it a shorter duration, lower "
+                "rates, or consumers that release less"
+            )
 
     def count_message(self) -> None:
         """Count one message that is sent; after the last one clients go on for :data:`GRACE`."""
         self.count_act()
-        if self.remaining is not None:
-            self.remaining -= 1
-            if not self.remaining:
-                self.agenda.end = min(self.agenda.end, self.agenda.now + GRACE)
+        self.remaining -= 1
+        if not self.remaining:
+            self.agenda.end = min(self.agenda.end, self.agenda.now + GRACE)
 
     def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:
-        """Add a row that only a client can report: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
-        self.events.append(Event(self.agenda.now, kind, queue, client, "", message, 0, "", detail))
+        """Show what only a client can report: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
+        if self.client_observer is not None:
+            self.client_observer.noted(kind, client)
+        if self.broker.observer is not None:
+            self.broker.emit(kind, queue, client, message=message, detail=detail)
 
     def finish(self, workload: Workload) -> Run:
         """Return the run; the stage is of no more use then."""
@@ -116,6 +139,7 @@ class Stage:
             action()
         self.at_end.clear()
         self.broker.observe(None)
+        self.client_observer = None
         self.agenda.clear()
         for session in self.broker.sessions.values():
             session.completions.on_report = session.completions.on_channel_flow = None

@@ -16,6 +16,7 @@ from qflow import cli
 from qflow.configuration.notations import read_line
 from qflow.design import DesignError, Limits, Recommendation, frontier, judge_workload, recommend, traffic_of
 from qflow.design.frontier import Part, best, mark, parts_of
+from qflow.logs.workload_file import workload_json
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 
@@ -241,6 +242,19 @@ def test_the_command_draws_the_map(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     assert "stop × capacity of orders" in said and "of the 9 settings" in said
     assert file.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_of_several_queues_each_has_a_file_whatever_its_name(tmp_path, monkeypatch):
+    drawn = partialmethod(Recommendation.map, cells=2, messages=20, processes=1)
+    monkeypatch.setattr(Recommendation, "map", drawn)
+    names = ("a/b", "../c", "d e")
+    producers = [Producer(f"p{n}", ("", name), 100, 2, 10) for n, name in enumerate(names)]
+    workload = Workload("odd", 1, {name: {"qpid.max_count": 20} for name in names}, producers=producers)
+    (tmp_path / "odd.json").write_text(json.dumps(workload_json(workload)))
+    words = ["design", str(tmp_path / "odd.json"), "--messages", "20", "--picture", str(tmp_path / "map.svg")]
+    assert cli.main(words) == 0
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert made == ["map-..%2Fc.svg", "map-a%2Fb.svg", "map-d e.svg", "odd.json"]
 
 
 def test_the_command_as_json_is_the_recommendation(tmp_path, capsys):

@@ -138,6 +138,8 @@ def folder(tmp_path, trace, monkeypatch):
         ("trace", "import", "log.csv.gz", "log.json", "--workload", "../{}/log.json"),
         ("trace", "import", "log.csv.gz", "-o", "new.jsonl", "--workload", "./new.jsonl"),
         ("run", "w.jsonl", "--trace", "w.jsonl"),
+        ("design", "w.jsonl", "--picture", "w.jsonl"),
+        ("design", "log.json", "--log", "log.csv.gz", "--picture", "./log.csv.gz"),
     ],
     ids=" ".join,
 )

@@ -8,6 +8,7 @@ from qflow.labs import group_lab, group_run
 from qflow.labs.conveyor import NOTHING, PASSED, TAKEN
 from qflow.labs.frames import NEVER
 from qflow.labs.group_widget import MESSAGES, PACES
+from qflow.labs.lab import fork_picture
 
 STORY = {"messages": MESSAGES, "prefetch": (1, 2, 3), "paces": PACES}
 
@@ -111,6 +112,17 @@ def test_what_cannot_be_done_is_said_in_the_lab_and_loses_nothing(content, said)
     ask(lab, **content)
     assert said in lab.scene.refusal
     assert lab.picture is before
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_another_course_of_events_is_drawn_as_a_conveyor_too(grouped):
+    picture = group_run(**STORY, grouped=grouped)
+    both = fork_picture(picture, 60, "leave:c2")
+    forked = list(both.pictures.values())[1]
+    same = ("form", "grouped", "works", "tried", "of")
+    assert [forked.drawing[name] for name in same] == [picture.drawing[name] for name in same]
+    assert "looks" in forked.frames.lasting
+    assert forked.drawing["captions"][:20] == picture.drawing["captions"][:20]
 
 
 def test_a_group_needs_a_name():

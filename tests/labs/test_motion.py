@@ -21,14 +21,20 @@ from qflow.labs import (
     compare,
     fanout_run,
     flow_run,
+    group_lab,
     history_run,
+    picture_of,
     policy_run,
     recorded_picture,
     save_html,
+    state_space_lab,
 )
 from qflow.labs.claims import state_sentence, step_sentence
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.html_export import to_html
+from qflow.labs.lab import fork_picture
+from qflow.labs.state_space import PAUSE, Walk
+from qflow.workload import Consumer, Producer, Workload, simulate
 
 pytestmark = [pytest.mark.browser]
 
@@ -48,7 +54,8 @@ class Page:
     def scene(self, script: str) -> Any:
         """Return what a script says of ``scene``, the handle that a scene gives to its page."""
         return self.page.evaluate(
-            f"() => {{ const scene = document.querySelector('.qflow-scene').scene; {script} }}"
+            "() => { const { scene } = document.querySelector('.qflow-scene:not(.qf-states)'); "
+            f"{script} }}"
         )
 
     def play(self, speed: float) -> dict[str, int]:
@@ -233,17 +240,22 @@ def test_how_smooth_it_is(saved, name, speed):
     assert seen["marks"] > 20
 
 
-# Texts that lie on one another, or on a line or card's edge of the drawing that is not theirs.
+# Texts that lie on one another or on a line, or leave their card.
 OVERLAPS = """() => {
     const box = element => element.getBoundingClientRect();
     const isSeen = element => {
         const style = getComputedStyle(element);
-        return style.visibility !== "hidden" && style.display !== "none" && element.textContent.trim();
+        return style.visibility !== "hidden" && box(element).width && element.textContent.trim();
     };
     const found = [];
     for (const stage of document.querySelectorAll(".qf-stage, .qf-plot")) {
         const texts = [...stage.querySelectorAll("text:not(.qf-letter)")].filter(isSeen);
-        const links = [...stage.querySelectorAll(".qf-link, .qf-back")];
+        const links = [...stage.querySelectorAll(".qf-link, .qf-back")].map((link) => {
+            const matrix = link.getScreenCTM();
+            const steps = Math.floor(link.getTotalLength() / 3);
+            const point = (_, step) => link.getPointAtLength(3 * step).matrixTransform(matrix);
+            return Array.from({ length: steps + 1 }, point);
+        });
         texts.forEach((one, index) => {
             const a = box(one);
             for (const other of texts.slice(index + 1)) {
@@ -252,21 +264,42 @@ OVERLAPS = """() => {
                 const tall = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
                 if (wide > 1 && tall > 3) found.push(`${one.textContent} / ${other.textContent}`);
             }
-            for (const link of links) {
-                const matrix = link.getScreenCTM();
-                const length = link.getTotalLength();
-                for (let at = 0; at <= length; at += 3) {
-                    const { x, y } = link.getPointAtLength(at).matrixTransform(matrix);
-                    if (x > a.left + 1 && x < a.right - 1 && y > a.top + 4 && y < a.bottom - 4) {
-                        found.push(`${one.textContent} / a link`);
-                        break;
-                    }
-                }
-            }
+            const all = box(stage);
+            const isOut = a.left < all.left - 1 || a.right > all.right + 1;
+            if (isOut) found.push(`${one.textContent} / the end of the drawing`);
+            const isIn = ({ x, y }) => x > a.left + 1 && x < a.right - 1 && y > a.top + 4 && y < a.bottom - 4;
+            const card = one.closest(".qf-producer, .qf-consumer")?.querySelector(".qf-card");
+            if (card && a.right > box(card).right) found.push(`${one.textContent} / the edge of its card`);
+            if (links.some((points) => points.some(isIn))) found.push(`${one.textContent} / a link`);
         });
     }
     return [...new Set(found)];
 }"""
+
+
+def with_long_names() -> Picture:
+    """Every name as long as names are where a broker is in use."""
+    groups = ("customer-4711-eu-west", "customer-0815-us-east", "a", "customer-17")
+    sent = tuple((0.01 * number, 100, groups[number % 4]) for number in range(60))
+    shared = {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1, "qpid.flow_stop_count": 20}
+    queue = "orders-of-the-web-shop"
+    return picture_of(
+        simulate(
+            Workload(
+                "long names",
+                duration=5,
+                queues={queue: shared},
+                producers=(
+                    Producer("checkout-service-1", ("", queue), 1, 9, 100, arrival="recorded", recorded=sent),
+                ),
+                consumers=tuple(
+                    Consumer(f"billing-worker-eu-west-{number}", queue, prefetch=3, service=("const", 0.1))
+                    for number in (1, 2)
+                ),
+            )
+        )
+    )
+
 
 LABS: dict[str, Callable[[], Picture | Comparison]] = {
     "flow": flow_run,
@@ -277,36 +310,50 @@ LABS: dict[str, Callable[[], Picture | Comparison]] = {
     "policies": policy_run,
     "history": history_run,
     "compared": lambda: compare(capacity_run(), capacity_run(capacity_1=100)),
+    "carts forked": lambda: fork_picture(group_lab().first, 40, "leave:c2"),
+    "long names": with_long_names,
+    "long names compared": lambda: compare(with_long_names(), with_long_names()),
     "recorded": lambda: recorded_picture("slow-consumer"),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=pytest.mark.xfail(
-                name == "compared", reason="a link of two producers passes the sign ON", strict=True
-            ),
-        )
-        for name in LABS
-    ],
-)
-@pytest.mark.parametrize("size", [(1440, 900), (1280, 720)], ids=["1440", "1280"])
-def test_no_text_lies_on_another_and_a_lab_fits_on_a_screen(saved, name, size):
-    width, height = size
-    saved.page.set_viewport_size({"width": width, "height": height})
-    saved.open(LABS[name]())
-    scene = saved.page.locator(".qflow-scene")
-    assert scene.bounding_box()["height"] <= 720
-    end = saved.scene("return scene.player.track.count - 1;")
-    for moment, share in enumerate((0.2, 0.45, 0.8)):
-        saved.scene(f"scene.player.show({int(share * end)});")
-        assert saved.page.evaluate(OVERLAPS) == []
-        saved.shot(f"{name}-{width}-{moment}")
+@pytest.mark.parametrize("name", LABS)
+def test_no_text_lies_on_another_and_a_lab_fits_on_a_screen(saved, name):
+    picture = LABS[name]()
+    for width, height in ((1440, 900), (1280, 720)):
+        saved.page.set_viewport_size({"width": width, "height": height})
+        saved.open(picture, name)
+        assert saved.page.locator(".qflow-scene").bounding_box()["height"] <= 720
+        end = saved.scene("return scene.player.track.count - 1;")
+        for moment, share in enumerate((0.2, 0.45, 0.8)):
+            saved.scene(f"scene.player.show({int(share * end)});")
+            assert saved.page.evaluate(OVERLAPS) == []
+            saved.shot(f"{name}-{width}-{moment}")
     saved.page.set_viewport_size({"width": 1400, "height": 1000})
+
+
+def test_a_notebook_keeps_the_graph_of_states_and_walks_it_as_the_run_plays(saved):
+    lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
+    path = saved.folder / "states.html"
+    path.write_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", encoding="utf-8")
+    saved.page.goto(path.as_uri())
+    saved.page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+    graph = saved.page.locator(".qf-states")
+    assert graph.locator(".qf-state-node").count() == len(lab.space.states.graph)
+    assert graph.get_attribute("data-chosen") == str(lab.space.states.deepest)
+    saved.scene("scene.player.show(0);")
+    assert graph.get_attribute("data-chosen") == "0"
+    walk = Walk(lab.space.states)
+    for action in lab.space.states.path_to(lab.space.node):
+        walk = walk.after(action)
+        saved.scene(f"scene.player.seek({PAUSE * len(walk.actions)});")
+        assert graph.get_attribute("data-walk") == " ".join(map(str, walk.nodes))
+    graph.locator(f".qf-state-node[data-node='{walk.nodes[2]}']").click()
+    assert graph.get_attribute("data-chosen") == str(walk.nodes[2])
+    assert saved.scene("return scene.player.time;") == 2 * PAUSE
+    assert saved.page.evaluate(OVERLAPS) == []
+    saved.shot("states")
 
 
 def test_the_stage_has_the_whole_window_and_the_arrow_keys_go_from_turn_to_turn(saved):

@@ -10,7 +10,7 @@ import pytest
 from messaging_support import Bench, address
 
 from qflow.broker import Broker
-from qflow.messaging import sleep
+from qflow.messaging import ConnectError, refuse, sleep
 from qflow.messaging.console import Console, Event, MethodResult, Object, ObjectId, SchemaClass, Session
 from qflow.messaging.qmf import EVENTS, METHODS, PACKAGE, find_objects
 from qflow.messaging.qmf_schema import schema_of, schemas
@@ -291,6 +291,21 @@ def test_a_console_that_manages_its_connections_hears_later() -> None:
     assert log.take() == []
     bench.sleep(0)
     assert log.take("brokerConnected") == ["brokerConnected"]
+
+
+def test_a_refused_broker() -> None:
+    """An exception where the program connects by itself; a call of the console where the session does."""
+    refuse("refused-console:5673")
+    with pytest.raises(ConnectError, match="Connection refused"):
+        Session().addBroker("refused-console:5673")
+    log = Log()
+    session = Session(log, manageConnections=True)
+    broker = session.addBroker("refused-console:5673")
+    assert log.take() == ["brokerConnectionFailed"]
+    assert not broker.isConnected() and "Connection refused" in str(broker.getError())
+    assert session.getObjects(_class="broker") == []
+    session.delBroker(broker)
+    assert log.take() == []
 
 
 def test_a_console_sees_objects_change() -> None:

@@ -235,3 +235,32 @@ def test_properties_that_cannot_be_encoded(properties):
     with pytest.raises(EncodeError):
         sender.send(Message("", properties=properties))
     assert bench.broker.queue("q").statistics().msgDepth == 0
+
+
+def circle() -> dict[str, object]:
+    entries: dict[str, object] = {}
+    entries["itself"] = entries
+    return entries
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"reply_to": 5},
+        {"reply_to": b"q"},
+        {"reply_to": "x" * 256},
+        {"reply_to": "q; {"},
+        {"content": {"a": iter("a")}},
+        {"content": circle()},
+        {"properties": {"a": iter("a")}},
+        {"properties": circle()},
+    ],
+)
+def test_messages_that_cannot_be_encoded(attributes: dict[str, object]) -> None:
+    """EncodeError, nothing is sent, and the session lives."""
+    bench = Bench()
+    sender = bench.sender("q; {create: always}")
+    with pytest.raises(EncodeError):
+        sender.send(Message(**attributes))  # type: ignore[arg-type]
+    sender.send("x")
+    assert bench.stat("q").msgDepth == 1

@@ -24,7 +24,7 @@ def test_the_chain_is_printed(file, capsys):
     assert main(["trace", "why", file, "2.5s", "C1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("C1 is blocked: a message has been due since 1.14 s, and its window is full.")
-    assert lines[-1].strip().startswith("← Nobody consumes from q until late subscribes at 3 s")
+    assert lines[-1].strip().startswith("← q has no consumer until late subscribes at 3 s")
 
 
 def test_the_chain_as_json(file, capsys):

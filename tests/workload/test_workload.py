@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from recordings import WORKLOADS
 
+from qflow.broker import Broker
+from qflow.broker.context import TimerTask
 from qflow.broker.errors import InvalidArgumentException, ResourceLimitExceededException
 from qflow.broker.events import COMMANDS, EFFECTS
 from qflow.broker.options import BrokerOptions
@@ -494,52 +496,61 @@ def test_the_brokers_own_timers_are_served_on_time():
 # The agenda
 
 
-def never():
-    """Nothing happens by itself."""
-
-
 def test_the_agenda_orders_by_time_then_priority_then_entry():
-    agenda, seen = Agenda(end=100), []
+    agenda, seen, broker = Agenda(end=100), [], Broker()
     entries = [(5, SEND), (5, SETTLE), (3, SEND), (5, SUBSCRIBE), (5, SETTLE), (100, SEND), (101, SUBSCRIBE)]
     for number, (time, priority) in enumerate(entries):
-        agenda.enter(time, priority, lambda number=number: seen.append(number))
-    reported = []
-    agenda.run(reported.append, alarm=never)
-    assert seen == [2, 3, 1, 4, 0, 5]
-    assert reported == [3, 5, 100]
+        agenda.enter(time, priority, lambda number=number: seen.append((broker.now, number)))
+    agenda.run(broker)
+    assert seen == [(3, 2), (5, 3), (5, 1), (5, 4), (5, 0), (100, 5)]
 
 
 def test_the_agenda_stops_where_it_is_told_and_goes_on_from_there():
     agenda, seen = Agenda(end=100), []
     for time in (10, 20, 30):
         agenda.enter(time, SEND, lambda time=time: seen.append(time))
-    agenda.run(print, alarm=never, until=20)
+    broker = Broker()
+    agenda.run(broker, until=20)
     assert seen == [10, 20]
-    agenda.run(print, alarm=never)
+    agenda.run(broker)
     assert seen == [10, 20, 30]
 
 
-def test_the_agenda_tells_of_alarms_in_between():
-    alarms, seen = [5, 10, 15, 40], []
-    agenda = Agenda(end=30)
-    agenda.enter(10, SEND, lambda: seen.append("action"))
-    agenda.enter(20, SEND, lambda: seen.append("action"))
+class Due(TimerTask):
+    def __init__(self, seen):
+        self.seen = seen
 
-    def tell(now):
-        seen.append(now)
-        while alarms and alarms[0] <= now:
-            alarms.pop(0)
+    def fire(self, due):
+        self.seen.append(due)
 
-    agenda.run(tell, alarm=lambda: alarms[0] if alarms else None)
-    assert seen == [5, 10, "action", 15, 20, "action"]
-    assert alarms == [40]
+
+def test_the_agenda_lets_timers_act_in_between():
+    agenda, seen, broker = Agenda(end=30), [], Broker()
+    for time in (5, 10, 15, 15, 40):
+        broker.timers.schedule(time, Due(seen))
+    for time in (10, 15, 20):
+        agenda.enter(time, SEND, lambda: seen.append(("action", broker.now)))
+    agenda.run(broker)
+    assert seen == [5, 10, ("action", 10), 15, 15, ("action", 15), ("action", 20)]
+    assert broker.timers.next_due == 40
+
+
+def test_what_a_timer_leads_to_is_planned_from_there():
+    class Plans(Due):
+        def fire(self, due):
+            agenda.enter(agenda.now + 1, SEND, lambda: self.seen.append(broker.now))
+
+    agenda, seen, broker = Agenda(end=30), [], Broker()
+    broker.timers.schedule(5, Plans(seen))
+    agenda.run(broker)
+    assert seen == [6]
 
 
 def test_an_action_may_bring_the_end_forward():
     agenda, seen = Agenda(end=100), []
     agenda.enter(10, SEND, lambda: setattr(agenda, "end", 15))
     agenda.enter(20, SEND, lambda: seen.append(20))
-    agenda.run(print, alarm=never)
+    agenda.run(Broker())
     assert seen == []
 
 
@@ -838,7 +849,7 @@ def test_of_what_comes_at_a_tick_the_newest_delay_is_first(begins, order):
     for name, begin in begins.items():
         links[name].greeted()
         agenda.enter(begin, SEND, partial(write_twice, name))
-    agenda.run(lambda now: None, alarm=lambda: None)
+    agenda.run(Broker())
     assert "".join(seen) == order
 
 

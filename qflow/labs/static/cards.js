@@ -15,19 +15,25 @@ function cardHeight(capacity, width, form) {
   return form.strip + form.counts + (grid ? grid.rows * grid.pitch : 26);
 }
 
-function buildCard(root, kind, spot, place, height, box, form) {
+// What else is in the row of its name, `aside`, gets its room first.
+function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
   const group = svg("g", { class: `qf-${kind}`, "data-name": spot.name, "data-why": `${kind}:${spot.name}`, transform: `translate(${box.x},${place})` }, root);
   svg("title", {}, group, `${spot.name}: ${spot.note}. Click to ask why.`);
   svg("rect", { width: box.width, height, rx: 8, class: "qf-card" }, group);
-  const name = svg("text", { x: 14, y: form.name, class: "qf-name" }, group, spot.name);
+  const name = svg("text", { x: 14, y: form.name, class: "qf-name" }, group, fitted(spot.name, box.width - 28 - aside, sizeOf(form)));
   if (form.isSmall) name.classList.add("qf-name-small");
   if (form.note) svg("text", { x: 14, y: form.note, class: "qf-note" }, group, spot.note);
   return group;
 }
 
+// How much wider a card's name is than what is measured.
+const sizeOf = (form) => (form.isSmall ? 1.4 : 1.65);
+
 function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.producers[index];
-  const group = buildCard(root, "producer", spot, place, height, box, form);
+  const group = buildCard(root, "producer", spot, place, height, box, form, form.moodBelow ? 0 : 100);
+  const isBrief = form.isSmall || 1.65 * textWidth(spot.name) > box.width - 200;
+  const hasRoom = 1.2 * textWidth(`${spot.capacity}/${spot.capacity} outstanding, ${spot.capacity} held`) < box.width - 28;
   const mood = svg("text", { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" }, group);
   if (form.moodBelow) mood.classList.add("qf-mood-below");
   const strip = buildStrip(group, spot.capacity, 14, form.strip, box.width - 28, marks, "cell", form);
@@ -44,10 +50,10 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
     }
     strip.paint(cells, seen.outstanding, seen.held);
     const text = words.moods[seen.mood];
-    write(mood, form.isSmall ? SHORT_MOODS[seen.mood] : text);
+    write(mood, isBrief ? SHORT_MOODS[seen.mood] : text);
     classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
-    write(counts, form.isSmall ? `${seen.outstanding}/${spot.capacity} ${form.short ? "out" : "outstanding"}, ${seen.held} held` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
-    if (sent) write(sent, form.short ? `${seen.sent} sent` : `${seen.sent} sent so far`);
+    write(counts, form.isSmall ? `${seen.outstanding}/${spot.capacity} ${form.short ? "out" : `${hasRoom ? "outstanding" : "out"}, ${seen.held} held`}` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
+    if (sent) write(sent, form.short ? `${seen.held} held, ${seen.sent} sent` : `${seen.sent} sent so far`);
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": text });
   };
@@ -59,13 +65,13 @@ const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "as
 
 function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];
-  const group = buildCard(root, "consumer", spot, place, height, box, form);
+  const group = buildCard(root, "consumer", spot, place, height, box, form, timeline.locks.count && !form.short ? 92 : 0);
   const strip = buildStrip(group, spot.prefetch, 14, form.strip, box.width - 28, marks, "slot", form);
   buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, ...strip.end);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const accepted = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   const { stays, holdings } = timeline;
-  const locks = buildLocks(group, timeline, box, form);
+  const locks = buildLocks(group, timeline, box, form, form.short ? 16 : 28 + sizeOf(form) * textWidth(group.querySelector(".qf-name").textContent));
   const paint = (seen, rows, frame, flights) => {
     const cells = [];
     for (const row of rows) {
@@ -75,11 +81,11 @@ function buildConsumer(root, timeline, index, place, height, box, form, marks) {
       cells[flights.slots[row]] = { state: "full", group: stay < 0 ? 0 : stays.get(stay, "group"), again: again && stay >= 0, why: label && `message:${label}`, title: again ? `${label}, redelivered` : label };
     }
     strip.paint(cells, seen.holds, 0);
-    write(counts, seen.present ? (form.short ? `${seen.holds}/${spot.prefetch} taken` : `${seen.holds} of ${spot.prefetch} prefetched`) : form.short ? "not here" : "not here yet");
+    write(counts, seen.present ? (form.short ? `${seen.holds}/${spot.prefetch} taken` : `${seen.holds} of ${spot.prefetch} prefetched`) : "not here");
     if (accepted) write(accepted, form.short ? `${seen.accepted} accepted` : `${seen.accepted} accepted so far`);
     set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted, "data-again": rows.filter((row) => holdings.get(row, "again")).length });
   };
-  const lockAt = (lock) => [box.x + locks.x(lock) + 5, place + form.name - 5];
+  const lockAt = (lock) => [box.x + locks.x(lock) + 5, place + locks.y];
   return { index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), left: box.x, middle: place + height / 2, paint, paintLocks: locks.paint, lockAt };
 }
 
@@ -118,15 +124,20 @@ function buildBar(parent, capacity, x, y, width, marks, kind) {
   };
 }
 
-// A lock for each group that a consumer owns, on its card, once it has come there.
-function buildLocks(parent, timeline, box, form) {
+// A lock for each group that a consumer owns, on its card, once it has come there; `taken` is the room that is not theirs.
+function buildLocks(parent, timeline, box, form, taken) {
   const rows = [];
   const { locks } = timeline;
-  const pitch = 46;
-  const most = Math.max(1, Math.floor((box.width - (form.isSmall ? 60 : 80)) / pitch));
+  // Names have the room that the longest of them needs, as far as there is any beside the consumer's own.
+  const room = box.width - 18 - taken;
+  const y = form.short ? form.name + 14 : form.name - 5;
+  const { groups } = timeline.picture;
+  const pitch = Math.min(room, Math.max(46, ...groups.map((name) => 34 + 1.1 * textWidth(name))));
+  const names = groups.map((name) => fitted(name, pitch - 31));
+  const most = Math.max(1, Math.floor(room / pitch));
   let alive = [];
   // The owner's oldest lock is at the left.
-  const x = (lock) => box.width - 8 - pitch * (Math.min(most, Math.max(1, alive.length)) - Math.min(most - 1, Math.max(0, alive.indexOf(lock))));
+  const x = (lock) => box.width - 8 - (alive.length > most ? 18 : 0) - pitch * (Math.min(most, Math.max(1, alive.length)) - Math.min(most - 1, Math.max(0, alive.indexOf(lock))));
   const row = (place) =>
     (rows[place] ??= (() => {
       const group = svg("g", { class: "qf-lock" }, parent);
@@ -134,20 +145,21 @@ function buildLocks(parent, timeline, box, form) {
       svg("rect", { x: 0, y: -3, width: 10, height: 8, rx: 1.5, class: "qf-lock-body" }, group);
       const glyph = svg("path", { class: "qf-glyph", transform: "translate(19,0)" }, group);
       const text = svg("text", { x: 27, y: 4.5, class: "qf-lock-word" }, group);
-      return { group, glyph, text };
+      return { group, glyph, text, title: svg("title", {}, group) };
     })());
   const paint = (owned, owner, hasLanded) => {
     alive = owned;
     alive.slice(0, most).forEach((lock, place) => {
-      const { group, glyph, text } = row(place);
+      const { group, glyph, text, title } = row(place);
       const number = locks.get(lock, "group");
-      const name = timeline.picture.groups[number - 1];
+      const name = groups[number - 1];
       const more = place === most - 1 && alive.length > most ? ` +${alive.length - most}` : "";
-      set(group, { transform: `translate(${x(lock)},${form.name - 5})`, visibility: hasLanded(lock) ? "visible" : "hidden", "data-why": `group:${name}`, "data-group": name, "data-owner": owner });
+      set(group, { transform: `translate(${x(lock)},${y})`, visibility: hasLanded(lock) ? "visible" : "hidden", "data-why": `group:${name}`, "data-group": name, "data-owner": owner });
       set(glyph, { d: shapeOf(number), fill: colorOf(number) });
-      write(text, `${name}${more}`);
+      write(text, `${names[number - 1]}${more}`);
+      write(title, `${owner} owns group ${name}`);
     });
     for (let place = Math.min(most, alive.length); place < rows.length; place += 1) set(rows[place].group, { visibility: "hidden" });
   };
-  return { paint, x };
+  return { paint, x, y };
 }

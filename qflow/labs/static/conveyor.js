@@ -4,7 +4,9 @@
 // Seconds of the reader: a look that passes over, the snap of a lock, a flight, an eye on its way home, a place that closes up.
 const EYE = { look: 0.2, snap: 0.2, fly: 0.5, home: 0.35, trail: 1.8, close: 0.35, done: 0.6, most: 2.4 };
 const OWNERS = ["stop", "ink", "real", "go", "blue", "soft"];
-const LINE = { width: 1040, right: 1004, top: 34, middle: 70, bottom: 128, pitch: 60, rail: 148, gap: 18, card: 148 };
+const LINE = { top: 34, middle: 70, bottom: 128, rail: 148, gap: 18, card: 148 };
+// Across: the whole width, or half of it beside another run; where the race is counted, beside what is done or below it.
+const [WIDE, SLIM] = [{ width: 1040, right: 1004, pitch: 60, race: 640, below: 0 }, { width: 560, right: 528, pitch: 46, race: 560, below: 56 }];
 const [PASSED, TAKEN] = [0, 1];
 
 const ownerColour = (consumer) => OWNERS[(consumer - 1) % OWNERS.length];
@@ -95,7 +97,7 @@ class Conveyor {
       const left = this.at(stays.get(row, "end"));
       const gone = left <= this.time ? smooth(this.part(left, EYE.close)) : 0;
       if (gone < 1) {
-        const rest = LINE.right - (place + 0.5) * this.places.pitch;
+        const rest = this.places.right - (place + 0.5) * this.places.pitch;
         const part = this.part(came - TAKES.transfer * this.pace, TAKES.transfer);
         if (part < 1) this.see("transfer", this.flights.sendingOf[row]);
         this.x.set(row, mix(-40, rest, easeOut(part)));
@@ -139,10 +141,10 @@ class Conveyor {
       pen.stroke(path);
       pen.restore();
       [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [`700 ${Math.round(size * 0.7)}px system-ui, sans-serif`, "center", "middle", DARK.has(colorOf(kind)) ? "#fff" : "#1c2126"];
-      pen.fillText(label.split("-")[0], 0, size * 0.1);
+      pen.fillText(letterOf([label.split("-")[0]], 1), 0, size * 0.1);
       [pen.font, pen.fillStyle] = ["650 12px system-ui, sans-serif", colour("ink")];
-      pen.fillText(label, 0, size + 12);
-      [pen.font, pen.fillStyle] = [`${this.places.pitch < 52 ? 10.5 : 12}px system-ui, sans-serif`, colour("soft")];
+      pen.fillText(fittedLabel(label, this.places.pitch), 0, size + 12);
+      [pen.font, pen.fillStyle] = [`${this.places.pitch < 46 ? 9.5 : this.places.pitch < 52 ? 10.5 : 12}px system-ui, sans-serif`, colour("soft")];
       if (size > 12) pen.fillText(isRemove(number) ? "remove" : "add", 0, size + 25);
       [pen.strokeStyle, pen.lineWidth] = [colour("ink"), 1.8];
       pen.translate(-size, -size * 0.8);
@@ -194,7 +196,7 @@ class Conveyor {
       const [sx, sy] = places.slot(held.consumer, held.row);
       const part = smooth(this.part(held.from, EYE.fly));
       if (part < 1) this.see("delivery", held.row);
-      const x = this.x.get(stay) ?? LINE.right;
+      const x = this.x.get(stay) ?? this.places.right;
       this.item(stay, mix(x, sx, part), mix(LINE.middle, sy, part * part * 0.4 + part * 0.6), size);
       if (part >= 1 && timeline.picture.works && !working.has(held.consumer)) {
         working.set(held.consumer, held);
@@ -289,7 +291,7 @@ class Conveyor {
       if (at > this.time) continue;
       const consumer = locks.get(row, "consumer");
       const look = this.first(row);
-      const x = this.x.get(look?.stay) ?? LINE.right;
+      const x = this.x.get(look?.stay) ?? this.places.right;
       for (const [stay, place] of this.x) {
         if (timeline.stays.get(stay, "group") !== locks.get(row, "group") || this.held(stay) || place < 0 || this.at(timeline.stays.get(stay, "start")) > this.time) continue;
         // Badges run along the line from where the lock snapped.
@@ -342,7 +344,7 @@ class Conveyor {
     let at = -1;
     for (let next = 0; next < looks.length && this.at(looks[next].frame, looks[next].at) <= this.time; next += 1) at = next;
     const look = looks[at];
-    const spot = (one) => [one.stay < 0 ? Math.max(16, LINE.right - (this.length + 0.5) * places.pitch) : (this.x.get(one.stay) ?? LINE.right), rail];
+    const spot = (one) => [one.stay < 0 ? Math.max(16, this.places.right - (this.length + 0.5) * places.pitch) : (this.x.get(one.stay) ?? this.places.right), rail];
     let [x, y, open] = [homeX, homeY, 0.12];
     if (look) {
       const [begun, ended] = [this.at(look.frame, look.at), this.at(look.frame, look.until)];
@@ -358,6 +360,12 @@ class Conveyor {
     }
     this.brush.eye(x, y, open, ownerColour(index + 1), Math.abs(y - rail) < 3 ? index + 1 : "");
   }
+}
+
+// A message's name, its group shortened where there is no room for it.
+function fittedLabel(label, room) {
+  const [group, number] = label.split("-");
+  return `${fitted(group, room - 4 - 1.15 * textWidth(`-${number}`), 1.15)}-${number}`;
 }
 
 const DARK = new Set(["#0072b2", "#009e73", "#d55e00", "#7a5195"]);
@@ -387,30 +395,32 @@ function drawOwnersLock(pen, size, colour, consumer) {
 }
 
 // The still part of the drawing: rails, cards with slots, words and counters.
-function buildConveyor(root, timeline, id) {
+function buildConveyor(root, timeline, id, isNarrow) {
   const { consumers, queues } = timeline.topology;
   const { picture } = timeline;
   root.replaceChildren();
   const marks = { ...patterns(root, id), groups: picture.groups };
   const cards = LINE.rail + consumers.length * LINE.gap + 6;
-  const width = (LINE.width - 16 - 12 * (consumers.length - 1)) / consumers.length;
+  const across = isNarrow ? SLIM : WIDE;
+  const width = (across.width - 16 - 12 * (consumers.length - 1)) / consumers.length;
   const done = cards + LINE.card + 46;
-  const height = done + 50;
+  const height = done + 50 + across.below;
   const most = timeline.most("queue", 0, "depth");
-  const pitch = clamp((LINE.right - 12) / Math.max(1, most), 40, LINE.pitch);
-  const race = 640;
-  for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: LINE.right + 28, y1: y, y2: y, class: "qf-rail" }, root);
+  const pitch = clamp((across.right - 12) / Math.max(1, most), 40, across.pitch);
+  const { race, right } = across;
+  for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: right + 28, y1: y, y2: y, class: "qf-rail" }, root);
   svg("text", { x: 8, y: 22, class: "qf-name", "data-why": `queue:${queues[0].name}` }, root, queues[0].name);
-  svg("text", { x: LINE.right + 28, y: 22, class: "qf-note qf-end" }, root, "head →");
+  svg("text", { x: right + 28, y: 22, class: "qf-note qf-end" }, root, "head →");
   buildSwitch(root, 110, 8, picture.grouped ? "groups on" : "groups off", picture.grouped, { what: "groups" });
   buildSwitch(root, 250, 8, "consumers work by themselves", picture.works, { what: "work" }, "qf-extra");
   svg("text", { x: 8, y: cards + LINE.card + 22, class: "qf-note" }, root, "done, in this order");
   svg("line", { x1: 8, x2: race - 8, y1: done + 34, y2: done + 34, class: "qf-rail" }, root);
-  const spots = Array.from({ length: Math.min(most, Math.floor(LINE.right / pitch)) }, (_, place) => svg("rect", { x: LINE.right - (place + 1) * pitch + 4, y: LINE.top + 8, width: pitch - 8, height: LINE.bottom - LINE.top - 16, class: "qf-spot" }, root));
+  const spots = Array.from({ length: Math.min(most, Math.floor(right / pitch)) }, (_, place) => svg("rect", { x: right - (place + 1) * pitch + 4, y: LINE.top + 8, width: pitch - 8, height: LINE.bottom - LINE.top - 16, class: "qf-spot" }, root));
   const sinks = consumers.map((_, index) => buildReader(root, timeline, index, 8 + index * (width + 12), cards, width, marks));
-  const paintRace = buildRace(root, timeline, race + 20, cards + LINE.card + 22);
+  const [raceX, raceY] = isNarrow ? [8, done + 56] : [race + 20, cards + LINE.card + 22];
+  const paintRace = buildRace(root, timeline, raceX, raceY);
   const places = {
-    width: LINE.width, height, pitch, race, done, tanks: [], sources: [], sinks,
+    width: across.width, right, height, pitch, race, done, tanks: [], sources: [], sinks,
     rail: (index) => LINE.rail + index * LINE.gap,
     eye: (index) => [sinks[index].x + 28, cards + 24],
     slot: (consumer, row) => sinks[consumer - 1].slot(motion.flights.slots[row]),
@@ -434,26 +444,30 @@ function buildConveyor(root, timeline, id) {
     const alive = timeline.locks.alive(frame);
     sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => timeline.locks.get(row, "consumer") === index + 1), consumers[index].name, (lock) => motion.hasLanded(lock)));
   };
-  set(root, { viewBox: `0 0 ${LINE.width} ${height}` });
-  return { paint, paintMarks, motion, places, geometry: { width: LINE.width, tank: { x: 0, width: 0 } }, hasPlots: false };
+  set(root, { viewBox: `0 0 ${across.width} ${height}` });
+  return { paint, paintMarks, motion, places, geometry: { width: across.width, tank: { x: 0, width: 0 } } };
 }
 
 // One consumer: its eye, its pace, what it owns, its slots.
 function buildReader(root, timeline, index, x, y, width, marks) {
   const spot = timeline.topology.consumers[index];
+  const isSmall = width < 240;
   const form = { name: 30, note: 0, isSmall: false };
   const group = buildCard(root, "consumer", spot, y, LINE.card, { x, width }, form);
   const name = group.querySelector(".qf-name");
   set(name, { x: 52, style: `fill:var(--qf-${ownerColour(index + 1)})` });
-  svg("text", { x: 80, y: 30, class: "qf-note" }, group, spot.note);
-  const owns = svg("text", { x: width - 14, y: LINE.card - 11, class: "qf-note qf-end" }, group);
+  if (!isSmall) svg("text", { x: 80, y: 30, class: "qf-note" }, group, spot.note);
+  const own = svg("g", {}, group);
+  const [owns, title] = [svg("text", { x: width - 14, y: LINE.card - 11, class: "qf-note qf-end" }, own), svg("title", {}, own)];
   const holds = svg("text", { x: 14, y: LINE.card - 11, class: "qf-note" }, group);
   const pitch = Math.min(58, (width - 50) / spot.prefetch);
   const slots = Array.from({ length: spot.prefetch }, (_, place) => svg("rect", { x: 14 + place * pitch, y: 40, width: pitch - 6, height: 78, rx: 9, class: "qf-slot qf-slot-free" }, group));
   buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, 18 + spot.prefetch * pitch, 50, 54);
-  const locks = buildLocks(group, timeline, { width }, form);
+  const locks = buildLocks(group, timeline, { width }, form, isSmall ? 86 : 86 + 1.1 * textWidth(spot.note));
   const { stays, holdings, picture } = timeline;
+  let isHere = false;
   const paint = (seen, rows, flights) => {
+    isHere = Boolean(seen.present);
     const taken = [];
     for (const row of rows) taken[flights.slots[row]] = row;
     slots.forEach((slot, place) => {
@@ -462,13 +476,15 @@ function buildReader(root, timeline, index, x, y, width, marks) {
       if (label) set(slot, { "data-why": `message:${label}`, tabindex: 0, role: "button", "aria-haspopup": "menu", "aria-label": `${label} at ${spot.name}: accept, release or reject` });
       else for (const one of ["data-why", "tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(one);
     });
-    write(holds, seen.present ? `${seen.holds} of ${spot.prefetch} prefetched` : "not here yet");
+    write(holds, !seen.present ? "not here" : `${seen.holds} of ${spot.prefetch}${isSmall ? "" : " prefetched"}`);
     set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted });
   };
   const paintLocks = (alive, owner, hasLanded) => {
     locks.paint(alive, owner, hasLanded);
     const names = alive.filter(hasLanded).map((row) => picture.groups[timeline.locks.get(row, "group") - 1]);
-    write(owns, !picture.grouped ? "" : names.length ? `owns ${names.join(", ")}` : "owns no group");
+    const words = !picture.grouped || !isHere ? "" : names.length ? `owns ${names.join(", ")}` : "owns no group";
+    if (words !== title.textContent) write(owns, fitted(words, width - (isSmall ? 70 : 150)));
+    write(title, words);
   };
   const slot = (place) => [x + 14 + Math.min(place, spot.prefetch - 1) * pitch + (pitch - 6) / 2, y + 64];
   return { x, paint, paintLocks, slot, lockAt: (row) => [x + locks.x(row) + 5, y + 25] };

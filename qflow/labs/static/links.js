@@ -42,11 +42,20 @@ function buildDrain(parent, tank, sink, geometry, marks) {
   return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }
 
-// How wide a text of the legend is; an element says so only once it is on the page.
+// How wide a text of 12 pixels is; an element says so only once it is on the page.
 function textWidth(text) {
   textWidth.pen ??= document.createElement("canvas").getContext("2d");
   textWidth.pen.font = "12px system-ui, sans-serif";
   return textWidth.pen.measureText(text).width;
+}
+
+// As much of a text as there is room for; the factor is its size and weight against what is measured.
+function fitted(text, room, factor = 1.1) {
+  // The number at its end is often all that two names differ in.
+  const end = text.match(/\D?\d{1,4}$/)?.[0] ?? "";
+  let shown = text;
+  for (let length = text.length - end.length - 1; length > 0 && factor * textWidth(shown) > room; length -= 1) shown = `${text.slice(0, length)}…${end}`;
+  return shown;
 }
 
 // Legend: what patterns, marks and shapes mean.

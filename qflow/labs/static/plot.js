@@ -169,7 +169,11 @@ function drawSamples(root, label, points, x, y, form) {
 function drawLanes(root, lanes, top, x, marks, form) {
   lanes.forEach(([, label, kind, spans], row) => {
     const y = top + row * form.lane;
-    svg("text", { x: form.left - 8, y: y + 11, class: "qf-level-word" }, root, label);
+    const name = label.slice(0, label.lastIndexOf(" "));
+    const does = label.slice(name.length);
+    const group = svg("g", {}, root);
+    svg("title", {}, group, label);
+    svg("text", { x: form.left - 8, y: y + 11, class: "qf-level-word" }, group, `${fitted(name, form.left - 12 - 1.1 * textWidth(does))}${does}`);
     svg("line", { x1: form.left, x2: form.width - form.right, y1: y + 7, y2: y + 7, class: "qf-rail" }, root);
     for (const [from, to] of spans) {
       const box = { x: x(from), y: y + 1, width: Math.max(1.5, x(to) - x(from)), height: 12, rx: 2 };

@@ -272,8 +272,8 @@ class View {
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     write(this.name, timeline.picture.name);
-    const form = isNarrow ? undefined : FORMS[timeline.picture.form];
-    this.drawn = form ? form(this.stage, timeline, id) : buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
+    const form = isNarrow && timeline.picture.form === "strip" ? undefined : FORMS[timeline.picture.form];
+    this.drawn = form ? form(this.stage, timeline, id, isNarrow) : buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
     this.plots.hidden = Boolean(form);
     this.root.classList.toggle("qf-has-form", Boolean(form));
     this.paintPlots = form ? () => {} : buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
@@ -329,7 +329,7 @@ class View {
 // What the marks mean, once for all runs.
 function buildKey(views, timelines, id) {
   views.parentElement.querySelector(".qf-key")?.remove();
-  if (timelines.length === 1 && timelines[0].picture.form) return;
+  if (timelines[0].picture.form && (timelines.length === 1 || timelines[0].picture.form === "conveyor")) return;
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
   const key = html("div", { class: "qf-key qf-extra" });
   views.after(key);

@@ -11,7 +11,7 @@ function geometryOf(topology, isNarrow, hasBytes = false) {
   const head = isSmall ? 44 : 76;
   const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow), least: isNarrow ? 214 : isSmall ? 176 : 210, gateWords: !isSmall };
   if (isNarrow) {
-    return { ...shared, width: 520, bend: 18, turn: 14, gate: 166, reach: 16, card: { x: 4, width: 150 }, exchange: null, desk: { x: 402, width: 114 }, tank: { x: 194, width: 96, head, foot: 30 } };
+    return { ...shared, width: 548, bend: 11, turn: 14, gate: 184, reach: 16, sign: 192, card: { x: 4, width: 148 }, exchange: null, desk: { x: 432, width: 112 }, tank: { x: 214, width: 92, head, foot: 30 } };
   }
   // A second tank, for bytes.
   if (hasBytes) {
@@ -22,7 +22,7 @@ function geometryOf(topology, isNarrow, hasBytes = false) {
   }
   // Clients that are too many to draw are named beside the drawing.
   if (!clients) return { ...shared, width: 570, bend: 60, turn: 18, gate: 60, reach: 31, card: { x: 8, width: 0 }, exchange: null, desk: { x: 562, width: 0 }, tank: { x: 214, width: 190, head, foot: 34 } };
-  return { ...shared, width: 1040, bend: 60, turn: 18, gate: 332, reach: isSmall ? 22 : 31, card: { x: 8, width: 276 }, exchange: null, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, head, foot: 34 } };
+  return { ...shared, width: 1040, bend: producers.length > 1 ? 24 : 60, turn: 18, gate: 332, reach: isSmall ? 22 : 31, card: { x: 8, width: 276 }, exchange: null, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, head, foot: 34 } };
 }
 
 // What a card says, and where.

@@ -15,19 +15,22 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
     ? (depth) => bottom - 2 - (Math.min(depth, grid.rows * grid.columns) / grid.columns) * grid.tall
     : (depth) => bottom - ((bottom - top) * Math.min(depth, scale)) / scale;
 
-  const name = svg("text", { x: box.x, y: place + (geometry.isSmall ? 18 : 26), class: "qf-name" }, group, spot.name);
+  const across = geometry.desk.x - box.x - 12;
+  const shown = geometry.isSmall ? fitted(spot.name, across - (grid ? 125 : 0), 1.35) : fitted(spot.name, spot.policy ? across - 90 : across, 1.6);
+  const name = svg("text", { x: box.x, y: place + (geometry.isSmall ? 18 : 26), class: "qf-name" }, group, shown);
+  if (shown !== spot.name) svg("title", {}, group, spot.name);
   if (geometry.isSmall) name.classList.add("qf-name-small");
-  if (spot.policy && !geometry.isSmall) svg("text", { x: box.x + 12 + textWidth(spot.name) * 1.6, y: place + 26, class: "qf-note" }, group, spot.policy);
+  if (spot.policy && !geometry.isSmall) svg("text", { x: box.x + 12 + textWidth(shown) * 1.6, y: place + 26, class: "qf-note" }, group, spot.policy);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-tank" }, group);
   const lines = buildLines(group, timeline, index, scale, y, bottom, geometry);
   const fill = grid ? buildCells(group, timeline, index, box, bottom, grid, marks) : buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
-  const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(spot.name) * 1.35, y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 46, class: "qf-cell-count" }, group) : null;
+  const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(shown) * 1.35, y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 46, class: "qf-cell-count" }, group) : null;
   const gate = { x: geometry.gate, y: top + (bottom - top) * 0.48, reach: geometry.reach, right: box.x };
   const hasFlowControl = Boolean(spot.stop_count || spot.stop_size);
   const pile = pileIn(gate, timeline.most("queue", index, "held"));
   const paintGate = buildGate(group, gate, geometry, hasFlowControl, pile, marks);
-  const badge = hasFlowControl ? buildBadge(group, gate.x, gate.y + gate.reach + (geometry.isSmall ? 22 : 36), geometry.isSmall) : () => {};
+  const badge = hasFlowControl ? buildBadge(group, geometry.sign ?? gate.x, gate.y + gate.reach + (geometry.isSmall ? 22 : 36), geometry.isSmall) : () => {};
   const chute = buildChute(group, timeline, index, box, bottom, geometry);
   const bytes = geometry.isNarrow || geometry.bytes ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
 

@@ -126,7 +126,7 @@ ON_THE_QUEUES = Exercise(
         ),
         "the list empties itself": Misconception(
             lambda sends, limits: list(range(len(sends))),
-            "the head of the list is only routed when its queue has room, and nobody has read anything "
+            "the head of the list is only routed when its queue has room, and no consumer has read anything "
             "(ALT-06).",
         ),
         "one message overshoots": Misconception(

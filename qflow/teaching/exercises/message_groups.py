@@ -111,7 +111,7 @@ SHARES = Exercise(
     misconceptions={
         "an owner gets the whole group": Misconception(
             lambda labels, first, second: _by_groups(labels, first, second, whole=True),
-            "prefetch bounds what it may hold; the rest of the group waits on the queue, for nobody else "
+            "prefetch bounds what it may hold; the rest of the group waits on the queue, for it alone "
             "(MG-14).",
         ),
         "groups do not matter to prefetch": Misconception(
@@ -488,7 +488,7 @@ GROUP_LINE = Exercise(
         ),
         "shared groups take a value": Misconception(
             lambda queue, header: f"qpid-config add queue {queue} --group-header={header} --shared-groups=1",
-            "--shared-groups is a switch; it stands alone.",
+            "--shared-groups is a switch; it takes no value.",
             sign=lambda line: "--shared-groups=" in line,
         ),
     },

@@ -191,9 +191,9 @@ def no_reader(instant: Instant, queue: Queue) -> Reason:
     if later is not None:
         name = consumer_name(instant.trace.session[later], instant.trace.link[later])
         at = f"{name} subscribes at {instant.when(later)}, by its own decision"
-        text = f"Nobody consumes from {queue.name} until {at}."
+        text = f"{queue.name} has no consumer until {at}."
         return Reason(text, ("CN-01",), later, Subject("consumer", name))
-    text = f"Nobody consumes from {queue.name}, and nobody will before the trace ends at {instant.trace_end}."
+    text = f"{queue.name} has no consumer, and gets none before the trace ends at {instant.trace_end}."
     held = [message.transfer.label for message in queue.store if message.state == ACQUIRED]
     if held:
         text = f"No consumer of {queue.name} is left; {counted(len(held), 'message')} of it stays acquired."
@@ -453,7 +453,7 @@ def not_woken(instant: Instant, session: Session, subscription: Subscription) ->
     if label is None:
         text = f"{subject.name} has {has_credit(subscription)}, but finds nothing that it may have."
         return Reason(text, ("CN-21",), instant.last("idle", "link", subscription.owner), subject)
-    text = f"{subject.name} has {has_credit(subscription)} and {label} is free for it, but nobody woke it."
+    text = f"{subject.name} has {has_credit(subscription)} and {label} is free for it, but nothing woke it."
     message = instant.queued(queue, label)
     group = message.group if message is not None else ""
     idle = instant.last("idle", "link", subscription.owner)
@@ -470,7 +470,7 @@ def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idl
         if row <= instant.end and instant.trace.group[row] == group and row > (idle or -1):
             text = (
                 f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
-                "that resets cursors, yet wakes nobody."
+                "that resets cursors, but wakes no consumer."
             )
             return Reason(text, ("MG-13", "RF-17"), row, group_subject(instant, queue.name, group))
     subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)

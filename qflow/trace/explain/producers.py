@@ -105,7 +105,7 @@ def _outstanding(
 def _stopped_by_flow(instant: Instant, session: Session, subject: Subject) -> Reason:
     queues = session.completions.blocking_queues
     row = instant.last("channel_flow", "session", session.name)
-    text = f"{subject.name} has been told to stop sending, because of {listed(queues)}."
+    text = f"{subject.name} was asked to stop sending, because of {listed(queues)}."
     found = [instant.queue(name) for name in queues]
     because = tuple(on(instant, queue) for queue in found if queue is not None)
     return Reason(text, ("ALT-12",), row, subject, because)

@@ -196,7 +196,7 @@ def explain(
           ← The stop threshold of q is 10 messages: it is declared with qpid.flow_stop_count.
           ← q stays ON: 15 messages are not fewer than 10.
             ← The resume threshold of q is 10 messages: a resume threshold of 0 means the stop threshold.
-            ← Nobody consumes from q, and nobody will before the trace ends at 0.16 s.
+            ← q has no consumer, and gets none before the trace ends at 0.16 s.
     """
     timeline = where if isinstance(where, Timeline) else Timeline(where)
     before = timeline.cursor
