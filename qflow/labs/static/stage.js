@@ -9,7 +9,7 @@ function geometryOf(topology, isNarrow, hasBytes = false, isCrowd = false) {
   const isSmall = isNarrow || queues.length > 2;
   const clients = Math.max(producers.length, consumers.length);
   const head = isSmall ? 44 : 76;
-  const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow, isCrowd), least: isNarrow ? 214 : isSmall ? 176 : 210, gateWords: !isSmall };
+  const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow, isCrowd), least: isNarrow ? 214 : isSmall ? 152 : 210, gateWords: !isSmall };
   // Of more than two, each has a third.
   if (isCrowd) {
     return { ...shared, width: 468, bend: 9, turn: 12, gate: 144, reach: 16, sign: 148, card: { x: 2, width: 116 }, exchange: null, desk: { x: 360, width: 106 }, tank: { x: 168, width: 78, head, foot: 30 } };
