@@ -735,15 +735,17 @@ class SemanticState(Dependent):
 
     def wake_blocked(self) -> None:
         """Wake every subscription that stopped for want of credit, by ascending tag (RF-04, RF-05)."""
-        if self.blocked:
-            tags = list(self.blocked)
-            if len(tags) > 1:
-                tags.sort()
-            self.blocked.clear()
+        if len(self.blocked) == 1:
+            self._wake(self.blocked.pop())
+        elif self.blocked:
+            tags, self.blocked = sorted(self.blocked), set()
             for tag in tags:
-                subscription = self.subscriptions.get(tag)
-                if subscription is not None:
-                    subscription.wake_for_credit()
+                self._wake(tag)
+
+    def _wake(self, tag: str) -> None:
+        subscription = self.subscriptions.get(tag)
+        if subscription is not None:
+            subscription.wake_for_credit()
 
     def accept(self, numbers: tuple[int, ...], transaction: TxAccept | None = None) -> None:
         """Take responsibility for deliveries: now, or at commit (CN-13, CM-11)."""

@@ -78,8 +78,9 @@ def test_with_a_workload_it_is_less_than_is_allowed(tmp_path):
     words = "--workload", tmp_path / "out.json"
     peak(tmp_path, 400, *words)
     a_row = (peak(tmp_path, LONG, *words) - peak(tmp_path, SHORT, *words)) / (LONG - SHORT)
-    # It was 400 bytes with the rows in memory until the file was written.
-    assert a_row < 300
+    # It was 400 bytes with the rows in memory until the file was written, and 290 (310 of the process, where
+    # 300 are allowed) with a label of its own in each of a message's rows.
+    assert a_row < 270
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.parquet"])

@@ -132,7 +132,8 @@ def test_a_half_written_lake_goes_on_and_repeats_no_finished_part(spark, tmp_pat
 def test_killed_in_the_middle_laying_out_goes_on_with_what_is_missing(spark, tmp_path):  # noqa: F811
     from qflow.spark.ingest import make_lake
 
-    logs, lake = WORKLOADS / "fleet.parquet", tmp_path / "lake"
+    logs, lake = write_log(tmp_path / "fleet.parquet", fleet()[1]), tmp_path / "lake"
+    shutil.copy(WORKLOADS / "fleet.json", tmp_path)
     command = [
         sys.executable,
         "-m",
