@@ -22,7 +22,7 @@ function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
   svg("rect", { width: box.width, height, rx: 8, class: "qf-card" }, group);
   const name = svg("text", { x: 14, y: form.name, class: "qf-name" }, group, fitted(spot.name, box.width - 28 - aside, sizeOf(form)));
   if (form.isSmall) name.classList.add("qf-name-small");
-  if (form.note) svg("text", { x: 14, y: form.note, class: "qf-note" }, group, spot.note);
+  if (form.note) svg("text", { x: 14, y: form.note, class: "qf-note" }, group, fitted(spot.note, box.width - 22));
   return group;
 }
 
