@@ -53,7 +53,8 @@ _STORED = (
 )
 
 _SCRIPTS = """<script class="qf-scripts">(async (text) => {{
-const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const plain = text.replace(/[-_.]/g, (letter) => ({{ "-": "+", _: "/", ".": "0" }})[letter]);
+const bytes = Uint8Array.from(atob(plain), (letter) => letter.charCodeAt(0));
 const scripts = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
 const script = document.createElement("script");
 script.textContent = await new Response(scripts).text();
@@ -144,7 +145,7 @@ def stored_scripts(more: str = "") -> str:
         "const sheet = document.createElement('style'); sheet.textContent = {}; document.head.append(sheet);"
     )
     script = f"(() => {{ {style.format(script_json(read_static(*STYLES)))}\n{script}}})();"
-    return _SCRIPTS.format(packed=base64.b64encode(zlib.compress(script.encode(), 9)).decode())
+    return _SCRIPTS.format(packed=packed_text(script.encode()))
 
 
 def script_json(value: object) -> str:

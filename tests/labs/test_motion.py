@@ -248,7 +248,7 @@ OVERLAPS = """() => {
         return style.visibility !== "hidden" && box(element).width && element.textContent.trim();
     };
     const found = [];
-    for (const stage of document.querySelectorAll(".qf-stage, .qf-plot")) {
+    for (const stage of document.querySelectorAll(".qf-stage, .qf-plot, .qf-graph")) {
         const texts = [...stage.querySelectorAll("text:not(.qf-letter)")].filter(isSeen);
         const links = [...stage.querySelectorAll(".qf-link, .qf-back")].map((link) => {
             const matrix = link.getScreenCTM();

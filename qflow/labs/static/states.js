@@ -56,7 +56,7 @@ function renderStates({ model, el }) {
   };
 }
 
-const FIELD = { width: 1040, height: 272, left: 60, right: 30, top: 46, bottom: 64 };
+const FIELD = { width: 1040, height: 260, left: 60, right: 30, top: 46, bottom: 64 };
 
 function drawStates(root, graph, choose) {
   root.replaceChildren();
