@@ -188,14 +188,19 @@ function changesOf(timeline, column) {
   return found;
 }
 
-// Points along a drawn line, so that marks keep to it.
+// Points along a drawn line, so that marks keep to it; a browser takes its time to say where they are, and most lines come again.
 function sampled(path) {
-  const length = path.getTotalLength();
-  return Array.from({ length: 33 }, (_, index) => {
-    const { x, y } = path.getPointAtLength((length * index) / 32);
-    return [x, y];
-  });
+  const shape = path.getAttribute("d");
+  if (SAMPLED.size > 300) SAMPLED.clear();
+  if (!SAMPLED.has(shape)) {
+    const length = path.getTotalLength();
+    const at = Array.from({ length: 33 }, (_, index) => path.getPointAtLength((length * index) / 32));
+    SAMPLED.set(shape, at.map(({ x, y }) => [x, y]));
+  }
+  return SAMPLED.get(shape);
 }
+
+const SAMPLED = new Map();
 
 // The place at a part of a way of straight pieces that take equally long.
 function along(way, part) {
