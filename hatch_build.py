@@ -124,6 +124,8 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
                 flags.append(f"-ffile-prefix-map={folder}=.")
                 # Code outside does not call their functions by name, so the compiler may call them directly.
                 flags.append("-fvisibility=hidden")
+                # What it calls of Python's own library it may call without a detour, too.
+                flags.append("-fno-plt")
             extension.extra_compile_args = flags
         command = Distribution({"name": "qflow", "ext_modules": extensions}).get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(folder / "out"), str(folder / "objects")
