@@ -880,11 +880,6 @@ class RuleChecks:
 
     # State
 
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether no message is under way, as far as the log shows."""
-        return not (self._sent or self._ahead or self.pending or self._suspects)
-
     def state(self) -> dict[str, Any]:
         """Return the state as a plain value that JSON can hold; take it between rows."""
         return {
