@@ -15,11 +15,13 @@ from typing import ClassVar, Final
 from qflow.broker.context import BrokerContext
 from qflow.broker.message import CommandOwner, Transfer
 from qflow.broker.restorable import Restorable
+from qflow.broker.snapshot import mypyc_attr
 
 _SHIFT: Final = 10
 _SIZE: Final = 1 << _SHIFT
 
 
+@mypyc_attr(free_list_len=1)
 class RangeSet(Restorable):
     """Numbers from 0 up: all those before a front, and some behind it.
 
@@ -286,7 +288,7 @@ class Completions(CommandOwner):
 
     def transfer_complete(self, transfer: Transfer) -> None:
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
-        if transfer.number in self.incomplete:
+        if self.incomplete and transfer.number in self.incomplete:
             del self.incomplete[transfer.number]
         # Without a trace the label is not asked for, and need not even be made.
         is_asked = self._is_in_order or self.context.observer is not None

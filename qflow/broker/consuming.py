@@ -38,6 +38,7 @@ from qflow.broker.readers import Consumer, NotificationSet
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
+from qflow.broker.snapshot import mypyc_attr
 from qflow.broker.statistics import ConnectionStatistics, SubscriptionStatistics
 from qflow.broker.transactions import TxOperation
 
@@ -321,6 +322,7 @@ class OutputScheduler(Dependent):
             context.answer_requests()
 
 
+@mypyc_attr(free_list_len=1)
 class DeliveryRecord(Dependent):
     """What the broker remembers of a message it has sent to a subscription (RF-03).
 
@@ -867,7 +869,7 @@ class TxAccept(TxOperation):
 
 def _ascending(numbers: Iterable[int]) -> tuple[int, ...]:
     """Return numbers in order, each once."""
-    if isinstance(numbers, tuple) and len(numbers) == 1:
+    if isinstance(numbers, tuple) and len(numbers) < 2:
         return numbers
     return tuple(sorted(set(numbers)))
 

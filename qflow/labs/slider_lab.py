@@ -254,7 +254,7 @@ holds for 3 of the 9 settings.
         settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * knob.unit}
         if settings != self._asked:
             # It may move on at once, which must be heard in between.
-            self._run(settings, 0)
+            self._run(settings, _BREATH)
 
     def _run(self, settings: dict[str, Any], patience: float) -> None:
         self._started += 1
@@ -309,7 +309,7 @@ holds for 3 of the 9 settings.
             while time.monotonic() < until:
                 part = self._step(steps)
                 # Once its beginning is drawn, the next move of a slider matters more than the rest.
-                if self._draw_so_far(part, number) and most == PATIENCE:
+                if self._draw_so_far(part, number):
                     break
                 self._show_progress(part, number)
         except StopIteration as end:

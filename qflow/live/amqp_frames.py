@@ -5,7 +5,8 @@ frames: four bytes of size, one of data offset, one of type (0 is AMQP, 1 is SAS
 body.  The body of an AMQP frame is one performative, a described list, and behind a transfer's a piece of a
 message.  A frame without a body is a heartbeat.  After the SASL frames comes a second header.
 
-The lists are decoded by Proton's codec; this module finds where they begin, and names their fields.  What it
+The lists are decoded by Proton's codec; this module finds where they begin, and names their fields, up to the
+last one that a recording needs.  What it
 keeps of a frame is bounded (:data:`MOST_KEPT`), whatever size a peer announces.
 """
 
@@ -60,13 +61,6 @@ class Begin(NamedTuple):
     """A session begins; the answer names the channel that it answers."""
 
     remote_channel: int | None = None
-    next_outgoing_id: int = 0
-    incoming_window: int = 0
-    outgoing_window: int = 0
-    handle_max: int | None = None
-    offered_capabilities: Any = None
-    desired_capabilities: Any = None
-    properties: Any = None
 
 
 class Attach(NamedTuple):
@@ -82,10 +76,6 @@ class Attach(NamedTuple):
     unsettled: Any = None
     incomplete_unsettled: bool | None = None
     initial_delivery_count: int | None = None
-    max_message_size: int | None = None
-    offered_capabilities: Any = None
-    desired_capabilities: Any = None
-    properties: Any = None
 
 
 class Flow(NamedTuple):
@@ -98,10 +88,6 @@ class Flow(NamedTuple):
     handle: int | None = None
     delivery_count: int | None = None
     link_credit: int | None = None
-    available: int | None = None
-    drain: bool | None = None
-    echo: bool | None = None
-    properties: Any = None
 
 
 class Transfer(NamedTuple):
@@ -117,7 +103,6 @@ class Transfer(NamedTuple):
     state: Any = None
     resume: bool | None = None
     aborted: bool | None = None
-    batchable: bool | None = None
 
 
 class Disposition(NamedTuple):
@@ -128,7 +113,6 @@ class Disposition(NamedTuple):
     last: int | None = None
     settled: bool | None = None
     state: Any = None
-    batchable: bool | None = None
 
 
 class Detach(NamedTuple):

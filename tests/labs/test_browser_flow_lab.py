@@ -354,8 +354,16 @@ def test_a_slider_that_rests_in_the_hand_has_its_picture_before_it_is_let_go(lab
     assert lab.seen() == held, "it was run again although nothing was new"
 
 
+# All that is seen of the drawing, whichever of its elements were there before.
+VISIBLE = """stage => [...stage.querySelectorAll(":scope > g *")]
+    .filter(one => one.checkVisibility({ visibilityProperty: true }) || one.tagName === "title")
+    .map(one => [one.tagName, ...one.getAttributeNames().map(name => `${name}=${one.getAttribute(name)}`).sort(), one.children.length ? "" : one.textContent].join(" "))
+    .sort()"""
+
+
 def test_a_slider_that_comes_back_to_where_it_was_brings_its_picture_back(lab):
-    before = lab.seen()
+    before, drawing = lab.seen(), lab.page.locator(STAGE).evaluate(VISIBLE)
+    assert len(drawing) > 200
     with lab.dragging("stop", 0.8):
         lab.await_run(int(before["run"]))
         away = lab.seen()
@@ -364,6 +372,7 @@ def test_a_slider_that_comes_back_to_where_it_was_brings_its_picture_back(lab):
         assert lab.readout("stop") == before["stop"]
     lab.await_run(int(away["run"]))
     assert lab.seen() == {**before, "run": lab.seen()["run"]}
+    assert lab.page.locator(STAGE).evaluate(VISIBLE) == drawing
 
 
 def test_a_slider_tells_its_rule(lab):

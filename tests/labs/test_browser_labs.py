@@ -157,14 +157,14 @@ def test_a_lab_with_sliders(opened, name, slider, share, thing):
     assert after["frames"] != before["frames"]
     lab.press("Home")
     start = lab.stage()
-    for _ in range(25):
+    for _ in range(10):
         lab.press("ArrowRight")
     there = lab.stage()
     assert there != start
     lab.press("ArrowRight")
     lab.press("ArrowLeft")
     assert lab.stage() == there, "a step on and back is the very same picture"
-    for _ in range(25):
+    for _ in range(10):
         lab.press("ArrowLeft")
     assert lab.stage() == start
     lab.press("Shift+ArrowRight")

@@ -40,8 +40,10 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   buildGrip(group, timeline, ["capacity", `capacity_${index + 1}`], spot, spot.capacity, ...strip.end);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const sent = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
-  const { sendings } = timeline;
+  // A card that another run leaves as it is shows that run, too (stage.js).
   const paint = (seen, rows, frame, words, flights) => {
+    const { timeline } = flights;
+    const { sendings } = timeline;
     const cells = [];
     for (const row of rows) {
       const held = sendings.get(row, "held_start") <= frame && sendings.get(row, "held_end") > frame;
@@ -57,7 +59,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": text });
   };
-  return { index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
+  return { group, index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
 }
 
 const DEAD = 3;
@@ -70,9 +72,10 @@ function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, ...strip.end);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const accepted = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
-  const { stays, holdings } = timeline;
   const locks = buildLocks(group, timeline, box, form, form.short ? 16 : 28 + sizeOf(form) * textWidth(group.querySelector(".qf-name").textContent));
   const paint = (seen, rows, frame, flights) => {
+    const { timeline } = flights;
+    const { stays, holdings } = timeline;
     const cells = [];
     for (const row of rows) {
       const stay = holdings.get(row, "stay");
@@ -86,7 +89,7 @@ function buildConsumer(root, timeline, index, place, height, box, form, marks) {
     set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted, "data-again": rows.filter((row) => holdings.get(row, "again")).length });
   };
   const lockAt = (lock) => [box.x + locks.x(lock) + 5, place + locks.y];
-  return { index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), left: box.x, middle: place + height / 2, paint, paintLocks: locks.paint, lockAt };
+  return { group, index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), left: box.x, middle: place + height / 2, paint, paintLocks: locks.paint, lockAt };
 }
 
 // A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar. `at` says where a cell lies on the stage.

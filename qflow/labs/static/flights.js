@@ -172,7 +172,8 @@ function placesOf(table, owner, from, to, kept = null) {
     let place = kept?.of(row) ?? 0;
     if (!kept?.has(row)) while (place < until.length && until[place] > start) place += 1;
     kept?.note(row, place);
-    until[place] = Math.max(ends[row], start + 1);
+    // A frame of a live picture is a thirtieth of a second, in which one place has many, one after the other.
+    until[place] = Math.max(ends[row], kept ? start : start + 1);
     found[row] = place;
   }
   return found;
@@ -187,14 +188,19 @@ function changesOf(timeline, column) {
   return found;
 }
 
-// Points along a drawn line, so that marks keep to it.
+// Points along a drawn line, so that marks keep to it; a browser takes its time to say where they are, and most lines come again.
 function sampled(path) {
-  const length = path.getTotalLength();
-  return Array.from({ length: 33 }, (_, index) => {
-    const { x, y } = path.getPointAtLength((length * index) / 32);
-    return [x, y];
-  });
+  const shape = path.getAttribute("d");
+  if (SAMPLED.size > 300) SAMPLED.clear();
+  if (!SAMPLED.has(shape)) {
+    const length = path.getTotalLength();
+    const at = Array.from({ length: 33 }, (_, index) => path.getPointAtLength((length * index) / 32));
+    SAMPLED.set(shape, at.map(({ x, y }) => [x, y]));
+  }
+  return SAMPLED.get(shape);
 }
+
+const SAMPLED = new Map();
 
 // The place at a part of a way of straight pieces that take equally long.
 function along(way, part) {

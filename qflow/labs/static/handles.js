@@ -1,6 +1,8 @@
 // Handles: what is changed where it is seen. A level is dragged on the tank, a window at its producer, a prefetch at its consumer; by
 // keyboard with the arrow keys. The kernel runs while a handle is held, as for a slider, and the slider follows.
 
+// Milliseconds that a hand waits for the picture of where it was, once the kernel has heard of it.
+const MOST_WAIT = 120;
 // Drawing units for one more message of a window.
 const PULL = 7;
 
@@ -27,7 +29,7 @@ function buildGrip(group, timeline, settings, spot, value, x, y, tall) {
 // Hears the handles of one view; the drawing under them is made anew with each run, so the hand is kept here.
 class Hand {
   constructor(view, model, player) {
-    Object.assign(this, { view, model, player, held: null, awaited: false, after: null });
+    Object.assign(this, { view, model, player, held: null, asked: null, after: null });
     const { stage } = view;
     stage.addEventListener("pointerdown", (event) => this.take(event));
     stage.addEventListener("pointermove", (event) => this.held && this.move(event));
@@ -84,18 +86,22 @@ class Hand {
     if (word) write(word, `${element.dataset.word} ${value}`);
   }
 
-  // The next question waits for the answer to the last: a slow run is not made slower.
+  // The next question waits for the picture that answers the last, or else a hand that moves on would never see one; but not for long,
+  // as there may be none.
   say() {
     const { held } = this;
-    if (!held || this.awaited || held.said === held.value) return;
+    if (!held || this.asked || held.said === held.value) return;
     held.said = held.value;
-    this.awaited = true;
+    const asked = (this.asked = {});
     const status = (message) => {
-      if (message.content.execution_state !== "idle") return;
-      this.awaited = false;
-      this.say();
+      if (message.content.execution_state === "idle") setTimeout(() => this.asked === asked && this.answered(), MOST_WAIT);
     };
     this.model.send({ ask: "rest", setting: held.setting, value: held.value }, { iopub: { status } });
+  }
+
+  answered() {
+    this.asked = null;
+    this.say();
   }
 
   leave() {
@@ -141,6 +147,7 @@ class Hand {
     element?.focus({ preventScroll: true, focusVisible: !this.held });
     if (element && this.pressed && Number(element.getAttribute("aria-valuenow")) === this.pressed.value) this.pressed = null;
     if (this.held) this.follow();
+    this.answered();
     if (!this.after || !view.timeline.isWhole) return;
     const { ghost, isPlaying } = this.after;
     this.after = null;

@@ -58,6 +58,8 @@ function fitted(text, room, factor = 1.1) {
   return shown;
 }
 
+const hasAgain = (timeline) => timeline.stays.columns.again.some((frame) => frame < NEVER);
+
 // Legend: what patterns, marks and shapes mean.
 function buildLegend(root, timeline, y, geometry, marks) {
   const group = svg("g", { class: "qf-legend", transform: `translate(8,${y})` }, root);
@@ -79,7 +81,7 @@ function buildLegend(root, timeline, y, geometry, marks) {
   item(cell("qf-cell qf-cell-held", marks.held), "held: on the queue, its completion withheld");
   item(cell("qf-entry qf-entry-full", "none"), "waiting on the queue");
   item(cell("qf-taken", marks.taken), "at a consumer, still counted");
-  if (timeline.stays.columns.again.some((frame) => frame < NEVER)) {
+  if (hasAgain(timeline)) {
     item((at, down) => svg("path", { d: AGAIN, class: "qf-again", transform: `translate(${at + 6},${down - 5})` }, group), "redelivered");
   }
   const names = timeline.picture.groups.map((name, index) => [name, index + 1]).slice(0, 10);

@@ -16,25 +16,41 @@ class Brush {
     this.pen = canvas.getContext("2d");
     this.sharp = 2;
     this.slow = 0;
+    this.sprites = new Map();
+    this.look = "";
     this.forget();
   }
 
-  // Another theme has other colours.
-  forget() {
-    this.sprites = new Map();
+  // Another theme has other colours, another run other groups; if not, what is drawn is kept.
+  forget(groups = this.groups) {
+    this.groups = groups;
     this.colours = null;
   }
 
   colour(name) {
-    if (!this.colours) {
-      const style = getComputedStyle(this.root);
-      this.colours = Object.fromEntries(COLOURS.map((one) => [one, style.getPropertyValue(`--qf-${one}`).trim()]));
-    }
     return this.colours[name] ?? name;
   }
 
+  learn() {
+    const style = getComputedStyle(this.root);
+    this.colours = Object.fromEntries(COLOURS.map((one) => [one, style.getPropertyValue(`--qf-${one}`).trim()]));
+    const look = JSON.stringify([this.colours, this.groups]);
+    if (look !== this.look) this.sprites.clear();
+    this.look = look;
+  }
+
+  // Measured when it changes: a browser would lay out the page for an answer while it is drawn.
+  heed(repaint) {
+    new ResizeObserver(([{ contentRect }]) => {
+      const isNew = this.room && (this.room.width !== contentRect.width || this.room.height !== contentRect.height);
+      this.room = contentRect;
+      if (isNew) repaint();
+    }).observe(this.canvas);
+  }
+
   begin(width, height) {
-    const box = this.canvas.getBoundingClientRect();
+    if (!this.colours) this.learn();
+    const box = (this.room ??= this.canvas.getBoundingClientRect());
     const ratio = Math.min(this.sharp, window.devicePixelRatio || 1);
     const [wide, tall] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
     if (this.canvas.width !== wide || this.canvas.height !== tall) [this.canvas.width, this.canvas.height] = [wide, tall];

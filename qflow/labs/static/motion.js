@@ -155,17 +155,19 @@ class Motion {
     const cell = source.cell(flights.cells[row]);
     const wasHeld = flights.heldIn[row] >= 0;
     const stay = wasHeld ? flights.heldIn[row] : flights.stayOf[row];
+    // What no queue took comes back as it is, refused.
+    const [kind, colour] = stay < 0 ? ["reject", "bad"] : ["completion", "go"];
     const tank = places.tanks[stay < 0 ? this.routeOf(row) : timeline.stays.get(stay, "queue")];
     if (part < 1 && cell) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "level", "blue", 1);
     if (part >= 1) {
       const glow = ((part - 1) * TAKES.completion) / TAKES.glow;
-      if (cell && glow < 1) brush.box(cell[0] - cell[2] / 2 - 4 * glow, cell[1] - cell[2] / 2 - 4 * glow, cell[2] + 8 * glow, cell[2] + 8 * glow, 4, null, "go", 2.5, 1 - glow);
+      if (cell && glow < 1) brush.box(cell[0] - cell[2] / 2 - 4 * glow, cell[1] - cell[2] / 2 - 4 * glow, cell[2] + 8 * glow, cell[2] + 8 * glow, 4, null, colour, 2.5, 1 - glow);
       return;
     }
     flights.shown.see("completion", row);
     const rest = wasHeld ? (tank.pile(flights.piles[stay]) ?? [tank.gate.x + 20, tank.gate.y, size]) : this.wall(tank);
     const [x, y] = this.homeward(tank, source, cell, rest, smooth(part));
-    brush.put("completion", x, y, wasHeld ? Math.max(rest[2], Math.min(size, 5)) : size);
+    brush.put(kind, x, y, wasHeld ? Math.max(rest[2], Math.min(size, 5)) : size);
   }
 
   wall(tank) {

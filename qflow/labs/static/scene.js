@@ -261,6 +261,7 @@ class View {
     this.picture = html("div", { class: "qf-picture" }, this.root);
     this.stage = svg("svg", { class: "qf-stage", role: "group", "aria-label": "Producers, queues and consumers" }, this.picture);
     this.brush = new Brush(html("canvas", { "aria-hidden": "true" }, this.picture), this.picture);
+    this.brush.heed(() => this.now && this.drawn.paintMarks(this.brush, this.now, this.before));
     this.callout = html("div", { class: "qf-callout", role: "alert" }, this.picture);
     this.step = html("p", { class: "qf-step" }, this.root);
     this.state = html("p", { class: "qf-state qf-extra" }, this.root);
@@ -277,8 +278,7 @@ class View {
     this.plots.hidden = Boolean(form);
     this.root.classList.toggle("qf-has-form", Boolean(form));
     this.paintPlots = form ? () => {} : buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
-    this.brush.forget();
-    this.brush.groups = timeline.picture.groups;
+    this.brush.forget(timeline.picture.groups);
     const { width, tank } = this.drawn.geometry;
     // A tall drawing gets narrower, so that the lab still fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
@@ -292,6 +292,7 @@ class View {
   paint(frame, now) {
     const { timeline } = this;
     const clock = performance.now();
+    this.now = now;
     // A browser without a graphics card redraws all that lies between two changes; ten cursors a second do.
     if (!now.isPlaying || clock - this.plotted > 100) {
       this.paintPlots(frame, now.time);
@@ -328,10 +329,14 @@ class View {
 
 // What the marks mean, once for all runs.
 function buildKey(views, timelines, id) {
-  views.parentElement.querySelector(".qf-key")?.remove();
-  if (timelines[0].picture.form && (timelines.length === 1 || timelines[0].picture.form === "conveyor")) return;
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
-  const key = html("div", { class: "qf-key qf-extra" });
+  const isNeeded = !timelines[0].picture.form || (timelines.length > 1 && timelines[0].picture.form !== "conveyor");
+  const before = views.parentElement.querySelector(".qf-key");
+  const said = isNeeded && JSON.stringify([timeline.picture.groups, hasAgain(timeline)]);
+  if (said && before?.said === said) return;
+  before?.remove();
+  if (!isNeeded) return;
+  const key = Object.assign(html("div", { class: "qf-key qf-extra" }), { said });
   views.after(key);
   const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
   const lines = buildLegend(drawing, timeline, 14, { width: 1040 }, patterns(drawing, `${id}-key`));

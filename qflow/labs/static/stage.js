@@ -57,26 +57,27 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow, timeline.beside.length > 2);
   const { form } = geometry;
   const { cards, desks } = heightsOf(timeline.topology, geometry);
-  root.replaceChildren();
-  const marks = { ...patterns(root, id), groups: timeline.picture.groups };
-  const links = svg("g", {}, root);
+  const reused = new Reused(root, timeline, id);
+  const { back, front, marks } = reused;
+  const links = svg("g", {}, back);
   const share = room / Math.max(1, queues.length);
   const { layout } = timeline.picture;
   const cardPlaces = stack(layout.producer, cards, room);
   const deskPlaces = stack(layout.consumer, desks, room);
   const rank = new Map(layout.queue.map((index, place) => [index, place]));
-  const tanks = queues.map((_, index) => buildTank(root, timeline, index, TOP + share * rank.get(index), share, geometry, marks));
-  const sources = producers.map((_, index) => buildProducer(root, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks));
-  const sinks = consumers.map((_, index) => buildConsumer(root, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks));
-  const units = geometry.bytes ? buildUnits(root, timeline, tanks[0], geometry, sources[0]) : { paint: () => {}, levels: [] };
-  const hubs = geometry.exchange ? placeExchanges(root, timeline, room, geometry) : [];
+  const tanks = queues.map((_, index) => buildTank(back, timeline, index, TOP + share * rank.get(index), share, geometry, marks));
+  const sources = producers.map((spot, index) => reused.card(["producer", index, spot, cardPlaces[index], cards[index], geometry.card, form], () => buildProducer(back, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks)));
+  const sinks = consumers.map((spot, index) => reused.card(["consumer", index, spot, deskPlaces[index], desks[index], geometry.desk, form], () => buildConsumer(back, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks)));
+  const units = geometry.bytes ? buildUnits(front, timeline, tanks[0], geometry, sources[0]) : { paint: () => {}, levels: [] };
+  const hubs = geometry.exchange ? placeExchanges(front, timeline, room, geometry) : [];
   const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
   const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
   const height = room + TOP + 10;
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
   const isWorded = !geometry.isSmall && queues.length === 1 && producers.length + consumers.length > 0;
-  const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, root);
+  const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, front);
   const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 13), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
+  reused.show();
   // Where marks are too many to follow, their number in a second of the run.
   const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "sent" : "accepted"} a second` : "");
   const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, levels: [...tanks, ...units.levels], sources, sinks, drains, out, say };
@@ -96,6 +97,42 @@ function buildStage(root, timeline, id, isNarrow, room) {
     sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => timeline.locks.get(row, "consumer") === index + 1), consumers[index].name, (lock) => motion.hasLanded(lock)));
   };
   return { paint, paintMarks, motion, places, geometry };
+}
+
+// What another run leaves as it is stays on the page: a browser looks through all that is new, and most of a drawing are its cards.
+// The rest is made behind them and before them.
+class Reused {
+  constructor(root, timeline, id) {
+    this.root = root;
+    this.before = root.kept ?? { cards: new Map() };
+    const { groups } = timeline.picture;
+    // A consumer's locks are of one run.
+    this.shared = timeline.locks.count ? null : [id, groups, timeline.handles];
+    this.cards = new Map();
+    this.back = document.createDocumentFragment();
+    this.front = document.createDocumentFragment();
+    const isThere = this.before.id === id && this.before.defs.parentNode === root;
+    this.marks = isThere ? Object.assign(this.before.marks, { groups }) : { ...patterns(this.back, id), groups };
+    this.defs = isThere ? this.before.defs : this.back.firstChild;
+    this.id = id;
+  }
+
+  card(parts, build) {
+    const key = JSON.stringify([parts, this.shared]);
+    const before = this.shared && this.before.cards.get(key);
+    const card = before?.group.parentNode === this.root ? before : build();
+    if (this.shared) this.cards.set(key, card);
+    return card;
+  }
+
+  show() {
+    const { root, cards, defs, marks, id } = this;
+    const stay = new Set([defs, ...[...cards.values()].map((card) => card.group)]);
+    for (const child of [...root.childNodes]) if (!stay.has(child)) child.remove();
+    root.prepend(this.back);
+    root.append(this.front);
+    root.kept = { cards, defs, marks, id };
+  }
 }
 
 function placeExchanges(root, timeline, room, geometry) {

@@ -9,8 +9,9 @@ async function inflatedBytes(packed) {
 // The numbers of a picture: first the low bytes of all are sent, then the next.
 async function inflated(packed) {
   const places = await inflatedBytes(packed);
-  const numbers = new Uint8Array(places.length);
-  for (let place = 0, from = 0; place < 4; place += 1) for (let at = place; at < numbers.length; at += 4, from += 1) numbers[at] = places[from];
+  const numbers = new Int32Array(places.length / 4);
+  const count = numbers.length;
+  for (let at = 0; at < count; at += 1) numbers[at] = places[at] | (places[at + count] << 8) | (places[at + 2 * count] << 16) | (places[at + 3 * count] << 24);
   return numbers.buffer;
 }
 
@@ -56,8 +57,13 @@ class Timeline {
   beat(frame) {
     if (this.picture.beat) return this.picture.beat;
     if (this.looksInTime) return this.looksInTime.beats.get(frame) ?? 0;
-    this.beats ??= Object.entries({ died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on }).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
+    if (!this.beats) {
+      this.beats = Object.entries({ died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on }).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
+      this.beating = this.beats.reduce((bits, [bit]) => bits | bit, 0);
+    }
     const parts = this.columns[1][frame];
+    // Hardly any step has one.
+    if (!(parts & this.beating)) return 0;
     for (const [bit, beat] of this.beats) if (parts & bit) return beat;
     return 0;
   }
@@ -95,7 +101,9 @@ class Timeline {
 
   // The largest number a column ever holds.
   most(kind, index, name) {
-    return this.column(kind, index, name).reduce((most, number) => Math.max(most, number), 0);
+    let most = 0;
+    for (const number of this.column(kind, index, name)) if (number > most) most = number;
+    return most;
   }
 
   // The largest of what is measured of a queue in every run beside this one that has it, too.

@@ -52,20 +52,23 @@ class Track {
     this.shown = new Float64Array(this.count);
     for (const timeline of this.timelines) timeline.shown = this.single ? this.shown : new Float64Array(timeline.count);
     let [at, from] = [0, 0];
+    let [before, begun] = [0, -1];
     for (let place = 0; place < this.count; place += 1) {
       const time = this.time(place);
-      if (place) at += Math.max(time - this.time(place - 1), this.beat(place - 1, from) * pace);
-      if (!place || time !== this.time(from)) from = place;
+      if (place) at += Math.max(time - before, this.beat(place - 1, from, before, time) * pace);
+      if (time !== begun) [from, begun] = [place, time];
+      before = time;
       this.shown[place] = at;
-      const index = this.single ? 0 : this.whose[place];
+      if (this.single) continue;
+      const index = this.whose[place];
       this.timelines[index].shown[this.frame(index, place)] = at;
     }
   }
 
-  // How long the picture stays at a place at least; `from` is the first place of the same instant.
-  beat(place, from) {
+  // How long the picture stays at a place at least; `from` is the first place of the same instant, then come its time and the next place's.
+  beat(place, from, time, next) {
     const least = this.beatOf(place);
-    if (least || this.time(place + 1) !== this.time(place)) return least;
+    if (least || next !== time) return least;
     if (this.burst?.from !== from) {
       let [to, follows] = [from, false];
       for (; to < this.count && this.time(to) === this.time(from); to += 1) follows ||= this.beatOf(to) === BEAT.off;

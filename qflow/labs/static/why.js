@@ -26,6 +26,14 @@ class WhyPanel {
     this.number += 1;
     this.panel.hidden = true;
     this.bar.hidden = !isAnswered;
+    for (const option of this.choice.querySelectorAll(".qf-now")) option.remove();
+    const names = ({ picture, topology, locks }) => [picture.name, ...["producers", "queues", "consumers"].map((kind) => topology[kind].map((spot) => spot.name)), locks.count ? picture.groups : []];
+    const offered = JSON.stringify(timelines.map(names));
+    if (offered === this.offered) {
+      this.choice.value = "";
+      return;
+    }
+    this.offered = offered;
     this.choice.replaceChildren();
     html("option", { value: "" }, this.choice, "choose, or click on anything");
     timelines.forEach((timeline, picture) => {
