@@ -17,6 +17,17 @@ os.environ["QFLOW_PROGRESS"] = ""
 
 _SHARED = {"a JupyterLab": "tests/*browser*.py", "a Spark session": "tests/spark/*.py"}
 """What only one worker has, and the files whose tests use it; their cells and tests run in their order."""
+_LONG = [*_SHARED, "notebooks/13-*", "tests/prediction/*", "tests/live/*", "notebooks/*", "tests/labs/*"]
+"""What is begun first, in this order: a long file that is begun last has one worker alone at work."""
+
+_LIVE = ("qflow/live/", "tests/live/", "notebooks/15-")
+
+
+def pytest_itemcollected(item):
+    """Mark what needs the extra live, for where it is run by itself."""
+    if item.nodeid.startswith(_LIVE):
+        item.add_marker("live")
+
 
 if find_spec("proton") is None:
     # Their examples need the extra "live"; the tests of them are skipped one by one, and say so.
@@ -46,5 +57,12 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
             return next((shared for shared, pattern in _SHARED.items() if fnmatch(file, pattern)), file)
+
+        def _assign_work_unit(self, node):
+            def place(scope):
+                return next((number for number, long in enumerate(_LONG) if fnmatch(scope, long)), len(_LONG))
+
+            self.workqueue.move_to_end(min(self.workqueue, key=place), last=False)
+            super()._assign_work_unit(node)
 
     return Together(config, log)

@@ -24,7 +24,6 @@ INTERPRETED = {
     "events": "its table is a Sequence, and a compiled class cannot inherit from one that is not",
     "options": "a wrong type is refused in the project's words, not in the compiler's",
     "snapshot": "it has the compiler's own mark, and reads and sets the fields of objects of any class",
-    "store": "a store of the user's own inherits from MessageStore",
 }
 """Modules of the engine that are left to the interpreter, and why; packages' ``__init__`` are, too."""
 

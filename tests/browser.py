@@ -82,6 +82,17 @@ _NOT_RUN = """() => window.jupyterapp.shell.currentWidget.content.widgets
     .filter(model => model.type === "code" && model.sharedModel.getSource().trim())
     .filter(model => model.executionCount === null)
     .map(model => model.id)"""
+# Loading JupyterLab costs more than all that a test does in it: the next notebook is opened in the same page.
+_OPEN = """async name => {
+    const app = window.jupyterapp;
+    const open = [...app.shell.widgets("main")];
+    await Promise.all(open.map(panel => panel.sessionContext?.shutdown()));
+    for (const panel of open) {
+        panel.context?.dispose();
+        panel.dispose();
+    }
+    await app.commands.execute("docmanager:open", { path: name });
+}"""
 _TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -125,11 +136,14 @@ class LabPage:
     page_errors: list[str] = field(default_factory=list)
     foreign_requests: list[str] = field(default_factory=list)
 
-    def open_notebook(self, name: str) -> None:
-        """Open a chapter in a tidy window and wait until its kernel is ready."""
-        # The address is that of any chapter opened before, but for the name; so leave the page first.
-        self.page.goto("about:blank")
-        self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
+    def open_notebook(self, name: str, is_fresh: bool = False) -> None:
+        """Open a chapter alone, in a page of its own if asked for, and wait until its kernel is ready."""
+        if not is_fresh and self.page.url.startswith(self.server.url):
+            self.page.evaluate(_OPEN, name)
+        else:
+            # The address is that of any chapter opened before, but for the name; so leave the page first.
+            self.page.goto("about:blank")
+            self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=START_SECONDS * 1000)
         self.wait_idle(START_SECONDS)
 

@@ -126,7 +126,7 @@ verdicts
 # %% [markdown] id="surprise-text"
 # ## The surprise
 #
-# The worst mistakes are not the wrong sentences. X-01 is plainly wrong, and nobody was ever hurt by it,
+# The worst mistakes are not the wrong sentences. X-01 is plainly wrong, and did no harm to any reader,
 # because the next line is right. X-20 is a *true* sentence that leaves something out, and it stops a queue
 # from being created. X-18 says "may", which is right, and hides that a message can wait for ever beside an
 # idle consumer.

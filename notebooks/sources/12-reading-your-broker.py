@@ -138,7 +138,7 @@ print(*replayed.claims[-3:], sep="\n")
 # ### Why?
 #
 # Now to Sunday night. Take any instant: at eight and a half seconds the producer `p1` is blocked. Why? The
-# answer is a chain. Each link rests on the ones below it, down to what nobody in the broker decided: a
+# answer is a chain. Each link rests on the ones below it, down to what the broker did not decide: a
 # setting, or what a client did on its own.
 
 # %% id="why"

@@ -14,7 +14,7 @@
 # has to be compiled, which takes half a minute) and restart the kernel. Chapters 0 to 14 do without.
 #
 # **A question to begin with.** AMQP 1.0 is famous for its credit: a receiver says how many messages it
-# wants, and nobody sends more. A queue is full, and the broker wants a sender to stop. How much credit
+# wants, and no sender sends more. A queue is full, and the broker wants a sender to stop. How much credit
 # does it take away?
 
 # %% [markdown] id="predict-text"

@@ -15,11 +15,13 @@ from typing import ClassVar, Final
 from qflow.broker.context import BrokerContext
 from qflow.broker.message import CommandOwner, Transfer
 from qflow.broker.restorable import Restorable
+from qflow.broker.snapshot import mypyc_attr
 
 _SHIFT: Final = 10
 _SIZE: Final = 1 << _SHIFT
 
 
+@mypyc_attr(free_list_len=1)
 class RangeSet(Restorable):
     """Numbers from 0 up: all those before a front, and some behind it.
 
@@ -178,13 +180,13 @@ class Completions(CommandOwner):
         Set by a client; called with what it is sent.
     """
 
-    VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow")
+    VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow", "_has_parked")
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
         "context", "session", "next_number", "completed", "reported", "incomplete", "wants_report",
         "blocking_queues", "_is_in_order", "_done_early", "_awaited", "_due", "_wants_all", "on_report",
-        "on_channel_flow",
+        "on_channel_flow", "_has_parked",
     )  # fmt: skip
 
     def __init__(self, context: BrokerContext, session: str) -> None:
@@ -194,6 +196,8 @@ class Completions(CommandOwner):
         self.completed = RangeSet()
         self.reported = RangeSet()
         self.incomplete: OrderedDict[int, Transfer | None] = OrderedDict()
+        # Whether a sync point may be parked; None, after a snapshot, if that is not known.
+        self._has_parked: bool | None = False
         self.wants_report = False
         self.blocking_queues: list[str] = []
         self._is_in_order = context.options.completions == "in-order"
@@ -256,6 +260,7 @@ class Completions(CommandOwner):
             self.report_when_complete(number)
         if self.incomplete:
             self.incomplete[number] = None
+            self._has_parked = True
             return False
         self.complete(number)
         return True
@@ -283,19 +288,23 @@ class Completions(CommandOwner):
 
     def transfer_complete(self, transfer: Transfer) -> None:
         """Complete a transfer, and every sync point that waited for just this (CM-06)."""
-        if transfer.number in self.incomplete:
+        if self.incomplete and transfer.number in self.incomplete:
             del self.incomplete[transfer.number]
         # Without a trace the label is not asked for, and need not even be made.
         is_asked = self._is_in_order or self.context.observer is not None
         self.complete(transfer.number, transfer.label if is_asked else "")
-        while (number := self._first_incomplete()) >= 0 and self.incomplete[number] is None:
+        if self._has_parked is not False:
+            self._complete_parked()
+
+    def _complete_parked(self) -> None:
+        """Complete the sync points that wait for no command any more."""
+        while self.incomplete:
+            number, first = next(iter(self.incomplete.items()))
+            if first is not None:
+                return
             del self.incomplete[number]
             self.complete(number)
-
-    def _first_incomplete(self) -> int:
-        for number in self.incomplete:
-            return number
-        return -1
+        self._has_parked = False
 
     def held(self) -> list[Transfer]:
         """Return the transfers whose completion is withheld, in the order sent."""

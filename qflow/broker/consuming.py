@@ -38,6 +38,7 @@ from qflow.broker.readers import Consumer, NotificationSet
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
+from qflow.broker.snapshot import mypyc_attr
 from qflow.broker.statistics import ConnectionStatistics, SubscriptionStatistics
 from qflow.broker.transactions import TxOperation
 
@@ -321,6 +322,7 @@ class OutputScheduler(Dependent):
             context.answer_requests()
 
 
+@mypyc_attr(free_list_len=1)
 class DeliveryRecord(Dependent):
     """What the broker remembers of a message it has sent to a subscription (RF-03).
 
@@ -735,15 +737,17 @@ class SemanticState(Dependent):
 
     def wake_blocked(self) -> None:
         """Wake every subscription that stopped for want of credit, by ascending tag (RF-04, RF-05)."""
-        if self.blocked:
-            tags = list(self.blocked)
-            if len(tags) > 1:
-                tags.sort()
-            self.blocked.clear()
+        if len(self.blocked) == 1:
+            self._wake(self.blocked.pop())
+        elif self.blocked:
+            tags, self.blocked = sorted(self.blocked), set()
             for tag in tags:
-                subscription = self.subscriptions.get(tag)
-                if subscription is not None:
-                    subscription.wake_for_credit()
+                self._wake(tag)
+
+    def _wake(self, tag: str) -> None:
+        subscription = self.subscriptions.get(tag)
+        if subscription is not None:
+            subscription.wake_for_credit()
 
     def accept(self, numbers: tuple[int, ...], transaction: TxAccept | None = None) -> None:
         """Take responsibility for deliveries: now, or at commit (CN-13, CM-11)."""
@@ -865,7 +869,7 @@ class TxAccept(TxOperation):
 
 def _ascending(numbers: Iterable[int]) -> tuple[int, ...]:
     """Return numbers in order, each once."""
-    if isinstance(numbers, tuple) and len(numbers) == 1:
+    if isinstance(numbers, tuple) and len(numbers) < 2:
         return numbers
     return tuple(sorted(set(numbers)))
 

@@ -44,7 +44,8 @@ class Timers(Restorable):
     __slots__ = ("_heap", "_sequence")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, TimerTask]] = []
+        # Due time, number, task; of any type, as compiled code would look at all three to compare the first.
+        self._heap: list[tuple[Any, ...]] = []
         self._sequence = 0
 
     @property
@@ -54,7 +55,10 @@ class Timers(Restorable):
 
     def is_due(self, until: int) -> bool:
         """Return whether there is a task that is due by ``until``."""
-        return bool(self._heap) and self._heap[0][0] <= until
+        if not self._heap:
+            return False
+        due: int = self._heap[0][0]
+        return due <= until
 
     def scheduled(self) -> list[tuple[int, TimerTask]]:
         """Return what is to happen and when, in order."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from qflow.broker.errors import ResourceLimitExceededException
+from qflow.broker.errors import NotImplementedException, ResourceLimitExceededException
 from qflow.broker.message import ACQUIRED, QueuedMessage, Transfer
 from qflow.broker.queue import LimitPolicy, Queue
 
@@ -55,10 +55,16 @@ class Ring(LimitPolicy):
         return True
 
     def evict(self, queue: Queue, transfer: Transfer) -> bool:
-        """Drop the oldest messages, while they may go, until the new one fits; return whether it does."""
+        """Drop the oldest messages, while they may go, until the new one fits; return whether it does.
+
+        Raises
+        ------
+        NotImplementedException
+            540, if what it evicts comes back to it (RF-34).
+        """
         # Two rings that are each other's alternates would evict what the other one evicts for ever.
         if self.is_evicting:
-            return False
+            raise NotImplementedException(_circle(queue))
         self.is_evicting = True
         try:
             # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
@@ -73,7 +79,14 @@ class Ring(LimitPolicy):
                 queue.counters.discardsRing += 1
         finally:
             self.is_evicting = False
-        return False
+        raise NotImplementedException(_circle(queue))
+
+
+def _circle(queue: Queue) -> str:
+    return (
+        f"ring queue {queue.name} gets back what it evicts, through its alternate exchange: the real broker "
+        "evicts for ever then, so it is refused here"
+    )
 
 
 class PriorityRing(Ring):

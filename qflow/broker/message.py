@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from qflow.broker.restorable import Dependent, Frozen, Restorable
+from qflow.broker.snapshot import mypyc_attr
 from qflow.broker.transactions import TxBuffer
 
 HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | dict[str, object]
@@ -42,6 +43,7 @@ class Sent(Frozen):
 
 # A message never changes, and yet it is not frozen: that takes five times as long to make, for every message
 # sent.  It has a constructor of its own, as the compiler would leave the decorator's to the interpreter.
+@mypyc_attr(free_list_len=1)
 @dataclass(slots=True, init=False)
 class Message(Sent):
     """What a producer sends: properties and an amount of content.
@@ -376,7 +378,7 @@ def _plain(what: str, value: object) -> None:
 
 
 def _short_text(text: str) -> int:
-    return 1 + (len(text) if text.isascii() else len(text.encode()))
+    return 1 + (len(text) if not text or text.isascii() else len(text.encode()))
 
 
 def _long_text(text: str) -> int:
@@ -504,6 +506,7 @@ class RoutingListener(Dependent):
 _NO_MESSAGE = Message()
 
 
+@mypyc_attr(free_list_len=1)
 class Transfer(Restorable):
     """A message on its way from a producer, shared by all queues that got a copy.
 
@@ -686,6 +689,7 @@ REMOVED: Final = 2
 _NO_TRANSFER = Transfer()
 
 
+@mypyc_attr(free_list_len=1)
 class QueuedMessage(Restorable):
     """A copy of a transferred message at a position of a queue.
 

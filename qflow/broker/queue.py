@@ -406,7 +406,8 @@ class Queue(Dependent):
 
     def _show_enqueued(self, message: QueuedMessage) -> None:
         transfer, group = message.transfer, self.group_of(message)
-        values = (message.position, *self.counters.depth())
+        messages, size = self.counters.depth()
+        values = (message.position, messages, size)
         self.context.tell(
             "enqueued",
             self.name,
@@ -421,7 +422,8 @@ class Queue(Dependent):
 
     def _show_dequeued(self, message: QueuedMessage, reason: str) -> None:
         transfer, group = message.transfer, message.group
-        values = (message.position, reason, *self.counters.depth())
+        messages, size = self.counters.depth()
+        values = (message.position, reason, messages, size)
         self.context.tell(
             "dequeued", self.name, "", "", transfer.label, transfer.size, group, _DEQUEUED, values
         )

@@ -13,6 +13,7 @@ from collections import OrderedDict
 
 from qflow.broker.message import QueuedMessage, QueueObserver
 from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.snapshot import mypyc_attr
 from qflow.broker.stores import Messages, QueueCursor
 
 
@@ -74,6 +75,7 @@ class MessageDistributor(QueueObserver):
         return True
 
 
+@mypyc_attr(free_list_len=1)
 class NotificationSet(Restorable):
     """The readers that an event wakes: at most one consumer, and browsers (RF-06)."""
 

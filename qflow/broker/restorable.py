@@ -8,6 +8,9 @@ fields afterwards, as the parts refer to one another in circles.  That decides h
   ``__new__`` calls no constructor; such a class is made only by compiled code that names it, which here is
   the engine: ``DirectExchange(context, name)``, not ``kind(context, name)``.
 * A :class:`Frozen` never changes, so it is made again by its constructor, with its fields.
+
+Parts that every message needs carry another mark, ``free_list_len``: compiled, the memory of the last one
+that went is kept for the next one.
 """
 
 from __future__ import annotations

@@ -418,7 +418,8 @@ class Session(Dependent):
         (False, ('q',))
         """
         self.require_attached("message.transfer")
-        if type(exchange) is not str or len(exchange) > 63 or not exchange.isascii():
+        last = self.last_exchange
+        if last is None or type(exchange) is not str or exchange != last.name:
             exchange = encodable("message.transfer: exchange", exchange, 255)
         if sync is not False and sync is not True:
             raise TypeError(f"message.transfer: sync is True or False; got {sync!r}")

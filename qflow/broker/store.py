@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from qflow.broker.message import Transfer
+from qflow.broker.snapshot import mypyc_attr
 
 
 class StoreListener(Protocol):
@@ -22,6 +23,7 @@ STORE = "store"
 """By this name a store holds a transfer; see :attr:`qflow.broker.message.Transfer.held_by`."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStore:
     """A store that is done at once: what a broker without a store looks like."""
 
@@ -37,6 +39,7 @@ class MessageStore:
         """Finish what is pending: a client syncs."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedStore(MessageStore):
     """A store that is done with a message when :meth:`finish` says so.
 

@@ -323,17 +323,19 @@ class MessageDeque(Messages):
     def next(self, cursor: QueueCursor) -> QueuedMessage | None:
         """Return the first available message behind the cursor."""
         start = cursor.start(self.version)
-        message = self._messages.get(start + 1)
-        if message is None or message.state != AVAILABLE:
-            message = self._after(start) if self._count else None
-            if message is None:
-                self._end(cursor, start)
-                return None
+        message = self._after(start) if self._count else None
+        if message is None:
+            self._end(cursor, start)
+            return None
         cursor.move(message.position, self.version)
         return message
 
     def _after(self, start: int) -> QueuedMessage | None:
         position = start + 1
+        # Almost always it is the very next one.
+        message = self._messages.get(position)
+        if message is not None and message.state == AVAILABLE:
+            return message
         block = self._blocks.after((position >> _BLOCK) - 1)
         while block is not None:
             end = (block + 1) << _BLOCK

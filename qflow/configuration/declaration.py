@@ -25,6 +25,9 @@ PROPERTIES = ("durable", "auto-delete", "alternate-exchange")
 PASSED_ON = frozenset([option.key for option in OPTIONS if option.needs_durable] + [REPLICATE_KEY, ARGUMENT])
 """Keys that are not the queue's business but that of a store, of the HA module, or of this model."""
 
+LONGEST_NAME = 255
+"""Bytes of a queue's name, as in all commands that a client gives."""
+
 _WELL_KNOWN = (
     "qpid.max_count",
     "qpid.max_size",
@@ -109,6 +112,12 @@ class Declaration:
         if not self.name:
             raise ConfigurationError(
                 "a queue needs a name; the broker would create one named '' that no client can use (CF-06)"
+            )
+        length = len(self.name.encode(errors="surrogatepass"))
+        if length > LONGEST_NAME:
+            raise ConfigurationError(
+                f"a queue's name is at most {LONGEST_NAME} bytes; got {length}: the broker would create it, "
+                "and no client can use it"
             )
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
 

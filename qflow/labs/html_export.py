@@ -53,7 +53,8 @@ _STORED = (
 )
 
 _SCRIPTS = """<script class="qf-scripts">(async (text) => {{
-const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const plain = text.replace(/[-_.]/g, (letter) => ({{ "-": "+", _: "/", ".": "0" }})[letter]);
+const bytes = Uint8Array.from(atob(plain), (letter) => letter.charCodeAt(0));
 const scripts = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
 const script = document.createElement("script");
 script.textContent = await new Response(scripts).text();
@@ -67,7 +68,13 @@ _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"
 _LETTERS = str.maketrans("+/0", "-_.")
 
 
-def stored(picture: Picture | Comparison, place: dict[str, int] | None = None, *, plays: bool = False) -> str:
+def stored(
+    picture: Picture | Comparison,
+    place: dict[str, int] | None = None,
+    *,
+    plays: bool = False,
+    states: dict[str, object] | None = None,
+) -> str:
     """Return a run as a piece of HTML that plays it in any page, and asks no server for anything.
 
     It is what a notebook keeps of a lab for readers without a kernel. Where scripts are taken out (JupyterLab
@@ -83,6 +90,9 @@ def stored(picture: Picture | Comparison, place: dict[str, int] | None = None, *
         The instant it opens at: ``time`` in microseconds, and steps ``back``; None for the most telling.
     plays
         Whether it plays by itself as soon as it is seen, from the start.
+    states
+        The graph of states that the run goes through, drawn above it: ``graph``, the nodes of its ``walk``,
+        and the microseconds of ``pause`` between two of them. None for none.
 
     Examples
     --------
@@ -92,6 +102,8 @@ def stored(picture: Picture | Comparison, place: dict[str, int] | None = None, *
     <div class="qflow-lab"><b>What this picture shows</b><ul><li>...
     """
     run = {"place": place or {}, "plays": plays, "pictures": stored_pictures(picture)}
+    if states is not None:
+        run["states"] = states
     return _STORED.format(
         claims="".join(f"<li>{escape(claim)}</li>" for claim in picture.claims),
         run=script_json(run),
@@ -127,14 +139,13 @@ def stored_scripts(more: str = "") -> str:
     `more` is a page's own script, which sees all of theirs.
     """
     # Comments are for readers of the sources.
-    script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, 'stored.js')}\n{more}").replace(
-        "export default { render };", ""
-    )
+    script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, 'states.js', 'stored.js')}\n{more}")
+    script = re.sub(r"(?m)^export default .*\n", "", script)
     style = (
         "const sheet = document.createElement('style'); sheet.textContent = {}; document.head.append(sheet);"
     )
     script = f"(() => {{ {style.format(script_json(read_static(*STYLES)))}\n{script}}})();"
-    return _SCRIPTS.format(packed=base64.b64encode(zlib.compress(script.encode(), 9)).decode())
+    return _SCRIPTS.format(packed=packed_text(script.encode()))
 
 
 def script_json(value: object) -> str:

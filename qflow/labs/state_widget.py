@@ -12,12 +12,12 @@ import traitlets
 
 from qflow.design import positions
 from qflow.design.graph import MARKS
-from qflow.labs.html_export import STYLES, read_static
+from qflow.labs.html_export import STYLES, read_static, stored
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.lab import close_parts
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import SliderLab
-from qflow.labs.state_space import StateSpace, Walk, load_state, state_space_run, state_space_steps
+from qflow.labs.state_space import PAUSE, StateSpace, Walk, load_state, state_space_run, state_space_steps
 
 KNOBS = (
     stop_knob(6),
@@ -176,6 +176,15 @@ class StateSpaceLab(SliderLab):
     def _show_next(self, picture: Picture) -> None:
         self._started = max(self._started, self.scene.run) + 1
         self.show(picture, self._started)
+
+    def _stored(self) -> str:
+        walk = self.walk
+        if walk is None:
+            walk = Walk(self.space.states)
+            for action in self.space.states.path_to(self.space.node):
+                walk = walk.after(action)
+        states = {"graph": self.states.graph, "walk": list(walk.nodes), "pause": PAUSE}
+        return stored(self.picture, self.scene.place, plays=self.scene.plays, states=states)
 
     def _go_to_the_end(self) -> None:
         self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._started}

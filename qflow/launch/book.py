@@ -88,13 +88,7 @@ def pages_of_the_book() -> list[Page]:
 
 
 def write_book(site: Path) -> list[Page]:
-    """Write all pages, and what they show, into a site's folder; return the pages.
-
-    Parameters
-    ----------
-    site
-        The top of the site.
-    """
+    """Write all pages, and what they show, into a site's folder; return the pages."""
     book = site / FOLDER
     pages = pages_of_the_book()
     for path, source in contents():

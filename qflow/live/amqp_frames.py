@@ -5,13 +5,14 @@ frames: four bytes of size, one of data offset, one of type (0 is AMQP, 1 is SAS
 body.  The body of an AMQP frame is one performative, a described list, and behind a transfer's a piece of a
 message.  A frame without a body is a heartbeat.  After the SASL frames comes a second header.
 
-The lists are decoded by Proton's codec; this module finds where they begin, and names their fields.  What it
+The lists are decoded by Proton's codec; this module finds where they begin, and names their fields, up to the
+last one that a recording needs.  What it
 keeps of a frame is bounded (:data:`MOST_KEPT`), whatever size a peer announces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 MOST_KEPT = 1 << 20
@@ -20,6 +21,13 @@ MOST_KEPT = 1 << 20
 _HEADER = 8
 _AMQP, _SASL = 0, 1
 _PLAIN, _SECURE, _WITH_SASL = 0, 2, 3
+
+# How a section begins: a described type with a small descriptor, whose one byte follows.
+_DESCRIBED = b"\x00\x53"
+_FIRST_SECTION, _MESSAGE_ANNOTATIONS = 0x70, 0x72
+_EMPTY_LIST, _SMALL, _LARGE = 0x45, (0xC0, 0xC1), (0xD0, 0xD1)
+_NO_PROPERTIES = b"\x00\x53\x73\x45"
+_BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
 
 
 class FrameError(ValueError):
@@ -53,13 +61,6 @@ class Begin(NamedTuple):
     """A session begins; the answer names the channel that it answers."""
 
     remote_channel: int | None = None
-    next_outgoing_id: int = 0
-    incoming_window: int = 0
-    outgoing_window: int = 0
-    handle_max: int | None = None
-    offered_capabilities: Any = None
-    desired_capabilities: Any = None
-    properties: Any = None
 
 
 class Attach(NamedTuple):
@@ -75,10 +76,6 @@ class Attach(NamedTuple):
     unsettled: Any = None
     incomplete_unsettled: bool | None = None
     initial_delivery_count: int | None = None
-    max_message_size: int | None = None
-    offered_capabilities: Any = None
-    desired_capabilities: Any = None
-    properties: Any = None
 
 
 class Flow(NamedTuple):
@@ -91,10 +88,6 @@ class Flow(NamedTuple):
     handle: int | None = None
     delivery_count: int | None = None
     link_credit: int | None = None
-    available: int | None = None
-    drain: bool | None = None
-    echo: bool | None = None
-    properties: Any = None
 
 
 class Transfer(NamedTuple):
@@ -110,7 +103,6 @@ class Transfer(NamedTuple):
     state: Any = None
     resume: bool | None = None
     aborted: bool | None = None
-    batchable: bool | None = None
 
 
 class Disposition(NamedTuple):
@@ -121,7 +113,6 @@ class Disposition(NamedTuple):
     last: int | None = None
     settled: bool | None = None
     state: Any = None
-    batchable: bool | None = None
 
 
 class Detach(NamedTuple):
@@ -197,33 +188,6 @@ class Frame(NamedTuple):
     length: int
 
 
-def owned(value: Any) -> Any:
-    """Return a decoded value with plain numbers, and with binaries copied: Proton frees its own.
-
-    Examples
-    --------
-    >>> owned([memoryview(b"tag"), {"key": memoryview(b"value")}])
-    [b'tag', {'key': b'value'}]
-    """
-    kind = type(value)
-    if value is None or kind is bool or kind is str:
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if kind is memoryview:
-        return value.tobytes()
-    if isinstance(value, dict):
-        return {owned(key): owned(item) for key, item in value.items()}
-    if kind in (list, tuple):
-        return [owned(item) for item in value]
-    if hasattr(value, "elements"):
-        # An array, such as of several capabilities.
-        return owned(list(value.elements))
-    if hasattr(value, "descriptor"):
-        return type(value)(value.descriptor, owned(value.value))
-    return value
-
-
 def descriptor_of(value: Any) -> int | None:
     """Return the number that describes a decoded value; None if it is not described by one."""
     descriptor = getattr(value, "descriptor", None)
@@ -248,8 +212,57 @@ def outcome_of(state: Any) -> str:
     return OUTCOMES.get(descriptor_of(state) or 0, "")
 
 
+class SectionPlaces(NamedTuple):
+    """Where a message's sections are; ``is_bare`` if nothing but a body says anything."""
+
+    bare: int
+    annotations: tuple[int, int]
+    is_bare: bool
+
+
+def section_places(raw: bytes) -> SectionPlaces:
+    """Return where the bare message and the annotations are.
+
+    FrameError if the bytes are in no sections.
+
+    Examples
+    --------
+    >>> section_places(bytes.fromhex("005370c0020141005377a103616263"))
+    SectionPlaces(bare=7, annotations=(0, 0), is_bare=False)
+    """
+    at, annotations, is_bare = 0, (0, 0), True
+    if raw and raw[0]:
+        raise FrameError("the message begins with no section")
+    try:
+        while raw.startswith(_DESCRIBED, at):
+            code, kind = raw[at + 2], raw[at + 3]
+            if not _FIRST_SECTION <= code <= _MESSAGE_ANNOTATIONS:
+                break
+            if kind == _EMPTY_LIST:
+                end = at + 4
+            elif kind in _SMALL:
+                end = at + 5 + raw[at + 4]
+            elif kind in _LARGE:
+                end = at + 8 + int.from_bytes(raw[at + 4 : at + 8], "big")
+            else:
+                raise FrameError("a section is neither a list nor a map")
+            if end > len(raw):
+                raise IndexError
+            if code == _MESSAGE_ANNOTATIONS:
+                annotations = (at, end)
+            elif kind != _EMPTY_LIST:
+                is_bare = False
+            at = end
+    except IndexError:
+        raise FrameError("a section is longer than the message") from None
+    body = at + len(_NO_PROPERTIES) if raw.startswith(_NO_PROPERTIES, at) else at
+    return SectionPlaces(at, annotations, is_bare and raw.startswith(_BODIES, body))
+
+
 class Codec:
     """Proton's codec, for one value at a time.
+
+    Its C functions are asked, as its Python objects take longer than all the rest of the reading.
 
     Raises
     ------
@@ -260,32 +273,74 @@ class Codec:
     --------
     >>> codec = Codec()
     >>> codec.decode(bytes.fromhex("005316c003024341"))
-    (8, Described(ulong(22), [0, True]))
+    (8, Described(22, [0, True]))
     """
 
     def __init__(self) -> None:
-        from proton import Data, DataException
+        from cproton import ffi, lib, pn_error_text
+        from proton import Data, Described
 
-        self._data, self._error = Data(), DataException
+        self._data, self._unpack, self._error_text = Data(), ffi.unpack, pn_error_text
+        self._impl, self._lib = self._data._data, lib
+        numbers = ("bool", "ubyte", "byte", "ushort", "short", "uint", "int", "ulong", "long", "timestamp")
+        self._readers: dict[int, Callable[[Any], Any]] = {
+            getattr(Data, name.upper()): getattr(lib, f"pn_data_get_{name}")
+            for name in (*numbers, "float", "double")
+        }
+        self._readers |= {
+            Data.NULL: lambda _: None,
+            Data.LIST: lambda impl: self._values(lib.pn_data_get_list(impl)),
+            Data.DESCRIBED: lambda _: Described(*self._values(2)),
+            Data.MAP: self._map,
+            Data.ARRAY: self._array,
+            Data.BINARY: lambda impl: self._bytes(lib.pn_data_get_binary(impl)),
+            Data.STRING: lambda impl: self._bytes(lib.pn_data_get_string(impl)).decode(),
+            Data.SYMBOL: lambda impl: self._bytes(lib.pn_data_get_symbol(impl)).decode(),
+        }
 
     def decode(self, encoded: bytes) -> tuple[int, Any]:
         """Return how many bytes the first value has, and the value."""
-        data = self._data
         length = self.skip(encoded)
-        data.rewind()
-        data.next()
+        self._lib.pn_data_rewind(self._impl)
+        self._lib.pn_data_next(self._impl)
         try:
-            return length, owned(data.get_object())
+            return length, self._value()
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise FrameError(f"no AMQP 1.0 value: {error}, got {encoded[:16]!r}") from None
 
+    def _value(self) -> Any:
+        """Return the value at which Proton's data is, copied: Proton frees its own."""
+        reader = self._readers.get(self._lib.pn_data_type(self._impl))
+        return self._data.get_object() if reader is None else reader(self._impl)
+
+    def _values(self, count: int) -> list[Any]:
+        """Return so many values that are within the one at which Proton's data is."""
+        lib, impl, values = self._lib, self._impl, []
+        lib.pn_data_enter(impl)
+        for _ in range(count):
+            lib.pn_data_next(impl)
+            values.append(self._value())
+        lib.pn_data_exit(impl)
+        return values
+
+    def _map(self, impl: Any) -> dict[Any, Any]:
+        values = self._values(self._lib.pn_data_get_map(impl))
+        return dict(zip(values[::2], values[1::2], strict=True))
+
+    def _array(self, impl: Any) -> list[Any]:
+        lead = int(self._lib.pn_data_is_array_described(impl))
+        return self._values(lead + self._lib.pn_data_get_array(impl))[lead:]
+
+    def _bytes(self, found: Any) -> bytes:
+        return self._unpack(found.start, found.size) if found.size else b""
+
     def skip(self, encoded: bytes) -> int:
         """Return how many bytes the first value has."""
-        self._data.clear()
-        try:
-            length: int = self._data.decode(encoded)
-        except self._error as error:
-            raise FrameError(f"no AMQP 1.0 value: {error}, got {encoded[:16]!r}") from None
+        self._lib.pn_data_clear(self._impl)
+        length: int = self._lib.pn_data_decode(self._impl, encoded, len(encoded))
+        if length < 0:
+            text = self._error_text(self._lib.pn_data_error(self._impl))
+            raise FrameError(f"no AMQP 1.0 value: [{length}]: {text}, got {encoded[:16]!r}")
         return length
 
 
@@ -307,7 +362,7 @@ class FrameReader:
     def __init__(self, codec: Codec | None = None) -> None:
         self.is_secure = False
         self._codec = codec or Codec()
-        self._buffer = bytearray()
+        self._rest = b""
         self._wants_header, self._is_sasl = True, False
         # Of a frame that is too long to be kept.
         self._missing = 0
@@ -324,14 +379,13 @@ class FrameReader:
             passed = min(self._missing, len(data))
             self._missing -= passed
             data = data[passed:]
-        buffer = self._buffer
-        buffer += data
+        buffer = self._rest + data if self._rest else data
         begin = 0
         try:
             while not self.is_secure and len(buffer) - begin >= _HEADER:
                 # A header comes after the SASL frames, and no frame is as long as its letters say.
                 if self._wants_header or (self._is_sasl and buffer[begin : begin + 4] == b"AMQP"):
-                    self._header(bytes(buffer[begin : begin + _HEADER]))
+                    self._header(buffer[begin : begin + _HEADER])
                     begin += _HEADER
                     continue
                 size = int.from_bytes(buffer[begin : begin + 4], "big")
@@ -340,13 +394,15 @@ class FrameReader:
                 kept = min(size, MOST_KEPT)
                 if len(buffer) - begin < kept:
                     break
-                frame = bytes(buffer[begin : begin + kept])
+                frame = buffer[begin : begin + kept]
                 passed = min(size, len(buffer) - begin)
                 self._missing = size - passed
                 begin += passed
-                yield from self._read(size, frame)
+                read = self._read(size, frame)
+                if read is not None:
+                    yield read
         finally:
-            del buffer[:begin]
+            self._rest = buffer[begin:]
 
     def _header(self, header: bytes) -> None:
         if header[:4] != b"AMQP":
@@ -357,14 +413,14 @@ class FrameReader:
         self.is_secure, self._is_sasl = header[4] == _SECURE, header[4] == _WITH_SASL
         self._wants_header = False
 
-    def _read(self, size: int, frame: bytes) -> Iterator[Frame]:
+    def _read(self, size: int, frame: bytes) -> Frame | None:
         begin = 4 * frame[4]
         if not _HEADER <= begin <= len(frame):
             raise FrameError(f"a frame's data begins within it, at 8 or later, got {begin} of {size}")
         if frame[5] not in (_AMQP, _SASL):
             raise FrameError(f"a frame is of type 0 (AMQP) or 1 (SASL), got {frame[5]}")
         if begin == size or frame[5] == _SASL:
-            return
+            return None
         body = frame[begin:]
         length, value = self._codec.decode(body)
         kind = _PERFORMATIVES.get(descriptor_of(value) or 0)
@@ -372,4 +428,4 @@ class FrameReader:
             raise FrameError(f"a frame holds a performative, 0x10 to 0x18, got {str(value)[:60]}")
         channel = int.from_bytes(frame[6:8], "big")
         fields = value.value[: len(kind._fields)]
-        yield Frame(channel, kind(*fields), body[length:], size - begin - length)
+        return Frame(channel, kind(*fields), body[length:], size - begin - length)

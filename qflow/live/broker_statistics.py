@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from qflow.live.amqp_frames import owned
 from qflow.logs.log_file import SAMPLE_FIELDS
 
 EVERY = 0.05
@@ -73,7 +72,7 @@ class Management:
         while True:
             answer = self._answers.receive(timeout=PATIENCE)
             self._answers.accept()
-            body = owned(answer.body)
+            body = answer.body
             found += (
                 [each["_values"] for each in body if isinstance(each, dict)] if isinstance(body, list) else []
             )

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import RefusalError, install_command
+from qflow.kit import RefusalError
 
 if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard
@@ -75,13 +75,6 @@ def run(namespace: argparse.Namespace) -> int:
     """
     if not namespace.program:
         raise RefusalError("no program was given: qflow check-client -- COMMAND …")
-    try:
-        import proton  # noqa: F401
-    except ImportError:
-        cure = install_command("live")
-        raise RefusalError(
-            f"real clients need Proton, which is not installed; this brings it: {cure}"
-        ) from None
     from qflow.broker.errors import AmqpException, ManagementError
     from qflow.live.client_check import ClientFailedError, Conditions, check_client
     from qflow.workload.attributes import WorkloadError

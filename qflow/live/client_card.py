@@ -304,7 +304,9 @@ class ClientCard:
             )
         how = "goes on" if run.is_presettled or after.sent >= self.total else STILL
         word = _said(run) or " without a word"
-        return f"{how}; loses {missing:,} of {self.total:,}{word}{_waits(run)}"
+        # What settles its own is not the same in each run: it may close before all is written.
+        total = after.sent if run.is_presettled else self.total
+        return f"{how}; loses {missing:,} of {total:,}{word}{_waits(run)}"
 
     def _deleted(self) -> str:
         run = self.runs["deleted"]

@@ -32,7 +32,6 @@ from dataclasses import replace
 from shlex import quote
 from threading import Thread
 from time import monotonic, sleep
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from qflow.broker import Message
@@ -370,9 +369,7 @@ class Program:
     def __enter__(self) -> Program:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.end()
 
 

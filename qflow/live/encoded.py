@@ -23,19 +23,14 @@ from proton import Message as ProtonMessage
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.links import SUBJECT
 from qflow.broker.message import HeaderValue, Message
+from qflow.live.amqp_frames import FrameError, SectionPlaces, section_places
 from qflow.messaging.messages import from_delivery
 
 ROOM: Final = 1 << 16
 """So many bytes of a message that has come are taken at once."""
 
-_HEADER, _DELIVERY_ANNOTATIONS, _MESSAGE_ANNOTATIONS = 0x70, 0x71, 0x72
+_HEADER, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _NO_TTL = 0
-_EMPTY_LIST = 0x45
-_SMALL, _LARGE = (0xC0, 0xC1), (0xD0, 0xD1)
-# How a described type with a small descriptor begins; the descriptor's one byte follows.
-_DESCRIBED = b"\x00\x53"
-_NO_PROPERTIES = b"\x00\x53\x73\x45"
-_BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
 _DEFAULT_PRIORITY = 4
 _ENVELOPE, _BARE, _ANNOTATIONS = "qflow.messaging", "amqp 1.0", "annotations"
 _CONTROLS = {
@@ -44,10 +39,6 @@ _CONTROLS = {
     "amqp:discharge:list": "discharge",
     str(0x32): "discharge",
 }
-
-
-class DecodeError(ValueError):
-    """Bytes that are no AMQP 1.0 message."""
 
 
 class Encoded(NamedTuple):
@@ -77,7 +68,7 @@ class Encoded(NamedTuple):
     @classmethod
     def of(cls, raw: bytes, to: str | None = None, reply_to: str | None = None) -> Encoded:
         """Return a message whose sections have been looked at."""
-        bare, annotations, _ = _sections(raw)
+        bare, annotations, _ = section_places(raw)
         return cls(raw, bare, annotations, to, reply_to)
 
     def content(self) -> tuple[str, bytes, dict[str, Any]]:
@@ -88,44 +79,6 @@ class Encoded(NamedTuple):
         if self.reply_to is not None:
             known["reply_to"] = [None, self.reply_to]
         return _ENVELOPE, self.raw, known
-
-
-class Sections(NamedTuple):
-    """Where the parts of a message are; ``is_bare`` if nothing but a body says anything."""
-
-    bare: int
-    annotations: tuple[int, int]
-    is_bare: bool
-
-
-def _sections(raw: bytes) -> Sections:
-    at, annotations, is_bare = 0, (0, 0), True
-    if raw and raw[0]:
-        raise DecodeError("the message begins with no section")
-    try:
-        while raw.startswith(_DESCRIBED, at):
-            code, kind = raw[at + 2], raw[at + 3]
-            if not _HEADER <= code <= _MESSAGE_ANNOTATIONS:
-                break
-            if kind == _EMPTY_LIST:
-                end = at + 4
-            elif kind in _SMALL:
-                end = at + 5 + raw[at + 4]
-            elif kind in _LARGE:
-                end = at + 8 + int.from_bytes(raw[at + 4 : at + 8], "big")
-            else:
-                raise DecodeError("a section is neither a list nor a map")
-            if end > len(raw):
-                raise IndexError
-            if code == _MESSAGE_ANNOTATIONS:
-                annotations = (at, end)
-            elif kind != _EMPTY_LIST:
-                is_bare = False
-            at = end
-    except IndexError:
-        raise DecodeError("a section is longer than the message") from None
-    body = at + len(_NO_PROPERTIES) if raw.startswith(_NO_PROPERTIES, at) else at
-    return Sections(at, annotations, is_bare and raw.startswith(_BODIES, body))
 
 
 class Decoder:
@@ -142,7 +95,7 @@ class Decoder:
     def decode(self, raw: bytes) -> tuple[Message, Encoded]:
         """Return what the engine needs of a message, without a routing key yet.
 
-        DecodeError if the bytes are no message.
+        FrameError if the bytes are no message.
 
         Examples
         --------
@@ -151,7 +104,7 @@ class Decoder:
         >>> message.content_size == len(raw), message.headers, message.priority
         (True, {'n': 1, 'qpid.subject': 'news'}, 4)
         """
-        sections = _sections(raw)
+        sections = section_places(raw)
         if sections.is_bare:
             encoded = Encoded(raw, sections.bare, sections.annotations)
             bare = Message(len(raw), None, None, _DEFAULT_PRIORITY)
@@ -162,13 +115,13 @@ class Decoder:
         # A section that the next message has not got would stay.
         lib.pn_message_clear(message)
         if lib.pn_message_decode(message, raw, len(raw)):
-            raise DecodeError("these bytes are no AMQP 1.0 message")
+            raise FrameError("these bytes are no AMQP 1.0 message")
         try:
             return self._read(raw, sections)
         except (UnicodeDecodeError, ValueError, TypeError, IndexError, ProtonException) as error:
-            raise DecodeError(f"the message cannot be decoded: {error}") from None
+            raise FrameError(f"the message cannot be decoded: {error}") from None
 
-    def _read(self, raw: bytes, sections: Sections) -> tuple[Message, Encoded]:
+    def _read(self, raw: bytes, sections: SectionPlaces) -> tuple[Message, Encoded]:
         message = self._impl
         encoded = Encoded(
             raw,
@@ -213,7 +166,7 @@ class Decoder:
     def control(self, raw: bytes) -> tuple[str, list[Any]]:
         """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields.
 
-        DecodeError if the message asks for nothing of the kind.
+        FrameError if the message asks for nothing of the kind.
         """
         try:
             self._message.decode(raw)
@@ -223,8 +176,8 @@ class Decoder:
                 if kind is not None:
                     return kind, plain(body.value) or []
         except (ProtonException, ValueError, TypeError) as error:
-            raise DecodeError(f"the message cannot be decoded: {error}") from None
-        raise DecodeError("a coordinator is asked to declare or to discharge")
+            raise FrameError(f"the message cannot be decoded: {error}") from None
+        raise FrameError("a coordinator is asked to declare or to discharge")
 
     def request(self, encoded: Encoded) -> tuple[object, Any, dict[str, Any]]:
         """Return body, correlation id and application properties of a message, copied."""

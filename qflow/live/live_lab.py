@@ -73,18 +73,12 @@ class Served(Protocol):
     """What the lab asks of a broker that serves; :class:`qflow.live.serving.Serving` is one."""
 
     server: Any
+    broker: Broker
+    lock: Any
 
     @property
     def url(self) -> str:
         """Where clients connect to."""
-
-    @property
-    def broker(self) -> Broker:
-        """The broker."""
-
-    @property
-    def lock(self) -> Any:
-        """Held by the thread that uses the broker."""
 
     @property
     def has_ended(self) -> bool:

@@ -14,12 +14,12 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple
 
-from qflow.live.amqp_frames import Codec, FrameError
+from qflow.live.amqp_frames import Codec, FrameError, section_places
 
 MOST_UNMATCHED = 100_000
 """Transfers that are remembered for deliveries by other queues than the one they were sent to."""
 
-_HEADER, _DELIVERY, _MESSAGE, _PROPERTIES, _APPLICATION = 0x70, 0x71, 0x72, 0x73, 0x74
+_PROPERTIES, _APPLICATION = 0x73, 0x74
 _ENOUGH = 1 << 16
 
 
@@ -60,27 +60,24 @@ def sections_of(payload: bytes, codec: Codec, whole: bool = False) -> Sections:
     >>> sections_of(bytes.fromhex("005370c0020141005377a103616263"), Codec()).bare.hex()
     '005377a103616263'
     """
-    place, bare = 0, 0
     properties: list[object] = []
     application: dict[object, object] = {}
     try:
-        while payload[place : place + 2] == b"\x00\x53":
+        place = bare = section_places(payload).bare
+    except FrameError:
+        # Not in sections: the bytes themselves are its mark.
+        return Sections(payload, properties, application)
+    try:
+        while whole and payload[place : place + 2] == b"\x00\x53" and payload[place + 2] <= _APPLICATION:
             code = payload[place + 2]
-            if code > _APPLICATION or (code > _MESSAGE and not whole):
-                break
-            piece = payload[place : place + _ENOUGH]
-            if code <= _MESSAGE:
-                place += codec.skip(piece)
-                bare = place
-                continue
-            length, value = codec.decode(piece)
+            length, value = codec.decode(payload[place : place + _ENOUGH])
             place += length
             if code == _PROPERTIES and isinstance(value.value, list):
                 properties = value.value
             elif code == _APPLICATION and isinstance(value.value, dict):
                 application = value.value
     except FrameError:
-        # Not in sections, or longer than is looked at: the bytes themselves are still its mark.
+        # Longer than is looked at.
         pass
     return Sections(payload[bare:], properties, application)
 

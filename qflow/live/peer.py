@@ -21,6 +21,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import uuid4
 
@@ -60,7 +61,8 @@ from qflow.broker.links import (
     condition_of,
     is_released,
 )
-from qflow.live.encoded import ROOM, DecodeError, Decoder, Encoded, outgoing, plain
+from qflow.live.amqp_frames import FrameError
+from qflow.live.encoded import ROOM, Decoder, Encoded, outgoing, plain
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 
 CREDIT: Final = 500
@@ -148,6 +150,7 @@ class Host(Protocol):
         """Keep what went wrong in qflow itself."""
 
 
+@dataclass(slots=True, eq=False)
 class LiveSession:
     """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome.
 
@@ -162,35 +165,30 @@ class LiveSession:
         The id of its transaction; b"" for none.
     """
 
-    __slots__ = ("engine", "held", "receivers", "transaction")
-
-    def __init__(self, engine: LinkSession) -> None:
-        self.engine = engine
-        self.held: dict[int, tuple[Any, Sending]] = {}
-        self.receivers: dict[str, Receiving] = {}
-        self.transaction = b""
+    engine: LinkSession
+    held: dict[int, tuple[Any, Sending]] = field(default_factory=dict)
+    receivers: dict[str, Receiving] = field(default_factory=dict)
+    transaction: bytes = b""
 
 
+@dataclass(slots=True, eq=False)
 class Sending:
-    """A link on which the client sends; ``link`` is None for a transaction's coordinator."""
+    """A link on which the client sends; ``link`` is None for a transaction's coordinator.
 
-    __slots__ = ("session", "impl", "wrapper", "name", "link", "outcomes", "_all")
+    ``of_all`` counts what has become of the transfers of all links of the client, ``outcomes`` of this one's.
+    """
 
-    def __init__(
-        self, peer: Peer, session: LiveSession, wrapper: Link, name: str, link: IncomingLink | None
-    ) -> None:
-        self.session = session
-        self.impl = wrapper._impl
-        self.wrapper = wrapper
-        self.name = name
-        self.link = link
-        self.outcomes = dict.fromkeys(OUTCOMES, 0)
-        self._all = peer.outcomes
+    of_all: dict[str, int]
+    session: LiveSession
+    wrapper: Link
+    name: str
+    link: IncomingLink | None
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
 
     def count(self, word: str) -> None:
         """Count what has become of one transfer."""
         self.outcomes[word] += 1
-        self._all[word] += 1
+        self.of_all[word] += 1
 
     @property
     def node(self) -> str:
@@ -201,36 +199,27 @@ class Sending:
         return link.queue.name
 
 
+@dataclass(slots=True, eq=False)
 class Receiving:
     """A link on which the client receives; ``unsettled`` is Proton's delivery to the engine's number.
 
     ``number`` is where Proton finds the ``tag`` of the next delivery.
     """
 
-    __slots__ = (
-        "session",
-        "impl",
-        "wrapper",
-        "name",
-        "link",
-        "unsettled",
-        "is_presettled",
-        "is_portioned",
-        "number",
-        "tag",
-    )
+    session: LiveSession
+    impl: Any
+    wrapper: Link
+    name: str
+    link: OutgoingLink
+    unsettled: dict[Any, int] = field(default_factory=dict)
+    is_presettled: bool = False
+    is_portioned: bool = False
+    number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
+    tag: Any = None
 
-    def __init__(self, session: LiveSession, impl: Any, wrapper: Link, name: str, link: OutgoingLink) -> None:
-        self.session = session
-        self.impl = impl
-        self.wrapper = wrapper
-        self.name = name
-        self.link = link
-        self.unsettled: dict[Any, int] = {}
-        self.is_presettled = not link.is_explicit
-        self.is_portioned = False
-        self.number = ffi.new("uint32_t *")
-        self.tag = ffi.new("pn_bytes_t *", (ffi.sizeof("uint32_t"), ffi.cast("char *", self.number)))[0]
+    def __post_init__(self) -> None:
+        self.is_presettled = not self.link.is_explicit
+        self.tag = ffi.new("pn_bytes_t *", (4, ffi.cast("char *", self.number)))[0]
 
 
 class Peer:
@@ -576,11 +565,11 @@ class Peer:
     def _attach_sending(self, session: LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
         if target.type == Terminus.COORDINATOR:
-            sending = Sending(self, session, link, name, None)
+            sending = Sending(self.outcomes, session, link, name, None)
         else:
             made = session.engine.link_attach(name, "sender", target.address, _options(target))
             assert isinstance(made, IncomingLink)
-            sending = Sending(self, session, link, name, made)
+            sending = Sending(self.outcomes, session, link, name, made)
             _answer(link.target, target, made)
         self.sending[link._impl] = sending
         link.max_message_size = self.server.limits.message_size
@@ -624,11 +613,6 @@ class Peer:
         self._to_credit.pop(impl, None)
         self._has_acted = True
         if sending is not None:
-            held = sending.session.held
-            for number in [number for number, (_, owner) in held.items() if owner is sending]:
-                # Settled without a state: neither yes nor no (LNK-07).
-                lib.pn_delivery_settle(held.pop(number)[0])
-                sending.count("lost")
             self._let_go(sending)
         if receiving is not None:
             receiving.session.receivers.pop(receiving.name, None)
@@ -780,7 +764,7 @@ class Peer:
         is_settled = lib.pn_delivery_settled(delivery)
         try:
             message, encoded = server.decoder.decode(raw)
-        except DecodeError as error:
+        except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
             return
         if server.password and message.user_id not in (None, self.user):
@@ -824,20 +808,23 @@ class Peer:
         lib.pn_delivery_settle(delivery)
 
     def _end_sending(self, sending: Sending, error: SessionException) -> None:
-        """Close a sender's link that broke a rule; what is withheld is settled without a state."""
-        self.sending.pop(sending.impl, None)
-        self._to_credit.pop(sending.impl, None)
-        for number in [number for number, (_, owner) in sending.session.held.items() if owner is sending]:
-            lib.pn_delivery_settle(sending.session.held.pop(number)[0])
-            sending.count("lost")
+        """Close a sender's link that broke a rule."""
+        self.sending.pop(sending.wrapper._impl, None)
+        self._to_credit.pop(sending.wrapper._impl, None)
         self._let_go(sending)
         if not isinstance(error, LinkException):
             error = LinkException(str(error), "amqp:precondition-failed")
         self._close_link(sending.wrapper, error)
 
     def _let_go(self, sending: Sending) -> None:
-        """End a sender's link in the broker; a coordinator's takes its transaction with it."""
+        """End a sender's link in the broker; a coordinator's takes its transaction with it.
+
+        What is withheld is settled without a state: neither yes nor no (LNK-07).
+        """
         session = sending.session
+        for number in [number for number, (_, owner) in session.held.items() if owner is sending]:
+            lib.pn_delivery_settle(session.held.pop(number)[0])
+            sending.count("lost")
         if sending.link is not None:
             session.engine.link_detach(sending.name, "sender")
         elif session.transaction:
@@ -959,7 +946,7 @@ class Peer:
                 wrapper.settle()
                 return
             self._discharge(session, wrapper, values)
-        except DecodeError as error:
+        except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
         except LinkException as error:
             self._end_sending(sending, error)

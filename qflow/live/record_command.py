@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOOK = 0.5
 
 
-def add_record_command(rooms: argparse._SubParsersAction[Any]) -> None:
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``record`` to the commands of a parser."""
     parser = rooms.add_parser(
         "record",
@@ -54,9 +54,6 @@ def add_record_command(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--no-statistics", action="store_true", help="ask the broker's management for nothing"
     )
-
-
-add_arguments = add_record_command
 
 
 def run(namespace: argparse.Namespace) -> int:

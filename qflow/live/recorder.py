@@ -32,7 +32,7 @@ from qflow.live.client_book import ClientBook, SeenClient
 from qflow.live.message_labels import Mark
 from qflow.live.recording import Recording, checked_folder
 from qflow.live.recording_folder import RecordingFolder
-from qflow.live.recording_tap import Upstream
+from qflow.live.recording_tap import Upstream, stopwatch
 from qflow.messaging.address import ParseError, parse
 from qflow.messaging.exceptions import EncodeError
 from qflow.messaging.messages import content_size
@@ -197,7 +197,7 @@ class _MessagingRecorder(Recorder):
         self.name, self.group_header = name, group_header
         self.lock = threading.RLock()
         self._folder = RecordingFolder(out)
-        self._clock, self._start = clock, clock()
+        self.now = stopwatch(clock)
         self._sessions: list[_Session] = []
         self._is_over = threading.Event()
         self._make, self._close = connection.session, connection.close
@@ -206,10 +206,6 @@ class _MessagingRecorder(Recorder):
         self.book.connections = 1
         atexit.register(self.stop)
         threading.Thread(target=self._write_now_and_then, daemon=True).start()
-
-    def now(self) -> int:
-        """Return the microseconds since the recording began."""
-        return (self._clock() - self._start) // 1_000
 
     def _session(self, *given: Any, **named: Any) -> Any:
         session = self._make(*given, **named)

@@ -19,6 +19,12 @@ from qflow.live.capture import CLOSED, FROM_BROKER, FROM_CLIENT, OPENED, Capture
 PORT, SECURE_PORT = 5672, 5671
 
 
+def stopwatch(clock: Callable[[], int] = perf_counter_ns) -> Callable[[], int]:
+    """Return what returns the microseconds since now; the clock returns nanoseconds."""
+    start = clock()
+    return lambda: (clock() - start) // 1_000
+
+
 class Upstream:
     """Where a broker is.
 
@@ -71,13 +77,13 @@ class RecordingTap:
     ----------
     upstream : Upstream
     capture : CaptureWriter
-    clock : callable
-        Returns nanoseconds.
 
     Attributes
     ----------
     accepted, connected : int
         How many connections there were, and how many there are.
+    now : callable
+        Returns the microseconds since the start.
 
     Examples
     --------
@@ -95,12 +101,10 @@ class RecordingTap:
     True
     """
 
-    def __init__(
-        self, upstream: Upstream, capture: CaptureWriter, clock: Callable[[], int] = perf_counter_ns
-    ) -> None:
+    def __init__(self, upstream: Upstream, capture: CaptureWriter) -> None:
         self.upstream, self.capture = upstream, capture
         self.accepted = self.connected = 0
-        self._clock, self._start = clock, clock()
+        self.now = stopwatch()
         self._server: asyncio.Server | None = None
         self._pairs: set[_Pair] = set()
 
@@ -110,10 +114,6 @@ class RecordingTap:
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
-
-    def now(self) -> int:
-        """Return the microseconds since the start."""
-        return (self._clock() - self._start) // 1_000
 
     async def listen(self, host: str, port: int) -> None:
         """Begin to take clients; raises OSError if the port is not free."""

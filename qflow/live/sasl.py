@@ -11,7 +11,9 @@ from __future__ import annotations
 import hmac
 from typing import Final
 
-from proton import UNDESCRIBED, Array, Data, Described, ProtonException, symbol, ubyte, ulong
+from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, ulong
+
+from qflow.live.amqp_frames import Codec, descriptor_of
 
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -130,15 +132,11 @@ def _frame(descriptor: int, fields: list[object]) -> bytes:
 
 def _read_init(body: bytes) -> tuple[str, bytes]:
     """Return mechanism and response of a client's frame."""
-    data = Data()
     try:
-        data.decode(body)
-        data.rewind()
-        data.next()
-        frame = data.get_object()
-        if not isinstance(frame, Described) or int(frame.descriptor) != _INIT:
+        _, frame = Codec().decode(body)
+        if descriptor_of(frame) != _INIT:
             raise SaslRefusedError("a SASL frame that is no sasl-init")
         mechanism, response = str(frame.value[0]), frame.value[1] if len(frame.value) > 1 else None
         return mechanism, b"" if response is None else bytes(response)
-    except (ProtonException, ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError) as error:
         raise SaslRefusedError(f"a SASL frame that cannot be read: {error}") from None

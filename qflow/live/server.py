@@ -18,6 +18,7 @@ import socket
 import traceback
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from threading import RLock
 from time import monotonic
@@ -136,11 +137,7 @@ class Server:
                     self.turn(ready)
         finally:
             with self.lock:
-                self._close_all()
-
-    def close(self) -> None:
-        """Give the port back, if the loop has never run."""
-        self._close_all()
+                self.close()
 
     def stop(self) -> None:
         """End the loop, from any thread."""
@@ -208,9 +205,8 @@ class Server:
             with suppress(OSError):
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer = Peer(self, f"{address[0]}:{address[1]}")
-            channel = _Channel(peer, connected, monotonic() + self.limits.handshake)
-            self._channels[peer] = channel
-            self.ticking[peer] = channel.deadline
+            channel = self._channels[peer] = _Channel(peer, connected)
+            self.ticking[peer] = monotonic() + self.limits.handshake
             self._selector.register(connected, EVENT_READ, channel)
 
     def _serve(self, channel: _Channel, mask: int) -> None:
@@ -226,7 +222,6 @@ class Server:
             data = b""
         peer = channel.peer
         if not data:
-            channel.has_ended = True
             self._guarded(peer, peer.end_of_stream)
             self._drop(channel)
         elif not peer.is_over:
@@ -335,7 +330,8 @@ class Server:
             self._selector.unregister(channel.socket)
         channel.socket.close()
 
-    def _close_all(self) -> None:
+    def close(self) -> None:
+        """Close all connections, and give the port back; :meth:`run` does it at its end."""
         for channel in list(self._channels.values()):
             if not channel.peer.is_over:
                 self._guarded(
@@ -406,23 +402,18 @@ class Server:
         return [peer for peer in self._channels if peer.name]
 
 
+@dataclass(slots=True, eq=False)
 class _Channel:
     """A client's socket."""
 
-    __slots__ = ("peer", "socket", "deadline", "mask", "is_leaving", "has_ended")
-
-    def __init__(self, peer: Peer, connected: socket.socket, deadline: float) -> None:
-        self.peer = peer
-        self.socket = connected
-        self.deadline = deadline
-        self.mask = EVENT_READ
-        self.is_leaving = False
-        self.has_ended = False
+    peer: Peer
+    socket: socket.socket
+    mask: int = EVENT_READ
+    is_leaving: bool = False
 
     def leave_by(self, server: Server, seconds: float) -> None:
         """Be dropped after a while, whatever the client does."""
         server.ticking[self.peer] = monotonic() + seconds
-        self.peer.name = self.peer.name or ""
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker import Broker, BrokerOptions
@@ -36,26 +35,7 @@ def make_server(
     options: BrokerOptions | None = None,
     **given: Any,
 ) -> Server:
-    """Return a server that does not run yet, with its queues declared.
-
-    Parameters
-    ----------
-    queues : iterable of str or Declaration
-        As addresses, lines of ``qpid-config`` options, or names.
-    workload : Workload or None
-        Clients that are simulated beside the real ones, in real time.
-    options : BrokerOptions or None
-        What the broker is started with; a workload brings its own.
-    **given : object
-        As for :class:`~qflow.live.server.Server`.
-
-    Raises
-    ------
-    RefusalError
-        If Proton is not installed; the text has the command that installs it.
-    ConfigurationError, ManagementError
-        If a queue cannot be read, or the broker refuses it.
-    """
+    """Return a server that does not run yet, with its queues declared; all is given as to :func:`serve`."""
     try:
         from qflow.live.server import Server
     except ModuleNotFoundError as error:
@@ -81,10 +61,16 @@ class Serving:
     Attributes
     ----------
     server : Server
+    broker : Broker
+        Hold ``lock`` while you look, or what you see may change meanwhile.
+    lock : RLock
+        Held by the thread that uses the broker.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self.broker: Broker = server.broker
+        self.lock: Any = server.lock
         self._thread = Thread(target=server.run, name="qflow serve", daemon=True)
         self._thread.start()
 
@@ -93,16 +79,6 @@ class Serving:
         """Where clients connect to."""
         host, port = self.server.address
         return f"amqp://{f'[{host}]' if ':' in host else host}:{port}"
-
-    @property
-    def broker(self) -> Broker:
-        """The broker; hold ``lock`` while you look, or what you see may change meanwhile."""
-        return self.server.broker
-
-    @property
-    def lock(self) -> Any:
-        """Held by the thread that uses the broker."""
-        return self.server.lock
 
     def trace(self, run: str = "served") -> Trace:
         """Return everything that has happened so far as a trace, which replays to the same state.
@@ -220,9 +196,7 @@ class Serving:
     def __enter__(self) -> Serving:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -270,7 +244,9 @@ def serve(
     Raises
     ------
     RefusalError
-        If Proton is not installed.
+        If Proton is not installed; the text has the command that installs it.
+    ConfigurationError, ManagementError
+        If a queue cannot be read, or the broker refuses it.
     OSError
         If the port cannot be had.
 

@@ -127,6 +127,9 @@ class _Connection:
         yield from {id(one): one for side in self.channels for one in side.values()}.values()
 
 
+_Place = tuple[_Connection, _Session, _Link]
+
+
 class WireLog:
     """Takes the bytes of any number of connections, and makes the rows of a client log of them.
 
@@ -381,11 +384,11 @@ got b'GET / HT'")
             link.credit -= 1
             link.dry_since = time if link.credit == 0 else link.dry_since
             if not self._is_ignored(connection, link):
-                self._sent(connection, session, link, first, is_settled, time)
+                self._sent((connection, session, link), first, is_settled, time)
         else:
             link.passed += 1
             if not self._is_ignored(connection, link):
-                self._delivered(connection, session, link, first, is_settled, time)
+                self._delivered((connection, session, link), first, is_settled, time)
 
     def _read(self, link: _Link, header: str, whole: bool = False) -> tuple[Sections, str, Mark]:
         """Return the parts of a message that has come whole, its group, and what it is known by."""
@@ -393,15 +396,8 @@ got b'GET / HT'")
         group = str(parts.application.get(header, "")) if header else ""
         return parts, group, (hash(parts.bare), len(parts.bare))
 
-    def _sent(
-        self,
-        connection: _Connection,
-        session: _Session,
-        link: _Link,
-        first: Transfer,
-        settled: bool,
-        time: int,
-    ) -> None:
+    def _sent(self, at: _Place, first: Transfer, settled: bool, time: int) -> None:
+        connection, session, link = at
         address = link.address
         is_plain = address is not None and not self._is_exchange(address)
         header = self._header_of(address or "")
@@ -438,15 +434,8 @@ got b'GET / HT'")
     def _header_of(self, queue: str) -> str:
         return self._group_header or str(self.book.queues.get(queue, {}).get("qpid.group_header_key", ""))
 
-    def _delivered(
-        self,
-        connection: _Connection,
-        session: _Session,
-        link: _Link,
-        first: Transfer,
-        settled: bool,
-        time: int,
-    ) -> None:
+    def _delivered(self, at: _Place, first: Transfer, settled: bool, time: int) -> None:
+        connection, session, link = at
         link.queue = link.queue or link.address or ""
         if not link.queue:
             self.book.find(time, f"{link.name!r} gets messages from no address: they are not in the log")

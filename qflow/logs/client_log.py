@@ -124,11 +124,15 @@ class ClientLog(Tabular):
         """
         numbers = array("q")
         rows: list[LogRow] = []
+        labels: dict[str, str] = {}  # one object for each, not one for each row
         quarantine = Quarantine()
         try:
             for bit in read_log(path, columns):
                 numbers.extend(bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist())
-                rows += bit.log_rows()
+                rows += [
+                    LogRow(time, client, event, queue, labels.setdefault(label, label), size, group)
+                    for time, client, event, queue, label, size, group in bit.log_rows()
+                ]
                 quarantine += bit.problems
         except LogError as error:
             raise LogError(f"{Path(path).name}: {error}") from None

@@ -28,6 +28,7 @@ from qflow.workload.stage import uncollected
 if TYPE_CHECKING:
     from qflow.design.settings_map import SettingsMap
     from qflow.trace.schema import Trace
+    from qflow.workload.measured import Measured
     from qflow.workload.model import Workload
     from qflow.workload.run import Run
 
@@ -188,6 +189,15 @@ def simulated(messages: int) -> Run:
     from qflow.workload import simulate
 
     return simulate(shop(messages), message_limit=messages)
+
+
+def measured(messages: int) -> Measured:
+    """Simulate a workload and keep only what a map of settings asks of each of its runs."""
+    from qflow.workload.measured import measure
+    from qflow.workload.simulate import set_up
+
+    workload = shop(messages)
+    return measure(set_up(workload, messages), workload)
 
 
 def traced(messages: int) -> Trace:
@@ -441,6 +451,7 @@ def _ours(messages: int) -> dict[str, Work]:
         "ring": (messages, lambda: ring(messages)),
         "simulate": (quarter, lambda: simulated(quarter)),
         "simulate_with_trace": (quarter, lambda: traced(quarter)),
+        "simulate_measured": (quarter, lambda: measured(quarter)),
     }
 
 
@@ -478,6 +489,7 @@ def _ratios(rates: Mapping[str, float]) -> dict[str, float]:
         "simulate_to_simpy_store": ("simulate", "simpy_store_with_times"),
         "simulate_with_trace_to_simpy_store": ("simulate_with_trace", "simpy_store_with_times"),
         "simulate_with_trace_to_ciw": ("simulate_with_trace", "ciw"),
+        "simulate_measured_to_ciw": ("simulate_measured", "ciw"),
         "trace_to_no_trace": ("life_cycle_with_trace", "life_cycle"),
     }
     return {name: rates[one] / rates[other] for name, (one, other) in pairs.items() if other in rates}
@@ -619,6 +631,7 @@ PEERS = (
     "  backlog: all messages are put on a queue, or into a Store, before the first is read",
     "  SimPy life cycle: a place in the window, put, get, accept, the place back: five Store operations",
     "  simulate: clients and broker, all events of each message kept; with trace: as a trace, unread",
+    "  measured: clients and broker, and of all that happens only depths and waits, as for a map of settings",
     "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",
 )
 

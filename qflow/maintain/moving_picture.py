@@ -38,13 +38,6 @@ _SEEK = """([slider, step]) => {
 def steps(picture: Picture, stills: int) -> list[int]:
     """Choose the steps to show, evenly in time, from the first arrival to the last turn and a little on.
 
-    Parameters
-    ----------
-    picture : Picture
-        The run.
-    stills : int
-        How many.
-
     Examples
     --------
     >>> chosen = steps(flow_run(messages=1500), 5)
@@ -60,13 +53,6 @@ def steps(picture: Picture, stills: int) -> list[int]:
 
 def pauses(picture: Picture, chosen: list[int]) -> list[int]:
     """Return how many milliseconds each still stays: longer where something turned since the one before.
-
-    Parameters
-    ----------
-    picture : Picture
-        The run.
-    chosen : list of int
-        The steps shown.
 
     Examples
     --------
@@ -111,13 +97,7 @@ def stills_of(picture: Picture) -> Iterator[Any]:
 
 
 def write(path: Path) -> Path:
-    """Write the moving picture.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        A file ending in ``.gif``.
-    """
+    """Write the moving picture."""
     picture = flow_run()
     images = list(stills_of(picture))
     # One palette for all: a palette of its own for each would flicker.

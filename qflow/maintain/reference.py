@@ -64,11 +64,6 @@ def rooms_index() -> str:
 def room_page(room: str) -> str:
     """Return the page of a room.
 
-    Parameters
-    ----------
-    room : str
-        A key of :data:`ROOMS`.
-
     Examples
     --------
     >>> room_page("conformance").splitlines()[0]
@@ -133,11 +128,6 @@ def _named(parameter: inspect.Parameter) -> str:
 
 def docstring(member: object) -> list[str]:
     """Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.
-
-    Parameters
-    ----------
-    member : object
-        A module, class or function.
 
     Examples
     --------
@@ -231,13 +221,7 @@ def pages() -> dict[str, Callable[[Path], str]]:
 
 
 def rules_page(root: Path) -> str:
-    """Return the rule book: each rule with its source, its certainty, its tests and its chapters.
-
-    Parameters
-    ----------
-    root : pathlib.Path
-        The checkout.
-    """
+    """Return the rule book: each rule with its source, its certainty, its tests and its chapters."""
     tests, chapters = cited_rules(root / "tests"), cited_in_chapters(root / "notebooks" / "sources")
     lines = [
         "# The rules of the broker",
@@ -332,13 +316,7 @@ def workload_page() -> str:
 
 
 def made(kind: str) -> dict[str, Callable[[Path], str]]:
-    """Return generated pages by their path in the checkout, and what writes each.
-
-    Parameters
-    ----------
-    kind : str
-        ``"reference"``, ``"glossary"`` or ``"sentences"``.
-    """
+    """Return generated pages by their path in the checkout, and what writes each."""
     if kind == "glossary":
         return {GLOSSARY: lambda root: glossary_page()}
     if kind == "sentences":
@@ -347,15 +325,7 @@ def made(kind: str) -> dict[str, Callable[[Path], str]]:
 
 
 def build(kind: str = "reference", top: Path | None = None) -> list[str]:
-    """Write the generated pages that differ from what is there; return their paths.
-
-    Parameters
-    ----------
-    kind : str
-        As for :func:`made`.
-    top : pathlib.Path or None
-        Where; None for the checkout.
-    """
+    """Write the generated pages that differ from what is there; return their paths."""
     names = stale(kind, top)
     for name in names:
         path = (top or checkout()) / name

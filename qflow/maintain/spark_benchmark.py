@@ -34,13 +34,6 @@ def run_bench(queues: int = QUEUES, events: int = EVENTS, rounds: int = ROUNDS) 
     counts. All read the same files and make the same results; what Spark needs to start its session and its
     workers is not measured, what it needs for each file is.
 
-    Parameters
-    ----------
-    queues, events : int
-        Size of the lake.
-    rounds : int
-        How many rounds.
-
     Returns
     -------
     dict

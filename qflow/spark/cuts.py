@@ -13,21 +13,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import chain, groupby, islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 from qflow.broker.snapshot import only_counts
 from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
 from qflow.logs.components import touches_of
-from qflow.spark.tables import CHECKPOINTS, LAKE, RESULTS, by_component, to_batches, tuples
 from qflow.workload.model import Workload
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 Checkpoint = tuple[str, int, str]
-"""A row of CHECKPOINTS."""
+"""The component, the first event after the checkpoint, and the auditor's state before it, as JSON."""
 
 
 def record(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[Checkpoint]:
@@ -60,77 +55,6 @@ def audit_from_checkpoint(
     auditor = Auditor(component, state)
     results = auditor.feed(rows)
     return results + auditor.cut_off() if is_last else results
-
-
-def record_checkpoints(lake: DataFrame, every: int) -> DataFrame:
-    """Return checkpoints of every component of a lake.
-
-    Parameters
-    ----------
-    lake : DataFrame of LAKE
-        As for :func:`qflow.spark.lake_audit.audit`.
-    every : int
-        Events between two checkpoints.
-
-    Returns
-    -------
-    DataFrame of CHECKPOINTS
-    """
-    work = partial(_record_batches, every=every)
-    return lake.select(*LAKE.names).mapInArrow(work, CHECKPOINTS.ddl)
-
-
-def audit_from(lake: DataFrame, checkpoints: DataFrame, partitions: int) -> DataFrame:
-    """Audit a lake in pieces between checkpoints, the pieces of one component on several workers.
-
-    Parameters
-    ----------
-    lake : DataFrame of LAKE
-        In any order.
-    checkpoints : DataFrame of CHECKPOINTS
-        The first of each component at ``seq`` 0.
-    partitions : int
-        How many tasks.
-
-    Returns
-    -------
-    DataFrame of RESULTS
-        The same as of an audit in one go.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
-    known = {(row.component, row.seq): row.state for row in checkpoints.select(*CHECKPOINTS.names).collect()}
-    starts = lake.sparkSession.createDataFrame(
-        [(component, seq) for component, seq in known], "component string, piece bigint"
-    )
-    by_component = Window.partitionBy("component").orderBy("piece")
-    edges = starts.withColumn("next", sf.lead("piece").over(by_component))
-    inside = (lake.seq >= sf.col("piece")) & (sf.col("next").isNull() | (lake.seq < sf.col("next")))
-    placed = lake.join(sf.broadcast(edges), "component").where(inside)
-    key = sf.concat_ws("@", "component", "piece")
-    ordered = placed.withColumn("part", key).repartition(partitions, "part")
-    ordered = ordered.sortWithinPartitions("component", "seq")
-    last = dict(starts.groupBy("component").agg(sf.max("piece")).collect())
-    work = partial(_piece_batches, states=known, last=last)
-    return ordered.select(*LAKE.names, "piece").mapInArrow(work, RESULTS.ddl)
-
-
-def _record_batches(batches: Iterator[Any], every: int) -> Iterator[Any]:
-    for component, parts in by_component(batches):
-        rows = chain.from_iterable(tuples(part, LAKE.names[1:]) for part in parts)
-        yield from to_batches(record(component, rows, every), CHECKPOINTS, 1)
-
-
-def _piece_batches(
-    batches: Iterator[Any], states: Mapping[tuple[str, int], str], last: Mapping[str, int]
-) -> Iterator[Any]:
-    for component, parts in by_component(batches):
-        rows = chain.from_iterable(tuples(part, (*LAKE.names[1:], "piece")) for part in parts)
-        for piece, own in groupby(rows, lambda row: row[-1]):
-            state, is_last = states[component, piece], last[component] == piece
-            results = audit_from_checkpoint(component, state, (row[:-1] for row in own), is_last)
-            yield from to_batches(results, RESULTS)
 
 
 class Piece(NamedTuple):
@@ -206,16 +130,7 @@ def chosen_places(rows: Sequence[LakeRow], pieces: int) -> list[int]:
 
 
 def audit_piece(component: str, rows: Sequence[LakeRow], begin: LakeRow) -> Piece:
-    """Audit a piece from a fresh state.
-
-    Parameters
-    ----------
-    component : str
-    rows : sequence of rows of LAKE
-        The piece, without the component's end.
-    begin : row of LAKE
-        The component's begin.
-    """
+    """Audit a piece from a fresh state."""
     auditor = Auditor(component)
     if rows[0][3] != BEGIN:
         # The engine as it is when the clients have joined and nothing has been sent yet.
@@ -231,11 +146,6 @@ def rest_key(state: str) -> str:
 
     Parts of the engine that only count what has been are left out; all others (who waits in which order,
     credit, flow state, groups, alarms, timers, settings, and stores of other kinds) are compared as they are.
-
-    Parameters
-    ----------
-    state : str
-        What :meth:`Auditor.state` gave.
     """
     value = json.loads(state)
     if value["player"] is None or not _is_at_rest(value):

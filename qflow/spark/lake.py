@@ -124,11 +124,6 @@ _PLACED = f"component string, {EVENTS.ddl}, workload string"
 def assign(events: DataFrame, components: DataFrame) -> DataFrame:
     """Return events with their component; null where the workload has no such client or queue.
 
-    Parameters
-    ----------
-    events : DataFrame of EVENTS
-    components : DataFrame of COMPONENTS
-
     Returns
     -------
     DataFrame of EVENTS and ``component``

@@ -92,14 +92,7 @@ def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, Cl
 def whole_components(
     batches: Iterator[Any], allowed: int = MOST_ROWS
 ) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
-    """Yield each component of a partition with all its rows; of one that is too large, only how large.
-
-    Parameters
-    ----------
-    batches : iterator of Arrow batches of LAKE
-    allowed : int
-        Most rows that are kept.
-    """
+    """Yield each component of a partition with all its rows; of one with more than is allowed, how many."""
     for component, parts in by_component(batches):
         count = 0
         kept: list[LakeRow] = []

@@ -145,15 +145,6 @@ RESULTS = Table(
 )
 """What the audit gives: intervals and findings."""
 
-CHECKPOINTS = Table(
-    [
-        Column("component", "string", "source/queue"),
-        Column("seq", "bigint", "the first event after the checkpoint"),
-        Column("state", "string", "the auditor's state before it, as JSON"),
-    ]
-)
-"""Recorded checkpoints, from which a component can be audited in pieces."""
-
 MEASURES = Table(
     [
         Column("component", "string", "source/queue"),

@@ -52,8 +52,8 @@ class Misconception:
     def shows_in(self, returned: Any) -> bool:
         """Return whether a returned value bears this misconception's sign."""
         try:
-            return self.sign is not None and self.sign(returned)
-        except (AttributeError, KeyError, TypeError, ValueError):
+            return self.sign is not None and bool(self.sign(returned))
+        except Exception:
             # The value is not even of the right kind, so it bears no sign.
             return False
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from qflow.broker.broker import Broker
 
 Action = Callable[[], None]
+
+
+def nothing() -> None:
+    """Do nothing: an action that takes the place of one that is over."""
+
 
 # Priorities at one instant: those who join, then those who make room, then those who fill it.
 SUBSCRIBE: Final = 0
@@ -43,13 +48,14 @@ class Agenda:
     >>> agenda.enter(5, SETTLE, lambda: seen.append("settle"))
     >>> agenda.enter(11, SEND, lambda: seen.append("too late"))
     >>> agenda.run(Broker()); seen
-    [5, 'settle', 'send']
+    ['settle', 'send']
     """
 
     def __init__(self, end: int) -> None:
         self.now = 0
         self.end = end
-        self._entries: list[tuple[int, int, int, Action]] = []
+        # Time, priority, number, action; of any type, as compiled code would look at all four to take one.
+        self._entries: list[tuple[Any, ...]] = []
         self._sequence = 0
 
     def enter(self, time: int, priority: int, action: Action) -> None:
@@ -75,7 +81,7 @@ class Agenda:
         entries, timers = self._entries, broker.timers
         while True:
             last = self.end if until is None else until
-            time = entries[0][0] if entries else last + 1
+            time: int = entries[0][0] if entries else last + 1
             is_timer = timers.is_due(time - 1)
             if is_timer:
                 time = max(timers.next_due or 0, self.now)

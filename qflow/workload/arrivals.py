@@ -7,7 +7,7 @@ does the same for what a consumer did with each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import cycle, repeat
 from math import log
 from random import Random
@@ -28,9 +28,6 @@ FEW_IN_A_SPELL: Final = 10
 
 NEVER: Final = 1 << 62
 """When a recorded schedule is over, the next message is due at this instant: no run lasts so long."""
-
-# Final, so that compiled code has it at hand, and need not look it up for each message.
-_nearest: Final = round
 
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
@@ -56,31 +53,68 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     >>> [due for due, _, _ in islice(due_messages(bursts), 5)]
     [250000, 500000, 750000, 1000000, 10250000]
     """
-    if producer.arrival == "recorded":
-        yield from _recorded(producer)
-    random, rate = Random(producer.seed), max(producer.rate, _SLOWEST)
-    steady = round(SECOND * _FINE / rate) if producer.arrival == "const" else 0
-    size, spread = (producer.size, None) if isinstance(producer.size, int) else (0, producer.size)
-    count, skew = producer.groups or (0, 0.0)
-    on, period = _burst(producer)
-    is_short = period > 0 and on * rate < FEW_IN_A_SPELL * SECOND * _FINE
-    fine, group = 0, ""
+    arrivals = Arrivals(producer)
     while True:
-        if period and not is_short and fine % period >= on:
-            fine += period - fine % period
-        fine += steady or _nearest(_exponential(random, rate) * (SECOND * _FINE))
-        if spread is not None:
-            size = int(random.lognormvariate(*spread))
-        if count:
-            group = f"g{min(count, int(count ** (random.random() ** skew)))}"
-        # Of short spells time goes on only while they last; what falls on a spell's end belongs to it.
-        due = (fine - 1) // on * period + (fine - 1) % on + 1 if is_short and fine else fine
-        yield (due + _FINE // 2) // _FINE, size, group
+        yield arrivals.due, arrivals.size, arrivals.group
+        arrivals.advance()
 
 
-def _exponential(random: Random, rate: float) -> float:
+class Arrivals:
+    """What :func:`due_messages` yields, one message at a time.
+
+    Attributes
+    ----------
+    due, size, group : int, int, str
+        The message that is next.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        self._recorded = _recorded(producer) if producer.arrival == "recorded" else None
+        self._random = Random(producer.seed)
+        self._draw = self._random.random
+        self._rate = max(producer.rate, _SLOWEST)
+        self._steady = round(SECOND * _FINE / self._rate) if producer.arrival == "const" else 0
+        self._spread = None if isinstance(producer.size, int) else producer.size
+        self._groups, self._skew = producer.groups or (0, 0.0)
+        self._on, self._period = _burst(producer)
+        self._is_short = self._period > 0 and self._on * self._rate < FEW_IN_A_SPELL * SECOND * _FINE
+        self._fine = 0
+        self.due = 0
+        self.size = producer.size if isinstance(producer.size, int) else 0
+        self.group = ""
+        self.advance()
+
+    def advance(self) -> None:
+        """Go on to the message after this one."""
+        if self._recorded is not None:
+            self.due, self.size, self.group = next(self._recorded)
+            return
+        fine = self._fine
+        if self._period and not self._is_short and fine % self._period >= self._on:
+            fine += self._period - fine % self._period
+        fine += self._steady or _nearest(_exponential(self._draw, self._rate) * (SECOND * _FINE))
+        self._fine = fine
+        if self._spread is not None:
+            self.size = int(self._random.lognormvariate(*self._spread))
+        if self._groups:
+            chance = self._draw() ** self._skew
+            self.group = f"g{min(self._groups, int(self._groups**chance))}"
+        if self._is_short and fine:
+            # Time goes on only while a spell lasts; what falls on its end belongs to it.
+            fine = (fine - 1) // self._on * self._period + (fine - 1) % self._on + 1
+        self.due = (fine + _FINE // 2) // _FINE
+
+
+def _exponential(draw: Callable[[], float], rate: float) -> float:
     # What random.expovariate draws, in half of its time.
-    return -log(1.0 - random.random()) / rate
+    return -log(1.0 - draw()) / rate
+
+
+def _nearest(number: float) -> int:
+    # What round returns for a number from 0; compiled, in a twentieth of its time.
+    whole = int(number)
+    rest = number - whole
+    return whole + 1 if rest > 0.5 or (rest == 0.5 and whole % 2) else whole
 
 
 def _recorded(producer: Producer) -> Iterator[tuple[int, int, str]]:
@@ -110,7 +144,7 @@ class Service:
     """
 
     def __init__(self, consumer: Consumer) -> None:
-        self._random = Random(consumer.seed)
+        self._draw = Random(consumer.seed).random
         kind, seconds = consumer.service
         given = seconds if isinstance(seconds, tuple) else (seconds,)
         self._rate = 1 / given[0] if kind == "exp" else 0.0
@@ -124,7 +158,7 @@ class Service:
 
     def time(self, now: int) -> int:
         """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
-        seconds = _exponential(self._random, self._rate) if self._rate else next(self._seconds)
+        seconds = _exponential(self._draw, self._rate) if self._rate else next(self._seconds)
         for start, end, factor in self._spells:
             if start <= now < end:
                 seconds *= factor
@@ -134,7 +168,7 @@ class Service:
 
     def verdict(self) -> str:
         """Return "accept", "release" or "reject"; drawn for each message, whatever the probabilities."""
-        chance = self._random.random()
+        chance = self._draw()
         if chance < self._release:
             return "release"
         return "reject" if chance < self._reject else "accept"

@@ -15,7 +15,7 @@ from random import Random
 from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord, OnDelivery
 from qflow.broker.errors import AmqpException
 from qflow.broker.session import Session
-from qflow.workload.agenda import SECOND, SEND, SETTLE, SUBSCRIBE
+from qflow.workload.agenda import SECOND, SEND, SETTLE, SUBSCRIBE, Action, nothing
 from qflow.workload.arrivals import Service
 from qflow.workload.model import Consumer
 from qflow.workload.network import ASLEEP, READ, Course, Link, Network
@@ -39,6 +39,9 @@ class ConsumerClient:
         self._wakes, self._crowded, self._chance = network.wakes, network.crowded, Random(network.seed)
         self._coming: list[DeliveryRecord] = []
         self._idle_since = 0
+        # One object for the whole run, as it is entered for every message.
+        self._settling: Action = self._settle
+        stage.at_end.append(self._let_go)
         stage.agenda.enter(round(model.start * SECOND), SUBSCRIBE, self._subscribe)
         if model.crash is not None:
             stage.agenda.enter(round(model.crash * SECOND), SUBSCRIBE, self._crash)
@@ -52,7 +55,7 @@ class ConsumerClient:
         self._link.read_together = self._session.pipelined
         # The credit travels after the subscription, and may have to wait for it.
         self._link.greeted()
-        self._link.write(lambda: None)
+        self._link.write(nothing)
         self._link.write(self._grant)
 
     def _grant(self) -> None:
@@ -103,7 +106,10 @@ class ConsumerClient:
 
     def _begin(self) -> None:
         agenda = self._stage.agenda
-        agenda.enter(agenda.now + self._service.time(agenda.now), SETTLE, self._settle)
+        agenda.enter(agenda.now + self._service.time(agenda.now), SETTLE, self._settling)
+
+    def _let_go(self) -> None:
+        self._settling = nothing
 
     def _settle(self) -> None:
         if self._session is None or not self._session.is_attached:

@@ -23,8 +23,8 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.message import Message
 from qflow.broker.session import Session
 from qflow.windows import Step, make_window
-from qflow.workload.agenda import SECOND, SEND, SETTLE
-from qflow.workload.arrivals import due_messages
+from qflow.workload.agenda import SECOND, SEND, SETTLE, Action, nothing
+from qflow.workload.arrivals import Arrivals
 from qflow.workload.model import Producer
 from qflow.workload.network import ASLEEP, Course, Link, Network
 from qflow.workload.stage import Stage, make_message
@@ -43,9 +43,9 @@ class ProducerClient:
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
         self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
         self._stage = stage
-        self._messages = due_messages(model)
+        self._next = Arrivals(model)
         self._last_due = last_due
-        self._due, self._size, self._group = next(self._messages)
+        self._due = self._next.due
         self._sent = 0
         self._link = Link(stage.agenda, model.network)
         self._network = network = model.network or Network()
@@ -68,6 +68,10 @@ class ProducerClient:
         self._session: Session = stage.broker.session(model.name)
         self._link.read_together = self._session.pipelined
         self._session.completions.on_report = self._on_report
+        # One object each for the whole run, as they are entered for every message.
+        self._sending: Action = self._on_due
+        self._resuming: Action = self._on_room
+        stage.at_end.append(self._let_go)
         self._is_paused = False
         if model.obeys_flow:
             self._session.completions.on_channel_flow = self._on_channel_flow
@@ -77,7 +81,10 @@ class ProducerClient:
         if self._due <= self._last_due:
             agenda = self._stage.agenda
             ready = max(self._due, self._free_at)
-            agenda.enter(max(agenda.now, ready), SEND, self._on_due)
+            agenda.enter(max(agenda.now, ready), SEND, self._sending)
+
+    def _let_go(self) -> None:
+        self._sending = self._resuming = nothing
 
     def _on_due(self) -> None:
         if self._stage.remaining == 0 or not self._session.is_attached:
@@ -114,12 +121,12 @@ class ProducerClient:
         number = self._sent
         self._sent += 1
         label = f"{self._name}-{self._sent}"
-        message = make_message(self._key, label, self._size, self._group, self._priority)
+        message = make_message(self._key, label, self._next.size, self._next.group, self._priority)
         self._stage.count_message()
         agenda = self._stage.agenda
-        self._due, self._size, self._group = next(self._messages)
-        if self._is_closed:
-            self._due += agenda.now
+        self._next.advance()
+        # A closed producer thinks so long, and then sends.
+        self._due = self._next.due + (agenda.now if self._is_closed else 0)
         if self._is_direct:
             self._arrive(message)
         else:
@@ -196,7 +203,7 @@ class ProducerClient:
         if self._is_blocked:
             self._is_blocked = False
             agenda = self._stage.agenda
-            agenda.enter(agenda.now, SEND, self._on_room)
+            agenda.enter(agenda.now, SEND, self._resuming)
 
     def _on_room(self) -> None:
         self._stage.note("client.unblock", self._name)
@@ -235,9 +242,9 @@ class WindowedProducer:
         self._stage = stage
         self._shared = shared
         self._window = make_window(model.window, model.capacity)
-        self._messages = due_messages(model)
+        self._next = Arrivals(model)
+        self._due = self._next.due
         self._last_due = last_due
-        self._message = next(self._messages)
         self._sent = 0
         self._sent_at = -ROUND_TRIP
         self._waits_for: Step | None = None
@@ -248,9 +255,9 @@ class WindowedProducer:
         self._plan()
 
     def _plan(self) -> None:
-        if self._message[0] <= self._last_due:
+        if self._due <= self._last_due:
             agenda = self._stage.agenda
-            agenda.enter(max(agenda.now, self._message[0]), SEND, self._on_due)
+            agenda.enter(max(agenda.now, self._due), SEND, self._on_due)
 
     def _on_due(self) -> None:
         if self._stage.remaining == 0 or not self._shared.session.is_attached:
@@ -292,7 +299,7 @@ class WindowedProducer:
 
     def _send(self) -> None:
         session, stage = self._shared.session, self._stage
-        _, size, group = self._message
+        size, group = self._next.size, self._next.group
         self._sent += 1
         self._sent_at = stage.agenda.now
         stage.count_message()
@@ -307,6 +314,6 @@ class WindowedProducer:
         except AmqpException as error:
             stage.errors.update(dict.fromkeys((sender.name for sender in self._shared.senders), error))
             return
-        due, size, group = next(self._messages)
-        self._message = (due + stage.agenda.now if self._is_closed else due, size, group)
+        self._next.advance()
+        self._due = self._next.due + (stage.agenda.now if self._is_closed else 0)
         self._plan()

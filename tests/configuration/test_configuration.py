@@ -180,13 +180,14 @@ def test_the_table_is_complete():
         (["q", "--fast"], "unrecognized arguments: --fast"),
         ([], "the following arguments are required: NAME"),
         ([""], "a queue needs a name"),
+        (["é" * 128], "a queue's name is at most 255 bytes; got 256"),
         (["q", "--declare", "[1]"], "declare arguments are a JSON map, got a list"),
         (["q", "--declare", "{"], "declare arguments are a JSON map, got something else"),
         (["q", "--argument", "auto-delete=maybe"], "invalid conversion: Cannot convert maybe to bool"),
     ],
 )
 def test_usage_errors(capsys, words, complaint):
-    """qpid-config options, a usage error; CF-06 for the empty name; the same complaint in a lab."""
+    """qpid-config options, a usage error; CF-06 for names that no client can give; the same in a lab."""
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert complaint in err
@@ -962,6 +963,7 @@ def test_what_no_address_says(name, arguments, text):
         ("q; {qpid.max_count: 10}", "no address: expecting COLON, got SYM"),
         ("", "no address: unexpected token EOF"),
         ("''", "a queue needs a name"),
+        ("q" * 256, "a queue's name is at most 255 bytes; got 256"),
     ],
 )
 def test_addresses_of_no_queue(capsys, address, complaint):

@@ -45,7 +45,7 @@ def tables() -> dict[str, object]:
     """Return one of each thing that is a table."""
     run = qf.simulate(SHOPS)
     log, workload = qf.ClientLog.load(RECORDED / "ring.csv.gz"), qf.Workload.load(RECORDED / "ring.json")
-    prediction = qf.predict(workload, log, compare_models=False)
+    prediction = qf.predict(workload, log, compare_models=False, replays=3)
     doctored = qf.ClientLog("doctored", [row for row in log.rows if row.event != "transfer"])
     design = qf.recommend(SHOPS, keep_capacities=True)
     broker = qf.Broker()

@@ -83,6 +83,18 @@ def nothing_typed(monkeypatch):
     monkeypatch.setattr(learner, "_typed", {})
 
 
+def test_no_answer_is_taken_before_the_run_pauses(asked):
+    """A click on the way there would be lost without a word."""
+    Predictions("01-thresholds").ask("on", lab=(lab := flow_lab()))
+    asked.open(lab)
+    asked.scene("scene.player.pause();")
+    skip = asked.page.locator(".qf-ask-skip")
+    assert skip.is_visible() and skip.is_disabled()
+    asked.scene("scene.player.setSpeed(2); scene.player.play();")
+    skip.click()
+    asked.page.locator(NEXT).wait_for(timeout=20_000)
+
+
 def test_a_mark_is_dragged_and_the_run_answers(asked, capsys):
     predictions = asked.ask("01-thresholds", "on", "off", lab=flow_lab())
     page = asked.page

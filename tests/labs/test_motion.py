@@ -27,11 +27,13 @@ from qflow.labs import (
     policy_run,
     recorded_picture,
     save_html,
+    state_space_lab,
 )
 from qflow.labs.claims import state_sentence, step_sentence
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import fork_picture
+from qflow.labs.state_space import PAUSE, Walk
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 pytestmark = [pytest.mark.browser]
@@ -52,7 +54,8 @@ class Page:
     def scene(self, script: str) -> Any:
         """Return what a script says of ``scene``, the handle that a scene gives to its page."""
         return self.page.evaluate(
-            f"() => {{ const scene = document.querySelector('.qflow-scene').scene; {script} }}"
+            "() => { const { scene } = document.querySelector('.qflow-scene:not(.qf-states)'); "
+            f"{script} }}"
         )
 
     def play(self, speed: float) -> dict[str, int]:
@@ -245,7 +248,7 @@ OVERLAPS = """() => {
         return style.visibility !== "hidden" && box(element).width && element.textContent.trim();
     };
     const found = [];
-    for (const stage of document.querySelectorAll(".qf-stage, .qf-plot")) {
+    for (const stage of document.querySelectorAll(".qf-stage, .qf-plot, .qf-graph")) {
         const texts = [...stage.querySelectorAll("text:not(.qf-letter)")].filter(isSeen);
         const links = [...stage.querySelectorAll(".qf-link, .qf-back")].map((link) => {
             const matrix = link.getScreenCTM();
@@ -328,6 +331,29 @@ def test_no_text_lies_on_another_and_a_lab_fits_on_a_screen(saved, name):
             assert saved.page.evaluate(OVERLAPS) == []
             saved.shot(f"{name}-{width}-{moment}")
     saved.page.set_viewport_size({"width": 1400, "height": 1000})
+
+
+def test_a_notebook_keeps_the_graph_of_states_and_walks_it_as_the_run_plays(saved):
+    lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
+    path = saved.folder / "states.html"
+    path.write_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", encoding="utf-8")
+    saved.page.goto(path.as_uri())
+    saved.page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+    graph = saved.page.locator(".qf-states")
+    assert graph.locator(".qf-state-node").count() == len(lab.space.states.graph)
+    assert graph.get_attribute("data-chosen") == str(lab.space.states.deepest)
+    saved.scene("scene.player.show(0);")
+    assert graph.get_attribute("data-chosen") == "0"
+    walk = Walk(lab.space.states)
+    for action in lab.space.states.path_to(lab.space.node):
+        walk = walk.after(action)
+        saved.scene(f"scene.player.seek({PAUSE * len(walk.actions)});")
+        assert graph.get_attribute("data-walk") == " ".join(map(str, walk.nodes))
+    graph.locator(f".qf-state-node[data-node='{walk.nodes[2]}']").click()
+    assert graph.get_attribute("data-chosen") == str(walk.nodes[2])
+    assert saved.scene("return scene.player.time;") == 2 * PAUSE
+    assert saved.page.evaluate(OVERLAPS) == []
+    saved.shot("states")
 
 
 def test_the_stage_has_the_whole_window_and_the_arrow_keys_go_from_turn_to_turn(saved):

@@ -118,7 +118,7 @@ def test_the_spark_chapter_is_shown_as_it_was_executed(page):
 
 def test_a_slider_moves_the_engine_in_the_browser(page):
     open_chapter(page, "00-tour.ipynb")
-    page.run_all()
+    page.run_all(CHAPTER_SECONDS)
     stage = page.page.locator(f"{STAGE}[data-run]").first
     stage.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
     stage.scroll_into_view_if_needed()

@@ -55,10 +55,7 @@ class Links(HTMLParser):
 
 def outside(page: str) -> list[str]:
     """List what a page, its scripts included, would load from elsewhere."""
-    scripts = "".join(
-        zlib.decompress(base64.b64decode(packed)).decode()
-        for packed in re.findall(r'\("([\w+/=]+)"\);</script>', page)
-    )
+    scripts = "".join(unpacked(packed).decode() for packed in re.findall(r'\("([-\w.=]+)"\);</script>', page))
     asked = re.findall(r"""(?:url\(|from |import |import\(|fetch\()\s*["']?(https?:|//)""", page + scripts)
     return [link for link in Links(page).loads if re.match(r"[a-z]+:(?<!data:)|//", link)] + asked
 

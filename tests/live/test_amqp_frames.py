@@ -83,7 +83,7 @@ def test_a_frame_of_two_gigabytes_that_is_announced_needs_no_memory():
     assert list(reader.feed(HEADER + announced)) == []
     for _ in range(40):
         list(reader.feed(b"\x00" * 100_000))
-    assert len(reader._buffer) <= MOST_KEPT
+    assert len(reader._rest) <= MOST_KEPT
 
 
 def test_a_source_and_a_target_have_their_fields_by_name():

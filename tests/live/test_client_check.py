@@ -19,7 +19,7 @@ from commands import status_of
 from qflow.kit import RefusalError
 from qflow.live import Conditions, check_client
 from qflow.live.check_command import FACTS as NAMES
-from qflow.live.client_card import FACTS
+from qflow.live.client_card import FACTS, ClientCard, Figures, Run
 from qflow.live.client_check import ClientFailedError
 from qflow.live.samples import proton_credit
 
@@ -229,6 +229,16 @@ def test_a_client_that_sends_too_little_is_refused(tmp_path):
 def test_nothing_to_check_is_refused():
     with pytest.raises(RefusalError, match="no program was given"):
         check_client([])
+
+
+def test_a_client_whose_runs_differ_loses_some_of_what_it_sent_in_that_run():
+    """A client that closes at once leaves a part of what it wrote behind, each time another."""
+    seen = Figures(sent=4885, stored=30, depth=30)
+    cases = ("free", "stopped", "resumed", "limit", "released", "deleted")
+    runs = {case: Run(case, seen, seen, status=0) for case in cases}
+    card = ClientCard(("send",), "sender", 10, 5, 30, 20, 6_000, 4_058, False, runs)
+    words = dict(card.lines())["limit 30, with flow control"]
+    assert words == "30 on the queue; goes on; loses 4,855 of 4,885 without a word"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """A client can hurt only itself: its connection ends in the protocol's own words, and the server goes on."""
 
+import gc
 import os
 import random
 import signal
@@ -356,6 +357,34 @@ def test_random_and_mutated_frames_leave_nothing_behind():
 def test_a_hundred_thousand_random_and_mutated_frames():
     with serve("q", is_traced=False) as served:
         fuzz(served, 100_000, seed=7)
+
+
+def pass_through(out, into, count):
+    """Let messages go through a queue, a hundred at a time."""
+    for _ in range(count // 100):
+        for number in range(100):
+            out.send(number)
+        into.give_credit(100)
+        assert len(into.received()) == 100
+        into.accept(100)
+        for delivery in out.deliveries:
+            delivery.settle()
+        out.deliveries.clear()
+        into.bodies.clear()
+
+
+def test_messages_that_have_gone_take_no_memory():
+    """A server that keeps no events may run for days: of a message that was accepted nothing is left."""
+    with serve("q", is_traced=False) as served:
+        client = served.client("c")
+        out, into = client.sender("q"), client.receiver("q")
+        pass_through(out, into, 1_000)
+        gc.collect()
+        before = sys.getallocatedblocks()
+        pass_through(out, into, 3_000)
+        gc.collect()
+        assert sys.getallocatedblocks() - before < 1_000
+        client.close()
 
 
 VICTIM = """

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import tracemalloc
+from functools import cache
 
 import pytest
 from commands import status_of
@@ -78,16 +79,21 @@ def test_with_a_workload_it_is_less_than_is_allowed(tmp_path):
     words = "--workload", tmp_path / "out.json"
     peak(tmp_path, 400, *words)
     a_row = (peak(tmp_path, LONG, *words) - peak(tmp_path, SHORT, *words)) / (LONG - SHORT)
-    # It was 400 bytes with the rows in memory until the file was written.
-    assert a_row < 300
+    # It was 400 bytes with the rows in memory until the file was written, and 290 (310 of the process, where
+    # 300 are allowed) with a label of its own in each of a message's rows.
+    assert a_row < 270
+
+
+@cache
+def whole_trace():
+    return trace_of(audit(*load("overflow-despite-flow-control")).run)
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.parquet"])
 def test_the_trace_is_that_of_the_whole_log_in_memory(tmp_path, name):
-    log, workload = load("overflow-despite-flow-control")
     path = WORKLOADS / "overflow-despite-flow-control.csv.gz"
     assert status_of("trace", "import", path, "-o", tmp_path / name) == 0
-    whole = trace_of(audit(log, workload).run)
+    whole = whole_trace()
     write_trace(whole, tmp_path / f"whole-{name}")
     assert (tmp_path / name).read_bytes() == (tmp_path / f"whole-{name}").read_bytes()
     assert len(read_trace(tmp_path / name)[0]) == len(whole) > 10 * 1_024

@@ -255,7 +255,6 @@ def circle() -> dict[str, object]:
         {"properties": {"a": iter("a")}},
         {"properties": circle()},
     ],
-    ids=str,
 )
 def test_messages_that_cannot_be_encoded(attributes: dict[str, object]) -> None:
     """EncodeError, nothing is sent, and the session lives."""

@@ -60,7 +60,7 @@ def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, ru
 def test_a_session_that_died_in_every_recording_dies_in_some_replays():
     """Which one, and when, is chance: who wakes up late, and so is first at a tick or not (CN-30)."""
     workload, log = repeated("fanout-wide")
-    report = predict(workload, log, compare_models=False)
+    report = predict(workload, log, compare_models=False, replays=9)
     assert max(entry["dies"] for entry in report["producers"].values()) >= 0.2
     assert "sessions end in some replays and not in others" in report["queues"]["fast"]["near_critical"]
     json.dumps(report)
@@ -71,7 +71,7 @@ def low_from_recorded():
     """What was recorded of bytes-and-count-low, and its intervals from a log of bytes-and-count."""
     workload, log = repeated("bytes-and-count")
     target, _ = repeated("bytes-and-count-low")
-    report = predict(workload, log, Settings.of(target, workload), compare_models=False)
+    report = predict(workload, log, Settings.of(target, workload), compare_models=False, replays=9)
     return recorded("bytes-and-count-low")["q"], report["queues"]["q"]["interval"]
 
 

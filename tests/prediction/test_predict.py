@@ -59,7 +59,7 @@ ROUGH = {"q04", "q16", "q18"}
 the broker reported hardly once a second: neither what was recorded then nor what is predicted is exact."""
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_were_hardly_reported():
     log = ClientLog.load(WORKLOADS / "fleet.parquet")
     report = predict(Workload.load(WORKLOADS / "fleet.json"), log, compare_models=False, replays=1)

@@ -123,7 +123,7 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
 
 def test_slow_predictions_show_progress(monkeypatch, capsys):
     monkeypatch.setattr("qflow.progress.PATIENCE", 0.0)
-    assert room_command(cli, "predict", *paths("capacity-165")) == 0
+    assert room_command(cli, "predict", *paths("capacity-165"), "--replays", "2") == 0
     error = capsys.readouterr().err
     assert "looking at what the clients of capacity-165.csv.gz did" in error
     assert "predicting, closed model: " in error
@@ -152,7 +152,8 @@ def test_a_misspelt_argument_is_passed_over_and_said_so_in_one_line(tmp_path, ca
 
 def test_predict_says_so_too_of_what_is_changed(capsys):
     workload, log = paths("capacity-165")
-    assert room_command(cli, "predict", workload, log, "--queue-arguments", '{"q": {"x-mine": 5}}') == 0
+    changed = "--queue-arguments", '{"q": {"x-mine": 5}}'
+    assert room_command(cli, "predict", workload, log, *changed, "--replays", "1") == 0
     assert "qflow predict: queue 'q': the broker passes over 'x-mine' (CF-02)\n" in capsys.readouterr().err
 
 

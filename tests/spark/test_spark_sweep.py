@@ -209,16 +209,6 @@ def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
     assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] == name)
 
 
-def test_pieces_on_spark_give_the_same_results(spark):  # noqa: F811
-    from qflow.spark.cuts import audit_from, record_checkpoints
-    from qflow.spark.lake import in_order
-
-    lake = lake_frame(spark, small_lake())
-    checkpoints = record_checkpoints(in_order(lake, 2), 400)
-    results = audit_from(lake, checkpoints, 4)
-    assert result_hash(results.collect()) == result_hash(row for row in fleet_results() if row[0] in SOME)
-
-
 def test_pieces_cut_where_nothing_is_under_way_give_the_same_results():
     from qflow.spark.cuts import audit_cut, chosen_places
 

@@ -317,6 +317,25 @@ def test_whatever_an_answer_returns_is_judged_in_short_sentences(name, answer, s
     assert len(repr(verdict)) < 2_000
 
 
+class Obstinate(Incomparable):
+    """Nothing can be asked of it."""
+
+    def __iter__(self):
+        raise RuntimeError("no")
+
+    def __getattr__(self, name):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("answer", [Obstinate(), (Obstinate(), Obstinate())], ids=["one", "two"])
+@pytest.mark.parametrize(
+    "name", [name for name in ALL if any(known.sign for known in ALL[name].misconceptions.values())]
+)
+def test_an_answer_of_which_nothing_can_be_asked_bears_no_sign_of_a_misconception(name, answer):
+    verdict = judge(ALL[name], lambda *_: answer)
+    assert (verdict.right, verdict.misconception) == (0, "")
+
+
 def test_a_table_is_no_answer():
     pandas = pytest.importorskip("pandas")
     verdict = judge(ALL["on_and_off"], lambda *_: pandas.DataFrame({"a": [901], "b": [499]}))

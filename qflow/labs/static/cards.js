@@ -22,7 +22,7 @@ function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
   svg("rect", { width: box.width, height, rx: 8, class: "qf-card" }, group);
   const name = svg("text", { x: 14, y: form.name, class: "qf-name" }, group, fitted(spot.name, box.width - 28 - aside, sizeOf(form)));
   if (form.isSmall) name.classList.add("qf-name-small");
-  if (form.note) svg("text", { x: 14, y: form.note, class: "qf-note" }, group, spot.note);
+  if (form.note) svg("text", { x: 14, y: form.note, class: "qf-note" }, group, fitted(spot.note, box.width - 22));
   return group;
 }
 
@@ -54,8 +54,8 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
     const text = words.moods[seen.mood];
     write(mood, isBrief ? SHORT_MOODS[seen.mood] : text);
     classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
-    write(counts, form.isSmall ? `${seen.outstanding}/${spot.capacity} ${form.short ? "out" : `${hasRoom ? "outstanding" : "out"}, ${seen.held} held`}` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
-    if (sent) write(sent, form.short ? `${seen.held} held, ${seen.sent} sent` : `${seen.sent} sent so far`);
+    write(counts, form.isSmall ? form.isTiny ? `${seen.outstanding}/${spot.capacity}, ${seen.held} held` : `${seen.outstanding}/${spot.capacity} ${form.short ? "out" : `${hasRoom ? "outstanding" : "out"}, ${seen.held} held`}` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
+    if (sent) write(sent, form.isTiny ? `${seen.sent} sent` : form.short ? `${seen.held} held, ${seen.sent} sent` : `${seen.sent} sent so far`);
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": text });
   };

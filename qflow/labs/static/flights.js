@@ -172,7 +172,8 @@ function placesOf(table, owner, from, to, kept = null) {
     let place = kept?.of(row) ?? 0;
     if (!kept?.has(row)) while (place < until.length && until[place] > start) place += 1;
     kept?.note(row, place);
-    until[place] = Math.max(ends[row], start + 1);
+    // A frame of a live picture is a thirtieth of a second, in which one place has many, one after the other.
+    until[place] = Math.max(ends[row], kept ? start : start + 1);
     found[row] = place;
   }
   return found;

@@ -19,14 +19,14 @@ class Guess {
     html("option", { value: "" }, this.sure, "how sure?");
     for (const percent of CERTAINTIES) html("option", { value: percent }, this.sure, `${percent} % sure`);
     this.go = html("button", { type: "submit", class: "qf-ask-go" }, this.form, "go");
-    const skip = html("button", { type: "button", class: "qf-ask-skip" }, this.form, "no guess");
+    this.skip = html("button", { type: "button", class: "qf-ask-skip" }, this.form, "no guess");
     this.told = html("p", { class: "qf-ask-told", "aria-live": "polite" }, this.box);
     this.next = html("button", { type: "button", class: "qf-ask-next" }, this.box);
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.send(this.value);
     });
-    skip.addEventListener("click", () => this.send(null));
+    this.skip.addEventListener("click", () => this.send(null));
     this.next.addEventListener("click", () => {
       this.next.disabled = true;
       this.model.send({ ask: "next" });
@@ -171,7 +171,9 @@ class Guess {
     const { tank } = this;
     const view = this.shown[0];
     if (!this.asks || !view) return;
-    this.go.disabled = this.value === null;
+    // An answer is taken where the run pauses, not on the way there.
+    this.skip.disabled = !this.isOpen;
+    this.go.disabled = !this.isOpen || this.value === null;
     const truth = this.isAnswered && this.until === null ? this.asking.answer : null;
     if (this.asking.choices.length) {
       this.drawChoices(view, truth);

@@ -128,6 +128,7 @@ class Live {
       this.isOver = true;
       this.note.hidden = false;
       write(this.note, content.note);
+      if (this.content) this.content.note = content.note;
       return this.load({ pause: () => {} });
     }
     const numbers = await inflated(packed.buffer ? new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength) : packed);

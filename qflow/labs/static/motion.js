@@ -155,17 +155,19 @@ class Motion {
     const cell = source.cell(flights.cells[row]);
     const wasHeld = flights.heldIn[row] >= 0;
     const stay = wasHeld ? flights.heldIn[row] : flights.stayOf[row];
+    // What no queue took comes back as it is, refused.
+    const [kind, colour] = stay < 0 ? ["reject", "bad"] : ["completion", "go"];
     const tank = places.tanks[stay < 0 ? this.routeOf(row) : timeline.stays.get(stay, "queue")];
     if (part < 1 && cell) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "level", "blue", 1);
     if (part >= 1) {
       const glow = ((part - 1) * TAKES.completion) / TAKES.glow;
-      if (cell && glow < 1) brush.box(cell[0] - cell[2] / 2 - 4 * glow, cell[1] - cell[2] / 2 - 4 * glow, cell[2] + 8 * glow, cell[2] + 8 * glow, 4, null, "go", 2.5, 1 - glow);
+      if (cell && glow < 1) brush.box(cell[0] - cell[2] / 2 - 4 * glow, cell[1] - cell[2] / 2 - 4 * glow, cell[2] + 8 * glow, cell[2] + 8 * glow, 4, null, colour, 2.5, 1 - glow);
       return;
     }
     flights.shown.see("completion", row);
     const rest = wasHeld ? (tank.pile(flights.piles[stay]) ?? [tank.gate.x + 20, tank.gate.y, size]) : this.wall(tank);
     const [x, y] = this.homeward(tank, source, cell, rest, smooth(part));
-    brush.put("completion", x, y, wasHeld ? Math.max(rest[2], Math.min(size, 5)) : size);
+    brush.put(kind, x, y, wasHeld ? Math.max(rest[2], Math.min(size, 5)) : size);
   }
 
   wall(tank) {
@@ -241,7 +243,7 @@ class Motion {
     if (part < 3) this.brush.cross(x, y - 6, 8, part, 4);
   }
 
-  // From the tank to a consumer. Its slot is filled when the mark is there.
+  // From the tank to a consumer. Its slot is filled when the mark is there; at once, where it is empty again before an eye has seen that.
   paintDeliveries() {
     const { brush, flights, timeline, time, pace } = this;
     const { holdings } = timeline;
@@ -256,12 +258,18 @@ class Motion {
       if (part >= 1) return;
       flights.shown.see("delivery", row);
       const slot = this.places.sinks[consumer - 1].cell(flights.slots[row]);
-      if (slot) brush.box(slot[0] - slot[2] / 2, slot[1] - slot[2] / 2, slot[2], slot[2], 3, "card", "rule", 1);
+      if (slot && this.isLong(row)) brush.box(slot[0] - slot[2] / 2, slot[1] - slot[2] / 2, slot[2], slot[2], 3, "card", "rule", 1);
       const stay = holdings.get(row, "stay");
       const group = stay < 0 ? 0 : timeline.stays.get(stay, "group");
       const [x, y] = along(this.outward(row, stay, consumer), smooth(part));
       brush.put("message", x, y, size, 1, group);
     });
+  }
+
+  // Whether a message stays with a consumer for longer than its flights take.
+  isLong(row) {
+    const { start, end } = this.timeline.holdings.columns;
+    return this.flights.time(end[row]) - this.flights.time(start[row]) > 2 * (TAKES.delivery + TAKES.accept) * this.pace;
   }
 
   deliveryTakes(row, at) {
@@ -307,7 +315,7 @@ class Motion {
     const way = this.outward(row, stay, consumer);
     const slot = way[way.length - 1];
     const cell = places.sinks[consumer - 1].cell(flights.slots[row]);
-    if (cell) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "card", "rule", 1, reason === "release" ? 1 : part);
+    if (cell && this.isLong(row)) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "card", "rule", 1, reason === "release" ? 1 : part);
     const [x, y] = along([slot, ...way.slice(1, -1).reverse(), way[0]], smooth(part));
     if (reason === "release") brush.put("message", x, y, size, 1, stay < 0 ? 0 : stays.get(stay, "group"));
     else brush.put(reason, x, y + (part < 0.85 ? 7 : 0), size);

@@ -4,12 +4,16 @@ const GAP = 14;
 const TOP = 8;
 
 // Where the columns stand. One picture has the whole width; of several, each has half of it.
-function geometryOf(topology, isNarrow, hasBytes = false) {
+function geometryOf(topology, isNarrow, hasBytes = false, isCrowd = false) {
   const { producers, queues, consumers, exchanges } = topology;
   const isSmall = isNarrow || queues.length > 2;
   const clients = Math.max(producers.length, consumers.length);
   const head = isSmall ? 44 : 76;
-  const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow), least: isNarrow ? 214 : isSmall ? 176 : 210, gateWords: !isSmall };
+  const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow, isCrowd), least: isNarrow ? 214 : isSmall ? 152 : 210, gateWords: !isSmall };
+  // Of more than two, each has a third.
+  if (isCrowd) {
+    return { ...shared, width: 468, bend: 9, turn: 12, gate: 144, reach: 16, sign: 148, card: { x: 2, width: 116 }, exchange: null, desk: { x: 360, width: 106 }, tank: { x: 168, width: 78, head, foot: 30 } };
+  }
   if (isNarrow) {
     return { ...shared, width: 548, bend: 11, turn: 14, gate: 184, reach: 16, sign: 192, card: { x: 4, width: 148 }, exchange: null, desk: { x: 432, width: 112 }, tank: { x: 214, width: 92, head, foot: 30 } };
   }
@@ -22,12 +26,12 @@ function geometryOf(topology, isNarrow, hasBytes = false) {
   }
   // Clients that are too many to draw are named beside the drawing.
   if (!clients) return { ...shared, width: 570, bend: 60, turn: 18, gate: 60, reach: 31, card: { x: 8, width: 0 }, exchange: null, desk: { x: 562, width: 0 }, tank: { x: 214, width: 190, head, foot: 34 } };
-  return { ...shared, width: 1040, bend: 60, turn: 18, gate: 332, reach: isSmall ? 22 : 31, card: { x: 8, width: 276 }, exchange: null, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, head, foot: 34 } };
+  return { ...shared, width: 1040, bend: producers.length > 1 ? 24 : 60, turn: 18, gate: 332, reach: isSmall ? 22 : 31, card: { x: 8, width: 276 }, exchange: null, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, head, foot: 34 } };
 }
 
 // What a card says, and where.
-function formOf(clients, isNarrow) {
-  if (isNarrow) return { name: 22, note: 0, moodBelow: 40, strip: 50, cells: 34, counts: 46, countsUp: 28, sentUp: 11, short: true, isSmall: true };
+function formOf(clients, isNarrow, isCrowd) {
+  if (isNarrow) return { isTiny: isCrowd, name: 22, note: 0, moodBelow: 40, strip: 50, cells: 34, counts: 46, countsUp: 28, sentUp: 11, short: true, isSmall: true };
   if (clients > 2) return { name: 22, note: 0, moodBelow: 0, strip: 32, cells: clients > 3 ? 28 : 50, counts: 28, countsUp: 10, sentUp: 0, short: false, isSmall: true };
   return { name: 25, note: 44, moodBelow: 0, strip: 56, cells: clients > 1 ? 60 : 116, counts: 50, countsUp: 30, sentUp: 12, short: false, isSmall: false };
 }
@@ -43,13 +47,14 @@ function heightsOf(topology, geometry) {
 
 // Runs side by side are as tall as the tallest of them: a level is then the same height in all.
 function roomOf({ timelines, isNarrow }) {
-  return Math.max(...timelines.map(({ topology }) => heightsOf(topology, geometryOf(topology, isNarrow)).room));
+  const isCrowd = timelines.length > 2;
+  return Math.max(...timelines.map(({ topology }) => heightsOf(topology, geometryOf(topology, isNarrow, false, isCrowd)).room));
 }
 
 function buildStage(root, timeline, id, isNarrow, room) {
   const { producers, queues, consumers, exchanges } = timeline.topology;
   const { verdicts } = timeline.picture;
-  const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow);
+  const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow, timeline.beside.length > 2);
   const { form } = geometry;
   const { cards, desks } = heightsOf(timeline.topology, geometry);
   const reused = new Reused(root, timeline, id);
@@ -71,7 +76,7 @@ function buildStage(root, timeline, id, isNarrow, room) {
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
   const isWorded = !geometry.isSmall && queues.length === 1 && producers.length + consumers.length > 0;
   const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, front);
-  const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 8), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
+  const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 13), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
   reused.show();
   // Where marks are too many to follow, their number in a second of the run.
   const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "sent" : "accepted"} a second` : "");

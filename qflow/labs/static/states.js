@@ -1,6 +1,6 @@
 // States: the graph of everything that can happen; a click, or the arrow keys, choose a state.
 
-function render({ model, el }) {
+function renderStates({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-states", tabindex: 0, role: "group", "aria-label": "States. Arrow keys go along a way, Home goes to the start." }, el);
   const head = html("p", { class: "qf-states-head", "aria-live": "polite" }, root);
   const stage = svg("svg", { class: "qf-graph", role: "img", "aria-label": "All states and the ways between them" }, root);
@@ -56,7 +56,7 @@ function render({ model, el }) {
   };
 }
 
-const FIELD = { width: 1040, height: 272, left: 60, right: 30, top: 46, bottom: 64 };
+const FIELD = { width: 1040, height: 260, left: 60, right: 30, top: 46, bottom: 64 };
 
 function drawStates(root, graph, choose) {
   root.replaceChildren();
@@ -168,4 +168,4 @@ function drawKey(root, nodes, y) {
   item("what led here", way("qf-way-back"));
 }
 
-export default { render };
+export default { render: renderStates };

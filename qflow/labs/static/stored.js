@@ -59,11 +59,26 @@ function playWhenSeen(element, model) {
   watch.observe(element);
 }
 
+// The graph of states above the run that goes through some of them: it follows the run, and a click on one of these goes there.
+function showStates(scene, model, { graph, walk, pause }) {
+  const el = document.createElement("div");
+  scene.before(el);
+  const drawn = new StoredModel({ graph, chosen: walk.at(-1), walk });
+  const player = () => scene.querySelector(".qflow-scene").scene.player;
+  drawn.set = (_, node) => walk.includes(node) && player().seek(pause * walk.indexOf(node));
+  model.set = (name, time) => {
+    const step = Math.min(walk.length, 1 + Math.floor(time / pause));
+    if (name === "cursor" && step !== drawn.get("walk").length) drawn.change({ walk: walk.slice(0, step), chosen: walk[step - 1] });
+  };
+  renderStates({ model: drawn, el });
+}
+
 function showStored(home) {
-  const { pictures, plays, ...values } = JSON.parse(home.querySelector(".qf-run").textContent);
+  const { pictures, plays, states, ...values } = JSON.parse(home.querySelector(".qf-run").textContent);
   const scene = document.createElement("div");
   home.prepend(scene);
   const model = new StoredModel({ ...values, pictures: pictures.map(withNumbers) });
+  if (states) showStates(scene, model, states);
   render({ model, el: scene });
   if (plays) playWhenSeen(scene, model);
   return model;

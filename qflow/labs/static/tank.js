@@ -15,7 +15,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
     ? (depth) => bottom - 2 - (Math.min(depth, grid.rows * grid.columns) / grid.columns) * grid.tall
     : (depth) => bottom - ((bottom - top) * Math.min(depth, scale)) / scale;
 
-  const across = geometry.desk.x - box.x - 12;
+  const across = (geometry.form.isTiny ? geometry.width : geometry.desk.x) - box.x - 12;
   const shown = geometry.isSmall ? fitted(spot.name, across - (grid ? 125 : 0), 1.35) : fitted(spot.name, spot.policy ? across - 90 : across, 1.6);
   const name = svg("text", { x: box.x, y: place + (geometry.isSmall ? 18 : 26), class: "qf-name" }, group, shown);
   if (shown !== spot.name) svg("title", {}, group, spot.name);
@@ -269,7 +269,7 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
 function buildChute(parent, timeline, index, box, bottom, geometry) {
   const group = svg("g", { class: "qf-chute", visibility: "hidden" }, parent);
   // Where a producer's card is close by, they leave below it.
-  const [x, y] = geometry.isNarrow ? [box.x - 60, bottom + 13] : [box.x - 26, bottom - 10];
+  const [x, y] = geometry.isNarrow ? [box.x - (geometry.form.isTiny ? 78 : 60), bottom + 13] : [box.x - 26, bottom - 10];
   const way = geometry.isNarrow ? `M${box.x + 4},${bottom} V${bottom + 6}` : `M${box.x},${y} H${box.x - 14}`;
   svg("path", { d: way, class: "qf-chute-path" }, group);
   const text = svg("text", { x: box.x + box.width / 2 - 8, y: bottom + 17, class: "qf-chute-word" }, group);
