@@ -315,7 +315,11 @@ holds for 3 of the 9 settings.
         except StopIteration as end:
             self.scene.refusal, self.scene.progress = "", 0.0
             self._drawn = self._asked
+            before = self.picture
             self.show(self._beside(end.value), number)
+            _send_out()
+            # To forget a long run takes longer than to send the next.
+            del before
             return True
         except Exception as error:  # a reader who only moved a slider is never shown a traceback
             self._refuse(error, number)
@@ -336,8 +340,7 @@ holds for 3 of the 9 settings.
             return False
         self.scene.refusal = ""
         self.scene.show(self._beside(part.draw(self.first.frames.topology.end)), number, is_whole=False)
-        # What is sent goes out in a thread of its own, which compiled code would not let in.
-        time.sleep(0.001)
+        _send_out()
         return True
 
     def _show_progress(self, part: float, number: int) -> None:
@@ -384,6 +387,11 @@ holds for 3 of the 9 settings.
         if self._pinned is None or isinstance(shown, Comparison):
             return shown
         return compare(self._pinned, shown, ("pinned", "now"))
+
+
+def _send_out() -> None:
+    """Let what is sent go out, in a thread of its own, which compiled code would not let in."""
+    time.sleep(0.001)
 
 
 def slider_of(knob: Knob, value: float) -> widgets.IntSlider:

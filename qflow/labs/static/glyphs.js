@@ -30,7 +30,7 @@ class Cell {
     this.root = svg("g", { class: `qf-${kind} qf-${kind}-free` }, parent);
     this.rect = svg("rect", { width: size, height: size, rx: Math.min(3, size / 5), fill: "none" }, this.root);
     this.glyph = this.letter = null;
-    this.again = this.title = null;
+    this.again = null;
   }
 
   move(x, y) {
@@ -56,9 +56,6 @@ class Cell {
     if (title) {
       this.title ??= svg("title", {}, this.root);
       write(this.title, title);
-    } else if (this.title) {
-      this.title.remove();
-      this.title = null;
     }
   }
 

@@ -2,7 +2,7 @@
 // keyboard with the arrow keys. The kernel runs while a handle is held, as for a slider, and the slider follows.
 
 // Milliseconds that a hand waits for the picture of where it was, once the kernel has heard of it.
-const MOST_WAIT = 120;
+const MOST_WAIT = 500;
 // Drawing units for one more message of a window.
 const PULL = 7;
 

@@ -85,8 +85,13 @@ function render({ model, el }) {
     show();
   };
   const answer = () => why.answer(model.get("answer"));
+  // A refusal is an answer to the hand, too.
+  const refused = () => {
+    refuse();
+    for (const view of shown) view.hand.answered();
+  };
   const changes = {
-    run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refuse, answer, place: go, plays: play,
+    run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refused, answer, place: go, plays: play,
     progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
   };
   const leaveModel = listen(model, changes);
