@@ -83,7 +83,7 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
     stage = _set_up(workload, messages)
     slices = _Slices(stage)
     for _ in slices:
-        slices.aim = yield 1 - (stage.remaining or 0) / messages
+        slices.aim = yield 1 - stage.remaining / messages
     return stage.finish(workload)
 
 
@@ -109,7 +109,7 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
             folding.follow(stage.events)
             # Whatever comes now comes later, and begins another step.
             folding.end()
-        part = SoFar(1 - (stage.remaining or 0) / messages)
+        part = SoFar(1 - stage.remaining / messages)
         part.time, part.frames = done, folding.count
         part.draw = partial(_sketch, stage, workload, folding, done)
         slices.aim = yield part

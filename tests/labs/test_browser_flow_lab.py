@@ -374,11 +374,7 @@ def test_a_slider_that_rests_in_the_hand_has_its_picture_before_it_is_let_go(lab
 
 # All that is seen of the drawing, whichever of its elements were there before.
 VISIBLE = """stage => [...stage.querySelectorAll(":scope > g *")]
-<<<<<<< HEAD
-    .filter(one => one.checkVisibility({ visibilityProperty: true }))
-=======
     .filter(one => one.checkVisibility({ visibilityProperty: true }) || one.tagName === "title")
->>>>>>> motion
     .map(one => [
         one.tagName,
         ...one.getAttributeNames().map(name => `${name}=${one.getAttribute(name)}`).sort(),
