@@ -45,7 +45,7 @@ STATE: dict[str, str] = {
     "free_queue": "{queue}: depth {depth}, no flow control.",
     "producer": "{producer}: {outstanding} of {capacity} outstanding, {mood}.",
     "consumer": "{consumer}: {holds} of {prefetch} prefetched.",
-    "absent": "{consumer}: not here yet.",
+    "absent": "{consumer}: not here.",
 }
 MOODS = (
     "free to send",
