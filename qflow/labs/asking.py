@@ -28,6 +28,7 @@ class Question(Protocol):
     name: str
     question: str
     choices: tuple[str, ...]
+    within: float
     mark: str
     guess: Any
     sure: int | None
@@ -37,6 +38,9 @@ class Question(Protocol):
 
     def said(self, answer: Any) -> str:
         """Return what to say to the learner about the guess."""
+
+    def sayings(self, answer: Any) -> dict[str, str]:
+        """Return what to say about each guess: see :meth:`qflow.teaching.predictions.Prediction.sayings`."""
 
 
 @dataclass(frozen=True)
@@ -168,16 +172,31 @@ class Asking:
         if self._number == len(self._asked):
             return {}
         question = self._asked[self._number]
+        return {**self._posed(self._number), "guess": question.guess, "sure": question.sure}
+
+    def _posed(self, number: int) -> dict[str, Any]:
+        question = self._asked[number]
         return {
             "question": question.question,
             "choices": question.choices,
             "word": _mark_of(question).word,
-            "frame": self._found[self._number][0],
-            "guess": question.guess,
-            "sure": question.sure,
-            "number": self._number + 1,
+            "frame": self._found[number][0],
+            "number": number + 1,
             "of": len(self._asked),
         }
+
+    def stored(self) -> list[dict[str, Any]]:
+        """Return what a page without a kernel needs: each question, where it is answered, what to say."""
+        return [
+            {
+                "asking": self._posed(number),
+                "answered": {"frame": frame, "answer": answer},
+                "told": _mark_of(asked).told.format(answer),
+                "within": asked.within,
+                "said": asked.sayings(answer),
+            }
+            for number, (asked, (_, frame, answer)) in enumerate(zip(self._asked, self._found, strict=True))
+        ]
 
     def heard(self, content: dict[str, Any]) -> dict[str, Any]:
         """Take a guess (None for none), or go on to the next question; return what the scene is to show."""

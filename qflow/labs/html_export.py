@@ -11,10 +11,12 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from qflow.labs.picture import Comparison, Picture, payload_of
 
@@ -47,7 +49,7 @@ THEME = (
 # The sentences come first: where a page shows no script's work, they are what is left.
 _STORED = (
     '<div class="qflow-stored">\n'
-    '<div class="qflow-lab"><b>What this picture shows</b><ul>{claims}</ul></div>\n'
+    '<div class="qflow-lab"><b>{title}</b><ul>{claims}</ul></div>\n'
     '<script type="application/json" class="qf-run">{run}</script>\n{scripts}\n'
     "<script>globalThis.qflowShow?.();</script>\n</div>"
 )
@@ -74,6 +76,7 @@ def stored(
     *,
     plays: bool = False,
     states: dict[str, object] | None = None,
+    asks: Sequence[dict[str, Any]] = (),
 ) -> str:
     """Return a run as a piece of HTML that plays it in any page, and asks no server for anything.
 
@@ -93,6 +96,9 @@ def stored(
     states
         The graph of states that the run goes through, drawn above it: ``graph``, the nodes of its ``walk``,
         and the microseconds of ``pause`` between two of them. None for none.
+    asks
+        Questions that the picture asks before the run answers them, as
+        :meth:`qflow.labs.asking.Asking.stored` returns them; their sentences take the place of the claims.
 
     Examples
     --------
@@ -104,8 +110,12 @@ def stored(
     run = {"place": place or {}, "plays": plays, "pictures": stored_pictures(picture)}
     if states is not None:
         run["states"] = states
+    if asks:
+        run["asks"] = list(asks)
+    claims = [asked["asking"]["question"] for asked in asks] or picture.claims
     return _STORED.format(
-        claims="".join(f"<li>{escape(claim)}</li>" for claim in picture.claims),
+        title="What this picture asks" if asks else "What this picture shows",
+        claims="".join(f"<li>{escape(claim)}</li>" for claim in claims),
         run=script_json(run),
         scripts=stored_scripts(),
     )

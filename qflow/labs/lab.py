@@ -72,6 +72,7 @@ class Lab(widgets.VBox):
         is_empty = isinstance(picture, Comparison) and not picture.pictures
         self.scene = Scene(None if is_empty else picture)
         self._text = widgets.HTML(_listed(picture.claims)).add_class("qf-claims")
+        self._asks: list[dict[str, Any]] = []
         self._charts: list[LinkedChart] = []
         self._timelines: dict[int, tuple[Picture, Timeline]] = {}
         self.scene.handles = [
@@ -152,6 +153,7 @@ class Lab(widgets.VBox):
         """
         self.asking = Asking(self.first, asked)
         self.scene.asking = self.asking.state()
+        self._asks = self.asking.stored()
         return self
 
     def say(self, claims: Sequence[str]) -> None:
@@ -340,7 +342,7 @@ class Lab(widgets.VBox):
 
     def _stored(self) -> str:
         """Return what a notebook keeps of the lab."""
-        return stored(self.picture, self.scene.place, plays=self.scene.plays)
+        return stored(self.picture, self.scene.place, plays=self.scene.plays, asks=self._asks)
 
 
 def actions_of(picture: Picture) -> dict[str, str]:

@@ -31,7 +31,7 @@ import importlib
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError, kit_path
@@ -155,6 +155,22 @@ class Prediction:
         is_wrong = outcome.is_right is False and self.revisit
         return f"{said} Worth another look: {self.revisit.removesuffix('.')}." if is_wrong else said
 
+    def sayings(self, answer: AnyGuess) -> dict[str, str]:
+        """Return what is said of each guess, for a page that has no kernel to ask.
+
+        The keys are ``none``, ``right``, each wrong guess whose misunderstanding is known, and ``other``,
+        where ``{}`` is the guess.
+
+        Examples
+        --------
+        >>> Prediction("n", "?", because={"9": "equal is not more"}).sayings(10)
+        {'none': 'You made no guess.', 'right': 'You had it.', 'other': 'You said {}.',
+         '9': 'You said 9: equal is not more.'}
+        """
+        guesses: dict[str, AnyGuess | None] = {"none": None, "right": answer, "other": "{}"}
+        guesses |= {wrong: wrong for wrong in self.because}
+        return {name: replace(self, guess=guess).said(answer) for name, guess in guesses.items()}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -262,8 +278,6 @@ class Question:
         said = repr(self)
         widget = self.lab or (_field(self.asked[0]) if self.asked[0].is_typed else None)
         bundle: dict[str, Any] = {} if widget is None else dict(widget._repr_mimebundle_(**kwargs))
-        # What a notebook keeps of a lab is its run and what it shows: the answers.
-        bundle.pop("text/html", None)
         return {**bundle, "text/plain": said}
 
 

@@ -80,12 +80,15 @@ def test_text_is_the_same_always_and_tells_nothing(capsys):
     assert "901" not in said and "499" not in said
 
 
-def test_a_notebook_keeps_the_questions_only():
+def test_a_notebook_keeps_the_questions_and_a_picture_that_asks_them():
     predictions, lab = Predictions("01-thresholds"), flow_lab()
     predictions.ask("on", "off", lab=lab)
     kept = Question(*predictions.asked.values(), lab=lab)._repr_mimebundle_()
-    assert set(kept) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
+    assert set(kept) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
     assert kept["text/plain"].splitlines() == [asked.sentence() for asked in predictions.asked.values()]
+    # Where no script runs, the questions are left, and no claim of the picture.
+    assert all(f"<li>{asked.question}</li>" in kept["text/html"] for asked in predictions.asked.values())
+    assert not any(claim in kept["text/html"] for claim in lab.claims)
 
 
 def test_what_a_lab_cannot_ask_is_refused():

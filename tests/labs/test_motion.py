@@ -20,6 +20,7 @@ from qflow.labs import (
     capacity_run,
     compare,
     fanout_run,
+    flow_lab,
     flow_run,
     group_lab,
     history_run,
@@ -34,6 +35,7 @@ from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import fork_picture
 from qflow.labs.state_space import PAUSE, Walk
+from qflow.teaching.predictions import Predictions
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 pytestmark = [pytest.mark.browser]
@@ -354,6 +356,27 @@ def test_a_notebook_keeps_the_graph_of_states_and_walks_it_as_the_run_plays(save
     assert saved.scene("return scene.player.time;") == 2 * PAUSE
     assert saved.page.evaluate(OVERLAPS) == []
     saved.shot("states")
+
+
+def test_a_notebook_keeps_a_question_and_answers_it_without_a_kernel(saved):
+    predictions = Predictions("01-thresholds")
+    predictions.ask("on", "off")
+    lab = flow_lab().ask(*predictions.asked.values())
+    path = saved.folder / "asked.html"
+    path.write_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", encoding="utf-8")
+    saved.page.goto(path.as_uri())
+    for guess, said in [
+        ("900", "It turned ON at 901. You said 900: 900 is not more than 900. Worth another look: ON means"),
+        ("499", "It turned OFF at 499. You had it."),
+    ]:
+        saved.page.wait_for_function("() => document.querySelector('.qf-ask-skip')?.disabled === false")
+        assert not saved.page.locator(".qf-plots").is_visible()
+        saved.page.fill(".qf-ask input", guess)
+        saved.page.click(".qf-ask-go")
+        saved.page.wait_for_function("() => !document.querySelector('.qf-ask-told').hidden")
+        assert saved.page.inner_text(".qf-ask-told").startswith(said)
+        saved.page.click(".qf-ask-next")
+    saved.page.wait_for_selector(".qf-ask", state="hidden")
 
 
 def test_the_stage_has_the_whole_window_and_the_arrow_keys_go_from_turn_to_turn(saved):

@@ -118,7 +118,7 @@ class Guess {
     this.player.pause();
     if (!this.isAnswered && this.asking.number === 1) this.player.show(0);
     this.load();
-    requestAnimationFrame(() => bringIntoView(this.root));
+    if (isLive(this.model)) requestAnimationFrame(() => bringIntoView(this.root));
   }
 
   // With each picture that is drawn.

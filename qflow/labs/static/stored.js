@@ -73,12 +73,32 @@ function showStates(scene, model, { graph, walk, pause }) {
   renderStates({ model: drawn, el });
 }
 
+// The questions of a picture, one after the other: a page knows each answer, and what to say of a guess.
+function askStored(model, asks) {
+  let number = 0;
+  const ask = (more) => model.change({ asking: number < asks.length ? { guess: null, sure: null, ...asks[number].asking, ...more } : {} });
+  model.answer = (content) => {
+    if (content.ask === "next") {
+      number += 1;
+      ask();
+    } else if (content.ask === "guess") {
+      const { answered, told, within, said } = asks[number];
+      const { guess } = content;
+      const isRight = guess === answered.answer || Math.abs(guess - answered.answer) <= within;
+      const words = guess === null ? said.none : isRight ? said.right : (said[guess] ?? said.other.replace("{}", guess));
+      ask({ ...answered, guess, said: `${told} ${words}` });
+    }
+  };
+  ask();
+}
+
 function showStored(home) {
-  const { pictures, plays, states, ...values } = JSON.parse(home.querySelector(".qf-run").textContent);
+  const { pictures, plays, states, asks, ...values } = JSON.parse(home.querySelector(".qf-run").textContent);
   const scene = document.createElement("div");
   home.prepend(scene);
   const model = new StoredModel({ ...values, pictures: pictures.map(withNumbers) });
   if (states) showStates(scene, model, states);
+  if (asks) askStored(model, asks);
   render({ model, el: scene });
   if (plays) playWhenSeen(scene, model);
   return model;
