@@ -76,7 +76,7 @@ function buildStage(root, timeline, id, isNarrow, room) {
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
   const isWorded = !geometry.isSmall && queues.length === 1 && producers.length + consumers.length > 0;
   const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, front);
-  const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 13), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 17) } : {};
+  const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 13), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 22) } : {};
   reused.show();
   // Where marks are too many to follow, their number in a second of the run.
   const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "sent" : "accepted"} a second` : "");
