@@ -252,7 +252,25 @@ assert fanout.outcomes() == ["accepted", "released"] and depths == [2, 1]
 # | rhea, settled when sent | all that it wrote | the rest vanishes |
 #
 # With Node and `npm install rhea` you can see it: `qflow check-client -- node
-# qflow/live/samples/rhea_sender.js credit`.
+# qflow/live/samples/rhea_sender.js credit`. Here a client of Proton, which has no such array, keeps to
+# its size.
+
+# %% id="s05"
+with qf.serve(STOPS) as broker:
+    shop = broker.client("shop")
+    out = shop.sender("orders")
+    while out.count() < 2_048:
+        for _ in range(min(100, 2_048 - out.count())):
+            out.send("x")
+        shop.round_trip()
+    depth = broker.broker.queue("orders").message_depth
+    print("on the queue:", depth)
+    shop.close()
+
+assert depth == 10 + 2_048
+
+# %% [markdown] id="s06-text"
+# Neither a setting nor the broker's credit has stopped it, but the size of an array.
 #
 # ### 6. The same program leaves 50 or 60
 #

@@ -277,3 +277,13 @@ def test_a_chapter_opens_with_its_lab_and_its_predictions(root, name):
     # From the start, where no answer is seen: it plays, or plays up to what it asks.
     plays = ".play()" in lab.source or "lab=" in lab.source
     assert plays or OPENINGS[name] == "qf.config_lab"  # a field to type in
+
+
+def test_each_of_the_fourteen_surprises_is_shown_by_a_client(root):
+    cells = notebooks.read_source(root / "notebooks" / "sources" / "15-your-own-clients.py").cells
+    shown = {
+        int(found[1]): code.source
+        for text, code in zip(cells, cells[1:], strict=False)
+        if (found := re.search(r"^### (\d+)\. ", text.source, re.MULTILINE))
+    }
+    assert [number for number, source in shown.items() if "qf.serve(" in source] == list(range(1, 15))
