@@ -23,7 +23,7 @@ import json
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from sys import intern
@@ -237,8 +237,11 @@ class _Reader:
         self._wanted = len(COLUMNS)
         self._is_numbered = False
 
-    def begin(self, header: Sequence[object], first: Sequence[Any]) -> None:
-        """Look at the names of the columns, and at the first rows for how their times are to be read."""
+    def begin(self, header: Sequence[object], first: Sequence[Any], instants: Collection[str] = ()) -> None:
+        """Look at the names of the columns, and at the first rows for how their times are to be read.
+
+        Columns of ``instants`` have microseconds, whatever the map says (:func:`_instants`).
+        """
         self._wanted = len(header)
         clock = self.recognised and self.recognised.clock
         good = [row for row in first if not isinstance(row, _BadRowError) and len(row) == self._wanted]
@@ -246,8 +249,9 @@ class _Reader:
             try:
                 columns = self.map.found_in([str(name) for name in header])
                 place = columns.places["time"]
+                unit = "us" if columns.names["time"] in instants else self.map.unit
                 try:
-                    clock = clock or Clock.of([row[place] for row in good], self.map.unit)
+                    clock = clock or Clock.of([row[place] for row in good], unit)
                 except ValueError as error:
                     raise ValueError(f"column {columns.names['time']}: times {error}") from None
             except ValueError as error:
@@ -705,7 +709,9 @@ def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
                 batches = (batch for batch in file.iter_batches(batch_size=MOST_ROWS) if batch.num_rows)
                 first = next(batches, None)
                 seen = [] if first is None else _batch_rows(first if reader.map else first.slice(0, 100))
-                reader.begin(file.schema_arrow.names, seen)
+                schema = file.schema_arrow
+                instants = {field.name for field in schema if pyarrow.types.is_timestamp(field.type)}
+                reader.begin(schema.names, seen, instants)
                 for batch in chain([first] * (first is not None), batches):
                     yield reader.take_batch(batch)
     except (pyarrow.ArrowInvalid, OSError) as error:

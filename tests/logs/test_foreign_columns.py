@@ -14,6 +14,7 @@ from qflow.workload import Workload
 OWN = ("ts_us", "client", "event", "queue", "label", "size", "group")
 HEAD = "when,host,action,address,message_id,bytes\n"
 MAP = "time=when,event=action:{sent=transfer,acked=complete}"
+SENT_IS_TRANSFER = "event=action:{sent=transfer}"
 SENT = "{},shop,sent,orders,{},100\n"
 
 INSTANT = 1_763_837_805
@@ -109,9 +110,15 @@ def test_parquet_with_instants_of_any_unit(tmp_path, kind):
         instants = instants.cast(pa.string())
     table = table.set_column(table.schema.get_field_index("@timestamp"), "@timestamp", instants)
     parquet.write_table(table, tmp_path / "log.parquet")
-    rows = ClientLog.load(tmp_path / "log.parquet", "event=action:{sent=transfer}").rows
+    rows = ClientLog.load(tmp_path / "log.parquet", SENT_IS_TRANSFER).rows
     assert [row.ts_us for row in rows] == [0, 1_000_000, 2_000_000]
     assert [tuple(row[1:]) for row in rows] == [row[1:] for row in EXPECTED]
+    if kind != "text":
+        # An instant has its unit: nothing is guessed, and a unit in the map changes nothing.
+        for given in ("", ":ms", ":iso"):
+            bits = list(read_log(tmp_path / "log.parquet", f"time=@timestamp{given},{SENT_IS_TRANSFER}"))
+            assert [row.ts_us for bit in bits for row in bit.rows] == [0, 1_000_000, 2_000_000], given
+            assert not bits[0].recognised.clock.is_guess
 
 
 ARROW = [
