@@ -37,7 +37,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--host",
         default=_HERE[0],
         metavar="H",
-        help="the address to listen on; 0.0.0.0 opens it to a room",
+        help="the address to listen on, 127.0.0.1 if not given; 0.0.0.0 opens it to a room",
     )
     parser.add_argument(
         "--queue",

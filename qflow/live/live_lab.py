@@ -301,6 +301,7 @@ class Follower:
             "clients": list(self._clients.values()),
             "outcomes": seen["outcomes"],
             "incidents": seen["incidents"][-3:],
+            "refusals": seen["refusals"][-3:],
             "url": serving.url,
         }, numbers
 

@@ -149,6 +149,9 @@ class Host(Protocol):
     def note_failure(self, error: Exception) -> None:
         """Keep what went wrong in qflow itself."""
 
+    def note_refusal(self, who: str, text: str) -> None:
+        """Keep for what a link was refused."""
+
 
 @dataclass(slots=True, eq=False)
 class LiveSession:
@@ -554,13 +557,17 @@ class Peer:
             else:
                 self._attach_receiving(session, link, name)
         except AmqpException as error:
-            terminus.type = Terminus.UNSPECIFIED
-            link.open()
-            self._close_link(link, error)
+            self._refuse_link(link, terminus, error)
         except (TypeError, ValueError) as error:
-            terminus.type = Terminus.UNSPECIFIED
-            link.open()
-            self._close_link(link, LinkException(f"illegal attach: {error}", "amqp:invalid-field"))
+            refusal = LinkException(f"illegal attach: {error}", "amqp:invalid-field")
+            self._refuse_link(link, terminus, refusal)
+
+    def _refuse_link(self, link: Link, terminus: Terminus, error: AmqpException) -> None:
+        terminus.type = Terminus.UNSPECIFIED
+        link.open()
+        self._close_link(link, error)
+        condition = link.condition
+        self.server.note_refusal(self.name or self.address, f"{condition.name}: {condition.description}")
 
     def _attach_sending(self, session: LiveSession, link: Link, name: str) -> None:
         target = link.remote_target

@@ -71,6 +71,8 @@ class Server:
         What went wrong in qflow itself, newest last; a hundred at most.
     incidents : list of str
         For what connections were closed, newest last; a hundred at most.
+    refusals : list of str
+        For what links were refused, newest last; a hundred at most.
 
     Raises
     ------
@@ -106,6 +108,7 @@ class Server:
         self.ticking: dict[Peer, float] = {}
         self.failures: list[str] = []
         self.incidents: list[str] = []
+        self.refusals: list[str] = []
         self.departed: dict[str, int] = {}
         self._started = monotonic()
         self._channels: dict[Peer, _Channel] = {}
@@ -394,6 +397,11 @@ class Server:
         """Keep for what a connection was closed."""
         self.incidents.append(f"{who}: {text}" if who else text)
         del self.incidents[:-_KEPT]
+
+    def note_refusal(self, who: str, text: str) -> None:
+        """Keep for what a link was refused."""
+        self.refusals.append(f"{who}: {text}")
+        del self.refusals[:-_KEPT]
 
     # What can be seen
 

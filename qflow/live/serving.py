@@ -121,8 +121,8 @@ class Serving:
         dict
             ``now`` (microseconds), ``count`` (events so far), ``events`` (a list of tuples, as
             :class:`~qflow.broker.events.Event`), ``clients``, ``queues``, ``outcomes`` (of all clients that
-            have been there: accepted, released, presettled, lost), ``incidents``.  A client has ``name``,
-            ``container``, ``product``, ``address``, ``user``, ``links``; a sender's link ``node``,
+            have been there: accepted, released, presettled, lost), ``incidents``, ``refusals``.  A client has
+            ``name``, ``container``, ``product``, ``address``, ``user``, ``links``; a sender's link ``node``,
             ``unsettled`` (transfers that wait for their outcome: its window as measured), ``outcomes``; a
             receiver's ``node``, ``credit``, ``unsettled``, ``delivered``, ``is_presettled``.
         """
@@ -312,6 +312,7 @@ def _seen(server: Server, since: int) -> dict[str, Any]:
         "queues": queues,
         "outcomes": outcomes,
         "incidents": list(server.incidents),
+        "refusals": list(server.refusals),
     }
 
 

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("proton")
 
 from browser import chromium_page
+from proton.utils import LinkDetached
 
 import qflow as qf
 from qflow.labs.html_export import SCRIPTS, STYLES, read_static
@@ -90,11 +91,18 @@ def test_the_picture_follows_and_a_hand_on_it_is_heard(page):
         page.locator(".qf-live .qf-tank").click()
         assert page.evaluate("() => window.asked.some((one) => one.ask === 'pause')")
 
-        made = [broker.client(f"laptop-{number}") for number in range(8)]
+        made = [broker.client(f"laptop-{number}") for number in range(29)]
         for client in made:
             client.sender("orders")
+        with pytest.raises(LinkDetached):
+            shop.sender("ordres")
+            shop.round_trip()
         show(page, follower, 3)
-        page.wait_for_function("() => document.querySelectorAll('.qf-crowd-senders .qf-chip').length === 9")
+        page.wait_for_function("() => document.querySelectorAll('.qf-crowd-senders .qf-chip').length === 30")
+        page.wait_for_function(
+            "() => document.querySelector('.qf-live-incidents').textContent.includes('not-found')"
+        )
+        assert page.inner_text(".qf-live-incidents").startswith("Links refused: shop: amqp:not-found: ")
         for client in (shop, *made):
             client.close()
     page.evaluate("() => window.live({ over: true, note: 'The server has stopped.' }, '')")

@@ -228,7 +228,8 @@ class Live {
     write(this.counts, `${content.url} \u00B7 ${(content.time / 1e6).toFixed(0)} s \u00B7 ${counts.join(" \u00B7 ")}`);
     this.note.hidden = !content.note;
     write(this.note, content.note);
-    write(this.incidents, content.incidents.length ? `Closed: ${content.incidents.join("; ")}` : "");
+    const ended = [["Closed", content.incidents], ["Links refused", content.refusals]].filter(([, list]) => list.length);
+    write(this.incidents, ended.map(([word, list]) => `${word}: ${list.join("; ")}`).join(" \u00B7 "));
     this.scene.classList.toggle("qf-is-crowd", content.is_crowd);
     const rows = content.clients.flatMap((client) => client.links.map((link) => this.row(client, link)));
     const isThere = (row) => row.role === "sender" || content.picture.topology.queues.some((queue) => queue.name === row.node);
