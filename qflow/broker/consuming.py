@@ -261,11 +261,12 @@ class Connection(Dependent):
 
     def serve(self) -> None:
         """Give turns until no subscription gets a message any more."""
-        while (task := self.tasks.take()) is not None:
+        while self.tasks.count:
+            task = self.tasks.take()
             task.is_scheduled = False
             while task.dispatch() and not task.is_scheduled:
                 # Without others it has the next turn, too.
-                if self.tasks.first is not None:
+                if self.tasks.count:
                     task.is_scheduled = True
                     self.tasks.add(task)
                     break
@@ -293,7 +294,7 @@ class OutputScheduler(Dependent):
     def read(self, connection: Connection) -> None:
         """Process what a connection sends; one that was read just before is served before it."""
         before, self.reading = self.reading, connection
-        if before is not None and before.tasks.first is not None:
+        if before is not None and before.tasks.count:
             self.activate(before)
 
     def expect_reply(self, replier: SemanticState) -> None:
@@ -309,14 +310,15 @@ class OutputScheduler(Dependent):
             reading = self.reading
             if reading is not None:
                 self.reading = None
-                if reading.tasks.first is not None:
+                if reading.tasks.count:
                     self.activate(reading)
-            while (connection := self._ready.take()) is not None:
+            while self._ready.count:
+                connection = self._ready.take()
                 connection.serve()
                 connection.is_ready = False
-            replier = self._repliers.take()
-            if replier is None:
+            if not self._repliers.count:
                 break
+            replier = self._repliers.take()
             self.reading = replier.connection
             replier.wake_blocked()
         context = self._context

@@ -21,21 +21,22 @@ class Fifo(Restorable, Generic[Item]):
 
     Attributes
     ----------
-    first : object or None
-        The item that is next; None if there is none.
+    count : int
+        How many items there are.
 
     Examples
     --------
     >>> readers = Fifo(["c1", "c2", "c3"])
     >>> readers.remove("c2")
-    >>> readers.take(), readers.first, list(readers)
-    ('c1', 'c3', ['c3'])
+    >>> readers.take(), readers.count, list(readers)
+    ('c1', 1, ['c3'])
     """
 
-    __slots__ = ("first", "_others")
+    __slots__ = ("count", "_first", "_others")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
-        self.first: Item | None = None
+        self.count = 0
+        self._first: Item | None = None
         # Taking from its front moves all that follow; for as many readers as a queue has, that is little.
         self._others: list[Item] = []
         for item in items:
@@ -43,23 +44,28 @@ class Fifo(Restorable, Generic[Item]):
 
     def add(self, item: Item) -> None:
         """Put an item at the end."""
-        if self.first is None:
-            self.first = item
-        else:
+        if self.count:
             self._others.append(item)
+        else:
+            self._first = item
+        self.count += 1
 
-    def take(self) -> Item | None:
-        """Remove the first item and return it; None if there is none."""
-        first = self.first
-        self.first = self._others.pop(0) if self._others else None
+    def take(self) -> Item:
+        """Remove the first item and return it; IndexError if there is none."""
+        first = self._first
+        if first is None:
+            raise IndexError("take from an empty FIFO")
+        self.count -= 1
+        self._first = self._others.pop(0) if self.count else None
         return first
 
     def remove(self, item: Item) -> None:
         """Remove an item, wherever it is; ValueError if it is not there."""
-        if item is self.first:
+        if item is self._first:
             self.take()
         else:
             self._others.remove(item)
+            self.count -= 1
 
     def __iter__(self) -> Iterator[Item]:
-        return iter([self.first, *self._others] if self.first is not None else [])
+        return iter([self._first, *self._others] if self._first is not None else [])

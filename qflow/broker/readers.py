@@ -136,8 +136,8 @@ class QueueListeners(Restorable):
         A reader that an earlier call put into ``wake`` is forgotten when another one replaces it: the
         broker strands it, in neither list (RF-07b).
         """
-        consumer = self._consumers.take()
-        if consumer is not None:
+        if self._consumers.count:
+            consumer = self._consumers.take()
             consumer.is_listening = False
             wake.consumer = consumer
             self.count -= 1
