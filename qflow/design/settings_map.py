@@ -408,7 +408,8 @@ def defaults_of(describe: Describe) -> dict[str, float]:
     """Return the settings of a workload's description, with their defaults."""
     from inspect import signature
 
-    return {name: one.default for name, one in signature(describe).parameters.items()}
+    found = signature(describe).parameters.values()
+    return {one.name: one.default for one in found if one.default is not one.empty}
 
 
 def _allowed(settings: dict[str, float], stop: str) -> dict[str, float]:
