@@ -225,7 +225,7 @@ CAPACITY_MESSAGES = 800
 
 CLIENTS = ("C1", "C2")
 READER_COMES = 2.5
-"""Seconds until the consumer comes: both clients stand still by then, at the bound."""
+"""Seconds until the consumer comes: both clients wait by then, at the bound."""
 
 CAPACITY_KNOBS = (
     stop_knob(300),
@@ -252,7 +252,7 @@ def capacity_workload(
     rate: float = 100,
     service: float = 0.008,
 ) -> Workload:
-    """Describe the manual's two clients on one queue, and a consumer that comes when both stand still.
+    """Describe the manual's two clients on one queue, and a consumer that comes when both wait.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ class CaptureWriter:
 
 
 class CaptureReader:
-    """Reads behind a writer, in another process.
+    """Reads a capture while another process writes it.
 
     Parameters
     ----------

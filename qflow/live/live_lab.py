@@ -91,7 +91,7 @@ class Served(Protocol):
         """Make a queue that is like another but for its stop threshold."""
 
     def close(self) -> None:
-        """Stop."""
+        """Stop following the broker."""
 
 
 class LiveLab(Lab):

@@ -288,7 +288,7 @@ class _Session:
             self.look()
 
     def look(self) -> None:
-        """Look which transfers are complete now."""
+        """Note which transfers are complete now."""
         for sender in self.senders:
             sender.look()
 

@@ -170,7 +170,7 @@ class Server:
         self._write_all()
 
     def tell_time(self) -> None:
-        """Let the broker's time be the clock's."""
+        """Set the broker's time to the clock's."""
         now = round((monotonic() - self._started) * _SECOND)
         if now > self.broker.now:
             if self.stage is not None:

@@ -185,7 +185,7 @@ class Clock:
         return int(scaled.to_integral_value(ROUND_FLOOR)) - self.start
 
     def column(self, numbers: Any) -> Any | None:
-        """Return an Arrow column of 64-bit times read at once; None if each has to be looked at."""
+        """Return an Arrow column of 64-bit times, converted at once; None if each has to be read."""
         import pyarrow.compute as pc
 
         if self.unit not in _A_SECOND or numbers.null_count or not len(numbers):

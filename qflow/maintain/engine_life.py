@@ -461,7 +461,7 @@ class EngineLife:
             self.ledger.check(self.broker)
 
     def end(self) -> None:
-        """The same commands, with nothing that observes them, give a new broker the same state."""
+        """Check that the same commands, without an observer, give a new broker the same state."""
         self.ledger.check(self.broker)
         again = Broker(self.options)
         for command in self.done:

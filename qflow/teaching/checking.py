@@ -209,7 +209,7 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
 
 
 def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Say which values are wanted, in which order, if an answer returns one where there are several.
+    """Return which values are asked for, in which order, if an answer returns one value instead of several.
 
     Parameters
     ----------

@@ -437,8 +437,9 @@ def test_assert_queue(node: str) -> None:
         bench.sender(link).send(str(number))
         assert texts(bench.consumer(link)) == str(number)
     queue = bench.stat("q")
-    assert (str(queue.altExchange).split(":")[-1], queue.autoDelete, queue.durable, queue.exclusive, queue.arguments) == (
-        "amq.fanout", True, False, False, {"qpid.max_count": 7, "mine": 1},
+    assert (queue.autoDelete, queue.durable, queue.exclusive) == (True, False, False)
+    assert (str(queue.altExchange).split(":")[-1], queue.arguments) == (
+        "amq.fanout", {"qpid.max_count": 7, "mine": 1},
     )  # fmt: skip
 
 
@@ -461,8 +462,9 @@ def test_assert_exchange(node: str) -> None:
     bench.sender(f"x/key; {{assert: always, node: {{{node}}}}}").send("routed")
     assert texts(receiver) == "routed"
     exchange = bench.object("exchange", "x")
-    assert (exchange.type, str(exchange.altExchange).split(":")[-1], exchange.durable, exchange.arguments) == (
-        "direct", "amq.fanout", False, {"qpid.msg_sequence": 1},
+    assert (exchange.type, exchange.durable) == ("direct", False)
+    assert (str(exchange.altExchange).split(":")[-1], exchange.arguments) == (
+        "amq.fanout", {"qpid.msg_sequence": 1},
     )  # fmt: skip
 
 
