@@ -35,14 +35,7 @@ _WORDS |= {int(Delivery.REJECTED): "rejected", int(Delivery.MODIFIED): "modified
 
 
 class HandClient:
-    """One connection and one session of a client that does nothing by itself.
-
-    Parameters
-    ----------
-    url : str
-        Where the broker is.
-    name : str
-        Its container-id.
+    """One connection and one session of a client that does nothing by itself; its name is its container-id.
 
     Examples
     --------

@@ -97,11 +97,6 @@ class Served(Protocol):
 class LiveLab(Lab):
     """The picture of a broker that serves real clients, as it runs.
 
-    Parameters
-    ----------
-    serving : Served
-        The broker.
-
     Attributes
     ----------
     follower : Follower
@@ -250,17 +245,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class Follower:
-    """Looks at a broker that serves, again and again, and gives what a browser draws.
-
-    Parameters
-    ----------
-    serving : Served
-
-    Attributes
-    ----------
-    fold : Fold
-        The last seconds.
-    """
+    """Looks at a broker that serves, again and again, and gives what a browser draws."""
 
     def __init__(self, serving: Served) -> None:
         self.serving = serving

@@ -93,13 +93,7 @@ def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
 
 
 class Recorder:
-    """A recording that goes on; made by :func:`recorder`.
-
-    Attributes
-    ----------
-    path : Path
-        The folder.
-    """
+    """A recording that goes on; made by :func:`recorder`."""
 
     path: Path
 

@@ -73,11 +73,6 @@ class Upstream:
 class RecordingTap:
     """Listens for clients, connects each to the broker, and passes what either says.
 
-    Parameters
-    ----------
-    upstream : Upstream
-    capture : CaptureWriter
-
     Attributes
     ----------
     accepted, connected : int

@@ -413,12 +413,6 @@ def _name(value: object) -> object:
 class Recognised:
     """How a log was read that is not exactly one: its columns, its times, or both.
 
-    Parameters
-    ----------
-    columns : Columns or None
-        None if they are a log's own.
-    clock : Clock
-
     Examples
     --------
     >>> Recognised(None, Clock.of([1763837805000000, 1763837806000000])).as_json()["start"]

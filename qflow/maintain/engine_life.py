@@ -395,13 +395,7 @@ def _sayable(names: Iterable[str]) -> list[str]:
 
 
 class EngineLife:
-    """The engine's commands, with what has to hold after each.
-
-    Parameters
-    ----------
-    seed
-        What everything is drawn from.
-    """
+    """The engine's commands, with what has to hold after each."""
 
     def __init__(self, seed: str) -> None:
         self.chance = random.Random(seed)

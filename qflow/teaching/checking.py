@@ -211,13 +211,6 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
 def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
     """Return which values are asked for, in which order, if an answer returns one value instead of several.
 
-    Parameters
-    ----------
-    exercise
-        What was asked.
-    seen
-        The answer's outcome in each case.
-
     Returns
     -------
     str
