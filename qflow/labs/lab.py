@@ -379,7 +379,7 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
         A key of :func:`actions_of`; or, of a message that a consumer holds then, ``accept``, ``release`` or
         ``reject``, the consumer and the message: ``release:c1:p1-57``.
     timeline
-        Of the picture's run, if it is at hand.
+        Of the picture's run, if the caller has it.
 
     Raises
     ------
@@ -493,7 +493,7 @@ def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = 
     subject
         Such as ``producer:p1``, ``queue:orders``, ``transfer:p1-57``, ``message:p1-57``, ``group:A``.
     timeline
-        Of the picture's run, if it is at hand.
+        Of the picture's run, if the caller has it.
 
     Returns
     -------

@@ -156,7 +156,7 @@ def picture_of(
     topology
         The clients and queues to show; None for all of the run's workload.
     frames
-        The run's frames, if they are at hand.
+        The run's frames, if the caller has them.
     room
         Of a run that still goes on: how far the time axis reaches, in microseconds.
 

@@ -91,16 +91,11 @@ class Served(Protocol):
         """Make a queue that is like another but for its stop threshold."""
 
     def close(self) -> None:
-        """Stop."""
+        """Stop following the broker."""
 
 
 class LiveLab(Lab):
     """The picture of a broker that serves real clients, as it runs.
-
-    Parameters
-    ----------
-    serving : Served
-        The broker.
 
     Attributes
     ----------
@@ -250,17 +245,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class Follower:
-    """Looks at a broker that serves, again and again, and gives what a browser draws.
-
-    Parameters
-    ----------
-    serving : Served
-
-    Attributes
-    ----------
-    fold : Fold
-        The last seconds.
-    """
+    """Looks at a broker that serves, again and again, and gives what a browser draws."""
 
     def __init__(self, serving: Served) -> None:
         self.serving = serving
