@@ -229,7 +229,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name.includes(" (")) ? " qf-is-noted" : ""}`);
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name.includes(" (")) ? " qf-is-noted" : ""}${timelines.some(({ picture }) => picture.deaths.length) ? " qf-mortal" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
@@ -293,10 +293,13 @@ class View {
     // A tall drawing gets narrower, so that the lab still fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
     this.picture.style.maxWidth = form ? "" : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
-    this.root.classList.toggle("qf-may-die", Boolean(timeline.picture.deaths?.length));
-    if (track.timelines.length > 2) this.step.after(this.callout);
+    this.root.classList.toggle("qf-dies", timeline.picture.deaths.length > 0);
+    if (track.timelines.length > 1) this.step.after(this.callout);
     else this.picture.append(this.callout);
-    set(this.callout, { style: `left:${(100 * (tank.x + tank.width + 14)) / width}%` });
+    // Beside the name of the only queue there is the most room.
+    const [queue, ...others] = timeline.topology.queues;
+    const beside = others.length ? tank.width : 1.65 * textWidth(`${queue.name}${queue.policy ?? ""}`);
+    set(this.callout, { style: `left:${(100 * (tank.x + beside + 16)) / width}%` });
     this.before = -1;
     this.plotted = this.painted = 0;
   }
@@ -341,7 +344,7 @@ class View {
     this.told = death;
     this.callout.replaceChildren();
     html("b", {}, this.callout, `${this.timeline.topology.producers[death[1]].name} is dead`);
-    html("span", {}, this.callout, death[2]);
+    html("span", {}, this.callout, ` ${death[2]}`);
   }
 }
 

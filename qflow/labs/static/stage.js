@@ -19,7 +19,7 @@ function geometryOf(topology, isNarrow, hasBytes = false, isCrowd = false) {
   }
   // A second tank, for bytes.
   if (hasBytes) {
-    return { ...shared, form: { ...shared.form, isSmall: true }, width: 1040, bend: 40, turn: 16, gate: 276, reach: 31, card: { x: 8, width: 228 }, exchange: null, desk: { x: 842, width: 194 }, tank: { x: 408, width: 112, head, foot: 44 }, bytes: { x: 640, width: 56 } };
+    return { ...shared, form: { ...shared.form, isSmall: true }, width: 1040, bend: 40, turn: 16, gate: 276, reach: 31, card: { x: 8, width: 228 }, exchange: null, desk: { x: 842, width: 194 }, tank: { x: 408, width: 112, head, foot: 54 }, bytes: { x: 640, width: 56 } };
   }
   if (exchanges.length) {
     return { ...shared, width: 1040, bend: 15, turn: 30, gate: 384, reach: 18, card: { x: 8, width: 212 }, exchange: { x: 246, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 484, width: 176, head, foot: 30 } };
