@@ -356,11 +356,12 @@ def actions_of(picture: Picture) -> dict[str, str]:
     """
     topology = picture.frames.topology
     # On a conveyor one shop sends all before the consumers come; a strip is of one session, and what it did.
-    clients = {"conveyor": topology.consumers, "strip": ()}
-    leaving = clients.get(str(picture.drawing.get("form")), (*topology.consumers, *topology.producers))
+    consumers = [spot.name for spot in topology.consumers]
+    clients = [*consumers, *(spot.name for spot in topology.producers)]
+    leaving = {"conveyor": consumers, "strip": []}.get(str(picture.drawing.get("form")), clients)
     return {
         **{f"purge:{spot.name}": f"{spot.name} is purged" for spot in topology.queues},
-        **{f"leave:{spot.name}": f"{spot.name} goes away" for spot in leaving},
+        **{f"leave:{name}": f"{name} goes away" for name in leaving},
     }
 
 
