@@ -229,7 +229,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name.includes(" (")) ? " qf-is-noted" : ""}${timelines.some(({ picture }) => picture.deaths.length) ? " qf-mortal" : ""}`);
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name?.includes(" (")) ? " qf-is-noted" : ""}${timelines.some(({ picture }) => picture.deaths.length) ? " qf-mortal" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
@@ -280,7 +280,7 @@ class View {
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     // What is to be known of the run, below its name.
-    const [name, note] = timeline.picture.name.split(" (");
+    const [name, note] = (timeline.picture.name ?? "").split(" (");
     this.name.replaceChildren(name);
     if (note) html("small", {}, this.name, `(${note}`);
     const form = FORMS[timeline.picture.form];
