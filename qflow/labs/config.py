@@ -1,4 +1,4 @@
-"""The configuration experiment: type a queue as you would, and read what it comes to.
+"""The configuration experiment: type the configuration of a queue, and read its effect.
 
 :func:`config_run` reads a queue however it is spelled, tries it on the engine, and returns every value in
 force with the rule behind it, or the broker's refusal. Limits and thresholds are drawn as two gauges, for

@@ -1,4 +1,4 @@
-"""config_lab: type a queue's configuration, and see what it comes to while you do."""
+"""config_lab: type a queue's configuration, and see its effect while you type."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ConfigLab(widgets.VBox):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What the configuration comes to, in sentences."""
+        """The configuration's effect, in sentences."""
         return self.picture.claims
 
     @property

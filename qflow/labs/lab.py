@@ -356,11 +356,12 @@ def actions_of(picture: Picture) -> dict[str, str]:
     """
     topology = picture.frames.topology
     # On a conveyor one shop sends all before the consumers come; a strip is of one session, and what it did.
-    clients = {"conveyor": topology.consumers, "strip": ()}
-    leaving = clients.get(str(picture.drawing.get("form")), (*topology.consumers, *topology.producers))
+    consumers = [spot.name for spot in topology.consumers]
+    clients = [*consumers, *(spot.name for spot in topology.producers)]
+    leaving = {"conveyor": consumers, "strip": []}.get(str(picture.drawing.get("form")), clients)
     return {
         **{f"purge:{spot.name}": f"{spot.name} is purged" for spot in topology.queues},
-        **{f"leave:{spot.name}": f"{spot.name} goes away" for spot in leaving},
+        **{f"leave:{name}": f"{name} goes away" for name in leaving},
     }
 
 
@@ -381,7 +382,7 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
         A key of :func:`actions_of`; or, of a message that a consumer holds then, ``accept``, ``release`` or
         ``reject``, the consumer and the message: ``release:c1:p1-57``.
     timeline
-        Of the picture's run, if it is at hand.
+        Of the picture's run, if the caller has it.
 
     Raises
     ------
@@ -495,7 +496,7 @@ def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = 
     subject
         Such as ``producer:p1``, ``queue:orders``, ``transfer:p1-57``, ``message:p1-57``, ``group:A``.
     timeline
-        Of the picture's run, if it is at hand.
+        Of the picture's run, if the caller has it.
 
     Returns
     -------

@@ -59,7 +59,7 @@ _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
 
 
 def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
-    """Return a lock that names only the wheels at hand, each with its own digest.
+    """Return a lock that names only the wheels that are there, each with its own digest.
 
     Pyodide builds its libraries itself, so the digests of its lock are not those of the published
     wheels, although the files do the same. networkx names numpy and matplotlib as dependencies; without
@@ -251,7 +251,7 @@ def own_wheel(folder: Path) -> None:
 
 
 def claim(folder: Path, what: str) -> None:
-    """Make a folder, and mark it as one that the kit fills; the next time it is taken for the kit's own.
+    """Make a folder, and mark it as one that the kit may fill again.
 
     Parameters
     ----------

@@ -352,7 +352,7 @@ class Program:
         return b"".join(self._lines).decode("utf-8", "replace").strip()
 
     def end(self) -> None:
-        """End it and all that it started: asked first, and a second later not asked."""
+        """End the program and all processes that it started: by SIGTERM, and a second later by SIGKILL."""
         self._signal(signal.SIGTERM)
         if self.wait(_GRACE) is None or self._reader.is_alive():
             self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -438,7 +438,7 @@ class _Watch:
         return self.figures, waiting, len(seen["clients"])
 
     def until_still(self, act: Callable[[], object] = lambda: None) -> str:
-        """Watch until nothing changes any more; do something meanwhile, and say how it ended."""
+        """Watch until nothing changes any more, and call ``act`` each time; return how it ended."""
         known, changed = self.look(), monotonic()
         stored, grown, sent = self.figures.stored, changed, self.figures.sent
         while True:

@@ -234,13 +234,7 @@ _MARKERS = re.compile(r"^ *# (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: its text source and the notebook built from it.
-
-    Parameters
-    ----------
-    source
-        The text file, ``sources/NN-name.py``.
-    """
+    """One chapter: its text source and the notebook built from it."""
 
     source: Path
 

@@ -44,5 +44,6 @@ def test_no_two_modules_import_each_other_by_any_way(root):
 
 
 def test_no_two_files_have_one_name(root):
-    names = Counter(file.name for file in modules(root).values())
+    files = [*modules(root).values(), *(root / "tests").rglob("*.py")]
+    names = Counter(file.name for file in files if "conftest" not in file.name)
     assert {name for name, count in names.items() if count > 1} <= SAME_NAME_EVERYWHERE

@@ -139,7 +139,7 @@ def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
 
 
 def test_a_purge_in_a_strip_is_shown_as_a_strip_beside_it(live):
-    """FC-20: what a purged queue held goes, the sync is answered, and what was done after it is done again."""
+    """FC-20: with the queue what it held goes, and the sync is answered; what came after is done again."""
     live.open(completion_lab())
     turn = captions(live.lab)
     frame = next(frame for frame, said in sorted(turn.items()) if "execution.sync" in said)
