@@ -189,6 +189,9 @@ def _listed(picture: ConfigPicture) -> str:
         if text
     )
     table = f'<table class="qf-values">{_HEAD}<tbody>{rows}</tbody></table>' if rows else ""
+    # Beside the table, which is what is asked for first, the other spellings are for those who open them.
+    if table and spelled:
+        spelled = f"<details><summary>the same in other spellings</summary>{spelled}</details>"
     return f"<b>What this comes to</b><ul>{items}</ul>{table}{spelled}"
 
 

@@ -125,8 +125,13 @@ def test_a_run_of_few_steps_is_not_shown_slower_than_they_can_be_followed(saved)
 
 @pytest.mark.parametrize(
     ("picture", "speed"),
-    [(lambda: flow_run(messages=60, rate=100, service=0.04, **SLOW), 1.0), (by_hand, 0.2)],
-    ids=["flow control", "groups"],
+    [
+        (lambda: flow_run(messages=60, rate=100, service=0.04, **SLOW), 1.0),
+        # Two of its 70 transfers are held for less than 10 ms.
+        (lambda: capacity_run(messages=80, rate=25, stop=10, resume=5, capacity_1=4, capacity_2=3), 2.0),
+        (by_hand, 0.2),
+    ],
+    ids=["flow control", "two producers", "groups"],
 )
 def test_as_many_marks_are_shown_as_the_trace_has_events(saved, picture, speed):
     picture = picture()

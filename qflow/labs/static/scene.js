@@ -229,7 +229,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name.includes(" (")) ? " qf-is-noted" : ""}${timelines.some(({ picture }) => picture.deaths.length) ? " qf-mortal" : ""}`);
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name?.includes(" (")) ? " qf-is-noted" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
@@ -280,7 +280,7 @@ class View {
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
     // What is to be known of the run, below its name.
-    const [name, note] = timeline.picture.name.split(" (");
+    const [name, note] = (timeline.picture.name ?? "").split(" (");
     this.name.replaceChildren(name);
     if (note) html("small", {}, this.name, `(${note}`);
     const form = FORMS[timeline.picture.form];
@@ -293,7 +293,7 @@ class View {
     // A tall drawing gets narrower, so that the lab still fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
     this.picture.style.maxWidth = form ? "" : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
-    this.root.classList.toggle("qf-dies", timeline.picture.deaths.length > 0);
+    this.reserve(timeline, track.timelines);
     if (track.timelines.length > 1) this.step.after(this.callout);
     else this.picture.append(this.callout);
     // Beside the name of the only queue there is the most room.
@@ -302,6 +302,21 @@ class View {
     set(this.callout, { style: `left:${(100 * (tank.x + beside + 16)) / width}%` });
     this.before = -1;
     this.plotted = this.painted = 0;
+  }
+
+  // Among several runs a refusal has its room from the beginning, beside one that has it too.
+  reserve(timeline, timelines) {
+    const [first] = timelines.length > 2 ? [timeline] : timelines.filter(({ picture }) => picture.deaths.length);
+    const [death] = first?.picture.deaths ?? [];
+    this.root.classList.toggle("qf-dies", Boolean(death));
+    if (death) this.tell(first, death);
+  }
+
+  tell(timeline, death) {
+    this.told = death;
+    this.callout.replaceChildren();
+    html("b", {}, this.callout, `${timeline.topology.producers[death[1]].name} is dead`);
+    html("span", {}, this.callout, ` ${death[2]}`);
   }
 
   // Everything is of the same instant: marks of its time, words and numbers of its frame.
@@ -340,11 +355,7 @@ class View {
   paintDeath(frame) {
     const death = this.timeline.picture.deaths.findLast(([at]) => at <= frame);
     this.callout.classList.toggle("qf-is-shown", Boolean(death));
-    if (!death || this.told === death) return;
-    this.told = death;
-    this.callout.replaceChildren();
-    html("b", {}, this.callout, `${this.timeline.topology.producers[death[1]].name} is dead`);
-    html("span", {}, this.callout, ` ${death[2]}`);
+    if (death && this.told !== death) this.tell(this.timeline, death);
   }
 }
 
