@@ -237,9 +237,9 @@ def _summary(results: DataFrame) -> dict[str, Any]:
     from qflow.logs.audit import finding_of
     from qflow.spark import questions
 
-    counts = {row.kind: row["count"] for row in results.groupBy("kind").count().collect()}
-    usual = "subject not in ('reports', 'most', 'dropped', 'differs')"
-    found = questions.findings(results).where(usual).limit(SHOWN).collect()
+    kind = f"CASE WHEN {questions.IS_COUNT} THEN 'count' ELSE kind END AS kind"
+    counts = {row.kind: row["count"] for row in results.selectExpr(kind).groupBy("kind").count().collect()}
+    found = questions.findings(results).where(f"NOT ({questions.IS_COUNT})").limit(SHOWN).collect()
     return {
         "components": results.select("component").distinct().count(),
         "results": dict(sorted(counts.items())),
@@ -252,6 +252,17 @@ def _summary(results: DataFrame) -> dict[str, Any]:
     }
 
 
+KINDS = {
+    "flow_on": ("time ON", "times ON"),
+    "held": ("transfer held", "transfers held"),
+    "blocked": ("time a producer was blocked", "times a producer was blocked"),
+    "group_owned": ("time a group was owned", "times a group was owned"),
+    "count": ("count of the engine", "counts of the engine"),
+    "finding": ("finding", "findings"),
+}
+"""Kinds of results, one and more; a count says how deep a queue was, or how far reports agree."""
+
+
 def _summary_text(summary: dict[str, Any]) -> str:
     lines = []
     if "events" in summary:
@@ -261,8 +272,11 @@ def _summary_text(summary: dict[str, Any]) -> str:
             f"  {row['source']}, row {row['row']} {row['column']}: {row['reason']}"
             for row in summary.get("first_set_aside", ())
         ]
-    kinds = ", ".join(f"{count} {kind}" for kind, count in summary["results"].items())
-    lines.append(f"{summary['components']} components with results: {kinds or 'none'}")
+    found = summary["results"]
+    kinds = [f"{found[kind]} {words[found[kind] > 1]}" for kind, words in KINDS.items() if kind in found]
+    number = summary["components"]
+    some = f"{number} component{'s' * (number != 1)} with results"
+    lines.append(f"{some}: {', '.join(kinds) or 'none'}")
     if summary.get("worker_bytes"):
         lines.append(_peak_text(summary["worker_bytes"]))
     for row in summary["offenders"]:
@@ -270,6 +284,8 @@ def _summary_text(summary: dict[str, Any]) -> str:
             f"  {row['source']} {row['queue']}: ON {row['times_on']} x, {row['on_us'] / 1e6:.1f} s; "
             f"held {row['held']} transfers, {row['held_us'] / 1e6:.1f} s taken together"
         )
+    if number and "finding" not in found:
+        lines.append("no findings: nothing in the logs breaks a rule")
     lines += [f"  {row['component']} {row['kind']}: {row['sentence']}" for row in summary["findings"]]
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
 """The compiled engine does what the readable one does.
 
-``QFLOW_TEST_COMPILED`` names the folder where it is installed, or is 1 to have it built, which takes a
+``QFLOW_TEST_COMPILED`` names the folder where it is installed, or is 1 to have it built, which takes half a
 minute.
 """
 

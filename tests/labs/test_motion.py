@@ -184,7 +184,7 @@ def test_a_death_says_the_brokers_words(saved):
     assert not saved.page.locator(".qf-callout.qf-is-shown").count()
     saved.scene(f"scene.player.show({frame});")
     name = picture.frames.topology.producers[producer].name
-    assert saved.text(".qf-callout.qf-is-shown") == f"{name} is dead\n{words}"
+    assert saved.text(".qf-callout.qf-is-shown") == f"{name} is dead {words}"
     assert words.startswith("resource-limit-exceeded: ")
     assert saved.page.locator(f".qf-producer.qf-is-dead[data-name={name}]").count() == 1
     assert saved.page.locator(".qf-plot .qf-death").count() == len(picture.frames.deaths)
@@ -251,7 +251,8 @@ OVERLAPS = """() => {
     };
     const found = [];
     for (const stage of document.querySelectorAll(".qf-stage, .qf-plot, .qf-graph")) {
-        const texts = [...stage.querySelectorAll("text:not(.qf-letter)")].filter(isSeen);
+        const said = stage.parentElement.querySelectorAll(".qf-callout.qf-is-shown");
+        const texts = [...stage.querySelectorAll("text:not(.qf-letter)"), ...said].filter(isSeen);
         const links = [...stage.querySelectorAll(".qf-link, .qf-back")].map((link) => {
             const matrix = link.getScreenCTM();
             const steps = Math.floor(link.getTotalLength() / 3);
