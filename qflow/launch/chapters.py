@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
+from qflow.writing import written
 
 REGISTER = ".qflow-chapters.json"
 
@@ -219,10 +220,8 @@ def _read_register(folder: Path) -> dict[str, str]:
 
 
 def _write(target: Path, content: bytes) -> None:
-    # By way of a second file, so that an interrupted copy never leaves half a chapter behind.
-    partial = target.with_name(f".{target.name}.partial")
-    partial.write_bytes(content)
-    os.replace(partial, target)
+    with written(target) as beside:
+        beside.write_bytes(content)
 
 
 def _digest(name: str, content: bytes) -> str:
@@ -231,8 +230,8 @@ def _digest(name: str, content: bytes) -> str:
     if name.endswith(".ipynb"):
         try:
             cells = json.loads(content)["cells"]
-            written = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-            content = json.dumps(written).encode()
+            typed = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+            content = json.dumps(typed).encode()
         except (ValueError, KeyError, TypeError):
             pass  # not a notebook any more, so its bytes are what counts
     return hashlib.sha256(content).hexdigest()
