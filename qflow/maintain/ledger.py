@@ -436,7 +436,7 @@ class Ledger:
         same("CF-10: on the queues", enqueued - dequeued, sum(len(page.copies) for page in pages))
 
     def check_held(self, broker: Broker) -> None:
-        """Check that what is held is held by queues that are ON, and all else complete once (FC-15, CM-03)."""
+        """Check that queues which are ON hold what is held, and that all else is complete, once (FC-15)."""
         for session in _attached(broker):
             mine = self._open.get(self.life(session.name), {})
             same(f"FC-15: held of {session.name}", [one.label for one in session.held], list(mine))
