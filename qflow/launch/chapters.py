@@ -78,15 +78,6 @@ class Layout:
 def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
     """Copy the chapters into a folder, without outputs; a second time, leave alone what the learner changed.
 
-    Parameters
-    ----------
-    source
-        The kit's folder of chapters.
-    folder
-        The learner's folder; it is made if it does not exist.
-    what
-        What they are, for the sentences.
-
     Raises
     ------
     RefusalError
@@ -157,13 +148,6 @@ def _withdraw(target: Path, name: str, copied: str, layout: Layout) -> None:
 
 def learners_copy(name: str, content: bytes) -> bytes:
     r"""Return a file as a learner gets it: a notebook without outputs, which may hold answers.
-
-    Parameters
-    ----------
-    name
-        The file's name.
-    content
-        What is in the kit's own file; returned as it is if that is no notebook.
 
     Examples
     --------
@@ -313,11 +297,6 @@ def require(modules: dict[str, str], *, extra: str) -> None:
 
 def find_chapters(folder: str | None) -> Path:
     """Return the folder of chapters to open, laying them out there if need be, and print what was done.
-
-    Parameters
-    ----------
-    folder
-        The folder asked for with ``--dir``, or None.
 
     Raises
     ------

@@ -31,16 +31,6 @@ MOST_ROWS_OF_A_PART = 100_000
 class RecordingFolder:
     """Writes the parts of a log, its report, and the workload beside it.
 
-    Parameters
-    ----------
-    path : str or Path
-        The folder; its name ends in ``.parquet``.
-
-    Attributes
-    ----------
-    written : int
-        How many rows are in parts.
-
     Raises
     ------
     OSError

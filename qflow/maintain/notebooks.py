@@ -336,11 +336,6 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
     folder, kind
         As for :func:`build`.
 
-    Returns
-    -------
-    int
-        0 if all agree, 1 if one does not.
-
     Raises
     ------
     RefusalError

@@ -392,11 +392,6 @@ class Agent:
     who gives the commands: :meth:`watch` before each one, :meth:`publish_events` after it, as
     :class:`qflow.messaging.hosts.Host` does for the clients of :mod:`qflow.messaging`.
 
-    Parameters
-    ----------
-    broker : Broker
-        Which hands it the requests from now on.
-
     Attributes
     ----------
     listeners : list of Listener
