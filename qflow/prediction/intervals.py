@@ -31,6 +31,7 @@ COVER = 0.8
 """The share of recordings that an interval is to hold."""
 
 MODEL: dict[str, tuple[float, float]] = {
+    "mean_depth": (0.01, 0.0),
     "max_depth": (0.01, 0.0),
     "share_on": (0.005, 0.0),
     "throughput": (0.005, 0.0),
