@@ -1,5 +1,6 @@
 """What every test in the repository shares, the chapters run by nbval included."""
 
+import gc
 import os
 from fnmatch import fnmatch
 from importlib.util import find_spec
@@ -7,10 +8,15 @@ from pathlib import Path
 
 import pytest
 from nbval import plugin
+from xdist import plugin as xdist_plugin
 
-# Kernels and servers that tests start shall see the qflow under test, installed or not.
+# Kernels and servers that tests start shall see the qflow under test, installed or not; like the workers they
+# do without an import that takes two seconds.
 _ROOT = str(Path(__file__).resolve().parent)
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
+_LIGHTER = str(Path(_ROOT, "tests", "lighter"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, _LIGHTER, os.environ.get("PYTHONPATH")]))
+# xdist gives its workers the path it began with.
+getattr(xdist_plugin, "_sys_path", []).insert(0, _LIGHTER)
 os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
 # Nor do tests count as the progress of whoever runs them.
 os.environ["QFLOW_PROGRESS"] = ""
@@ -21,6 +27,17 @@ _LONG = [*_SHARED, "notebooks/13-*", "tests/prediction/*", "tests/live/*", "note
 """What is begun first, in this order: a long file that is begun last has one worker alone at work."""
 
 _LIVE = ("qflow/live/", "tests/live/", "notebooks/15-")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Collect no garbage while tests are collected, of which none goes away; nor look through them later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item):

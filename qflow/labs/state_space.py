@@ -97,7 +97,7 @@ class Walk:
 
     @property
     def moves(self) -> dict[str, int]:
-        """What can be done now, and the state to which each leads; () when there is nothing."""
+        """What can be done now, and the state to which each leads; {} when there is nothing."""
         edges = self.states.graph.out_edges(self.nodes[-1], data="actions")
         return {action: node for _, node, actions in edges for action in actions}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import anywidget
@@ -178,13 +179,10 @@ class StateSpaceLab(SliderLab):
         self.show(picture, self._started)
 
     def _stored(self) -> str:
-        walk = self.walk
-        if walk is None:
-            walk = Walk(self.space.states)
-            for action in self.space.states.path_to(self.space.node):
-                walk = walk.after(action)
-        states = {"graph": self.states.graph, "walk": list(walk.nodes), "pause": PAUSE}
-        return stored(self.picture, self.scene.place, plays=self.scene.plays, states=states)
+        states = self.space.states
+        walk = self.walk or reduce(Walk.after, states.path_to(self.space.node), Walk(states))
+        graph = {"graph": self.states.graph, "walk": list(walk.nodes), "pause": PAUSE}
+        return stored(self.picture, self.scene.place, plays=self.scene.plays, states=graph)
 
     def _go_to_the_end(self) -> None:
         self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._started}

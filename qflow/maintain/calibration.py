@@ -2,7 +2,7 @@
 
 For each recording that was repeated, each run is predicted from and the others are looked up in its
 intervals; where settings were recorded under which nothing else is known, they are predicted from the logs
-of other settings.  Beside that stands *made* truth: a simulation is logged, predicted, and simulated again
+of other settings.  Beside that there is *made* truth: a simulation is logged, predicted, and simulated again
 with another chance.  The result is a page and a reliability diagram: intervals that are to hold 80 of 100
 values should hold that many.
 """

@@ -239,7 +239,7 @@ def replayed(
     number, seed, processes, tell
         As for :func:`predict`.
     what : str
-        What is told of the first one.
+        The name of the first one in the progress.
 
     Examples
     --------

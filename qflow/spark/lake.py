@@ -69,7 +69,7 @@ def _require_columns(path: str, got: Any) -> None:
 
 
 def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
-    """Return who touches what: what the workloads state, and what the logs show besides.
+    """Return who touches what: what the workloads declare, and what the logs show in addition.
 
     A topology that changes with time is the union of what it was: give one log and workload a period,
     and :func:`DataFrame.union` the frames.
@@ -182,7 +182,8 @@ def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, 
     from pyspark.sql import functions as sf
 
     spark = assigned.sparkSession
-    known = assigned.where(sf.col("component").isNotNull()).dropDuplicates(["source", "row"])
+    # With the component among the keys, a file of some components does without the rows of all others.
+    known = assigned.where(sf.col("component").isNotNull()).dropDuplicates(["component", "source", "row"])
     members = {(row.source, row.role, row.member): row.component for row in components.collect()}
     parts = parts_of(workloads, members)
     last = {

@@ -58,7 +58,7 @@ def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
 
 
 def offenders(results: DataFrame) -> DataFrame:
-    """Return the queues that were ON, those that held transfers longest, taken together, first.
+    """Return the queues that were ON, ordered by the total time for which they held transfers.
 
     Returns
     -------

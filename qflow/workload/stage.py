@@ -36,6 +36,7 @@ class Stage:
     Parameters
     ----------
     workload : Workload
+        Its queues, exchanges and bindings are declared at once.
     end : int
         The last instant, in microseconds.
     message_limit : int or None

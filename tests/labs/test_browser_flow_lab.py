@@ -251,18 +251,24 @@ def handle(lab: Lab, setting: str) -> Any:
     return lab.page.locator(f"{LAB} [data-setting={setting}]")
 
 
+def grip(lab: Lab, setting: str) -> tuple[float, float]:
+    """Press the mouse on a handle and return where that is."""
+    pill = handle(lab, setting).locator(".qf-pill")
+    pill.scroll_into_view_if_needed()
+    box = pill.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    lab.page.mouse.move(x, y)
+    lab.page.mouse.down()
+    return x, y
+
+
 def test_a_level_dragged_on_the_tank_redraws_in_time(lab):
     """The line is under the hand, its runs come while it is held, and the slider follows."""
     lab.page.evaluate(WATCH_HANDLE, STAGE)
     tell_slowness()
     for _ in range(MOVES):
         before = lab.seen()
-        pill = handle(lab, "stop").locator(".qf-pill")
-        pill.scroll_into_view_if_needed()
-        box = pill.bounding_box()
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        lab.page.mouse.move(x, y)
-        lab.page.mouse.down()
+        x, y = grip(lab, "stop")
         lab.page.mouse.move(x, y + (14 if int(before["stop"]) >= 850 else -14), steps=1)
         lab.await_run(int(before["run"]))
         held = lab.seen()
@@ -283,12 +289,7 @@ def test_a_hand_that_moves_on_sees_pictures_on_its_way(lab):
     most = flow_run(stop=int(lab.seen()["stop"])).frames.most_telling()
     lab.page.evaluate(PAUSE_AT, [STAGE, most])
     before = lab.seen()
-    pill = handle(lab, "stop").locator(".qf-pill")
-    pill.scroll_into_view_if_needed()
-    box = pill.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    lab.page.mouse.move(x, y)
-    lab.page.mouse.down()
+    x, y = grip(lab, "stop")
     moves = 0
     while lab.seen()["run"] == before["run"]:
         moves += 1
