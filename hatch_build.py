@@ -30,6 +30,9 @@ INTERPRETED = {
 
 WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "measured", "producer_client", "stage")
 
+BESIDE_IT = ("labs/fold",)
+"""What reads every event of a run, as the labs do before a picture is drawn."""
+
 
 class CompileHook(BuildHookInterface):
     """Adds the compiled modules to a wheel, beside their sources."""
@@ -90,8 +93,8 @@ def modules(root: Path) -> Iterator[str]:
     for path in sorted((root / "qflow" / "broker").rglob("*.py")):
         if path.stem != "__init__" and path.stem not in INTERPRETED:
             yield path.relative_to(root).as_posix()
-    for name in WORKLOAD_LOOP:
-        yield f"qflow/workload/{name}.py"
+    for name in (*(f"workload/{name}" for name in WORKLOAD_LOOP), *BESIDE_IT):
+        yield f"qflow/{name}.py"
 
 
 def build_on_all_cores() -> type[Any]:

@@ -98,7 +98,7 @@ Sender = tuple[Any, Any]
 Cells = list[Any]
 """Events as :attr:`EventTable.cells <qflow.broker.events.EventTable.cells>`: so many cells for each."""
 
-_AT_ONCE: Final = 4_096
+_AT_ONCE: Final = 512
 _TRANSFER = ("command", "message")
 _BLANK = [0] * len(STEP_CHANNELS)
 _LIMIT_EXCEEDED: Final = 506
@@ -476,14 +476,13 @@ class Fold:
 
     def _producer(self, session: str, label: str) -> _Producer | None:
         """Return whose transfer an event is about."""
-        alone = self._alone.get(session)
-        return self._producers.get(self._senders.of(session, label)) if alone is None else alone
+        return self._producers.get(self._senders.of(session, label))
 
     # Producers
 
     def _transfer(self, cells: Cells, at: int, values: Values) -> None:
         session, label = cells[at + 3], cells[at + 5]
-        producer = self._producer(session, label)
+        producer = self._alone.get(session) or self._producer(session, label)
         if producer is None:
             return
         names = cells[at + DETAIL]
@@ -503,7 +502,7 @@ class Fold:
         elif now[first + MOOD] == DEAD:
             # It sends on a new session.
             now[first + MOOD] = FREE
-        found = self._message(label)
+        found = self._known.get(label) or self._message(label)
         now[SENDER] = found[0]
         now[NUMBER] = found[1]
         now[PARTS] |= _SENT
@@ -524,7 +523,7 @@ class Fold:
             return
         session, command = cells[at + 3], values[0]
         if session in self._sent:
-            producer = self._producer(session, label)
+            producer = self._alone.get(session) or self._producer(session, label)
             start = self._sent[session].pop(command, None)
             if producer is not None and start is not None:
                 producer.unreported.append(start)
@@ -642,8 +641,9 @@ class Fold:
         position = values[0]
         queue = self._count_depth(cells[at + 2], values[1], values[2])
         self._is_dirty = True
-        found = self._message(label)
-        producer = self._producer(cells[at + 3], label)
+        found = self._known.get(label) or self._message(label)
+        session = cells[at + 3]
+        producer = self._alone.get(session) or self._producer(session, label)
         if producer is not None:
             self._routes[producer.index, queue.index] = None
         colour = self._group_number(group) if group else self._group_by_message.get(found, 0)
@@ -658,7 +658,8 @@ class Fold:
         position, reason = values[0], values[1]
         queue = self._count_depth(cells[at + 2], values[2], values[3])
         now = self._now
-        found = self._message(cells[at + 5])
+        label = cells[at + 5]
+        found = self._known.get(label) or self._message(label)
         if reason in _GIVES_WAY:
             # In the same step another message is sent.
             now[LOST_SENDER] = found[0]
@@ -866,7 +867,8 @@ class Fold:
             self._is_dirty = True
         else:
             self._note_many("delivered", deliveries)
-        found = self._message(cells[at + 5])
+        label = cells[at + 5]
+        found = self._known.get(label) or self._message(label)
         now[GOT_SENDER] = found[0]
         now[GOT_NUMBER] = found[1]
 
@@ -1066,7 +1068,7 @@ def channel_names(topology: Topology) -> tuple[str, ...]:
 
 
 def _array_of(numbers: list[int]) -> array[int]:
-    """Return an array of some numbers, faster than its constructor does: many columns are constant."""
+    """Return an array of some numbers: faster than by its constructor, and many columns are constant."""
     made, count = array("i"), len(numbers)
     if count and numbers[0] == numbers[-1] and numbers.count(numbers[0]) == count:
         made.append(numbers[0])

@@ -288,13 +288,6 @@ class Program:
     It is run in a process group of its own, so that what it starts ends with it: at the end of the ``with``
     block, after Ctrl-C, and when an error of ours comes first.
 
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments.
-    environment : mapping
-        Variables that it gets beside those of this process.
-
     Raises
     ------
     RefusalError

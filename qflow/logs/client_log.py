@@ -103,11 +103,6 @@ class ClientLog(Tabular):
     ) -> tuple[ClientLog, Quarantine]:
         """Read a log from anywhere: good rows are kept, bad ones set aside with the reason.
 
-        Parameters
-        ----------
-        path, columns
-            As for :meth:`load`.
-
         Raises
         ------
         LogError

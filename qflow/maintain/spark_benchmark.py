@@ -138,22 +138,22 @@ def _turns(what: str, rounds: int, ways: dict[str, Callable[[], object]]) -> dic
 
 
 def _cost(work: Callable[[], object]) -> Cost:
-    cpu, start = _cpu(), time.perf_counter()
+    before, start = _cpu_times(), time.perf_counter()
     work()
-    return Cost(time.perf_counter() - start, _cpu() - cpu)
+    seconds = time.perf_counter() - start
+    # A worker that had nothing to do for a minute may have ended: it takes no time of its own away.
+    return Cost(seconds, sum(now - before.get(one, 0.0) for one, now in _cpu_times().items()))
 
 
-def _cpu() -> float:
-    """Return the CPU seconds of this process and all that it has started, those that have ended included."""
+def _cpu_times() -> dict[int, float]:
+    """Return the CPU seconds of this process and of all that it has started, by their number."""
     this = psutil.Process()
-    total = 0.0
+    found: dict[int, float] = {}
     for process in (this, *this.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
-            total += times.user + times.system
-            if process is not this:
-                total += times.children_user + times.children_system
-    return total
+            found[process.pid] = times.user + times.system
+    return found
 
 
 def _audited(files: Sequence[str]) -> Iterator[Any]:

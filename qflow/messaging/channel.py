@@ -57,15 +57,6 @@ class Holds(NamedTuple):
 class Channel:
     """Gives commands to one session of the engine, and acts on what the broker reports complete.
 
-    Parameters
-    ----------
-    host : Host
-        The broker.
-    name, connection : str
-        Names of the session and of its connection at the broker.
-    client : Client
-        Called with what the broker sends.
-
     Attributes
     ----------
     reported : RangeSet

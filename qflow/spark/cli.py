@@ -19,7 +19,7 @@ from qflow.kit import INTERRUPTED, RefusalError, install_command
 from qflow.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
@@ -316,12 +316,23 @@ def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
     if namespace.json:
         print(json.dumps([row.asDict() for row in rows]))
         return 0
-    for row in rows:
-        if row.measure in ("share_on", "blocked_share"):
-            print(f"{row.component} {row.setting}: {row.name} {row.measure} {row.predicted:.3f}")
-        elif row.note:
-            print(f"{row.component} {row.setting}: {row.note}")
+    for line in _sweep_lines(rows, namespace.replays):
+        print(line)
     return 0
+
+
+def _sweep_lines(rows: Sequence[Any], replays: int) -> Iterator[str]:
+    """Say of each queue and producer what shows most, and of several replays how sure that is."""
+    for row in rows:
+        where = f"{row.component} {row.setting}"
+        if row.measure in ("share_on", "blocked_share"):
+            sure = "" if row.low is None else f", between {row.low:.3f} and {row.high:.3f}"
+            yield f"{where}: {row.name} {row.measure} {row.predicted:.3f}{sure}"
+        elif row.measure == "dies" and row.predicted:
+            dead = round(row.predicted * replays)
+            yield f"{where}: {row.name}'s session dies in {dead} of {replays} replays"
+        elif row.note:
+            yield f"{where}: {row.note}"
 
 
 def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:

@@ -182,7 +182,8 @@ def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, 
     from pyspark.sql import functions as sf
 
     spark = assigned.sparkSession
-    known = assigned.where(sf.col("component").isNotNull()).dropDuplicates(["source", "row"])
+    # With the component among the keys, a file of some components does without the rows of all others.
+    known = assigned.where(sf.col("component").isNotNull()).dropDuplicates(["component", "source", "row"])
     members = {(row.source, row.role, row.member): row.component for row in components.collect()}
     parts = parts_of(workloads, members)
     last = {

@@ -171,15 +171,6 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
 def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
     """Return the misconception that a learner's results show.
 
-    Parameters
-    ----------
-    exercise
-        What was asked.
-    answer
-        The learner's function.
-    seen
-        Its outcome in each case.
-
     Returns
     -------
     str

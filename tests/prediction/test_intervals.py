@@ -17,6 +17,8 @@ from qflow.prediction.replays import Replay, recorded_sections, rows_of_run
 from qflow.workload import Consumer, Network, Producer, Workload, simulate
 
 REPEATS = WORKLOADS / "repeats"
+SECONDS = 10
+"""How much of a recording nine replays are made of: 10 of 30 s show the same in a third of the time."""
 
 
 @cache
@@ -26,8 +28,15 @@ def repeated(name, run=1):
     return workload, ClientLog.load(REPEATS / f"{name}-{run}.parquet")
 
 
-def recorded(name, run=1):
+@cache
+def beginning(name, run=1, seconds=SECONDS):
+    """The first seconds of a recording."""
     workload, log = repeated(name, run)
+    rows = [row for row in log.rows if row.ts_us < seconds * 1_000_000]
+    return workload.replace(duration=seconds), ClientLog(name, rows)
+
+
+def recorded(workload, log):
     return recorded_sections(workload, log, round(workload.duration * 1_000_000))["queues"]
 
 
@@ -35,7 +44,7 @@ def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_fi
     """CN-29, RF-08: with output after each accept a consumer would keep its group; recorded, it loses it."""
     workload, log = repeated("groups-release")
     predicted = predict(workload, log, compare_models=False, replays=1)["queues"]["q"]["predicted"]
-    truth = recorded("groups-release")["q"]
+    truth = recorded(workload, log)["q"]
     assert predicted["throughput"] == pytest.approx(truth["throughput"], rel=0.01)
     assert predicted["mean_depth"] == pytest.approx(truth["mean_depth"], rel=0.01)
     assert abs(predicted["flowStoppedCount"] - truth["flowStoppedCount"]) <= 1
@@ -43,12 +52,12 @@ def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_fi
 
 @pytest.mark.parametrize(("source", "run"), [("slow-consumer", 1), ("slow-consumer", 3)])
 def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, run):
-    workload, log = repeated(source, run)
+    workload, log = beginning(source, run)
     report = predict(workload, log, compare_models=False, replays=9)
     held = [
         low <= truth[measure] <= high
         for other in {1, 2, 3} - {run}
-        for name, truth in recorded(source, other).items()
+        for name, truth in recorded(*beginning(source, other)).items()
         for measure, (low, high) in report["queues"][name]["interval"].items()
     ]
     assert sum(held) >= 0.75 * len(held)
@@ -59,7 +68,7 @@ def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, ru
 @pytest.mark.slow
 def test_a_session_that_died_in_every_recording_dies_in_some_replays():
     """Which one, and when, is chance: who wakes up late, and so is first at a tick or not (CN-30)."""
-    workload, log = repeated("fanout-wide")
+    workload, log = beginning("fanout-wide", seconds=15)
     report = predict(workload, log, compare_models=False, replays=9)
     assert max(entry["dies"] for entry in report["producers"].values()) >= 0.2
     assert "sessions end in some replays and not in others" in report["queues"]["fast"]["near_critical"]
@@ -69,10 +78,10 @@ def test_a_session_that_died_in_every_recording_dies_in_some_replays():
 @cache
 def low_from_recorded():
     """What was recorded of bytes-and-count-low, and its intervals from a log of bytes-and-count."""
-    workload, log = repeated("bytes-and-count")
-    target, _ = repeated("bytes-and-count-low")
-    report = predict(workload, log, Settings.of(target, workload), compare_models=False, replays=9)
-    return recorded("bytes-and-count-low")["q"], report["queues"]["q"]["interval"]
+    workload, log = beginning("bytes-and-count")
+    low = beginning("bytes-and-count-low")
+    report = predict(workload, log, Settings.of(low[0], workload), compare_models=False, replays=9)
+    return recorded(*low)["q"], report["queues"]["q"]["interval"]
 
 
 @pytest.mark.slow
@@ -184,7 +193,7 @@ def test_a_share_stays_a_share():
 )
 def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), rate, 10, 100),))
-    replay = Replay({"queues": {"q": {"throughput": throughput}}}, {}, False, filled={"q": 1.0})
+    replay = Replay({"queues": {"q": {"throughput": throughput}}}, {}, filled={"q": 1.0})
     found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, [replay])
     assert found == f"mean_depth: {words}"
 
@@ -192,7 +201,7 @@ def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
 def test_sessions_that_end_now_and_then_are_the_reason():
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), 100, 10, 100),))
     sections = {"queues": {"q": {"throughput": 5.0}}}
-    replays = [Replay(sections, {"p": "506"}, True), Replay(sections, {}, True), Replay(sections, {}, True)]
+    replays = [Replay(sections, {"p": "506"}), Replay(sections, {}), Replay(sections, {})]
     found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, replays)
     assert found.endswith("sessions end in some replays and not in others: p's in 1 of 3")
 

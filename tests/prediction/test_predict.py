@@ -282,10 +282,6 @@ def test_a_block_ends_with_its_session():
     assert producer_measures(rows, 1_000_000)["blocked_share"] == 0.1
 
 
-def test_predicting_twice_gives_the_same():
-    assert predict(truth(), true_log(), replays=3) == predict(truth(), true_log(), replays=3)
-
-
 def test_the_report_says_where_the_clients_times_come_from():
     log = true_log()
     stated = report_text(predict(truth(), log, compare_models=False, replays=1))

@@ -145,6 +145,28 @@ def test_what_was_counted_of_a_clean_log_is_no_finding(spark):  # noqa: F811
     assert broken_lines[0] == "1 component with results: 1 finding" and "order" in broken_lines[1]
 
 
+def test_a_sweep_of_several_replays_says_how_sure_it_is():
+    from collections import namedtuple
+
+    from qflow.spark import cli
+    from qflow.spark.tables import MEASURES
+
+    row = namedtuple("row", MEASURES.names)
+    rows = [
+        row("log/q", "half", "queues", "q", "share_on", 0.5, 0.25, 0.2, 0.3125, ""),
+        row("log/q", "half", "producers", "p", "blocked_share", 0.5, 0.25, None, None, ""),
+        row("log/q", "half", "producers", "p", "dies", None, 0.3, None, None, ""),
+        row("log/q", "half", "producers", "r", "dies", None, 0.0, None, None, ""),
+        row("log/q", "odd", "", "", "", None, None, None, None, "refused: no"),
+    ]
+    assert list(cli._sweep_lines(rows, 10)) == [
+        "log/q half: q share_on 0.250, between 0.200 and 0.312",
+        "log/q half: p blocked_share 0.250",
+        "log/q half: p's session dies in 3 of 10 replays",
+        "log/q odd: refused: no",
+    ]
+
+
 def without_java(folder):
     """Return an environment with all programs of this machine but Java."""
     path = folder / "path"

@@ -100,18 +100,16 @@ def lake_rows(folder):
     return {path.parent.name: parquet.ParquetFile(path).read().to_pylist() for path in paths}
 
 
-def test_a_half_written_lake_goes_on_and_repeats_no_finished_part(spark, tmp_path):  # noqa: F811
+def test_a_half_written_lake_goes_on_and_repeats_no_finished_part(spark, made_lake, tmp_path):  # noqa: F811
     from qflow.spark.ingest import make_lake
     from qflow.spark.lake import read_lake
 
-    _, rows = fleet()
-    logs = [write_log(tmp_path / "fleet.parquet", rows)]
-    shutil.copy(WORKLOADS / "fleet.json", tmp_path)
-    report = make_lake(spark, logs, tmp_path / "lake", buckets=3)
-    whole = lake_rows(tmp_path / "lake")
+    log, finished, report = made_lake
+    lake = shutil.copytree(finished, tmp_path / "lake")
+    whole = lake_rows(lake)
     assert sum(map(len, whole.values())) == sum(report.events.values())
-    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "lake").glob("step=*/*/*.parquet")}
-    steps = sorted((tmp_path / "lake").glob("step=*"))
+    times = {path: path.stat().st_mtime_ns for path in lake.glob("step=*/*/*.parquet")}
+    steps = sorted(lake.glob("step=*"))
     assert len(steps) == 3
     # As it lies after a kill: Spark puts its mark into a step when all of its files are in their places.
     (steps[1] / "_SUCCESS").unlink()
@@ -119,13 +117,13 @@ def test_a_half_written_lake_goes_on_and_repeats_no_finished_part(spark, tmp_pat
         path.unlink()
     (steps[2] / "_SUCCESS").unlink()
     with pytest.raises(RefusalError, match="step 2 of 3 is missing; the command that made it goes on"):
-        read_lake(spark, tmp_path / "lake")
-    assert make_lake(spark, logs, tmp_path / "lake", buckets=3).events == report.events
-    assert lake_rows(tmp_path / "lake") == whole
+        read_lake(spark, lake)
+    assert make_lake(spark, [log], lake, buckets=5).events == report.events
+    assert lake_rows(lake) == whole
     kept = {path: time for path, time in times.items() if path.is_relative_to(steps[0])}
     assert kept and all(path.stat().st_mtime_ns == time for path, time in kept.items())
-    with pytest.raises(RefusalError, match="holds a lake of 1 logs .*, 3 buckets"):
-        make_lake(spark, logs, tmp_path / "lake", buckets=5)
+    with pytest.raises(RefusalError, match="holds a lake of 1 logs .*, 5 buckets"):
+        make_lake(spark, [log], lake, buckets=6)
 
 
 @pytest.mark.release
